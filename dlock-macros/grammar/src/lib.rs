@@ -1,1 +1,12 @@
-//! x
+//! The rules that the attribute checks when compiling and the runtime checks when running, one function each so that the two
+//! cannot disagree.
+//!
+//! Pure and without dependencies: text and numbers in, a value or an error out. Every error says what to write instead.
+//!
+//! * [`duration`]: the notation `1m30s`
+//! * [`bounds`]: how long a lease may be, how often it may be renewed
+//! * [`key`]: what a key may look like, and how a value is encoded into one
+
+pub mod bounds;
+pub mod duration;
+pub mod key;

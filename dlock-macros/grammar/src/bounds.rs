@@ -1,0 +1,166 @@
+//! How long a lease may be and how often it may be renewed.
+//!
+//! A value is checked where it is first known: a written `ttl` by the compiler, a pool's default when it is configured, and
+//! the two together when a lock is acquired.
+
+use crate::duration;
+use std::{fmt, time::Duration};
+
+/// The shortest lease: below it a network round trip takes most of the lease.
+pub const TTL_MIN: Duration = Duration::from_millis(10);
+
+/// The longest lease: what a crashed holder can block at most. Longer work renews instead.
+pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Checks a lease against [`TTL_MIN`] and [`TTL_MAX`].
+///
+/// # Errors
+///
+/// [`BoundError`], whose text says the bound and the fix.
+pub fn check_ttl(ttl: Duration) -> Result<(), BoundError> {
+    if ttl < TTL_MIN {
+        Err(BoundError::TtlTooShort { ttl })
+    } else if ttl > TTL_MAX {
+        Err(BoundError::TtlTooLong { ttl })
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks a renewal interval: more than zero and less than half of the lease, so that one failed renewal can be repeated
+/// before the lease ends.
+///
+/// # Errors
+///
+/// [`BoundError`], whose text says the bound and the fix.
+pub fn check_renew(every: Duration, ttl: Duration) -> Result<(), BoundError> {
+    check_renew_alone(every)?;
+    // `None` is an overflow: more than any lease.
+    if every.checked_mul(2).is_none_or(|twice| twice >= ttl) {
+        Err(BoundError::RenewTooLong { every, ttl })
+    } else {
+        Ok(())
+    }
+}
+
+/// The part of [`check_renew`] that is known without the lease.
+///
+/// # Errors
+///
+/// [`BoundError`], whose text says the bound and the fix.
+pub fn check_renew_alone(every: Duration) -> Result<(), BoundError> {
+    if every < Duration::from_millis(1) {
+        Err(BoundError::RenewTooShort { every })
+    } else {
+        Ok(())
+    }
+}
+
+/// A duration that is a duration but not one that works; its `Display` says the bound and the fix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BoundError {
+    /// The lease is shorter than [`TTL_MIN`].
+    TtlTooShort {
+        /// The lease that was asked for.
+        ttl: Duration,
+    },
+    /// The lease is longer than [`TTL_MAX`].
+    TtlTooLong {
+        /// The lease that was asked for.
+        ttl: Duration,
+    },
+    /// The renewal interval is zero, or shorter than the millisecond that leases are counted in.
+    RenewTooShort {
+        /// The interval that was asked for.
+        every: Duration,
+    },
+    /// The renewal interval is not less than half of the lease.
+    RenewTooLong {
+        /// The interval that was asked for.
+        every: Duration,
+        /// The lease it would renew.
+        ttl: Duration,
+    },
+}
+
+impl fmt::Display for BoundError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TtlTooShort { ttl } => {
+                write!(
+                    f,
+                    "ttl {} is shorter than the minimum of 10ms: give the lease more time",
+                    duration::format(ttl)
+                )
+            }
+            Self::TtlTooLong { ttl } => {
+                write!(
+                    f,
+                    "ttl {} is longer than the maximum of 24h: use a shorter ttl and `renew`",
+                    duration::format(ttl)
+                )
+            }
+            Self::RenewTooShort { every } => write!(
+                f,
+                "renewal interval {} is shorter than the minimum of 1ms: leave it out to renew every third of the ttl",
+                duration::format(every)
+            ),
+            Self::RenewTooLong { every, ttl } => write!(
+                f,
+                "renewal interval {} must be less than half of the ttl {}, so that a failed renewal can be repeated: \
+                 shorten the interval or leave it out to renew every third of the ttl",
+                duration::format(every),
+                duration::format(ttl)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BoundError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, TTL_MAX, TTL_MIN, check_renew, check_ttl};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[track_caller]
+    fn check<E: ToString>(result: Result<(), E>, expected: &str) {
+        assert_eq!(result.map_err(|e| e.to_string()), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn ttl() {
+        assert_eq!(check_ttl(TTL_MIN), Ok(()));
+        assert_eq!(check_ttl(TTL_MAX), Ok(()));
+        check(
+            check_ttl(TTL_MIN - MS),
+            "ttl 9ms is shorter than the minimum of 10ms: give the lease more time",
+        );
+        check(
+            check_ttl(Duration::ZERO),
+            "ttl 0s is shorter than the minimum of 10ms: give the lease more time",
+        );
+        check(
+            check_ttl(TTL_MAX + MS),
+            "ttl 1d1ms is longer than the maximum of 24h: use a shorter ttl and `renew`",
+        );
+    }
+
+    #[test]
+    fn renew() {
+        assert_eq!(check_renew(4 * MS, 10 * MS), Ok(()));
+        assert_eq!(check_renew(5 * MS, 11 * MS), Ok(()));
+        check(
+            check_renew(5 * MS, 10 * MS),
+            "renewal interval 5ms must be less than half of the ttl 10ms, so that a failed renewal can be repeated: \
+             shorten the interval or leave it out to renew every third of the ttl",
+        );
+        check(
+            check_renew(Duration::ZERO, 10 * MS),
+            "renewal interval 0s is shorter than the minimum of 1ms: leave it out to renew every third of the ttl",
+        );
+        assert!(check_renew(Duration::MAX, Duration::MAX).is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Durations as people write them: unsigned integers with `ms s m h d`, the largest unit first, each once.
+//!
+//! No spaces, signs or fractions, so that a text has one meaning and the error can say what to write.
+
+use std::{fmt, time::Duration};
+
+/// Unit and its length in milliseconds, largest first: [`parse`] demands this order and [`format`] writes it.
+const UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+
+/// Reads a duration such as `10s`, `250ms` or `1m30s`.
+///
+/// # Errors
+///
+/// [`DurationError`], whose text says what to write.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use dlock_grammar::duration::parse;
+///
+/// assert_eq!(parse("1m30s"), Ok(Duration::from_secs(90)));
+/// assert_eq!(parse("10").unwrap_err().to_string(), "duration \"10\" needs a unit: ms, s, m, h or d");
+/// ```
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    let fail = |fault| {
+        Err(DurationError {
+            text: text.to_owned(),
+            fault,
+        })
+    };
+    if text.is_empty() {
+        return fail(Fault::Empty);
+    }
+    if let Some(other) = text.chars().find(|c| !c.is_ascii_alphanumeric()) {
+        return fail(Fault::Character(other));
+    }
+    let mut total: u64 = 0;
+    let mut smaller = UNITS.as_slice();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (number, after) = split_while(rest, |c| c.is_ascii_digit());
+        let (unit, after) = split_while(after, |c| c.is_ascii_alphabetic());
+        rest = after;
+        if number.is_empty() {
+            return fail(Fault::NoNumber);
+        }
+        if unit.is_empty() {
+            return fail(Fault::NoUnit);
+        }
+        let Some((_, millis)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            return fail(Fault::UnknownUnit(unit.to_owned()));
+        };
+        let Some(position) = smaller.iter().position(|(name, _)| *name == unit) else {
+            return fail(Fault::Order);
+        };
+        smaller = smaller.get(position + 1..).unwrap_or_default();
+        // The number holds digits only, so it fails to parse only when it is too large.
+        let sum = number
+            .parse()
+            .ok()
+            .and_then(|n: u64| n.checked_mul(*millis))
+            .and_then(|ms| total.checked_add(ms));
+        match sum {
+            Some(sum) => total = sum,
+            None => return fail(Fault::Overflow),
+        }
+    }
+    Ok(Duration::from_millis(total))
+}
+
+/// Writes a duration in the notation that [`parse`] reads: `1m30s`; zero is `0s`.
+///
+/// What is finer than a millisecond is cut off.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// assert_eq!(dlock_grammar::duration::format(Duration::from_millis(90_500)), "1m30s500ms");
+/// ```
+#[must_use]
+pub fn format(duration: Duration) -> String {
+    let mut millis = duration.as_millis();
+    let mut text = String::new();
+    for (name, length) in UNITS {
+        let count = millis / u128::from(length);
+        millis %= u128::from(length);
+        if count > 0 {
+            text.push_str(&count.to_string());
+            text.push_str(name);
+        }
+    }
+    if text.is_empty() {
+        text.push_str("0s");
+    }
+    text
+}
+
+fn split_while(text: &str, accept: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !accept(c)).unwrap_or(text.len()))
+}
+
+/// Why a text is no duration; its `Display` says what to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DurationError {
+    text: String,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fault {
+    Empty,
+    Character(char),
+    NoNumber,
+    NoUnit,
+    UnknownUnit(String),
+    Order,
+    Overflow,
+}
+
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "duration {:?} ", self.text)?;
+        match &self.fault {
+            Fault::Empty => f.write_str("is empty: write one such as \"10s\" or \"1m30s\""),
+            Fault::Character(c) => {
+                write!(
+                    f,
+                    "contains {c:?}: write whole numbers with units and nothing between, such as \"1500ms\" or \"1m30s\""
+                )
+            }
+            Fault::NoNumber => f.write_str("needs a number before the unit, such as \"10s\""),
+            Fault::NoUnit => f.write_str("needs a unit: ms, s, m, h or d"),
+            Fault::UnknownUnit(unit) => {
+                write!(f, "has the unknown unit {unit:?}: use ms, s, m, h or d")
+            }
+            Fault::Order => {
+                f.write_str("must name the largest unit first and each once, such as \"1m30s\"")
+            }
+            Fault::Overflow => f.write_str("is too long to be counted in milliseconds"),
+        }
+    }
+}
+
+impl std::error::Error for DurationError {}
+
+#[cfg(test)]
+mod tests;

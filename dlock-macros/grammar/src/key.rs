@@ -1,0 +1,217 @@
+//! What a key may look like, and the encoding that keeps a value from forging one.
+//!
+//! A key is text that the programmer wrote with values between it. The text may hold one hash tag `{…}`; values are encoded,
+//! so that no value can add a separator, a brace or an `@` of its own: different values give different keys.
+
+use std::fmt;
+
+/// The longest key in bytes, the pool's namespace included.
+pub const MAX_KEY_BYTES: usize = 512;
+
+/// Checks a whole key, without the namespace in front.
+///
+/// # Errors
+///
+/// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (kept for our own keys), holds a
+/// control byte, or has braces that are not exactly one `{tag}` with something in it.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_grammar::key::{KeyError, check};
+///
+/// assert_eq!(check("order:{7}:pay"), Ok(()));
+/// assert_eq!(check("order:{7"), Err(KeyError::LoneBrace { at: 6 }));
+/// ```
+pub fn check(key: &str) -> Result<(), KeyError> {
+    if key.is_empty() {
+        return Err(KeyError::Empty);
+    }
+    if key.starts_with('@') {
+        return Err(KeyError::Reserved);
+    }
+    if let Some(at) = key.bytes().position(|byte| byte.is_ascii_control()) {
+        return Err(KeyError::Control { at });
+    }
+    check_tag(key)?;
+    check_len(key.len())
+}
+
+/// Checks the length in bytes of a key with its namespace.
+///
+/// # Errors
+///
+/// [`KeyError::TooLong`].
+pub fn check_len(bytes: usize) -> Result<(), KeyError> {
+    if bytes > MAX_KEY_BYTES {
+        Err(KeyError::TooLong { bytes })
+    } else {
+        Ok(())
+    }
+}
+
+/// At most one `{tag}`: Redis Cluster hashes what stands between the first `{` and the next `}`, and the whole key when that
+/// is nothing. Keys that belong together would land on different nodes without a word.
+fn check_tag(key: &str) -> Result<(), KeyError> {
+    let mut open: Option<usize> = None;
+    let mut closed = false;
+    for (at, byte) in key.bytes().enumerate() {
+        match (byte, open) {
+            (b'{', Some(_)) => return Err(KeyError::NestedTag { at }),
+            (b'{', None) if closed => return Err(KeyError::SecondTag { at }),
+            (b'{', None) => open = Some(at),
+            (b'}', Some(start)) if start + 1 == at => return Err(KeyError::EmptyTag { at: start }),
+            (b'}', Some(_)) => (open, closed) = (None, true),
+            (b'}', None) => return Err(KeyError::LoneBrace { at }),
+            _ => {}
+        }
+    }
+    match open {
+        Some(at) => Err(KeyError::LoneBrace { at }),
+        None => Ok(()),
+    }
+}
+
+/// Why a text is no key; its `Display` says what to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// Nothing is left to lock.
+    Empty,
+    /// It begins with `@`.
+    Reserved,
+    /// It holds a control byte, DEL included.
+    Control {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// A `{` that is never closed or a `}` that was never opened.
+    LoneBrace {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// A `{` inside a tag.
+    NestedTag {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// A `{` after a tag that was closed.
+    SecondTag {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// `{}`.
+    EmptyTag {
+        /// Where it opens, in bytes.
+        at: usize,
+    },
+    /// More than [`MAX_KEY_BYTES`].
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+impl KeyError {
+    /// Where in the key the fault begins, in bytes, if it has a place.
+    #[must_use]
+    pub fn at(self) -> Option<usize> {
+        match self {
+            Self::Empty | Self::TooLong { .. } => None,
+            Self::Reserved => Some(0),
+            Self::Control { at }
+            | Self::LoneBrace { at }
+            | Self::NestedTag { at }
+            | Self::SecondTag { at }
+            | Self::EmptyTag { at } => Some(at),
+        }
+    }
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the key is empty: name what is locked, such as \"item:7\"",
+            Self::Reserved => "a key must not begin with `@`: such names are kept for the lock's own keys",
+            Self::Control { .. } => "a key must not contain control bytes: use printable text",
+            Self::LoneBrace { .. } => "braces in a key are the cluster's hash tag and come in a pair: write `{tag}` or no brace",
+            Self::NestedTag { .. } => "a hash tag must not contain `{`: write one `{tag}`",
+            Self::SecondTag { .. } => "a key has at most one hash tag: keep the one that the cluster shall place the key by",
+            Self::EmptyTag { .. } => "the hash tag is empty, so the cluster would ignore it: put a value between `{` and `}`",
+            Self::TooLong { bytes } => {
+                return write!(
+                    f,
+                    "the key has {bytes} bytes, namespace included, and at most {MAX_KEY_BYTES} are allowed: hash the long part"
+                );
+            }
+        })
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+/// Appends a value to a key: `[A-Za-z0-9_.-]` stay, every other byte of its UTF-8 becomes `%XX`.
+///
+/// Injective: two values are encoded alike only if they are equal. An empty value appends nothing.
+///
+/// # Examples
+///
+/// ```
+/// let mut key = String::from("item:");
+/// dlock_grammar::key::encode("a:{1}", &mut key);
+/// assert_eq!(key, "item:a%3A%7B1%7D");
+/// ```
+pub fn encode(value: &str, out: &mut String) {
+    const HEX: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
+    ];
+    let hex = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or('0');
+    for byte in value.bytes() {
+        let plain = char::from(byte);
+        if is_plain(plain) {
+            out.push(plain);
+        } else {
+            out.extend(['%', hex(byte >> 4), hex(byte & 0xf)]);
+        }
+    }
+}
+
+/// Whether a character stays as it is when a value is encoded.
+#[must_use]
+pub fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+}
+
+/// Whether a character of the template keeps two values apart: no encoded value can contain it.
+#[must_use]
+pub fn is_separator(c: char) -> bool {
+    !is_plain(c) && c != '%'
+}
+
+/// [`encode`] for whatever is written to it, so that a `Display` value needs no `String` of its own.
+///
+/// # Examples
+///
+/// ```
+/// use std::fmt::Write as _;
+/// use dlock_grammar::key::Encoder;
+///
+/// let mut key = String::from("at:");
+/// write!(Encoder(&mut key), "{}", std::net::Ipv6Addr::LOCALHOST).unwrap();
+/// assert_eq!(key, "at:%3A%3A1");
+/// ```
+#[derive(Debug)]
+pub struct Encoder<'a>(
+    /// The key so far.
+    pub &'a mut String,
+);
+
+impl fmt::Write for Encoder<'_> {
+    fn write_str(&mut self, value: &str) -> fmt::Result {
+        encode(value, self.0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
