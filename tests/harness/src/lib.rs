@@ -1,1 +1,34 @@
-//! x
+//! What a fault test of dlock is made of: private servers, wires that can be cut, processes that can be stopped, and the checks.
+//!
+//! Read in this order:
+//!
+//! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
+//! * [`server`]: a private `redis-server`, and a recorder of what reached it.
+//! * [`proxy`]: a wire that can go dark, lose one way, or be cut inside the nth matching request; [`resp`] finds the frames.
+//! * [`child`]: a process that prints lines, and can be stopped, continued and killed.
+//! * [`history`]: who held which key from when to when, and whether two ever did at once.
+//!
+//! It knows nothing of dlock itself, so that a bug of dlock cannot hide in its own test tool. It fails by panicking, with the reason.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a test tool reports by panicking: every function here may"
+)]
+
+pub mod child;
+pub mod history;
+mod lines;
+mod orphan;
+pub mod proxy;
+pub mod resp;
+pub mod server;
+mod signal;
+pub mod wait;
+
+pub use child::Child;
+pub use history::{Interval, check_exclusive, now_ns};
+pub use proxy::{Action, Matcher, Proxy, Trigger};
+pub use server::{Monitor, RedisServer};
+pub use wait::{until, until_blocking};

@@ -1,0 +1,1 @@
+//! Where a RESP frame ends. (skeleton)

@@ -1,0 +1,77 @@
+//! The settings of a server; kept for its restarts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::launch::Process;
+use super::{RedisServer, port};
+
+/// What a server is started with. Every method is optional.
+#[derive(Debug, Clone, Default)]
+#[must_use = "nothing runs before `start`"]
+pub struct Builder {
+    pub(super) password: Option<String>,
+    pub(super) args: Vec<String>,
+    port: Option<u16>,
+    unix_socket: bool,
+}
+
+impl Builder {
+    /// `--requirepass`; the server's URLs carry it. It must not need escaping in a URL.
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Further arguments for `redis-server`, such as `["--maxmemory", "2mb"]`. They win over the harness's own, but `--port`, `--dir`,
+    /// `--logfile` and `--requirepass` must not be among them.
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Also listens on a unix socket in the server's directory: see [`RedisServer::unix_url`].
+    pub fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// This port and no other. Without it, a free one is looked for.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Starts the server and returns once it answers. Panics if `redis-server` is missing or not ready in 10 s.
+    pub fn start(self) -> RedisServer {
+        let directory = tempfile::Builder::new()
+            .prefix("dlock-redis-")
+            .tempdir()
+            .expect("a temporary directory");
+        let (port, process) = match self.port {
+            Some(port) => (port, Process::on_fixed_port(&self, port, directory.path())),
+            None => self.on_free_port(directory.path()),
+        };
+        RedisServer {
+            settings: self,
+            port,
+            directory,
+            process: Mutex::new(Some(process)),
+        }
+    }
+
+    pub(super) fn socket_in(&self, directory: &Path) -> Option<PathBuf> {
+        self.unix_socket.then(|| directory.join("redis.sock"))
+    }
+
+    /// Between the look and the server's own bind, somebody else may take the port: then another one.
+    fn on_free_port(&self, directory: &Path) -> (u16, Process) {
+        for _ in 0..50 {
+            let port = port::free();
+            if let Ok(process) = Process::start(self, port, directory) {
+                return (port, process);
+            }
+        }
+        panic!("redis-server found 50 ports taken")
+    }
+}

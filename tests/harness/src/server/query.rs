@@ -1,0 +1,70 @@
+//! Questions to a server, each on a connection of its own, so that no answer depends on what happened to an earlier one.
+//!
+//! They hang as long as the server is stopped, and panic while it is killed.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisResult, Value};
+
+use super::RedisServer;
+
+const CONNECT_CAP: Duration = Duration::from_secs(10);
+
+impl RedisServer {
+    /// A new connection over TCP, without a response timeout.
+    pub async fn connect(&self) -> MultiplexedConnection {
+        let client = Client::open(self.url()).expect("a valid URL");
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(Some(CONNECT_CAP));
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .expect("connect to redis-server")
+    }
+
+    /// The reply to a command; panics on an error reply. The first word is the command's name: `cmd(&["SCRIPT", "FLUSH"])`.
+    pub async fn cmd(&self, words: &[&str]) -> Value {
+        let reply = self.try_cmd(words).await;
+        reply.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// [`cmd`](Self::cmd), for commands that may be refused.
+    pub async fn try_cmd(&self, words: &[&str]) -> RedisResult<Value> {
+        let (name, args) = words.split_first().expect("a command has a name");
+        let mut connection = self.connect().await;
+        redis::cmd(name)
+            .arg(args)
+            .query_async(&mut connection)
+            .await
+    }
+
+    /// How often a command was executed (`INFO commandstats`), inside scripts too. Subcommands are written `client|kill`.
+    pub async fn commandstats(&self, command: &str) -> u64 {
+        let info: String = self.ask(&["INFO", "commandstats"]).await;
+        let prefix = format!("cmdstat_{}:calls=", command.to_lowercase());
+        let line = info.lines().find_map(|line| line.strip_prefix(&prefix));
+        let Some((calls, _)) = line.and_then(|rest| rest.split_once(',')) else {
+            return 0;
+        };
+        calls.parse().expect("calls is a number")
+    }
+
+    /// All keys of database 0, sorted.
+    pub async fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
+        keys.sort();
+        keys
+    }
+
+    /// `PTTL`: milliseconds, -1 for a key without expiry, -2 for no key.
+    pub async fn pttl(&self, key: &str) -> i64 {
+        self.ask(&["PTTL", key]).await
+    }
+
+    async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        let value = self.cmd(words).await;
+        redis::from_redis_value(value).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+}

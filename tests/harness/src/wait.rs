@@ -1,0 +1,90 @@
+//! Waiting for a condition, on the real clock, under a hard cap that fails the test by name.
+//!
+//! The pauses run on tokio's blocking pool. A runtime with a paused clock does not advance it while blocking work is under way, so a test
+//! on virtual time can wait here for a real server without its own timers going off.
+
+use std::env;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::task::spawn_blocking;
+
+/// How often a condition is looked at.
+const POLL: Duration = Duration::from_millis(2);
+
+/// What every cap is multiplied by: `DLOCK_TEST_SLOW`, 1 if unset. Set it on a machine that is busy or slow.
+#[must_use]
+pub fn slow_factor() -> u32 {
+    static FACTOR: OnceLock<u32> = OnceLock::new();
+    *FACTOR.get_or_init(|| match env::var("DLOCK_TEST_SLOW") {
+        Ok(text) => text
+            .parse()
+            .expect("DLOCK_TEST_SLOW must be a whole number, such as 5"),
+        Err(_) => 1,
+    })
+}
+
+/// `cap` as this machine deserves it: multiplied by [`slow_factor`].
+#[must_use]
+pub fn scaled(cap: Duration) -> Duration {
+    cap * slow_factor()
+}
+
+/// Looks at `cond` each 2 ms until it is true. Panics with `what` once the (scaled) cap is over, even if `cond` itself hangs.
+///
+/// ```no_run
+/// # async fn example(server: &dlock_harness::RedisServer) {
+/// use std::time::Duration;
+/// dlock_harness::until("the key is gone", Duration::from_secs(1), async || server.keys().await.is_empty()).await;
+/// # }
+/// ```
+pub async fn until(what: &str, cap: Duration, mut cond: impl AsyncFnMut() -> bool) {
+    let polling = async {
+        while !cond().await {
+            pause(POLL).await;
+        }
+    };
+    let held = within(cap, polling).await;
+    assert!(
+        held.is_some(),
+        "still not so after {:?}: {what}",
+        scaled(cap)
+    );
+}
+
+/// [`until`] for synchronous code. A `cond` that hangs is not interrupted.
+pub fn until_blocking(what: &str, cap: Duration, mut cond: impl FnMut() -> bool) {
+    let deadline = Instant::now() + scaled(cap);
+    while !cond() {
+        assert!(
+            Instant::now() < deadline,
+            "still not so after {:?}: {what}",
+            scaled(cap)
+        );
+        thread::sleep(POLL);
+    }
+}
+
+/// The output of `work`, or `None` if it took longer than the (scaled) cap on the real clock.
+pub async fn within<T>(cap: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let cap = scaled(cap);
+    // Dropping `armed`, when `work` is done first, ends the alarm's thread at once.
+    let (armed, disarmed) = mpsc::channel::<()>();
+    let alarm = spawn_blocking(move || disarmed.recv_timeout(cap));
+    let output = tokio::select! {
+        biased;
+        output = work => Some(output),
+        _ = alarm => None,
+    };
+    drop(armed);
+    output
+}
+
+/// Sleeps on the real clock, whatever the runtime's clock does. For the pace of a loop, never instead of a condition.
+pub async fn pause(length: Duration) {
+    spawn_blocking(move || thread::sleep(length))
+        .await
+        .expect("a sleeping thread does not panic");
+}
