@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(check_ttl(TTL_MIN), Ok(()));
         assert_eq!(check_ttl(TTL_MAX), Ok(()));
         check(
-            check_ttl(TTL_MIN - MS),
+            check_ttl(9 * MS),
             "ttl 9ms is shorter than the minimum of 10ms: give the lease more time",
         );
         check(

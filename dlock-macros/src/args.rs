@@ -1,0 +1,341 @@
+//! What was written between the parentheses of the attribute, spans kept: names, and values of the right shape.
+//!
+//! What a value means is for `rules`. Nothing here stops at the first error: a bad argument is skipped up to the next comma.
+
+use crate::errors::Errors;
+use proc_macro2::{TokenStream, TokenTree};
+use syn::{
+    Expr, ExprLit, Ident, Lit, LitStr, Path, Token,
+    ext::IdentExt as _,
+    parse::{ParseStream, Parser as _},
+};
+
+/// Arguments that work, in the order of the documentation.
+const ARGUMENTS: [&str; 10] = [
+    "key", "ttl", "wait", "renew", "on_lost", "guard", "pool", "map_err", "on_error", "crate",
+];
+
+/// Arguments that the design has and no code yet.
+const LATER: [&str; 12] = [
+    "keys",
+    "max_hold",
+    "max_renewals",
+    "min_hold",
+    "reentrant",
+    "read",
+    "write",
+    "fair",
+    "permits",
+    "owner",
+    "on_busy",
+    "release",
+];
+
+/// The arguments of one attribute. `None` is: not written, or written wrongly and already reported.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) key: Option<TextOrExpr>,
+    /// A key was meant, though it could not be read: "missing `key`" would be noise.
+    pub(crate) key_attempted: bool,
+    pub(crate) ttl: Option<LitStr>,
+    pub(crate) wait: Option<LitStr>,
+    pub(crate) renew: Option<Renew>,
+    pub(crate) on_lost: Option<LitStr>,
+    pub(crate) guard: Option<Ident>,
+    pub(crate) pool: Option<TextOrExpr>,
+    pub(crate) map_err: Option<Handler>,
+    pub(crate) on_error: Option<Handler>,
+    pub(crate) krate: Option<Path>,
+    /// Names seen so far, for duplicates.
+    seen: Vec<String>,
+}
+
+/// `"text"` or any other expression.
+pub(crate) enum TextOrExpr {
+    Text(LitStr),
+    Expr(Expr),
+}
+
+pub(crate) enum Renew {
+    /// `renew`, `renew = true`, `renew = false`
+    Switch(bool),
+    /// `renew = "3s"`
+    Every(LitStr),
+}
+
+/// `map_err` or `on_error`: its name, for errors about the pair, and the function.
+pub(crate) struct Handler {
+    pub(crate) name: Ident,
+    pub(crate) function: Expr,
+}
+
+impl Args {
+    /// Reads all arguments; what cannot be read is reported and left out.
+    pub(crate) fn read(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Self::default();
+        let all = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                args.read_one(input, errors);
+                if !input.is_empty() && !input.peek(Token![,]) {
+                    errors.at_span(input.span(), "expected `,` between two arguments");
+                    skip_to_comma(input);
+                }
+                input.parse::<Option<Token![,]>>()?;
+            }
+            Ok(())
+        };
+        if let Err(error) = all.parse2(tokens) {
+            errors.push(error);
+        }
+        args
+    }
+
+    fn read_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) {
+        if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
+            self.key_attempted = true;
+            errors.at(
+                &literal,
+                format!(
+                    "an argument needs its name: write `key = {}`",
+                    literal.token()
+                ),
+            );
+            return skip_to_comma(input);
+        }
+        let Ok(name) = input.call(Ident::parse_any) else {
+            errors.at_span(
+                input.span(),
+                "expected an argument such as `key = \"item:<id>\"`",
+            );
+            return skip_to_comma(input);
+        };
+        let text = name.to_string();
+        self.key_attempted |= text == "key" || text == "keys";
+        if !ARGUMENTS.contains(&text.as_str()) {
+            self.refuse(&name, &text, errors);
+            return skip_to_comma(input);
+        }
+        if self.seen.contains(&text) {
+            errors.at(&name, format!("duplicate argument `{text}`: write it once"));
+            return skip_to_comma(input);
+        }
+        let value = read_value(&name, input, errors);
+        if let Ok(value) = value {
+            self.store(name, &text, value, errors);
+        }
+        self.seen.push(text);
+    }
+
+    /// An argument that is none, or none yet.
+    fn refuse(&mut self, name: &Ident, text: &str, errors: &mut Errors) {
+        if LATER.contains(&text) {
+            return errors.at(name, format!("`{text}` is not supported yet"));
+        }
+        match nearest(text) {
+            Some(near) => {
+                self.key_attempted |= near == "key";
+                errors.at(
+                    name,
+                    format!("unknown argument `{text}`, did you mean `{near}`?"),
+                );
+            }
+            None => errors.at(
+                name,
+                format!(
+                    "unknown argument `{text}`, arguments are: {}",
+                    ARGUMENTS.join(", ")
+                ),
+            ),
+        }
+    }
+
+    /// Puts a value where it belongs if it has the shape that the argument takes.
+    fn store(&mut self, name: Ident, text: &str, value: Option<Expr>, errors: &mut Errors) {
+        let Some(value) = value else {
+            match text {
+                "renew" => self.renew = Some(Renew::Switch(true)),
+                _ => errors.at(
+                    &name,
+                    format!("`{text}` needs a value: write `{}`", example(text)),
+                ),
+            }
+            return;
+        };
+        let mut wrong_shape = |value: &Expr| errors.at(value, format!("write `{}`", example(text)));
+        match (text, Shape::of(value)) {
+            ("key", Shape::Text(text)) => self.key = Some(TextOrExpr::Text(text)),
+            ("key", other) => self.key = Some(TextOrExpr::Expr(other.into_expr())),
+            ("pool", Shape::Text(text)) => self.pool = Some(TextOrExpr::Text(text)),
+            ("pool", other) => self.pool = Some(TextOrExpr::Expr(other.into_expr())),
+            ("ttl", Shape::Text(text)) => self.ttl = Some(text),
+            ("wait", Shape::Text(text)) => self.wait = Some(text),
+            ("on_lost", Shape::Text(text)) => self.on_lost = Some(text),
+            ("renew", Shape::Text(text)) => self.renew = Some(Renew::Every(text)),
+            ("renew", Shape::Bool(on, _)) => self.renew = Some(Renew::Switch(on)),
+            ("map_err", other) => {
+                self.map_err = Some(Handler {
+                    name,
+                    function: other.into_expr(),
+                })
+            }
+            ("on_error", other) => {
+                self.on_error = Some(Handler {
+                    name,
+                    function: other.into_expr(),
+                })
+            }
+            ("guard", Shape::Path(path)) => match path.get_ident() {
+                Some(ident) if is_variable(ident) => self.guard = Some(ident.clone()),
+                _ => wrong_shape(&Shape::Path(path).into_expr()),
+            },
+            ("crate", Shape::Path(path)) => self.krate = Some(path),
+            (_, other) => wrong_shape(&other.into_expr()),
+        }
+    }
+}
+
+/// The forms that an argument's value is told apart by.
+enum Shape {
+    Text(LitStr),
+    Bool(bool, Expr),
+    Path(Path),
+    Other(Expr),
+}
+
+impl Shape {
+    fn of(value: Expr) -> Self {
+        match value {
+            // What a `macro_rules!` passed in (`key = $key`) comes in an invisible group.
+            Expr::Group(group) => Self::of(*group.expr),
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                attrs,
+            }) if attrs.is_empty() => Self::Text(text),
+            Expr::Lit(ExprLit {
+                lit: Lit::Bool(ref on),
+                ..
+            }) => Self::Bool(on.value, value),
+            Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => {
+                Self::Path(path.path)
+            }
+            other => Self::Other(other),
+        }
+    }
+
+    fn into_expr(self) -> Expr {
+        match self {
+            Self::Text(text) => Expr::Lit(ExprLit {
+                attrs: Vec::new(),
+                lit: Lit::Str(text),
+            }),
+            Self::Path(path) => Expr::Path(syn::ExprPath {
+                attrs: Vec::new(),
+                qself: None,
+                path,
+            }),
+            Self::Bool(_, value) | Self::Other(value) => value,
+        }
+    }
+}
+
+/// The expression after `=`, or `None` for a bare name; `Err` if it was reported.
+fn read_value(
+    name: &Ident,
+    input: ParseStream<'_>,
+    errors: &mut Errors,
+) -> Result<Option<Expr>, ()> {
+    if input.is_empty() || input.peek(Token![,]) {
+        return Ok(None);
+    }
+    if input.parse::<Option<Token![=]>>().ok().flatten().is_none() {
+        errors.at_span(
+            input.span(),
+            format!("expected `=`: write `{}`", example(&name.to_string())),
+        );
+        skip_to_comma(input);
+        return Err(());
+    }
+    if input.is_empty() || input.peek(Token![,]) {
+        errors.at(
+            name,
+            format!(
+                "`{name}` needs a value: write `{}`",
+                example(&name.to_string())
+            ),
+        );
+        return Err(());
+    }
+    let start = input.fork();
+    match input.parse() {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => {
+            // At the end of the input syn points at the whole attribute; the value's beginning says more.
+            let span = if input.is_empty() {
+                start.span()
+            } else {
+                error.span()
+            };
+            errors.at_span(span, error);
+            skip_to_comma(input);
+            Err(())
+        }
+    }
+}
+
+fn skip_to_comma(input: ParseStream<'_>) {
+    while !input.is_empty() && !input.peek(Token![,]) && input.parse::<TokenTree>().is_ok() {}
+}
+
+/// How an argument is written.
+fn example(name: &str) -> &'static str {
+    match name {
+        "ttl" => "ttl = \"10s\"",
+        "wait" => "wait = \"3s\", \"0s\" or \"forever\"",
+        "renew" => "renew`, `renew = \"3s\"` or `renew = false",
+        "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
+        "guard" => "guard = lock",
+        "pool" => "pool = \"billing\"` or `pool = self.locks",
+        "map_err" => "map_err = |error| …",
+        "on_error" => "on_error = |error| …",
+        "crate" => "crate = path::to::dlock_runtime",
+        _ => "key = \"item:<id>\"",
+    }
+}
+
+fn is_variable(ident: &Ident) -> bool {
+    syn::parse_str::<Ident>(&ident.to_string()).is_ok()
+}
+
+/// The argument that was probably meant: at most one slip per three letters.
+fn nearest(text: &str) -> Option<&'static str> {
+    ARGUMENTS
+        .into_iter()
+        .map(|name| (slips(text, name), name))
+        .filter(|(slips, name)| *slips <= name.len().div_ceil(3))
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, name)| name)
+}
+
+/// How many letters must be inserted, removed, replaced or swapped with their neighbour (optimal string alignment).
+fn slips(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, &from) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, &to) in b.iter().enumerate() {
+            let get = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
+            let mut best = (get(&above, j) + usize::from(from != to))
+                .min(get(&above, j + 1) + 1)
+                .min(get(&row, j) + 1);
+            let swapped =
+                i > 0 && j > 0 && a.get(i - 1) == Some(&to) && b.get(j - 1) == Some(&from);
+            if swapped {
+                best = best.min(get(&before, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().unwrap_or_default()
+}

@@ -1,0 +1,251 @@
+//! The rewrite. Takes a [`Model`] and returns tokens; nothing can fail here.
+//!
+//! One static, one key, one future, one call: behaviour lives in the runtime. All names of ours are `mixed_site`, so the body
+//! cannot see them, and nothing that is written here may cause a warning in the user's crate.
+
+use crate::{
+    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Renew, Wait},
+    signature::{Form, Output},
+};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use std::time::Duration;
+use syn::{Expr, token::Brace};
+
+// Input:
+//     #[distributed_lock(key = "item:<id>", ttl = "10s")]
+//     async fn f(id: u64) -> Result<u64, E> {
+//         Ok(id)
+//     }
+//
+// Output:
+//     async fn f(id: u64) -> Result<u64, E> {
+//         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
+//         let key = key().text("item:").value(&id).finish();
+//         let body = async move {
+//             if false { let value: Result<u64, E> = loop {}; return value; };
+//             Ok(id)
+//         };
+//         match run(&__DLOCK_SPEC, key, body).await {
+//             Ok(value) => value,
+//             Err(error) => <Result<u64, E> as FromLockError>::from_lock_error(error),
+//         }
+//     }
+pub(crate) fn function(model: &Model) -> TokenStream {
+    let Model {
+        function,
+        form,
+        output,
+        locks,
+    } = model;
+    let (brace, mut statements) = match form {
+        Form::Async => (function.brace, function.body.clone()),
+        Form::AsyncTrait(body) => body.body(),
+    };
+    // The first lock comes last: it goes around all others.
+    for lock in locks.iter().rev() {
+        statements = lock.around(&statements, brace, output);
+    }
+    if let Form::AsyncTrait(body) = form {
+        statements = body.fill(&statements);
+    }
+    let (attrs, vis, sig, inner_attrs) = (
+        &function.attrs,
+        &function.vis,
+        &function.sig,
+        &function.inner_attrs,
+    );
+    quote! {
+        #(#attrs)*
+        #vis #sig {
+            #(#inner_attrs)*
+            #statements
+        }
+    }
+}
+
+/// `lock_key!`: the key alone.
+pub(crate) fn key(krate: &TokenStream, key: &Key) -> TokenStream {
+    match key {
+        Key::Template(parts) => {
+            let parts = parts.iter().map(part);
+            quote!(#krate::__private::key() #(#parts)* .finish())
+        }
+        Key::Expr(expr) => quote!(#krate::__private::into_key(#expr)),
+    }
+}
+
+fn part(part: &KeyPart) -> TokenStream {
+    match part {
+        KeyPart::Text(text) => quote!(.text(#text)),
+        KeyPart::Value { root, place, span } => {
+            let value = place.tokens(root, *span);
+            // The `&` is ours: with the span of the literal, lints would take it for the user's.
+            quote!(.value(&#value))
+        }
+    }
+}
+
+impl Lock {
+    // Input:
+    //     user's statements
+    //
+    // Output:
+    //     static __DLOCK_SPEC: Spec = …;
+    //     let key = …;
+    //     let body = async move { edge; guard; user's statements };
+    //     match run(&__DLOCK_SPEC, key, body).await { … }
+    fn around(&self, statements: &TokenStream, brace: Brace, output: &Output) -> TokenStream {
+        let krate = &self.krate;
+        let [key, body, value, error, pool] = ["key", "body", "value", "error", "pool"].map(ours);
+        let spec = self.spec();
+        let key_value = self::key(krate, &self.key);
+        let edge = edge(output);
+        let guard = self.guard();
+        let block = block(quote!(#edge #guard #statements), brace);
+        let (bind_pool, run) = match &self.pool {
+            Some(Pool::Expr(expr)) => {
+                let expr = operand(expr);
+                // The body takes the arguments, so the pool is taken out of them before.
+                let bind =
+                    quote!(let #pool = <#krate::LockPool as ::core::clone::Clone>::clone(&#expr););
+                (bind, quote!(run_on(&__DLOCK_SPEC, #pool, #key, #body)))
+            }
+            _ => (TokenStream::new(), quote!(run(&__DLOCK_SPEC, #key, #body))),
+        };
+        let on_error = self.on_error(&error, output);
+        // The static comes first: an item after statements is a lint of clippy's.
+        quote! {
+            static __DLOCK_SPEC: #krate::__private::Spec = #spec;
+            let #key = #key_value;
+            #bind_pool
+            let #body = async move #block;
+            match #krate::__private::#run.await {
+                ::core::result::Result::Ok(#value) => #value,
+                ::core::result::Result::Err(#error) => #on_error,
+            }
+        }
+    }
+
+    /// Only what was written: the rest is the pool's to say.
+    fn spec(&self) -> TokenStream {
+        let krate = &self.krate;
+        let some = |value: TokenStream| quote!(::core::option::Option::Some(#value));
+        let ttl = self.ttl.map(|ttl| {
+            let ttl = some(millis(ttl));
+            quote!(ttl: #ttl,)
+        });
+        let wait = self.wait.as_ref().map(|wait| {
+            let wait = some(match wait {
+                Wait::Once => quote!(#krate::Wait::Once),
+                Wait::Forever => quote!(#krate::Wait::Forever),
+                Wait::For(time) => {
+                    let time = millis(*time);
+                    quote!(#krate::Wait::For(#time))
+                }
+            });
+            quote!(wait: #wait,)
+        });
+        let renew = self.renew.as_ref().map(|renew| {
+            let renew = some(match renew {
+                Renew::Default => quote!(#krate::__private::Renew::Default),
+                Renew::Every(every) => {
+                    let every = millis(*every);
+                    quote!(#krate::__private::Renew::Every(#every))
+                }
+            });
+            quote!(renew: #renew,)
+        });
+        let on_lost = match self.on_lost {
+            OnLost::Cancel => None,
+            OnLost::Finish => Some(quote!(on_lost: #krate::__private::OnLost::Finish,)),
+        };
+        let pool = match &self.pool {
+            Some(Pool::Named(name)) => {
+                let name = some(quote!(#name));
+                Some(quote!(pool: #name,))
+            }
+            _ => None,
+        };
+        let name = &self.name;
+        let new = quote!(#krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)));
+        let written = quote!(#ttl #wait #renew #on_lost #pool);
+        if written.is_empty() {
+            new
+        } else {
+            quote!(#krate::__private::Spec { #written ..#new })
+        }
+    }
+
+    /// `let lock: &LockGuard = …;` in the name that the user chose.
+    fn guard(&self) -> Option<TokenStream> {
+        let (krate, name, held) = (&self.krate, self.guard.as_ref()?, ours("held"));
+        Some(quote! {
+            let #held = #krate::__private::held();
+            let #name: &#krate::LockGuard = &#held;
+        })
+    }
+
+    fn on_error(&self, error: &Ident, output: &Output) -> TokenStream {
+        let krate = &self.krate;
+        match &self.on_error {
+            OnError::From => {
+                let ty = &output.ty;
+                quote_spanned!(output.span=> <#ty as #krate::__private::FromLockError>::from_lock_error(#error))
+            }
+            // Through a function that knows the error's type: called directly, `|error| error.key()` could not be inferred.
+            OnError::MapErr(function) => {
+                quote!(::core::result::Result::map_err(::core::result::Result::Err(#error), #function))
+            }
+            OnError::OnError(function) => {
+                quote!(::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
+            }
+        }
+    }
+}
+
+/// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
+/// object and the like work in it as in a function (the idea is tracing-attributes').
+fn edge(output: &Output) -> TokenStream {
+    let (ty, value) = (&output.ty, ours("value"));
+    quote_spanned! {output.span=>
+        #[allow(unreachable_code, clippy::all, clippy::pedantic)]
+        if false {
+            let #value: #ty = loop {};
+            return #value;
+        };
+    }
+}
+
+/// With the braces of the user's body, an error about its tail points there.
+fn block(statements: TokenStream, brace: Brace) -> Group {
+    let mut block = Group::new(Delimiter::Brace, statements);
+    block.set_span(brace.span.join());
+    block
+}
+
+fn ours(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+fn millis(time: Duration) -> TokenStream {
+    // Every duration was read by `duration::parse`, which counts in `u64` milliseconds.
+    let millis = Literal::u64_unsuffixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    quote!(::core::time::Duration::from_millis(#millis))
+}
+
+/// An expression to put `&` in front of; parentheses only where they are needed, else they are a warning.
+fn operand(expr: &Expr) -> TokenStream {
+    match expr {
+        Expr::Path(_)
+        | Expr::Field(_)
+        | Expr::MethodCall(_)
+        | Expr::Call(_)
+        | Expr::Macro(_)
+        | Expr::Index(_)
+        | Expr::Reference(_) => {
+            quote!(#expr)
+        }
+        _ => quote!((#expr)),
+    }
+}

@@ -1,0 +1,80 @@
+//! A use of the attribute in which nothing can be wrong any more: what `rules` hands to `expand`.
+
+use crate::{
+    signature::{Form, Function, Output},
+    template::Place,
+};
+use proc_macro2::{Span, TokenStream};
+use std::time::Duration;
+use syn::{Expr, Ident, LitStr};
+
+/// A function and its locks.
+pub(crate) struct Model {
+    pub(crate) function: Function,
+    pub(crate) form: Form,
+    pub(crate) output: Output,
+    /// From the top down, so the first is acquired first and is the outermost.
+    pub(crate) locks: Vec<Lock>,
+}
+
+/// One attribute.
+pub(crate) struct Lock {
+    /// Where `dlock_runtime` is.
+    pub(crate) krate: TokenStream,
+    /// The function's name, which the lock is reported under.
+    pub(crate) name: String,
+    pub(crate) key: Key,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) renew: Option<Renew>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) guard: Option<Ident>,
+    pub(crate) pool: Option<Pool>,
+    pub(crate) on_error: OnError,
+}
+
+pub(crate) enum Key {
+    Template(Vec<KeyPart>),
+    Expr(Expr),
+}
+
+pub(crate) enum KeyPart {
+    Text(String),
+    /// The root is an identifier that resolves where the key is built.
+    Value {
+        root: Ident,
+        place: Place,
+        span: Span,
+    },
+}
+
+pub(crate) enum Wait {
+    Once,
+    For(Duration),
+    Forever,
+}
+
+pub(crate) enum Renew {
+    Default,
+    Every(Duration),
+}
+
+#[derive(Default)]
+pub(crate) enum OnLost {
+    #[default]
+    Cancel,
+    Finish,
+}
+
+pub(crate) enum Pool {
+    Named(LitStr),
+    Expr(Expr),
+}
+
+/// What becomes of an error of the lock.
+pub(crate) enum OnError {
+    /// `FromLockError` of the return type.
+    From,
+    MapErr(Expr),
+    OnError(Expr),
+}

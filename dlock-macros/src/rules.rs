@@ -1,0 +1,370 @@
+//! What arguments and function must fulfil: every error of one use, then a [`Model`] in which nothing can be wrong.
+//!
+//! What a duration, a lease or a key may be is not decided here but in `dlock-grammar`, which the runtime asks too.
+
+use crate::{
+    args::{self, Args, Handler, TextOrExpr},
+    async_trait,
+    errors::Errors,
+    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Renew, Wait},
+    signature::{Form, Function, Output, OutputKind},
+    template::{self, Fault, Part, Place, Template},
+};
+use dlock_grammar::{bounds, duration};
+use proc_macro2::TokenStream;
+use quote::{ToTokens as _, quote};
+use std::time::Duration;
+use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
+
+/// Checks one use of the attribute and of those that are stacked below it.
+pub(crate) fn model(arguments: TokenStream, item: TokenStream) -> Result<Model, syn::Error> {
+    let mut errors = Errors::default();
+    let mut uses = vec![(None, Args::read(arguments, &mut errors))];
+    let mut function: Function = match syn::parse2(item) {
+        Ok(function) => function,
+        Err(error) => {
+            errors.push(error);
+            return errors.into_result(None);
+        }
+    };
+    for attribute in take_stacked(&mut function.attrs) {
+        let arguments = match &attribute.meta {
+            Meta::List(list) => list.tokens.clone(),
+            _ => TokenStream::new(),
+        };
+        uses.push((
+            Some(attribute.meta.path().clone()),
+            Args::read(arguments, &mut errors),
+        ));
+    }
+    let form = function.form().map_err(|error| errors.push(error)).ok();
+    let output = form.as_ref().map(|form| Output::of(&function, form));
+    if let Some(output) = output
+        .as_ref()
+        .filter(|output| output.kind == OutputKind::Never)
+    {
+        errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type");
+    }
+    let mut scope = Scope {
+        function: &function,
+        form: form.as_ref(),
+        output: output.as_ref(),
+        errors: &mut errors,
+    };
+    let locks: Vec<_> = uses
+        .into_iter()
+        .filter_map(|(path, args)| scope.lock(path.as_ref(), args))
+        .collect();
+    let model = form.zip(output).map(|(form, output)| Model {
+        function,
+        form,
+        output,
+        locks,
+    });
+    errors.into_result(model)
+}
+
+/// Takes the locks below this one off the function. One expansion writes all of them, because attributes are expanded from
+/// the top down: expanded one by one, the first would be the innermost and so be acquired last.
+fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
+    let ours = |path: &Path| {
+        path.segments
+            .last()
+            .is_some_and(|last| last.ident == "distributed_lock")
+    };
+    attributes
+        .extract_if(.., |attribute| ours(attribute.meta.path()))
+        .collect()
+}
+
+/// Checks `lock_key!`: the crate's path, a comma, the template.
+pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Error> {
+    let parser = |input: syn::parse::ParseStream<'_>| {
+        let mut krate = TokenStream::new();
+        while !input.is_empty() && !input.peek(syn::Token![,]) {
+            krate.extend([input.parse::<proc_macro2::TokenTree>()?]);
+        }
+        input.parse::<syn::Token![,]>()?;
+        let literal: LitStr = input
+            .parse()
+            .map_err(|e| syn::Error::new(e.span(), "write `lock_key!(\"item:<id>\")`"))?;
+        input.parse::<Option<syn::Token![,]>>()?;
+        if input.is_empty() {
+            Ok((krate, literal))
+        } else {
+            Err(input.error("`lock_key!` takes one key template"))
+        }
+    };
+    let (krate, literal) = syn::parse::Parser::parse2(parser, input)?;
+    let mut errors = Errors::default();
+    let span = literal.span();
+    let key = read_template(&literal, &mut errors).map(|template| {
+        let part = |part| match part {
+            Part::Text(text) => KeyPart::Text(text),
+            Part::Place(place) => KeyPart::Value {
+                root: template::ident(&place.root, span),
+                place,
+                span,
+            },
+        };
+        Key::Template(template.parts.into_iter().map(part).collect())
+    });
+    errors.into_result(key.map(|key| (krate, key)))
+}
+
+fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
+    let read = template::parse(&literal.value());
+    read.map_err(|faults| {
+        faults
+            .iter()
+            .for_each(|fault| errors.push(fault.at(literal)))
+    })
+    .ok()
+}
+
+/// What the arguments are checked against.
+struct Scope<'a> {
+    function: &'a Function,
+    /// `None` if the function itself is wrong; the arguments are checked all the same.
+    form: Option<&'a Form>,
+    output: Option<&'a Output>,
+    errors: &'a mut Errors,
+}
+
+impl Scope<'_> {
+    /// Checks the arguments of one attribute; `path` is that of a stacked one.
+    fn lock(&mut self, path: Option<&Path>, args: Args) -> Option<Lock> {
+        if args.key.is_none() && !args.key_attempted {
+            let message = "missing `key`: say what is locked, such as `key = \"item:<id>\"`";
+            match path {
+                Some(path) => self.errors.at(path, message),
+                None => self.errors.at_span(proc_macro2::Span::call_site(), message),
+            }
+        }
+        let ttl = args.ttl.as_ref().and_then(|text| self.ttl(text));
+        let wait = args.wait.as_ref().and_then(|text| self.wait(text));
+        let renew = args.renew.as_ref().and_then(|renew| self.renew(renew, ttl));
+        let on_lost = args
+            .on_lost
+            .as_ref()
+            .and_then(|text| self.on_lost(text))
+            .unwrap_or_default();
+        let guard = args.guard.inspect(|guard| self.guard(guard));
+        let on_error = self.on_error(args.map_err, args.on_error);
+        let key = args.key.and_then(|key| match key {
+            TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
+            TextOrExpr::Expr(expr) => Some(Key::Expr(self.expr(expr))),
+        });
+        let pool = args.pool.map(|pool| match pool {
+            TextOrExpr::Text(name) => Pool::Named(name),
+            TextOrExpr::Expr(expr) => Pool::Expr(self.expr(expr)),
+        });
+        let krate = args
+            .krate
+            .map_or_else(|| quote!(::dlock_runtime), syn::Path::into_token_stream);
+        Some(Lock {
+            krate,
+            name: self.function.name(),
+            key: key?,
+            ttl,
+            wait,
+            renew,
+            on_lost,
+            guard,
+            pool,
+            on_error,
+        })
+    }
+
+    fn ttl(&mut self, text: &LitStr) -> Option<Duration> {
+        let ttl = self.duration(text, "")?;
+        bounds::check_ttl(ttl)
+            .map_err(|error| self.errors.at(text, error))
+            .ok()?;
+        Some(ttl)
+    }
+
+    fn wait(&mut self, text: &LitStr) -> Option<Wait> {
+        if text.value() == "forever" {
+            return Some(Wait::Forever);
+        }
+        let wait = self.duration(text, ", or \"forever\"")?;
+        Some(if wait.is_zero() {
+            Wait::Once
+        } else {
+            Wait::For(wait)
+        })
+    }
+
+    fn renew(&mut self, renew: &args::Renew, ttl: Option<Duration>) -> Option<Renew> {
+        match renew {
+            args::Renew::Switch(on) => on.then_some(Renew::Default),
+            args::Renew::Every(text) => {
+                let every = self.duration(text, "")?;
+                let checked = match ttl {
+                    Some(ttl) => bounds::check_renew(every, ttl),
+                    None => bounds::check_renew_alone(every),
+                };
+                checked.map_err(|error| self.errors.at(text, error)).ok()?;
+                Some(Renew::Every(every))
+            }
+        }
+    }
+
+    fn duration(&mut self, text: &LitStr, or: &str) -> Option<Duration> {
+        duration::parse(&text.value())
+            .map_err(|error| self.errors.at(text, format!("{error}{or}")))
+            .ok()
+    }
+
+    fn on_lost(&mut self, text: &LitStr) -> Option<OnLost> {
+        match text.value().as_str() {
+            "cancel" => Some(OnLost::Cancel),
+            "finish" => Some(OnLost::Finish),
+            other => {
+                self.errors.at(
+                    text,
+                    format!("unknown `on_lost` {other:?}: write \"cancel\" or \"finish\""),
+                );
+                None
+            }
+        }
+    }
+
+    fn guard(&mut self, guard: &Ident) {
+        if self
+            .names()
+            .iter()
+            .any(|name| name.unraw() == guard.unraw())
+        {
+            self.errors.at(
+                guard,
+                format!("the guard `{guard}` would hide the argument of that name: choose another"),
+            );
+        }
+    }
+
+    fn on_error(&mut self, map_err: Option<Handler>, on_error: Option<Handler>) -> OnError {
+        if let (Some(_), Some(handler)) = (&map_err, &on_error) {
+            self.errors.at(&handler.name, "`on_error` makes the whole return value, so it cannot stand beside `map_err`: remove one");
+        }
+        if let (
+            Some(handler),
+            Some(Output {
+                kind: OutputKind::Unit,
+                ..
+            }),
+        ) = (&map_err, self.output)
+        {
+            let message = "`map_err` needs a function that returns `Result`, and this one returns `()`: write `on_error = |error| …`";
+            self.errors.at(&handler.name, message);
+        }
+        match (map_err, on_error) {
+            (None, None) => OnError::From,
+            (Some(handler), _) => OnError::MapErr(self.expr(handler.function)),
+            (None, Some(handler)) => OnError::OnError(self.expr(handler.function)),
+        }
+    }
+
+    /// An expression of the attribute as it must be written where it is evaluated.
+    fn expr(&self, expr: Expr) -> Expr {
+        match self.form {
+            Some(Form::AsyncTrait(_)) => async_trait::rename_self_in(&expr),
+            _ => expr,
+        }
+    }
+
+    fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
+        let mut parts = Some(Vec::new());
+        for part in read_template(literal, self.errors)?.parts {
+            let part = match part {
+                Part::Text(text) => Some(KeyPart::Text(text)),
+                Part::Place(place) => self.value(place, literal),
+            };
+            // After an unknown name the other names are still checked.
+            parts = parts.zip(part).map(|(mut parts, part)| {
+                parts.push(part);
+                parts
+            });
+        }
+        parts
+    }
+
+    /// A place whose root is known to exist, or is one that only rustc can know: a constant.
+    ///
+    /// The tokens resolve as the argument does and are shown at the literal: a key that a `macro_rules!` writes for a
+    /// function that was passed in, or the other way round, means the arguments either way.
+    fn value(&mut self, place: Place, literal: &LitStr) -> Option<KeyPart> {
+        let found = if place.root == "self" {
+            self.function.receiver().map(|receiver| match self.form {
+                Some(Form::AsyncTrait(_)) => Ident::new("__self", receiver.span()),
+                _ => receiver,
+            })
+        } else {
+            let root = template::ident(&place.root, literal.span());
+            let bound = self
+                .names()
+                .into_iter()
+                .find(|name| name.unraw() == root.unraw());
+            bound.or_else(|| is_constant(&place.root).then_some(root))
+        };
+        let Some(mut root) = found else {
+            let message = self.unknown(&place.root);
+            let end = place.range.start + place.root.len();
+            self.errors
+                .push(Fault::new(place.range.start..end, message).at(literal));
+            return None;
+        };
+        let span = root.span().located_at(literal.span());
+        root.set_span(span);
+        Some(KeyPart::Value { root, place, span })
+    }
+
+    fn unknown(&self, root: &str) -> String {
+        if root == "self" {
+            return format!(
+                "`self` in the key template, but `{}` has no receiver",
+                self.function.name()
+            );
+        }
+        let receiver = self
+            .function
+            .receiver()
+            .map(|receiver| receiver.to_string());
+        let names: Vec<_> = receiver
+            .into_iter()
+            .chain(self.names().iter().map(Ident::to_string))
+            .collect();
+        if names.is_empty() {
+            return format!(
+                "unknown name `{root}` in the key template, and `{}` has no arguments",
+                self.function.name()
+            );
+        }
+        format!(
+            "unknown name `{root}` in the key template, arguments are: {}",
+            names.join(", ")
+        )
+    }
+
+    /// The names that a placeholder can begin with, in the order of the signature.
+    fn names(&self) -> Vec<Ident> {
+        let mut names = self.function.names();
+        if let Some(Form::AsyncTrait(body)) = self.form {
+            names.retain(|name| !name.to_string().starts_with("__arg"));
+            for name in body.names() {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+}
+
+/// Constants and const generics begin with a capital letter.
+fn is_constant(name: &str) -> bool {
+    name.trim_start_matches("r#")
+        .trim_start_matches('_')
+        .starts_with(char::is_uppercase)
+}

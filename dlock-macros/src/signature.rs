@@ -1,0 +1,210 @@
+//! The function below the attribute: what it is called with, what it returns, and its body as tokens.
+//!
+//! The body of an async function is never parsed: syntax that syn does not know yet passes through, and an unfinished line
+//! leaves the editor with a function.
+
+use crate::async_trait::AsyncTrait;
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{
+    Attribute, FnArg, Ident, Pat, PatIdent, ReturnType, Signature, Token, Type, TypeInfer,
+    Visibility, braced,
+    parse::{Parse, ParseStream},
+    spanned::Spanned as _,
+    token::Brace,
+    visit_mut::{self, VisitMut},
+};
+
+/// A function with a body.
+pub(crate) struct Function {
+    /// Attributes on it, our own excluded.
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    /// `#![…]` at the beginning of the body.
+    pub(crate) inner_attrs: Vec<Attribute>,
+    pub(crate) brace: Brace,
+    pub(crate) body: TokenStream,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        if !starts_function(input) {
+            let rest: TokenStream = input.parse()?;
+            return Err(syn::Error::new_spanned(
+                first(rest),
+                "`#[distributed_lock]` goes on an `async fn`, not on this item",
+            ));
+        }
+        let sig: Signature = input.parse()?;
+        if input.peek(Token![;]) {
+            input.parse::<Token![;]>()?;
+            let message =
+                "this method has no body to lock: put `#[distributed_lock]` on the implementations";
+            return Err(syn::Error::new_spanned(&sig.ident, message));
+        }
+        let content;
+        let brace = braced!(content in input);
+        let inner_attrs = content.call(Attribute::parse_inner)?;
+        Ok(Self {
+            attrs,
+            vis,
+            sig,
+            inner_attrs,
+            brace,
+            body: content.parse()?,
+        })
+    }
+}
+
+/// `const`, `async`, `unsafe` and `extern` begin a function, or a block or an item that is none.
+fn starts_function(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    let _ = ahead.parse::<Option<Token![const]>>();
+    let _ = ahead.parse::<Option<Token![async]>>();
+    let _ = ahead.parse::<Option<Token![unsafe]>>();
+    let _ = ahead.parse::<Option<syn::Abi>>();
+    ahead.peek(Token![fn])
+}
+
+fn first(tokens: TokenStream) -> TokenStream {
+    tokens.into_iter().take(1).collect()
+}
+
+/// How the function came to us.
+pub(crate) enum Form {
+    /// `async fn`
+    Async,
+    /// What `#[async_trait]` made of an `async fn`: it stands on the whole `impl` and so was expanded before us.
+    AsyncTrait(Box<AsyncTrait>),
+}
+
+impl Function {
+    /// How the body is reached, or what is wrong with the function.
+    pub(crate) fn form(&self) -> Result<Form, syn::Error> {
+        if let Some(token) = &self.sig.constness {
+            return Err(syn::Error::new_spanned(
+                token,
+                "`#[distributed_lock]` cannot go on a `const fn`: taking a lock needs a server",
+            ));
+        }
+        if let Some(abi) = &self.sig.abi {
+            return Err(syn::Error::new_spanned(
+                abi,
+                "`#[distributed_lock]` cannot go on an `extern fn`: lock in an `async fn` that it calls",
+            ));
+        }
+        if self.sig.asyncness.is_some() {
+            return Ok(Form::Async);
+        }
+        if crate::async_trait::made(&self.sig) {
+            return AsyncTrait::find(&self.body).map(|found| Form::AsyncTrait(Box::new(found))).ok_or_else(|| {
+                let message = "this method looks like the output of `#[async_trait]`, but its body does not have the form that \
+                               async-trait 0.1 writes: move the work into an `async fn` and put `#[distributed_lock]` there";
+                syn::Error::new_spanned(&self.sig.ident, message)
+            });
+        }
+        let message = "`#[distributed_lock]` goes on an `async fn`; with `#[tokio::main]`, `#[tokio::test]` and the like it goes above \
+                       them, because below them the function is no longer async";
+        Err(syn::Error::new_spanned(self.sig.fn_token, message))
+    }
+
+    /// The name for messages and the static, without `r#`.
+    pub(crate) fn name(&self) -> String {
+        use syn::ext::IdentExt as _;
+        self.sig.ident.unraw().to_string()
+    }
+
+    /// What `self` is written as.
+    pub(crate) fn receiver(&self) -> Option<Ident> {
+        self.sig
+            .receiver()
+            .map(|receiver| Ident::new("self", receiver.self_token.span))
+    }
+
+    /// The names that the patterns of the arguments bind.
+    pub(crate) fn names(&self) -> Vec<Ident> {
+        let mut names = Vec::new();
+        for argument in &self.sig.inputs {
+            if let FnArg::Typed(argument) = argument {
+                bound_names(&argument.pat, &mut names);
+            }
+        }
+        names
+    }
+}
+
+/// The names that a pattern binds. A constant in a pattern looks the same and does no harm.
+pub(crate) fn bound_names(pat: &Pat, names: &mut Vec<Ident>) {
+    struct Names<'a>(&'a mut Vec<Ident>);
+    impl VisitMut for Names<'_> {
+        fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+            self.0.push(pat.ident.clone());
+            visit_mut::visit_pat_ident_mut(self, pat);
+        }
+        // A closure or block inside a pattern's constant binds nothing out here.
+        fn visit_expr_mut(&mut self, _: &mut syn::Expr) {}
+    }
+    Names(names).visit_pat_mut(&mut pat.clone());
+}
+
+/// What the body gives: the type as it can be written inside the body, and where errors about it are shown.
+pub(crate) struct Output {
+    /// The return type with every `impl Trait` replaced by `_`.
+    pub(crate) ty: TokenStream,
+    pub(crate) span: Span,
+    pub(crate) kind: OutputKind,
+}
+
+#[derive(PartialEq, Eq)]
+pub(crate) enum OutputKind {
+    Unit,
+    Never,
+    Other,
+}
+
+impl Output {
+    pub(crate) fn of(function: &Function, form: &Form) -> Self {
+        match (form, &function.sig.output) {
+            (Form::AsyncTrait(body), _) => Self::of_type(body.output()),
+            (Form::Async, ReturnType::Type(_, ty)) => Self::of_type(ty),
+            (Form::Async, ReturnType::Default) => Self {
+                ty: quote!(()),
+                span: function.sig.ident.span(),
+                kind: OutputKind::Unit,
+            },
+        }
+    }
+
+    fn of_type(ty: &Type) -> Self {
+        let kind = match ty {
+            Type::Tuple(tuple) if tuple.elems.is_empty() => OutputKind::Unit,
+            Type::Never(_) => OutputKind::Never,
+            _ => OutputKind::Other,
+        };
+        let mut erased = ty.clone();
+        EraseImplTrait.visit_type_mut(&mut erased);
+        Self {
+            ty: quote!(#erased),
+            span: ty.span(),
+            kind,
+        }
+    }
+}
+
+/// `impl Trait` → `_`: it may be named in the signature only.
+struct EraseImplTrait;
+
+impl VisitMut for EraseImplTrait {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if let Type::ImplTrait(found) = ty {
+            *ty = Type::Infer(TypeInfer {
+                attrs: Vec::new(),
+                underscore_token: Token![_](found.impl_token.span),
+            });
+        }
+        visit_mut::visit_type_mut(self, ty);
+    }
+}
