@@ -1,0 +1,161 @@
+//! What one connection knows: which reply is to be cut or held, what it has lost, and what it keeps back.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use super::mode::{Flow, Mode, Shared, Way};
+use super::trigger::Registered;
+use crate::resp::{is_push, is_unanswered};
+
+/// One client connection. Dropping it takes it off the list of live ones.
+pub(super) struct Link {
+    pub(super) shared: Arc<Shared>,
+    number: u64,
+    /// `Mode::cuts` when it was accepted.
+    born: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Requests forwarded that have a reply, and replies seen: the latter are in the order of the former.
+    asked: u64,
+    answered: u64,
+    plans: Vec<Plan>,
+    lost_requests: bool,
+    lost_replies: bool,
+    /// Requests kept back.
+    held: Option<Held>,
+}
+
+/// What is to be done to a reply.
+struct Plan {
+    /// Its number, or `None` for whichever frame comes next: the request has pushes only.
+    reply: Option<u64>,
+    trigger: Arc<Registered>,
+}
+
+/// Bytes for the server, and the count of releases under which they are kept.
+pub(super) struct Held {
+    pub(super) bytes: Vec<u8>,
+    pub(super) since: u64,
+}
+
+impl Link {
+    pub(super) fn open(shared: Arc<Shared>, number: u64) -> Self {
+        let born = shared.mode.borrow().cuts;
+        shared.opened(number, born);
+        Self {
+            shared,
+            number,
+            born,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Comes when the connection has to be reset: it was cut, or the wire passes again and this connection has a hole.
+    pub(super) async fn cut(&self) {
+        let must_end = |mode: &Mode| {
+            mode.cuts != self.born
+                || [Way::Requests, Way::Replies]
+                    .into_iter()
+                    .any(|way| mode.flow(way) == Flow::Pass && self.has_hole(way))
+        };
+        self.shared.mode_where(must_end).await;
+    }
+
+    /// Whether a frame may pass, as soon as that is known. If not, it is lost.
+    pub(super) async fn may_pass(&self, way: Way) -> bool {
+        let mode = self.shared.mode_where(|mode| mode.flow(way) != Flow::Stall);
+        match mode.await.flow(way) {
+            // `cut` is about to end this connection.
+            Flow::Pass if self.has_hole(way) => pending().await,
+            Flow::Pass => true,
+            Flow::Swallow | Flow::Stall => {
+                self.make_hole(way);
+                false
+            }
+        }
+    }
+
+    /// Waits until the end of one side may be told to the other: a dark wire carries no FIN.
+    pub(super) async fn may_end(&self, way: Way) {
+        let mode = self.shared.mode_where(|mode| mode.flow(way) == Flow::Pass);
+        mode.await;
+    }
+
+    pub(super) async fn latency(&self) {
+        let delay = self.shared.mode.borrow().delay;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Counts a request that is about to be forwarded, and notes what is to be done to its reply.
+    pub(super) fn ask(&self, request: &[u8], trigger: Option<Arc<Registered>>) {
+        let mut state = self.state.lock().unwrap();
+        let reply = (!is_unanswered(request)).then_some(state.asked);
+        state.asked += u64::from(reply.is_some());
+        if let Some(trigger) = trigger {
+            state.plans.push(Plan { reply, trigger });
+        }
+    }
+
+    /// Counts a frame from the server; what is to be done to it.
+    pub(super) fn answer(&self, frame: &[u8]) -> Option<Arc<Registered>> {
+        let mut state = self.state.lock().unwrap();
+        let reply = (!is_push(frame)).then_some(state.answered);
+        state.answered += u64::from(reply.is_some());
+        let is_meant = |plan: &Plan| plan.reply.is_none() || plan.reply == reply;
+        let index = state.plans.iter().position(is_meant)?;
+        Some(state.plans.remove(index).trigger)
+    }
+
+    pub(super) fn releases(&self) -> u64 {
+        self.shared.mode.borrow().releases
+    }
+
+    /// Waits for a release after the one with this count.
+    pub(super) async fn released(&self, since: u64) {
+        let mode = self.shared.mode_where(|mode| mode.releases > since);
+        mode.await;
+    }
+
+    /// Keeps requests back, together with those kept already.
+    pub(super) fn hold(&self, bytes: &[u8]) -> u64 {
+        let since = self.releases();
+        let mut state = self.state.lock().unwrap();
+        let held = state.held.get_or_insert_with(|| Held {
+            bytes: Vec::new(),
+            since,
+        });
+        held.bytes.extend_from_slice(bytes);
+        held.since
+    }
+
+    pub(super) fn take_held(&self) -> Option<Held> {
+        self.state.lock().unwrap().held.take()
+    }
+
+    fn has_hole(&self, way: Way) -> bool {
+        let state = self.state.lock().unwrap();
+        match way {
+            Way::Requests => state.lost_requests,
+            Way::Replies => state.lost_replies,
+        }
+    }
+
+    fn make_hole(&self, way: Way) {
+        let mut state = self.state.lock().unwrap();
+        match way {
+            Way::Requests => state.lost_requests = true,
+            Way::Replies => state.lost_replies = true,
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.closed(self.number);
+    }
+}

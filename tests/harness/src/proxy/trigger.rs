@@ -1,0 +1,110 @@
+//! An action at one chosen request, and the handle that tells when it was done.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::matcher::Matcher;
+use crate::wait::{until_blocking, within};
+
+/// What a trigger does to its request. A cut resets the client's connection; the server sees an orderly end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Cut without forwarding it. Requests before it were forwarded.
+    CutBefore,
+    /// Forward its first n bytes, then cut. With all of its bytes the server executes it, perhaps after the client noticed the cut.
+    CutInside(usize),
+    /// Forward it, wait until its reply is at the proxy, then cut before any byte of it: executed for certain, unknown to the client.
+    CutAfter,
+    /// Forward it, let n bytes of its reply through, then cut.
+    CutReply(usize),
+    /// Keep it and all later requests of its connection back until [`Proxy::release_held`](super::Proxy::release_held). They are
+    /// delivered even if the client has gone in the meantime: that is a command that comes late.
+    Hold,
+    /// Forward it, wait until its reply is at the proxy, and keep that and all later ones back until
+    /// [`Proxy::release_held`](super::Proxy::release_held): executed for certain, and the client still waits.
+    HoldReply,
+    /// Nothing: only tell, before it is forwarded.
+    Signal,
+}
+
+/// The handle of a registered trigger. Dropping it leaves the trigger in place.
+#[derive(Debug, Clone)]
+pub struct Trigger(Arc<Registered>);
+
+impl Trigger {
+    pub(super) fn new(registered: Arc<Registered>) -> Self {
+        Self(registered)
+    }
+
+    /// Waits until the action was done, or what it keeps back is kept. Panics after 10 s (scaled).
+    pub async fn seen(&self) {
+        let mut fired = self.0.fired.subscribe();
+        let seen = within(CAP, fired.wait_for(|&count| count > 0)).await;
+        assert!(seen.is_some(), "never came to {:?}", self.0);
+    }
+
+    /// [`seen`](Self::seen) for synchronous code.
+    pub fn seen_blocking(&self) {
+        let what = format!("{:?}", self.0);
+        until_blocking(&what, CAP, || self.fired() > 0);
+    }
+
+    /// How often the action was done.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        *self.0.fired.borrow()
+    }
+
+    /// How many requests have matched so far, those before and after the nth included.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.matched.load(Ordering::SeqCst)
+    }
+}
+
+const CAP: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Registered {
+    matcher: Matcher,
+    pub(super) action: Action,
+    matched: AtomicU64,
+    fired: watch::Sender<u64>,
+}
+
+impl Registered {
+    pub(super) fn new(matcher: Matcher, action: Action) -> Self {
+        Self {
+            matcher,
+            action,
+            matched: AtomicU64::new(0),
+            fired: watch::Sender::new(0),
+        }
+    }
+
+    /// Counts a request if it matches; whether the action is due at it. A signal is given at once.
+    pub(super) fn is_due(&self, request: &[u8]) -> bool {
+        if !self.matcher.matches(request) {
+            return false;
+        }
+        let number = self.matched.fetch_add(1, Ordering::SeqCst) + 1;
+        let due = self.matcher.means(number);
+        if due && !self.acts() {
+            self.fire();
+        }
+        due
+    }
+
+    /// Whether the action is more than to tell.
+    pub(super) fn acts(&self) -> bool {
+        self.action != Action::Signal
+    }
+
+    pub(super) fn fire(&self) {
+        self.fired.send_modify(|count| *count += 1);
+    }
+}
