@@ -112,3 +112,6 @@ impl Drop for Child {
         self.kill();
     }
 }
+
+#[cfg(test)]
+mod tests;

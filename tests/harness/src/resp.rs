@@ -86,21 +86,37 @@ pub fn words(frame: &[u8]) -> Vec<&[u8]> {
     words
 }
 
-/// Whether a frame from a server answers no request: a RESP3 push, or what RESP2 sends to subscribers.
-///
-/// Confirmations of SUBSCRIBE count as such in both, for one request has as many of them as channels: see [`is_unanswered`].
-#[must_use]
-pub fn is_push(frame: &[u8]) -> bool {
-    frame.starts_with(b">")
-        || (frame.starts_with(b"*")
-            && words(frame)
-                .first()
-                .is_some_and(|kind| MESSAGES.contains(kind) || SUBSCRIPTIONS.contains(kind)))
+/// What a frame from a server is to the requests before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The reply to one request, in the order of the requests.
+    Reply,
+    /// A confirmation of SUBSCRIBE and the like: one request has as many of them as channels, and no other reply.
+    Confirmation,
+    /// Answers nothing: a RESP3 push, or what RESP2 sends to subscribers.
+    Message,
 }
 
-/// Whether a request has no reply of its own, but pushes (see [`is_push`]).
+impl Kind {
+    /// Tells by the first word: an array that begins with `message` is taken for a message in RESP2, whoever made it.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Self {
+        if !frame.starts_with(b"*") && !frame.starts_with(b">") {
+            return Self::Reply;
+        }
+        match words(frame).first() {
+            Some(word) if SUBSCRIPTIONS.contains(word) => Self::Confirmation,
+            Some(word) if MESSAGES.contains(word) => Self::Message,
+            _ if frame.starts_with(b">") => Self::Message,
+            _ => Self::Reply,
+        }
+    }
+}
+
+/// Whether a request is answered by [`Kind::Confirmation`]s instead of a reply (or by an error, if it is refused).
 #[must_use]
-pub fn is_unanswered(request: &[u8]) -> bool {
+pub fn is_subscription(request: &[u8]) -> bool {
     let name = words(request).first().map(|name| name.to_ascii_lowercase());
     name.is_some_and(|name| SUBSCRIPTIONS.contains(&name.as_slice()))
 }

@@ -88,3 +88,6 @@ pub async fn pause(length: Duration) {
         .await
         .expect("a sleeping thread does not panic");
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::mode::{Flow, Mode, Shared, Way};
 use super::trigger::Registered;
-use crate::resp::{is_push, is_unanswered};
+use crate::resp::{Kind, is_subscription};
 
 /// One client connection. Dropping it takes it off the list of live ones.
 pub(super) struct Link {
@@ -28,11 +28,17 @@ struct State {
     held: Option<Held>,
 }
 
-/// What is to be done to a reply.
+/// What is to be done to a frame from the server.
 struct Plan {
-    /// Its number, or `None` for whichever frame comes next: the request has pushes only.
-    reply: Option<u64>,
+    at: Frame,
     trigger: Arc<Registered>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Reply(u64),
+    /// The next one.
+    Confirmation,
 }
 
 /// Bytes for the server, and the count of releases under which they are kept.
@@ -94,20 +100,31 @@ impl Link {
     /// Counts a request that is about to be forwarded, and notes what is to be done to its reply.
     pub(super) fn ask(&self, request: &[u8], trigger: Option<Arc<Registered>>) {
         let mut state = self.state.lock().unwrap();
-        let reply = (!is_unanswered(request)).then_some(state.asked);
-        state.asked += u64::from(reply.is_some());
+        let at = if is_subscription(request) {
+            Frame::Confirmation
+        } else {
+            state.asked += 1;
+            Frame::Reply(state.asked)
+        };
         if let Some(trigger) = trigger {
-            state.plans.push(Plan { reply, trigger });
+            state.plans.push(Plan { at, trigger });
         }
     }
 
     /// Counts a frame from the server; what is to be done to it.
     pub(super) fn answer(&self, frame: &[u8]) -> Option<Arc<Registered>> {
         let mut state = self.state.lock().unwrap();
-        let reply = (!is_push(frame)).then_some(state.answered);
-        state.answered += u64::from(reply.is_some());
-        let is_meant = |plan: &Plan| plan.reply.is_none() || plan.reply == reply;
-        let index = state.plans.iter().position(is_meant)?;
+        let at = match Kind::of(frame) {
+            Kind::Message => return None,
+            Kind::Confirmation => Frame::Confirmation,
+            // A reply that no request is owed: a subscription was refused.
+            Kind::Reply if state.answered == state.asked => Frame::Confirmation,
+            Kind::Reply => {
+                state.answered += 1;
+                Frame::Reply(state.answered)
+            }
+        };
+        let index = state.plans.iter().position(|plan| plan.at == at)?;
         Some(state.plans.remove(index).trigger)
     }
 

@@ -1,1 +1,6 @@
+//! Each verb and each action against a real server, byte by byte.
 
+mod actions;
+mod cuts;
+mod verbs;
+mod wire;

@@ -1,4 +1,4 @@
-use super::{Splitter, is_push, is_unanswered, words};
+use super::{Kind, Splitter, is_subscription, words};
 
 /// Whatever the pieces, the frames are the same.
 fn check(splitter: fn() -> Splitter, frames: &[&str]) {
@@ -119,12 +119,25 @@ fn words_of_frames() {
 }
 
 #[test]
-fn pushes_answer_nothing() {
-    assert!(is_push(b">2\r\n+invalidate\r\n_\r\n"));
-    assert!(is_push(b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"));
-    assert!(is_push(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"));
-    assert!(!is_push(b"*1\r\n$5\r\nhello\r\n"));
-    assert!(!is_push(b"$7\r\nmessage\r\n"));
-    assert!(is_unanswered(b"*2\r\n$9\r\nSubscribe\r\n$1\r\nc\r\n"));
-    assert!(!is_unanswered(b"*2\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n"));
+fn kinds_of_frames() {
+    let check = |frame: &[u8], kind| assert_eq!(Kind::of(frame), kind, "{frame:?}");
+    check(b">2\r\n+invalidate\r\n_\r\n", Kind::Message);
+    check(b">2\r\n$7\r\nmessage\r\n$1\r\nm\r\n", Kind::Message);
+    check(
+        b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
+        Kind::Message,
+    );
+    check(
+        b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n",
+        Kind::Confirmation,
+    );
+    check(
+        b">3\r\n$12\r\npunsubscribe\r\n$1\r\nc\r\n:0\r\n",
+        Kind::Confirmation,
+    );
+    check(b"*1\r\n$5\r\nhello\r\n", Kind::Reply);
+    check(b"$7\r\nmessage\r\n", Kind::Reply);
+    check(b"-ERR message\r\n", Kind::Reply);
+    assert!(is_subscription(b"*2\r\n$9\r\nSubscribe\r\n$1\r\nc\r\n"));
+    assert!(!is_subscription(b"*2\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n"));
 }

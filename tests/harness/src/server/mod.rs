@@ -112,3 +112,6 @@ impl RedisServer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

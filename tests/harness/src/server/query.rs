@@ -63,7 +63,8 @@ impl RedisServer {
         self.ask(&["PTTL", key]).await
     }
 
-    async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+    /// [`cmd`](Self::cmd), as the type that is asked for.
+    pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         let value = self.cmd(words).await;
         redis::from_redis_value(value).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
