@@ -29,3 +29,6 @@ impl Drop for Orphan {
         kill_and_reap(&mut self.0);
     }
 }
+
+#[cfg(test)]
+mod tests;
