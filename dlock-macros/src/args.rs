@@ -290,7 +290,7 @@ fn skip_to_comma(input: ParseStream<'_>) {
 fn example(name: &str) -> &'static str {
     match name {
         "ttl" => "ttl = \"10s\"",
-        "wait" => "wait = \"3s\", \"0s\" or \"forever\"",
+        "wait" => "wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"",
         "renew" => "renew`, `renew = \"3s\"` or `renew = false",
         "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
         "guard" => "guard = lock",

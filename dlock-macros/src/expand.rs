@@ -102,7 +102,7 @@ impl Lock {
         let key_value = self::key(krate, &self.key);
         let edge = edge(output);
         let guard = self.guard();
-        let block = block(quote!(#edge #guard #statements), brace);
+        let block = block(statements.clone(), brace);
         let (bind_pool, run) = match &self.pool {
             Some(Pool::Expr(expr)) => {
                 let expr = operand(expr);
@@ -119,7 +119,7 @@ impl Lock {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
             let #key = #key_value;
             #bind_pool
-            let #body = async move #block;
+            let #body = async move { #edge #guard #block };
             match #krate::__private::#run.await {
                 ::core::result::Result::Ok(#value) => #value,
                 ::core::result::Result::Err(#error) => #on_error,
@@ -193,15 +193,19 @@ impl Lock {
                 let ty = &output.ty;
                 quote_spanned!(output.span=> <#ty as #krate::__private::FromLockError>::from_lock_error(#error))
             }
-            // Through a function that knows the error's type: called directly, `|error| error.key()` could not be inferred.
             OnError::MapErr(function) => {
-                quote!(::core::result::Result::map_err(::core::result::Result::Err(#error), #function))
+                let mapped = call(function, error);
+                quote!(::core::result::Result::Err(#mapped))
             }
-            OnError::OnError(function) => {
-                quote!(::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
-            }
+            OnError::OnError(function) => call(function, error),
         }
     }
+}
+
+/// `function(error)`, by a detour that tells a closure the type of its argument first: called directly, `|error| error.key()`
+/// could not be inferred. A function that returns another type is reported at the function.
+fn call(function: &Expr, error: &Ident) -> TokenStream {
+    quote!(::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
 }
 
 /// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
@@ -220,7 +224,7 @@ fn edge(output: &Output) -> TokenStream {
 /// With the braces of the user's body, an error about its tail points there.
 fn block(statements: TokenStream, brace: Brace) -> Group {
     let mut block = Group::new(Delimiter::Brace, statements);
-    block.set_span(brace.span.join());
+    block.set_span(Span::mixed_site().located_at(brace.span.join()));
     block
 }
 

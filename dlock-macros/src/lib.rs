@@ -1,4 +1,12 @@
-//! x
+//! The attribute of dlock; depend on `dlock-runtime`, which re-exports it.
+//!
+//! A use goes through four stages, one file each; past `model` nothing can be invalid, so `expand` cannot fail:
+//!
+//! `args` (what was written) → `rules` (every error at once) → `model` → `expand` (the rewrite)
+//!
+//! Beside them: `signature` (the function), `async_trait` (the one function that comes rewritten), `template` (the key's
+//! text). What a duration, a lease or a key may be is in `dlock-grammar`, which the runtime asks too. Generated code names
+//! `dlock_runtime::__private` and nothing else of the runtime but its public types.
 
 mod args;
 mod async_trait;
@@ -9,14 +17,96 @@ mod rules;
 mod signature;
 mod template;
 
+#[cfg(test)]
+mod tests;
+
 use proc_macro::TokenStream;
 use quote::quote;
 
+/// Makes an async function exclusive: one caller per key at a time, in all processes that share the Redis server.
+///
+/// Before the body runs, the lock of `key` is taken; after it, released. Use it where two runs at once are waste or where
+/// the resource checks the fencing token. It is a lease: without `renew` it ends after `ttl`, and then the body is stopped.
+///
+/// ```text
+/// use dlock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "item:<id>", ttl = "10s", renew)]
+/// async fn purchase(id: u64, buyer: &str) -> Result<Receipt, ShopError> {   // ShopError: From<LockError>
+///     …
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// | argument | meaning | without it |
+/// | --- | --- | --- |
+/// | `key = "item:<id>"` | what is locked: a key template (below), or an expression that gives `impl Into<Key>`, taken as it is | required |
+/// | `ttl = "10s"` | the lease, from 10 ms to 24 h | the pool's default |
+/// | `wait = "3s"` | how long to wait while others hold it; `"0s"` tries once, `"forever"` has no end | the pool's default |
+/// | `renew`, `renew = "3s"` | renew the lease while the body runs: every third of it, or at this interval, which must be less than half of it | the lease ends after `ttl` |
+/// | `on_lost = "finish"` | let the body run to its end after the lease was lost | `"cancel"`: the body is not polled any more |
+/// | `guard = lock` | binds `lock: &LockGuard` in the body: fencing token, `verify()`, … | – |
+/// | `pool = "billing"` | a named pool, or an expression such as `self.locks`, which is cloned | the pool in scope, else the global one |
+/// | `map_err = expr` | `FnOnce(LockError) -> E`, for a `Result<_, E>` without `E: From<LockError>` | `From` |
+/// | `on_error = expr` | `FnOnce(LockError) -> R` for a function that returns no `Result`: R is its return type | `From` |
+/// | `crate = path` | where `dlock_runtime` is | `::dlock_runtime` |
+///
+/// Durations are whole numbers with the units `ms s m h d`, the largest first: `"1m30s"`.
+///
+/// # Key template
+///
+/// `<place>` is replaced by a value's `Display`, once, before the body runs. A place is an argument, a constant or `self`, then
+/// fields, tuple indices and argument-less method calls:
+///
+/// ```text
+/// #[distributed_lock(key = "order:<order.id>:<pair.0>:<user.name()>")]
+/// #[distributed_lock(key = "shard:{<self.shard>}:<id>")]          // {…} is the cluster's hash tag
+/// #[distributed_lock(key = format!("order:{id:08}"))]             // anything else: an expression, not encoded
+/// ```
+///
+/// `[A-Za-z0-9_.-]` of a value stay, every other byte becomes `%XX`: no value can forge a separator or a tag. `<<` is a literal
+/// `<`. Two placeholders need a character between them that no value can contain, such as `:`.
+///
+/// # Errors
+///
+/// The function's own return type carries the failure of the lock:
+///
+/// ```text
+/// #[distributed_lock(key = "item:<id>")]
+/// async fn a(id: u64) -> Result<(), AppError> { … }               // AppError: From<LockError>
+///
+/// #[distributed_lock(key = "item:<id>", map_err = |error| StatusCode::CONFLICT)]
+/// async fn b(Path(id): Path<u64>) -> Result<String, StatusCode> { … }
+///
+/// #[distributed_lock(key = "nightly", wait = "0s", on_error = |error| tracing::info!("skipped: {error}"))]
+/// async fn c() { … }
+/// ```
+///
+/// `map_err`, `on_error`, `pool` and an expression for `key` are evaluated outside the body. `map_err` and `on_error` run after
+/// the body took the arguments: they can use what is `Copy` or borrowed.
+///
+/// # Cancel safety
+///
+/// Dropping the future stops the body where it is and releases the lock.
+///
+/// # Beside other attributes
+///
+/// * Above `#[tokio::main]` and `#[tokio::test]`: below them the function is no longer async.
+/// * Several `#[distributed_lock]` on one function are acquired from the top down.
+/// * On methods with any receiver, in traits, in `impl` blocks under `#[async_trait]`, and on what a `macro_rules!` writes.
+/// * The lock goes around what the attributes above it have put into the body: a `#[tracing::instrument]` above covers the
+///   body alone, one below covers the wait for the lock too.
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute(arguments.into(), item.into()).into()
 }
 
+/// What `dlock_runtime::lock_key!` calls: the crate's path, a comma, a key template; gives the expression of a `Key`.
+///
+/// ```text
+/// let key = dlock_runtime::lock_key!("item:<id>");
+/// ```
 #[doc(hidden)]
 #[proc_macro]
 pub fn lock_key_impl(input: TokenStream) -> TokenStream {

@@ -188,7 +188,7 @@ impl Scope<'_> {
         if text.value() == "forever" {
             return Some(Wait::Forever);
         }
-        let wait = self.duration(text, ", or \"forever\"")?;
+        let wait = self.duration(text, "; or write \"forever\"")?;
         Some(if wait.is_zero() {
             Wait::Once
         } else {

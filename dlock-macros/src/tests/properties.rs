@@ -1,0 +1,65 @@
+use crate::template::{Part, Template, parse};
+use dlock_grammar::key;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_assume, proptest};
+use quote::quote;
+
+fn render(template: &Template, values: &[&str]) -> String {
+    let mut values = values.iter();
+    let mut key = String::new();
+    for part in &template.parts {
+        match part {
+            Part::Text(text) => key.push_str(text),
+            Part::Place(_) => key::encode(values.next().unwrap(), &mut key),
+        }
+    }
+    key
+}
+
+proptest! {
+    #[test]
+    fn parse_never_panics(text in any::<String>()) {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn parse_never_panics_near_its_own_notation(text in "([a-zé{}%@:.-]|<<|<a>|<|>|\\(\\)|r#|self|\n){0,12}") {
+        let _ = parse(&text);
+    }
+
+    /// The rule about separators is enough: whatever stands between two placeholders, an accepted template keeps them apart.
+    #[test]
+    fn an_accepted_template_is_injective(
+        between in "[a:%.0-]{0,3}",
+        x in ("[a:%.0-]{0,4}", "[a:%.0-]{0,4}"),
+        y in ("[a:%.0-]{0,4}", "[a:%.0-]{0,4}"),
+    ) {
+        prop_assume!(x != y);
+        if let Ok(template) = parse(&format!("k:<a>{between}<b>")) {
+            prop_assert!(render(&template, &[&x.0, &x.1]) != render(&template, &[&y.0, &y.1]));
+        }
+    }
+
+    /// What the compiler accepts, the runtime accepts: only an empty tag and the length depend on values.
+    #[test]
+    fn an_accepted_template_renders_a_valid_key(text in "([a:{}@]|<a>|<<){1,8}", value in "\\PC{1,4}") {
+        if let Ok(template) = parse(&text) {
+            prop_assert_eq!(key::check(&render(&template, &[value.as_str(); 8])), Ok(()));
+        }
+    }
+
+    #[test]
+    fn any_key_literal_expands(text in any::<String>()) {
+        let _ = crate::attribute(quote!(key = #text), quote!(async fn f(id: u64) -> Result<(), E> { Ok(()) }));
+        let _ = crate::lock_key(quote!(::dlock_runtime, #text));
+    }
+
+    #[test]
+    fn any_arguments_expand(
+        arguments in "((key|ttl|wait|renew|guard|pool|crate|on_lost|map_err|x|self) ?|[=,.<:]|\"[a-z0-9<>]{0,4}\"|\\(\\)|1){0,12}",
+        item in "(async |fn |f|\\(\\)|\\{\\}|->|!|;|struct |pub |const |extern |#\\[x\\]){0,8}",
+    ) {
+        if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {
+            let _ = crate::attribute(arguments, item);
+        }
+    }
+}
