@@ -2,7 +2,7 @@
 //!
 //! What a value means is for `rules`. Nothing here stops at the first error: a bad argument is skipped up to the next comma.
 
-use crate::errors::Errors;
+use crate::{errors::Errors, spelling::nearest};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{
     Expr, ExprLit, Ident, Lit, LitStr, Path, Token,
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 /// `"text"` or any other expression.
 pub(crate) enum TextOrExpr {
     Text(LitStr),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 pub(crate) enum Renew {
@@ -131,7 +131,7 @@ impl Args {
         if LATER.contains(&text) {
             return errors.at(name, format!("`{text}` is not supported yet"));
         }
-        match nearest(text) {
+        match nearest(text, &ARGUMENTS) {
             Some(near) => {
                 self.key_attempted |= near == "key";
                 errors.at(
@@ -164,9 +164,9 @@ impl Args {
         let mut wrong_shape = |value: &Expr| errors.at(value, format!("write `{}`", example(text)));
         match (text, Shape::of(value)) {
             ("key", Shape::Text(text)) => self.key = Some(TextOrExpr::Text(text)),
-            ("key", other) => self.key = Some(TextOrExpr::Expr(other.into_expr())),
+            ("key", other) => self.key = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
             ("pool", Shape::Text(text)) => self.pool = Some(TextOrExpr::Text(text)),
-            ("pool", other) => self.pool = Some(TextOrExpr::Expr(other.into_expr())),
+            ("pool", other) => self.pool = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
             ("ttl", Shape::Text(text)) => self.ttl = Some(text),
             ("wait", Shape::Text(text)) => self.wait = Some(text),
             ("on_lost", Shape::Text(text)) => self.on_lost = Some(text),
@@ -176,13 +176,13 @@ impl Args {
                 self.map_err = Some(Handler {
                     name,
                     function: other.into_expr(),
-                })
+                });
             }
             ("on_error", other) => {
                 self.on_error = Some(Handler {
                     name,
                     function: other.into_expr(),
-                })
+                });
             }
             ("guard", Shape::Path(path)) => match path.get_ident() {
                 Some(ident) if is_variable(ident) => self.guard = Some(ident.clone()),
@@ -304,38 +304,4 @@ fn example(name: &str) -> &'static str {
 
 fn is_variable(ident: &Ident) -> bool {
     syn::parse_str::<Ident>(&ident.to_string()).is_ok()
-}
-
-/// The argument that was probably meant: at most one slip per three letters.
-fn nearest(text: &str) -> Option<&'static str> {
-    ARGUMENTS
-        .into_iter()
-        .map(|name| (slips(text, name), name))
-        .filter(|(slips, name)| *slips <= name.len().div_ceil(3))
-        .min_by_key(|(slips, _)| *slips)
-        .map(|(_, name)| name)
-}
-
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour (optimal string alignment).
-fn slips(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (i, &from) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, &to) in b.iter().enumerate() {
-            let get = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
-            let mut best = (get(&above, j) + usize::from(from != to))
-                .min(get(&above, j + 1) + 1)
-                .min(get(&row, j) + 1);
-            let swapped =
-                i > 0 && j > 0 && a.get(i - 1) == Some(&to) && b.get(j - 1) == Some(&from);
-            if swapped {
-                best = best.min(get(&before, j - 1) + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above.last().copied().unwrap_or_default()
 }

@@ -139,7 +139,7 @@ fn is_body(statement: &Stmt) -> bool {
 }
 
 /// `self` → `__self`, as `async_trait` does in the body, for an expression of our attribute.
-pub(crate) fn rename_self(tokens: TokenStream) -> TokenStream {
+fn rename_self(tokens: TokenStream) -> TokenStream {
     let rename = |tree| match tree {
         TokenTree::Ident(ident) if ident == "self" => {
             TokenTree::Ident(Ident::new("__self", ident.span()))
@@ -156,5 +156,7 @@ pub(crate) fn rename_self(tokens: TokenStream) -> TokenStream {
 
 /// [`rename_self`] for an expression.
 pub(crate) fn rename_self_in(expr: &Expr) -> Expr {
-    Expr::Verbatim(rename_self(expr.to_token_stream()))
+    let renamed = rename_self(expr.to_token_stream());
+    // One name for another: it parses as it did.
+    syn::parse2(renamed.clone()).unwrap_or(Expr::Verbatim(renamed))
 }

@@ -197,7 +197,7 @@ impl Lock {
                 let mapped = call(function, error);
                 quote!(::core::result::Result::Err(#mapped))
             }
-            OnError::OnError(function) => call(function, error),
+            OnError::Output(function) => call(function, error),
         }
     }
 }

@@ -15,6 +15,7 @@ mod expand;
 mod model;
 mod rules;
 mod signature;
+mod spelling;
 mod template;
 
 #[cfg(test)]
@@ -99,7 +100,7 @@ use quote::quote;
 ///   body alone, one below covers the wait for the lock too.
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute(arguments.into(), item.into()).into()
+    attribute(arguments.into(), &item.into()).into()
 }
 
 /// What `dlock_runtime::lock_key!` calls: the crate's path, a comma, a key template; gives the expression of a `Key`.
@@ -116,9 +117,9 @@ pub fn lock_key_impl(input: TokenStream) -> TokenStream {
 /// The attribute on any tokens, so that tests can call it.
 fn attribute(
     arguments: proc_macro2::TokenStream,
-    item: proc_macro2::TokenStream,
+    item: &proc_macro2::TokenStream,
 ) -> proc_macro2::TokenStream {
-    match rules::model(arguments, item.clone()) {
+    match rules::model(arguments, item) {
         Ok(model) => expand::function(&model),
         Err(errors) => {
             let errors = errors.to_compile_error();

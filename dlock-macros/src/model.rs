@@ -35,7 +35,7 @@ pub(crate) struct Lock {
 
 pub(crate) enum Key {
     Template(Vec<KeyPart>),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 pub(crate) enum KeyPart {
@@ -68,13 +68,15 @@ pub(crate) enum OnLost {
 
 pub(crate) enum Pool {
     Named(LitStr),
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 /// What becomes of an error of the lock.
 pub(crate) enum OnError {
     /// `FromLockError` of the return type.
     From,
+    /// The error of the `Result`.
     MapErr(Expr),
-    OnError(Expr),
+    /// The whole return value.
+    Output(Expr),
 }

@@ -6,9 +6,8 @@ use crate::{
     args::{self, Args, Handler, TextOrExpr},
     async_trait,
     errors::Errors,
-    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Renew, Wait},
+    model::{Key, Lock, Model, OnError, OnLost, Pool, Renew, Wait},
     signature::{Form, Function, Output, OutputKind},
-    template::{self, Fault, Part, Place, Template},
 };
 use dlock_grammar::{bounds, duration};
 use proc_macro2::TokenStream;
@@ -16,11 +15,15 @@ use quote::{ToTokens as _, quote};
 use std::time::Duration;
 use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 
+mod key;
+
+pub(crate) use key::lock_key;
+
 /// Checks one use of the attribute and of those that are stacked below it.
-pub(crate) fn model(arguments: TokenStream, item: TokenStream) -> Result<Model, syn::Error> {
+pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model, syn::Error> {
     let mut errors = Errors::default();
     let mut uses = vec![(None, Args::read(arguments, &mut errors))];
-    let mut function: Function = match syn::parse2(item) {
+    let mut function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
             errors.push(error);
@@ -77,51 +80,6 @@ fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
         .collect()
 }
 
-/// Checks `lock_key!`: the crate's path, a comma, the template.
-pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Error> {
-    let parser = |input: syn::parse::ParseStream<'_>| {
-        let mut krate = TokenStream::new();
-        while !input.is_empty() && !input.peek(syn::Token![,]) {
-            krate.extend([input.parse::<proc_macro2::TokenTree>()?]);
-        }
-        input.parse::<syn::Token![,]>()?;
-        let literal: LitStr = input
-            .parse()
-            .map_err(|e| syn::Error::new(e.span(), "write `lock_key!(\"item:<id>\")`"))?;
-        input.parse::<Option<syn::Token![,]>>()?;
-        if input.is_empty() {
-            Ok((krate, literal))
-        } else {
-            Err(input.error("`lock_key!` takes one key template"))
-        }
-    };
-    let (krate, literal) = syn::parse::Parser::parse2(parser, input)?;
-    let mut errors = Errors::default();
-    let span = literal.span();
-    let key = read_template(&literal, &mut errors).map(|template| {
-        let part = |part| match part {
-            Part::Text(text) => KeyPart::Text(text),
-            Part::Place(place) => KeyPart::Value {
-                root: template::ident(&place.root, span),
-                place,
-                span,
-            },
-        };
-        Key::Template(template.parts.into_iter().map(part).collect())
-    });
-    errors.into_result(key.map(|key| (krate, key)))
-}
-
-fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
-    let read = template::parse(&literal.value());
-    read.map_err(|faults| {
-        faults
-            .iter()
-            .for_each(|fault| errors.push(fault.at(literal)))
-    })
-    .ok()
-}
-
 /// What the arguments are checked against.
 struct Scope<'a> {
     function: &'a Function,
@@ -153,11 +111,11 @@ impl Scope<'_> {
         let on_error = self.on_error(args.map_err, args.on_error);
         let key = args.key.and_then(|key| match key {
             TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
-            TextOrExpr::Expr(expr) => Some(Key::Expr(self.expr(expr))),
+            TextOrExpr::Expr(expr) => Some(Key::Expr(Box::new(self.expr(*expr)))),
         });
         let pool = args.pool.map(|pool| match pool {
             TextOrExpr::Text(name) => Pool::Named(name),
-            TextOrExpr::Expr(expr) => Pool::Expr(self.expr(expr)),
+            TextOrExpr::Expr(expr) => Pool::Expr(Box::new(self.expr(*expr))),
         });
         let krate = args
             .krate
@@ -262,7 +220,7 @@ impl Scope<'_> {
         match (map_err, on_error) {
             (None, None) => OnError::From,
             (Some(handler), _) => OnError::MapErr(self.expr(handler.function)),
-            (None, Some(handler)) => OnError::OnError(self.expr(handler.function)),
+            (None, Some(handler)) => OnError::Output(self.expr(handler.function)),
         }
     }
 
@@ -273,98 +231,4 @@ impl Scope<'_> {
             _ => expr,
         }
     }
-
-    fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
-        let mut parts = Some(Vec::new());
-        for part in read_template(literal, self.errors)?.parts {
-            let part = match part {
-                Part::Text(text) => Some(KeyPart::Text(text)),
-                Part::Place(place) => self.value(place, literal),
-            };
-            // After an unknown name the other names are still checked.
-            parts = parts.zip(part).map(|(mut parts, part)| {
-                parts.push(part);
-                parts
-            });
-        }
-        parts
-    }
-
-    /// A place whose root is known to exist, or is one that only rustc can know: a constant.
-    ///
-    /// The tokens resolve as the argument does and are shown at the literal: a key that a `macro_rules!` writes for a
-    /// function that was passed in, or the other way round, means the arguments either way.
-    fn value(&mut self, place: Place, literal: &LitStr) -> Option<KeyPart> {
-        let found = if place.root == "self" {
-            self.function.receiver().map(|receiver| match self.form {
-                Some(Form::AsyncTrait(_)) => Ident::new("__self", receiver.span()),
-                _ => receiver,
-            })
-        } else {
-            let root = template::ident(&place.root, literal.span());
-            let bound = self
-                .names()
-                .into_iter()
-                .find(|name| name.unraw() == root.unraw());
-            bound.or_else(|| is_constant(&place.root).then_some(root))
-        };
-        let Some(mut root) = found else {
-            let message = self.unknown(&place.root);
-            let end = place.range.start + place.root.len();
-            self.errors
-                .push(Fault::new(place.range.start..end, message).at(literal));
-            return None;
-        };
-        let span = root.span().located_at(literal.span());
-        root.set_span(span);
-        Some(KeyPart::Value { root, place, span })
-    }
-
-    fn unknown(&self, root: &str) -> String {
-        if root == "self" {
-            return format!(
-                "`self` in the key template, but `{}` has no receiver",
-                self.function.name()
-            );
-        }
-        let receiver = self
-            .function
-            .receiver()
-            .map(|receiver| receiver.to_string());
-        let names: Vec<_> = receiver
-            .into_iter()
-            .chain(self.names().iter().map(Ident::to_string))
-            .collect();
-        if names.is_empty() {
-            return format!(
-                "unknown name `{root}` in the key template, and `{}` has no arguments",
-                self.function.name()
-            );
-        }
-        format!(
-            "unknown name `{root}` in the key template, arguments are: {}",
-            names.join(", ")
-        )
-    }
-
-    /// The names that a placeholder can begin with, in the order of the signature.
-    fn names(&self) -> Vec<Ident> {
-        let mut names = self.function.names();
-        if let Some(Form::AsyncTrait(body)) = self.form {
-            names.retain(|name| !name.to_string().starts_with("__arg"));
-            for name in body.names() {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
-        names
-    }
-}
-
-/// Constants and const generics begin with a capital letter.
-fn is_constant(name: &str) -> bool {
-    name.trim_start_matches("r#")
-        .trim_start_matches('_')
-        .starts_with(char::is_uppercase)
 }

@@ -3,12 +3,12 @@ use quote::quote;
 
 /// Compares with `snapshots/<name>.snap`; a change is accepted with `INSTA_UPDATE=always`.
 #[track_caller]
-fn check(name: &str, arguments: TokenStream, item: TokenStream) {
+fn check(name: &str, arguments: TokenStream, item: &TokenStream) {
     check_tokens(name, crate::attribute(arguments, item));
 }
 
 #[track_caller]
-fn check_method(name: &str, arguments: TokenStream, item: TokenStream) {
+fn check_method(name: &str, arguments: TokenStream, item: &TokenStream) {
     let method = crate::attribute(arguments, item);
     check_tokens(name, quote!(impl Shop { #method }));
 }
@@ -26,7 +26,7 @@ fn plain() {
     check(
         "plain",
         quote!(key = "item:<id>:x<s.len()>"),
-        quote! {
+        &quote! {
             /// Documented.
             #[must_use]
             pub async fn update(id: u64, s: &str) -> Result<u64, LockError> {
@@ -50,7 +50,7 @@ fn every_setting() {
             pool = "billing",
             crate = crate::dlock
         ),
-        quote!(
+        &quote!(
             async fn f() -> Result<(), E> {
                 Ok(())
             }
@@ -63,7 +63,7 @@ fn other_settings() {
     check(
         "other_settings",
         quote!(key = "k", wait = "0s", renew = true, on_lost = "cancel",),
-        quote!(
+        &quote!(
             async fn r#type() -> Result<(), E> {
                 Ok(())
             }
@@ -76,7 +76,7 @@ fn forever_without_renewal() {
     check(
         "forever",
         quote!(key = "k", wait = "forever", renew = false),
-        quote!(
+        &quote!(
             async fn f() -> Result<(), E> {
                 Ok(())
             }
@@ -89,7 +89,7 @@ fn guard() {
     check(
         "guard",
         quote!(key = "k", guard = lock),
-        quote!(
+        &quote!(
             async fn f() -> Result<u64, E> {
                 Ok(lock.fence().get())
             }
@@ -102,7 +102,7 @@ fn map_err() {
     check(
         "map_err",
         quote!(key = "k", map_err = |error| error.status()),
-        quote!(
+        &quote!(
             async fn f() -> Result<impl IntoResponse, StatusCode> {
                 Ok("x")
             }
@@ -115,7 +115,7 @@ fn on_error_without_return_type() {
     check(
         "on_error",
         quote!(key = "k", on_error = log),
-        quote!(
+        &quote!(
             async fn f() {
                 work().await;
             }
@@ -128,7 +128,7 @@ fn impl_trait() {
     check(
         "impl_trait",
         quote!(key = "<id>"),
-        quote!(
+        &quote!(
             async fn f(id: impl Display) -> Result<Vec<impl Iterator<Item = impl Send>>, E> {
                 todo()
             }
@@ -141,7 +141,7 @@ fn patterns() {
     check(
         "patterns",
         quote!(key = "<id>:<a>:<b.0>:<user>:<x>:<N>:<r#fn>"),
-        quote! {
+        &quote! {
             async fn f<const N: usize>(Path(id): Path<u64>, (a, [b, ..]): P, Order { user, y: x, .. }: Order, r#fn: u8) -> Result<(), E> {
                 Ok(())
             }
@@ -157,7 +157,7 @@ fn method() {
             key = "s:{<self.shard>}:<self.pair.1.0>:<id>",
             pool = self.locks
         ),
-        quote!(
+        &quote!(
             async fn f(&mut self, id: u64) -> Result<&mut Self, E> {
                 Ok(self)
             }
@@ -173,7 +173,7 @@ fn expressions() {
             key = format!("item:{id}"),
             pool = if id == 0 { a() } else { b() }
         ),
-        quote!(
+        &quote!(
             async fn f(id: u64) -> Result<(), E> {
                 Ok(())
             }
@@ -184,7 +184,7 @@ fn expressions() {
 #[test]
 fn inner_attributes_and_unknown_syntax_survive() {
     let item = "async fn f() -> Result<(), E> { #![allow(x)] a.; let = ! }";
-    let expanded = crate::attribute(quote!(key = "k"), item.parse().unwrap()).to_string();
+    let expanded = crate::attribute(quote!(key = "k"), &item.parse().unwrap()).to_string();
     assert!(!expanded.contains("compile_error"), "{expanded}");
     assert!(expanded.contains("{ a .; let = ! }"), "{expanded}");
     assert!(
@@ -198,7 +198,7 @@ fn stacked() {
     check(
         "stacked",
         quote!(key = "first:<id>", guard = outer),
-        quote! {
+        &quote! {
             #[before]
             #[dlock_runtime::distributed_lock(key = "second:<id>", guard = inner)]
             #[after]
@@ -217,7 +217,7 @@ fn async_trait() {
             guard = lock,
             map_err = |e| self.error(e)
         ),
-        async_trait_output(),
+        &async_trait_output(),
     );
 }
 
@@ -226,7 +226,7 @@ fn async_trait_without_return_type() {
     check_method(
         "async_trait_unit",
         quote!(key = "<self.id>", on_error = drop),
-        quote! {
+        &quote! {
             fn go<'life0, 'async_trait>(&'life0 self) -> ::core::pin::Pin<Box<dyn ::core::future::Future<Output = ()> + ::core::marker::Send + 'async_trait>>
             where 'life0: 'async_trait, Self: 'async_trait {
                 Box::pin(async move { let __self = self; let _: () = { __self.work().await; }; })

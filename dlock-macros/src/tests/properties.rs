@@ -49,7 +49,7 @@ proptest! {
 
     #[test]
     fn any_key_literal_expands(text in any::<String>()) {
-        let _ = crate::attribute(quote!(key = #text), quote!(async fn f(id: u64) -> Result<(), E> { Ok(()) }));
+        let _ = crate::attribute(quote!(key = #text), &quote!(async fn f(id: u64) -> Result<(), E> { Ok(()) }));
         let _ = crate::lock_key(quote!(::dlock_runtime, #text));
     }
 
@@ -59,7 +59,7 @@ proptest! {
         item in "(async |fn |f|\\(\\)|\\{\\}|->|!|;|struct |pub |const |extern |#\\[x\\]){0,8}",
     ) {
         if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {
-            let _ = crate::attribute(arguments, item);
+            let _ = crate::attribute(arguments, &item);
         }
     }
 }

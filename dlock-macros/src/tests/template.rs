@@ -26,10 +26,7 @@ fn check(text: &str, expected: &str) {
             .map(show)
             .collect::<Vec<_>>()
             .join(" "),
-        Err(faults) => faults
-            .iter()
-            .map(|fault| format!("{:?} {}\n", fault.range, fault.message))
-            .collect(),
+        Err(faults) => format!("{faults:?}"),
     };
     assert_eq!(shown, expected, "{text}");
 }
@@ -67,7 +64,7 @@ fn places() {
     check("<a.b().c.0.d()>", "a.b().c.0.d()");
     check(
         "<r#type>/<self>/<self.r#fn>/<SHARD>/<_x>/<größe>",
-        r##"r#type "/" self "/" self.r#fn "/" SHARD "/" _x "/" größe"##,
+        r#"r#type "/" self "/" self.r#fn "/" SHARD "/" _x "/" größe"#,
     );
 }
 
@@ -166,10 +163,9 @@ fn faults() {
     check_fault(
         "<>%<a b>-<c>",
         &[
-            ("%", "`%` is"),
             ("<>", "this placeholder is empty"),
+            ("%", "`%` is"),
             ("a b", "a placeholder holds"),
-        ]
-        .map(|x| x),
+        ],
     );
 }

@@ -1,0 +1,158 @@
+//! The rules of a key template: every placeholder begins with something that exists.
+
+use super::Scope;
+use crate::{
+    errors::Errors,
+    model::{Key, KeyPart},
+    signature::Form,
+    template::{self, Fault, Part, Place, Template},
+};
+use proc_macro2::{TokenStream, TokenTree};
+use syn::{
+    Ident, LitStr, Token,
+    ext::IdentExt as _,
+    parse::{ParseStream, Parser as _},
+};
+
+/// Checks `lock_key!`: the crate's path, a comma, the template.
+pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Error> {
+    let parser = |input: ParseStream<'_>| {
+        let mut krate = TokenStream::new();
+        while !input.is_empty() && !input.peek(Token![,]) {
+            krate.extend([input.parse::<TokenTree>()?]);
+        }
+        input.parse::<Token![,]>()?;
+        let literal: LitStr = input
+            .parse()
+            .map_err(|e| syn::Error::new(e.span(), "write `lock_key!(\"item:<id>\")`"))?;
+        input.parse::<Option<Token![,]>>()?;
+        if input.is_empty() {
+            Ok((krate, literal))
+        } else {
+            Err(input.error("`lock_key!` takes one key template"))
+        }
+    };
+    let (krate, literal) = parser.parse2(input)?;
+    let mut errors = Errors::default();
+    let span = literal.span();
+    let key = read_template(&literal, &mut errors).map(|template| {
+        let part = |part| match part {
+            Part::Text(text) => KeyPart::Text(text),
+            Part::Place(place) => KeyPart::Value {
+                root: template::ident(&place.root, span),
+                place,
+                span,
+            },
+        };
+        Key::Template(template.parts.into_iter().map(part).collect())
+    });
+    errors.into_result(key.map(|key| (krate, key)))
+}
+
+fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
+    match template::parse(&literal.value()) {
+        Ok(template) => Some(template),
+        Err(faults) => {
+            for fault in faults {
+                errors.push(fault.at(literal));
+            }
+            None
+        }
+    }
+}
+
+impl Scope<'_> {
+    pub(super) fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
+        let mut parts = Some(Vec::new());
+        for part in read_template(literal, self.errors)?.parts {
+            let part = match part {
+                Part::Text(text) => Some(KeyPart::Text(text)),
+                Part::Place(place) => self.value(place, literal),
+            };
+            // After an unknown name the other names are still checked.
+            parts = parts.zip(part).map(|(mut parts, part)| {
+                parts.push(part);
+                parts
+            });
+        }
+        parts
+    }
+
+    /// A place whose root is known to exist, or is one that only rustc can know: a constant.
+    ///
+    /// The tokens resolve as the argument does and are shown at the literal: a key that a `macro_rules!` writes for a
+    /// function that was passed in, or the other way round, means the arguments either way.
+    fn value(&mut self, place: Place, literal: &LitStr) -> Option<KeyPart> {
+        let found = if place.root == "self" {
+            self.function.receiver().map(|receiver| match self.form {
+                Some(Form::AsyncTrait(_)) => Ident::new("__self", receiver.span()),
+                _ => receiver,
+            })
+        } else {
+            let root = template::ident(&place.root, literal.span());
+            let bound = self
+                .names()
+                .into_iter()
+                .find(|name| name.unraw() == root.unraw());
+            bound.or_else(|| is_constant(&place.root).then_some(root))
+        };
+        let Some(mut root) = found else {
+            let message = self.unknown(&place.root);
+            let end = place.range.start + place.root.len();
+            self.errors
+                .push(Fault::new(place.range.start..end, message).at(literal));
+            return None;
+        };
+        let span = root.span().located_at(literal.span());
+        root.set_span(span);
+        Some(KeyPart::Value { root, place, span })
+    }
+
+    fn unknown(&self, root: &str) -> String {
+        if root == "self" {
+            return format!(
+                "`self` in the key template, but `{}` has no receiver",
+                self.function.name()
+            );
+        }
+        let receiver = self
+            .function
+            .receiver()
+            .map(|receiver| receiver.to_string());
+        let names: Vec<_> = receiver
+            .into_iter()
+            .chain(self.names().iter().map(Ident::to_string))
+            .collect();
+        if names.is_empty() {
+            return format!(
+                "unknown name `{root}` in the key template, and `{}` has no arguments",
+                self.function.name()
+            );
+        }
+        format!(
+            "unknown name `{root}` in the key template, arguments are: {}",
+            names.join(", ")
+        )
+    }
+
+    /// The names that a placeholder can begin with, in the order of the signature.
+    pub(super) fn names(&self) -> Vec<Ident> {
+        let mut names = self.function.names();
+        if let Some(Form::AsyncTrait(body)) = self.form {
+            names.retain(|name| !name.to_string().starts_with("__arg"));
+            for name in body.names() {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+}
+
+/// Constants and const generics begin with a capital letter.
+fn is_constant(name: &str) -> bool {
+    name.trim_start_matches("r#")
+        .trim_start_matches('_')
+        .starts_with(char::is_uppercase)
+}
