@@ -1,6 +1,6 @@
 use super::{Encoder, KeyError, MAX_KEY_BYTES, check, check_len, encode, is_separator};
 use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_assume, proptest};
-use std::fmt::Write as _;
+use std::{collections::HashSet, fmt::Write as _};
 
 fn encoded(value: &str) -> String {
     let mut out = String::new();
@@ -77,16 +77,25 @@ fn encodes() {
     }
 }
 
+/// Random strings seldom differ by an encoding only; these are made of little else.
+#[test]
+fn encoding_is_injective_over_look_alikes() {
+    let pieces = ["", "%", "3", "A", ":", "%3A", "%25", "a", "%3a", "{", "%7B"];
+    let mut values = HashSet::new();
+    for a in pieces {
+        for b in pieces {
+            for c in pieces {
+                values.insert([a, b, c].concat());
+            }
+        }
+    }
+    let keys: HashSet<_> = values.iter().map(|value| encoded(value)).collect();
+    assert_eq!(keys.len(), values.len());
+}
+
 proptest! {
     #[test]
     fn encoding_is_injective_over_tuples(a in any::<(String, String)>(), b in any::<(String, String)>()) {
-        prop_assume!(a != b);
-        prop_assert!(joined(&a) != joined(&b));
-    }
-
-    /// Random strings rarely differ by an encoding only; these are all made of it.
-    #[test]
-    fn encoding_is_injective_over_look_alikes(a in look_alikes(), b in look_alikes()) {
         prop_assume!(a != b);
         prop_assert!(joined(&a) != joined(&b));
     }
@@ -118,10 +127,6 @@ proptest! {
     fn check_never_panics(key in any::<String>()) {
         let _ = check(&key);
     }
-}
-
-fn look_alikes() -> impl proptest::strategy::Strategy<Value = (String, String)> {
-    ("[%3A:a{}]{0,4}", "[%3A:a{}]{0,4}")
 }
 
 fn joined((a, b): &(String, String)) -> String {
