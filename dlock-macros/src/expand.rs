@@ -10,7 +10,7 @@ use crate::{
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use std::time::Duration;
-use syn::{Expr, token::Brace};
+use syn::{Expr, spanned::Spanned as _, token::Brace};
 
 // Input:
 //     #[distributed_lock(key = "item:<id>", ttl = "10s")]
@@ -79,9 +79,8 @@ fn part(part: &KeyPart) -> TokenStream {
     match part {
         KeyPart::Text(text) => quote!(.text(#text)),
         KeyPart::Value { root, place, span } => {
-            let value = place.tokens(root, *span);
-            // The `&` is ours: with the span of the literal, lints would take it for the user's.
-            quote!(.value(&#value))
+            let value = borrow(&place.tokens(root, *span), *span);
+            quote!(.value(#value))
         }
     }
 }
@@ -105,10 +104,10 @@ impl Lock {
         let block = block(statements.clone(), brace);
         let (bind_pool, run) = match &self.pool {
             Some(Pool::Expr(expr)) => {
-                let expr = operand(expr);
+                let expr = borrow(&operand(expr), expr.span());
                 // The body takes the arguments, so the pool is taken out of them before.
                 let bind =
-                    quote!(let #pool = <#krate::LockPool as ::core::clone::Clone>::clone(&#expr););
+                    quote!(let #pool = <#krate::LockPool as ::core::clone::Clone>::clone(#expr););
                 (bind, quote!(run_on(&__DLOCK_SPEC, #pool, #key, #body)))
             }
             _ => (TokenStream::new(), quote!(run(&__DLOCK_SPEC, #key, #body))),
@@ -236,6 +235,12 @@ fn millis(time: Duration) -> TokenStream {
     // Every duration was read by `duration::parse`, which counts in `u64` milliseconds.
     let millis = Literal::u64_unsuffixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     quote!(::core::time::Duration::from_millis(#millis))
+}
+
+/// `&expr`: errors about it are shown at `span`, but lints do not take the `&` for the user's.
+fn borrow(expr: &TokenStream, span: Span) -> TokenStream {
+    let span = Span::mixed_site().located_at(span);
+    quote_spanned!(span=> &#expr)
 }
 
 /// An expression to put `&` in front of; parentheses only where they are needed, else they are a warning.

@@ -5,7 +5,7 @@
 
 use crate::async_trait::AsyncTrait;
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::{
     Attribute, FnArg, Ident, Pat, PatIdent, ReturnType, Signature, Token, Type, TypeInfer,
     Visibility, braced,
@@ -167,12 +167,13 @@ pub(crate) enum OutputKind {
 
 impl Output {
     pub(crate) fn of(function: &Function, form: &Form) -> Self {
+        let name = &function.sig.ident;
         match (form, &function.sig.output) {
             (Form::AsyncTrait(body), _) => Self::of_type(body.output()),
             (Form::Async, ReturnType::Type(_, ty)) => Self::of_type(ty),
             (Form::Async, ReturnType::Default) => Self {
-                ty: quote!(()),
-                span: function.sig.ident.span(),
+                ty: quote_spanned!(name.span()=> ()),
+                span: name.span(),
                 kind: OutputKind::Unit,
             },
         }
