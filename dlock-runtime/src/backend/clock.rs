@@ -1,0 +1,50 @@
+//! The clocks that leases are measured with: none steps, and the one for Redis counts suspended time.
+
+use std::time::Instant;
+
+use crate::values::moment::Moment;
+
+/// A pool's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// CLOCK_BOOTTIME: goes on while the machine is suspended, as the server's clock does.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Boot,
+    /// The best that the standard library has; it may stop in suspend.
+    #[cfg_attr(
+        any(target_os = "linux", target_os = "android"),
+        allow(dead_code, reason = "for other systems")
+    )]
+    Monotonic(Instant),
+    /// Tokio's, which a test may pause.
+    Tokio(tokio::time::Instant),
+}
+
+impl Clock {
+    /// For a server on another machine.
+    pub(crate) fn real() -> Self {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        return Clock::Boot;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        return Clock::Monotonic(Instant::now());
+    }
+
+    /// For a server in this process.
+    pub(crate) fn pausable() -> Self {
+        Clock::Tokio(tokio::time::Instant::now())
+    }
+
+    pub(crate) fn now(self) -> Moment {
+        let nanos = match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Clock::Boot => {
+                let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                let (secs, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+                return Moment::from_nanos(secs.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0));
+            }
+            Clock::Monotonic(origin) => origin.elapsed().as_nanos(),
+            Clock::Tokio(origin) => origin.elapsed().as_nanos(),
+        };
+        Moment::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,68 @@
+//! What can go wrong with one command, told apart by what the caller must do next.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::values::error::{LockError, Refusal, Text};
+use crate::values::key::Key;
+
+/// A command that brought no answer of its own.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// Certainly not executed, nor will it be: try again.
+    Unsent(Text),
+    /// It may have been executed, or may yet be: clean up after it, and try again with a fresh token.
+    Unclear(Text),
+    /// Answered with an error; nothing was changed.
+    Refused(Refusal, Text),
+    /// No answer can ever be had like this: the setup is wrong.
+    Setup(Text),
+}
+
+impl Fault {
+    /// Whether it may pass by itself, so that a wait goes on.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Fault::Unsent(_) | Fault::Unclear(_) => true,
+            Fault::Refused(reason, _) => reason.may_pass(),
+            Fault::Setup(_) => false,
+        }
+    }
+
+    /// As the caller of a command about `key` sees it.
+    pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
+        let key = key.cloned();
+        match self {
+            Fault::Unsent(source) | Fault::Unclear(source) => {
+                LockError::Unavailable { key, source }
+            }
+            Fault::Refused(reason, source) => LockError::Refused {
+                key,
+                reason,
+                source,
+            },
+            Fault::Setup(why) => LockError::Config(why),
+        }
+    }
+}
+
+/// Runs what panics in a tokio runtime that lacks a driver, and says what is missing instead.
+pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, Fault> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_driver)).map_err(|_| {
+        Fault::Setup(Text::new(
+            "this tokio runtime has no timer or no I/O: build it with `enable_all()`",
+        ))
+    })
+}
+
+/// The current tokio runtime, if it has timers.
+pub(crate) fn runtime_with_timers() -> Result<Handle, Fault> {
+    let here = Handle::try_current().map_err(|_| {
+        Fault::Setup(Text::new(
+            "no tokio runtime here: call dlock from a task of a tokio runtime that was built with `enable_all()`",
+        ))
+    })?;
+    needs_drivers(|| drop(tokio::time::sleep(Duration::ZERO)))?;
+    Ok(here)
+}

@@ -1,0 +1,80 @@
+//! Where locks are kept: what the engine asks of a server, and the servers that answer.
+//!
+//! A [`Backend`] hands out [`Link`]s; a link is one live connection, whose commands arrive in order.
+//! Only `redis/` names the `redis` crate. To add a server, implement both traits and run the
+//! conformance suite on it (`tests/conformance`).
+
+pub(crate) mod clock;
+pub(crate) mod fault;
+pub(crate) mod memory;
+pub(crate) mod redis;
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use self::clock::Clock;
+use self::fault::Fault;
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Renewal, Renewed};
+
+/// A server's answer, on its way.
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+
+/// At most so many items go into one `renew`, so that it never blocks the server for long.
+pub(crate) const RENEWALS_AT_ONCE: usize = 100;
+
+/// A lock server, or what stands for one.
+pub(crate) trait Backend: Debug + Send + Sync + 'static {
+    /// The clock that this backend's leases are measured with.
+    fn clock(&self) -> Clock;
+
+    /// Who watches over its leases.
+    fn guardian(&self) -> GuardianKind;
+
+    /// The connection of the current tokio runtime that carries commands for `key`; made, if need be.
+    fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
+}
+
+/// Where the watchdog, the deadlines and the clean-up run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GuardianKind {
+    /// On a thread of their own, with a connection of its own: a blocked or ended runtime loses nothing.
+    Thread,
+    /// On the caller's runtime, because its clock may be paused; every answer is there at once.
+    Caller,
+}
+
+/// One live connection. Commands are executed in the order in which they were first polled.
+///
+/// Each command ends `within` the time given, with [`Fault::Unclear`] if it may have been or may yet
+/// be executed. Dropping a command's future takes nothing back.
+pub(crate) trait Link: Debug + Send + Sync {
+    /// The server's time now, in µs; rather too early than too late.
+    fn server_time(&self) -> u64;
+
+    /// The runtime that moves this connection's bytes; `None` when nothing has to be moved.
+    fn runtime(&self) -> Option<&Handle>;
+
+    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
+
+    /// Whether the claim held the lock.
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool>;
+
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        not_after: u64,
+        within: Duration,
+    ) -> Answer<'a, Cancelled>;
+
+    /// One answer for each item, in order; at most [`RENEWALS_AT_ONCE`] items.
+    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>>;
+
+    /// What stands at the key.
+    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;
+
+    fn ping(&self, within: Duration) -> Answer<'_, ()>;
+}

@@ -1,0 +1,46 @@
+-- What every script begins with. Each operation is a function over one item, so that its batch form
+-- is a loop over it. A number becomes text by string.format only: Lua would write 1.79e+15.
+
+-- Server time in microseconds.
+local function now()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- What stands at a lock's key: its value, false for nothing; second, the error where it can't be
+-- read. A value of another type is an error too, and costs no TYPE.
+local function look(lock)
+  local held = redis.pcall('GET', lock)
+  if type(held) == 'table' then
+    return false, held.err
+  end
+  return held, nil
+end
+
+local function is_other_type(err)
+  return err ~= nil and string.find(err, 'WRONGTYPE', 1, true) ~= nil
+end
+
+-- Above every epoch before it, and above the clock, so that it grows after a loss of the counter too.
+-- Its SET is refused when memory is out, so it comes before every other write.
+local function draw_epoch(counter, time)
+  local last = tonumber(redis.call('GET', counter) or '0') or 0
+  local epoch = math.max(last + 1, time)
+  redis.call('SET', counter, string.format('%.0f', epoch))
+  return epoch
+end
+
+-- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known.
+-- DEL is its first write, for it is allowed when memory is out.
+local function release(lock, value)
+  local held, err = look(lock)
+  if err and not is_other_type(err) then
+    return nil, err
+  end
+  if held ~= value then
+    return 0, nil
+  end
+  redis.call('DEL', lock)
+  return 1, nil
+end
+

@@ -1,0 +1,56 @@
+//! One Redis (or Valkey) server, 6.2 or newer.
+//!
+//! `supervisor` keeps the connections of each tokio runtime alive, `connect` makes one, `link` speaks
+//! the protocol over it, `scripts` holds the Lua and `reply` reads what comes back. No `redis::` type
+//! leaves this folder, and the client library never repeats a command by itself.
+
+mod connect;
+mod link;
+mod reply;
+mod scripts;
+mod supervisor;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::supervisor::Supervisor;
+use super::clock::Clock;
+use super::{Answer, Backend, GuardianKind, Link};
+use crate::values::config::{RedisAddress, Settings};
+
+/// A pool's way to its server.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    supervisor: Arc<Supervisor>,
+    clock: Clock,
+}
+
+impl Redis {
+    pub(crate) fn new(address: RedisAddress, settings: &Settings) -> Self {
+        let clock = Clock::real();
+        Self {
+            supervisor: Supervisor::new(address, settings, clock),
+            clock,
+        }
+    }
+}
+
+impl Backend for Redis {
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn guardian(&self) -> GuardianKind {
+        GuardianKind::Thread
+    }
+
+    fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
+        Box::pin(async move {
+            let link: Arc<dyn Link> = self.supervisor.link(key, within).await?;
+            Ok(link)
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! Reading what the server says: replies into answers, errors into faults. Anything unexpected is a
+//! fault, never a guess.
+
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, Value};
+
+use crate::backend::fault::Fault;
+use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
+use crate::values::error::{Refusal, Text};
+
+pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
+    let Value::Array(items) = reply else {
+        return Err(unexpected("acquire", reply));
+    };
+    let parts = (items.first(), items.get(1), items.get(2), items.get(3));
+    let numbers = || Some((number(items.get(1)?)?, number(items.get(2)?)?));
+    let answer = match parts.0 {
+        Some(Value::Int(1)) => numbers().map(|(time, epoch)| Acquired::Granted { time, epoch }),
+        Some(Value::Int(2)) => busy(parts.1, parts.2, parts.3),
+        Some(Value::Int(4)) => numbers().and_then(|(time, epoch)| {
+            let left = Duration::from_millis(number(parts.3?)?);
+            Some(Acquired::Yours { time, epoch, left })
+        }),
+        Some(Value::Int(5)) => parts.1.and_then(number).map(|time| Acquired::Late { time }),
+        Some(Value::Int(6)) => {
+            let why = Text::new("a value that is no string stands at the key");
+            return Err(Fault::Refused(Refusal::WrongType, why));
+        }
+        _ => None,
+    };
+    answer.ok_or_else(|| unexpected("acquire", reply))
+}
+
+fn busy(time: Option<&Value>, left: Option<&Value>, value: Option<&Value>) -> Option<Acquired> {
+    let left = match left? {
+        Value::Int(-1) => Left::Endless,
+        // The key lapsed between two commands of the script: as good as free.
+        Value::Int(-2) => Left::For(Duration::ZERO),
+        left => Left::For(Duration::from_millis(number(left)?)),
+    };
+    let value = text(value?)?;
+    Some(Acquired::Busy {
+        time: number(time?)?,
+        left,
+        value,
+    })
+}
+
+pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
+    let read = || {
+        let Value::Array(items) = reply else {
+            return None;
+        };
+        Some(Cancelled {
+            found: number(items.first()?)? == 1,
+            conclusive: number(items.get(1)?)? == 1,
+            time: number(items.get(2)?)?,
+        })
+    };
+    read().ok_or_else(|| unexpected("cancel", reply))
+}
+
+pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault> {
+    let outcome = |item: &Value| match item {
+        Value::Int(1) => Some(Renewed::Yes),
+        Value::Int(0) => Some(Renewed::NotOurs),
+        Value::Int(-1) => Some(Renewed::Failed),
+        _ => None,
+    };
+    match reply {
+        Value::Array(items) if items.len() == asked => items.iter().map(outcome).collect(),
+        _ => None,
+    }
+    .ok_or_else(|| unexpected("renew", reply))
+}
+
+pub(super) fn released(reply: &Value) -> Result<bool, Fault> {
+    match reply {
+        Value::Int(found) => Ok(*found == 1),
+        _ => Err(unexpected("release", reply)),
+    }
+}
+
+/// The value at a key; bytes that are no text can't be ours, and are shown as such.
+pub(super) fn value(reply: &Value) -> Result<Option<String>, Fault> {
+    match reply {
+        Value::Nil => Ok(None),
+        found => text(found)
+            .map(Some)
+            .ok_or_else(|| unexpected("GET", reply)),
+    }
+}
+
+/// The answer to TIME, in µs.
+pub(super) fn time(reply: Value) -> Result<u64, Fault> {
+    let read: Option<u64> = match &reply {
+        Value::Array(items) => items
+            .first()
+            .zip(items.get(1))
+            .and_then(|(seconds, micros)| {
+                let seconds: u64 = text(seconds)?.parse().ok()?;
+                seconds
+                    .checked_mul(1_000_000)?
+                    .checked_add(text(micros)?.parse().ok()?)
+            }),
+        _ => None,
+    };
+    read.ok_or_else(|| unexpected("TIME", &reply))
+}
+
+/// A field of HELLO's answer, whichever protocol it came in.
+pub(super) fn field(hello: &Value, name: &str) -> Option<String> {
+    match hello {
+        Value::Map(fields) => fields
+            .iter()
+            .find(|(key, _)| is(key, name))
+            .and_then(|(_, it)| text(it)),
+        Value::Array(items) => items
+            .chunks(2)
+            .find(|pair| is(&pair[0], name))
+            .and_then(|pair| text(pair.get(1)?)),
+        _ => None,
+    }
+}
+
+fn is(value: &Value, name: &str) -> bool {
+    text(value).is_some_and(|it| it == name)
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        Value::VerbatimString { text, .. } => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The kind of a reply that nobody expected; never its content, which may hold a token.
+fn unexpected(operation: &str, reply: &Value) -> Fault {
+    let kind = match reply {
+        Value::Nil => "nothing",
+        Value::Int(_) => "a number",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => "text",
+        Value::Array(_) => "a list of another shape",
+        Value::Okay => "OK",
+        _ => "another type",
+    };
+    Fault::Unclear(Text::new(format_args!(
+        "unexpected answer to {operation}: {kind}"
+    )))
+}
+
+/// What an error of a command on a live connection means.
+pub(super) fn fault(error: &RedisError) -> Fault {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => Fault::Refused(Refusal::Auth, words(error)),
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            let words = words(error);
+            Fault::Refused(
+                refusal(error.code().unwrap_or_default(), &words.to_string()),
+                words,
+            )
+        }
+        _ => Fault::Unclear(words(error)),
+    }
+}
+
+/// The same for an error before the connection was in use: nothing of ours was sent.
+pub(super) fn handshake_fault(error: &RedisError) -> Fault {
+    match fault(error) {
+        // Connections over `maxclients` are answered so, and closed.
+        Fault::Unclear(why) if why.to_string().contains("max number of clients") => {
+            Fault::Refused(Refusal::TooManyClients, why)
+        }
+        Fault::Unclear(why) => Fault::Unsent(why),
+        other => other,
+    }
+}
+
+/// The server's words, less the arguments that it repeats (a token or a password may be among them).
+fn words(error: &RedisError) -> Text {
+    let said = error.to_string();
+    let end = said.find("with args beginning with").unwrap_or(said.len());
+    Text::new(
+        said.get(..end)
+            .unwrap_or_default()
+            .trim_end_matches([' ', ',']),
+    )
+}
+
+/// Errors of commands inside a script keep their code or carry it in their text, as versions differ.
+fn refusal(code: &str, words: &str) -> Refusal {
+    const TABLE: &[(&str, Refusal)] = &[
+        ("READONLY", Refusal::ReadOnly),
+        ("OOM", Refusal::OutOfMemory),
+        ("NOPERM", Refusal::NoPermission),
+        ("NOAUTH", Refusal::Auth),
+        ("WRONGPASS", Refusal::Auth),
+        ("WRONGTYPE", Refusal::WrongType),
+        ("LOADING", Refusal::Loading),
+        ("MASTERDOWN", Refusal::Loading),
+        ("BUSY", Refusal::Busy),
+        ("MISCONF", Refusal::Misconfigured),
+        ("NOREPLICAS", Refusal::Misconfigured),
+    ];
+    const PHRASES: &[(&str, Refusal)] = &[
+        ("The user executing the script", Refusal::NoPermission),
+        ("OOM command not allowed", Refusal::OutOfMemory),
+        ("read only replica", Refusal::ReadOnly),
+        ("WRONGTYPE", Refusal::WrongType),
+        ("NOPERM", Refusal::NoPermission),
+        ("MISCONF", Refusal::Misconfigured),
+        ("max number of clients", Refusal::TooManyClients),
+    ];
+    let by_code = TABLE.iter().find(|(known, _)| *known == code);
+    let by_phrase = || PHRASES.iter().find(|(phrase, _)| words.contains(phrase));
+    by_code
+        .or_else(by_phrase)
+        .map_or(Refusal::Other, |(_, refusal)| *refusal)
+}

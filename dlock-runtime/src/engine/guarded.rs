@@ -1,0 +1,165 @@
+//! A body that runs while a lock is held: acquire, run, release, as one future.
+//!
+//! Written by hand so that the body is stored once: an `async fn` around it would double it. With
+//! [`OnLost::Cancel`] the body never starts a poll after its lease's deadline. Dropped anywhere, or
+//! unwound by a panic, the lock is given back in the background by what it holds then.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::guard::LockGuard;
+use super::scope::{self, Frame};
+use crate::values::error::{LockError, LostCause};
+
+/// What becomes of a body whose lease is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLost {
+    /// It is dropped, and the call fails with [`LockError::Lost`].
+    Cancel,
+    /// It runs to its end, and its value is returned.
+    Finish,
+}
+
+pin_project! {
+    #[must_use = "futures do nothing unless polled"]
+    pub(crate) struct Guarded<F: Future> {
+        #[pin]
+        slot: Slot<F>,
+        stage: Stage,
+        on_lost: OnLost,
+    }
+}
+
+pin_project! {
+    /// The body, and in the same place what came of it.
+    #[project = SlotProj]
+    enum Slot<F: Future> {
+        Body { #[pin] body: F },
+        Value { value: Option<F::Output> },
+    }
+}
+
+enum Stage {
+    Acquire(Boxed<Result<LockGuard, LockError>>),
+    Run {
+        frame: Arc<Frame>,
+        lost: Option<Boxed<LostCause>>,
+    },
+    Release(Boxed<()>),
+    Done,
+}
+
+/// Boxed, so that the annotated function's future stays about as small as its body's.
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<F: Future> Guarded<F> {
+    pub(crate) fn new(
+        acquire: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
+        body: F,
+        on_lost: OnLost,
+    ) -> Self {
+        Self {
+            slot: Slot::Body { body },
+            stage: Stage::Acquire(Box::pin(acquire)),
+            on_lost,
+        }
+    }
+}
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.stage {
+                Stage::Acquire(acquire) => match ready!(acquire.as_mut().poll(cx)) {
+                    Ok(guard) => {
+                        *this.stage = Stage::Run {
+                            frame: Frame::lock(guard),
+                            lost: None,
+                        }
+                    }
+                    Err(error) => {
+                        *this.stage = Stage::Done;
+                        return Poll::Ready(Err(error));
+                    }
+                },
+                Stage::Run { frame, lost } => {
+                    let frame = frame.clone();
+                    let step = run(this.slot.as_mut(), &frame, lost, *this.on_lost, cx);
+                    match ready!(step) {
+                        Ok((guard, value)) => {
+                            this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
+                            *this.stage = Stage::Release(Box::pin(give_back(guard)));
+                        }
+                        Err(error) => {
+                            this.slot.set(Slot::Value { value: None });
+                            *this.stage = Stage::Done; // drops the guard: the guardian cleans up
+                            return Poll::Ready(Err(error));
+                        }
+                    }
+                }
+                Stage::Release(release) => {
+                    ready!(release.as_mut().poll(cx));
+                    *this.stage = Stage::Done;
+                    if let SlotProj::Value { value } = this.slot.as_mut().project()
+                        && let Some(value) = value.take()
+                    {
+                        return Poll::Ready(Ok(value));
+                    }
+                }
+                Stage::Done => return Poll::Pending, // polled after its end
+            }
+        }
+    }
+}
+
+/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
+fn run<F: Future>(
+    slot: Pin<&mut Slot<F>>,
+    frame: &Arc<Frame>,
+    lost: &mut Option<Boxed<LostCause>>,
+    on_lost: OnLost,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(Arc<LockGuard>, F::Output), LockError>> {
+    let (SlotProj::Body { body }, Some(guard)) = (slot.project(), frame.guard()) else {
+        return Poll::Pending; // `Run` has a body and a lock
+    };
+    let lost_error = |cause, finished| LockError::Lost {
+        key: guard.key().clone(),
+        cause,
+        finished,
+    };
+    if on_lost == OnLost::Finish {
+        let entered = scope::enter(frame.clone());
+        let value = ready!(body.poll(cx));
+        drop(entered);
+        guard.check_lost();
+        return Poll::Ready(Ok((guard.clone(), value)));
+    }
+    if let Some(cause) = guard.check_lost() {
+        return Poll::Ready(Err(lost_error(cause, false)));
+    }
+    let entered = scope::enter(frame.clone());
+    let polled = body.poll(cx);
+    drop(entered);
+    if let Poll::Ready(value) = polled {
+        return Poll::Ready(match guard.check_lost() {
+            Some(cause) => Err(lost_error(cause, true)),
+            None => Ok((guard.clone(), value)),
+        });
+    }
+    let lost = lost.get_or_insert_with(|| Box::pin(guard.lost()));
+    let cause = ready!(lost.as_mut().poll(cx));
+    guard.check_lost();
+    Poll::Ready(Err(lost_error(cause, false)))
+}
+
+/// A release that fails is logged, and goes on in the background: it never masks the body's value.
+async fn give_back(guard: Arc<LockGuard>) {
+    let _ = guard.give_back().await;
+}

@@ -1,0 +1,74 @@
+//! The guardian of `memory://`: each lease has a small task on the runtime that took it.
+//!
+//! Everything that has to be sent is answered at once, so a job is polled a single time, where it
+//! arises: nothing ever waits for another thread, whose clock may differ.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use tokio::runtime::Handle;
+
+use super::work::{self, Work};
+use crate::engine::lease_cell::LeaseCell;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// Watches over one lease until its token is forgotten.
+pub(super) fn watch(work: &Arc<Work>, token: Token, cell: Arc<LeaseCell>) {
+    let last_word = LastWord {
+        work: work.clone(),
+        token,
+    };
+    if let Ok(here) = Handle::try_current() {
+        here.spawn(async move {
+            let LastWord { work, token } = &last_word;
+            loop {
+                let changed = cell.changed(); // from here on, so that no change is missed
+                let Some(next) = next_look(work, *token) else {
+                    return;
+                };
+                let pause = work.table.clock.now().until(next);
+                let _ = tokio::time::timeout(pause, changed).await;
+                look(work, *token);
+            }
+        });
+    }
+}
+
+fn next_look(work: &Work, token: Token) -> Option<Moment> {
+    work.table.lock().tokens.next_look_at(token)
+}
+
+/// Does what is due about a token, now.
+pub(super) fn look(work: &Arc<Work>, token: Token) {
+    loop {
+        let now = work.table.clock.now();
+        let Some(action) = work.table.lock().tokens.due_of(token, now) else {
+            return;
+        };
+        for job in work.sort(vec![action]) {
+            let job = pin!(work::carry_out(work.clone(), job));
+            // `memory://` answers at once; what did not would be reported as failed, on drop.
+            let _ = job.poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+/// A runtime that ends takes its timers along: its leases are lost, and say so.
+struct LastWord {
+    work: Arc<Work>,
+    token: Token,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        let table = &self.work.table;
+        let now = table.clock.now();
+        let lost = table.lock().tokens.unguarded(self.token, now);
+        if lost.is_some() {
+            table.announce(lost);
+            look(&self.work, self.token);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Watches over leases: renews them, ends them at their deadline, cleans up after tokens that nobody
+//! owns. The decisions are `policy::tokens`'; here is who carries them out.
+//!
+//! Two hosts: `thread` for servers elsewhere (so that a body which blocks its executor, or a runtime
+//! that ends, loses nothing) and `caller` for `memory://` (no step leaves the caller's runtime, whose
+//! clock may be paused). `work` is what both do.
+
+mod caller;
+mod thread;
+mod work;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use self::work::Work;
+use crate::backend::clock::Clock;
+use crate::backend::{Backend, GuardianKind, Link};
+use crate::observe;
+use crate::policy::commands::Claim;
+use crate::policy::lease::Lease;
+use crate::policy::tokens::{self, Action, Census, ReleaseBy};
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Ttl;
+
+use super::lease_cell::LeaseCell;
+
+type Tokens = tokens::Tokens<Arc<LeaseCell>>;
+
+/// A pool's guardian.
+#[derive(Debug)]
+pub(crate) struct Guardian {
+    work: Arc<Work>,
+    kind: GuardianKind,
+}
+
+/// The token table, and how its host is woken.
+#[derive(Debug)]
+struct Table {
+    state: Mutex<TableState>,
+    clock: Clock,
+    /// There is something to do before the host would look by itself.
+    wake: Notify,
+    /// A token was forgotten.
+    fewer: Notify,
+}
+
+#[derive(Debug, Default)]
+struct TableState {
+    tokens: Tokens,
+    /// When the host will look next; only a thread plans.
+    planned: Option<Moment>,
+    /// The pool is gone: end when nothing is left to clean up.
+    closing: bool,
+    /// The host ended although leases were left.
+    dead: bool,
+}
+
+impl Guardian {
+    /// Starts the guardian that the backend's leases need.
+    pub(crate) fn start(
+        backend: Arc<dyn Backend>,
+        command_timeout: Duration,
+    ) -> Result<Self, LockError> {
+        let kind = backend.guardian();
+        let table = Table {
+            state: Mutex::default(),
+            clock: backend.clock(),
+            wake: Notify::new(),
+            fewer: Notify::new(),
+        };
+        let work = Arc::new(Work {
+            table,
+            backend,
+            command_timeout,
+        });
+        if kind == GuardianKind::Thread {
+            thread::start(work.clone())?;
+        }
+        Ok(Self { work, kind })
+    }
+
+    /// An acquire is about to be sent.
+    pub(crate) fn acquiring(&self, token: Token, claim: Claim) {
+        self.table().lock().tokens.acquiring(token, claim);
+    }
+
+    /// The acquire was answered, and created nothing.
+    pub(crate) fn not_granted(&self, token: Token) {
+        self.table().update(|tokens| tokens.not_granted(token));
+    }
+
+    /// The lock is ours; watches over it from here on.
+    pub(crate) fn granted(&self, token: Token, lease: Lease, cell: Arc<LeaseCell>) {
+        let mut state = self.table().lock();
+        if state.tokens.granted(token, lease, cell.clone()) && state.dead {
+            let now = self.table().clock.now();
+            let lost = state.tokens.unguarded(token, now);
+            drop(state);
+            self.table().announce(lost);
+            return;
+        }
+        drop(state);
+        match self.kind {
+            GuardianKind::Thread => self.table().wake_if_needed(),
+            GuardianKind::Caller => caller::watch(&self.work, token, cell),
+        }
+    }
+
+    /// An acquire that got no clear answer, or whose caller is gone: nothing of it may stay.
+    ///
+    /// The first `cancel` follows the acquire on its own connection, where it can't overtake it.
+    pub(crate) fn abandoned(
+        &self,
+        token: Token,
+        claim: Claim,
+        not_after: u64,
+        give_up: Moment,
+        link: Arc<dyn Link>,
+    ) {
+        let now = self.table().clock.now();
+        let runtime = link.runtime().cloned();
+        self.table()
+            .lock()
+            .tokens
+            .abandoned(token, not_after, give_up, runtime.is_some(), now);
+        match runtime {
+            Some(runtime) => {
+                runtime.spawn(work::cancel_behind(
+                    self.work.clone(),
+                    token,
+                    claim,
+                    not_after,
+                    link,
+                ));
+            }
+            None => self.nudge(token),
+        }
+    }
+
+    /// The holder wants to give the lock back: who does it?
+    pub(crate) fn release(&self, token: Token) -> ReleaseBy {
+        let now = self.table().clock.now();
+        let by = self.table().lock().tokens.release(token, now);
+        if by == ReleaseBy::Host {
+            self.nudge(token);
+        }
+        by
+    }
+
+    /// The release was answered.
+    pub(crate) fn released(&self, token: Token, cell: &LeaseCell) {
+        self.table().update(|tokens| tokens.released(token));
+        cell.notify();
+    }
+
+    /// Nobody is left who would release it.
+    pub(crate) fn hand_over(&self, token: Token) {
+        let now = self.table().clock.now();
+        self.table().lock().tokens.hand_over(token, now);
+        self.nudge(token);
+    }
+
+    /// The lease now lasts `by` from `sent` on; `false` if it is over.
+    pub(crate) fn extended(&self, token: Token, sent: Moment, by: Ttl, cell: &LeaseCell) -> bool {
+        let now = self.table().clock.now();
+        let deadline = self.table().lock().tokens.extended(token, sent, by, now);
+        if let Some(deadline) = deadline {
+            cell.extend(deadline);
+        }
+        deadline.is_some()
+    }
+
+    /// The server said that the lock is not the token's.
+    pub(crate) fn refused(&self, token: Token) {
+        let now = self.table().clock.now();
+        let lost = self.table().lock().tokens.refused(token, now);
+        self.table().announce(lost);
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        self.table().lock().tokens.census()
+    }
+
+    /// Ends when no token is left.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let fewer = self.table().fewer.notified();
+            if self.census() == Census::default() {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
+    fn table(&self) -> &Table {
+        &self.work.table
+    }
+
+    fn nudge(&self, token: Token) {
+        match self.kind {
+            GuardianKind::Thread => self.table().wake_if_needed(),
+            GuardianKind::Caller => caller::look(&self.work, token),
+        }
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        self.table().lock().closing = true;
+        self.table().wake.notify_one();
+    }
+}
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, TableState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> T {
+        let changed = change(&mut self.lock().tokens);
+        self.fewer.notify_waiters();
+        changed
+    }
+
+    /// Wakes the host unless it will look in time by itself.
+    fn wake_if_needed(&self) {
+        let state = self.lock();
+        let in_time = state
+            .planned
+            .is_some_and(|planned| planned <= state.tokens.next_look());
+        let closing = state.closing;
+        drop(state);
+        if closing || !in_time {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Tells whom it concerns what became of a lease or a clean-up.
+    fn announce(&self, action: Option<Action<Arc<LeaseCell>>>) {
+        match action {
+            Some(Action::Lost {
+                holder,
+                claim,
+                cause,
+            }) => {
+                if holder.lose(cause) {
+                    observe::lost(&claim.key, cause);
+                }
+            }
+            Some(Action::Extended { holder, deadline }) => holder.extend(deadline),
+            Some(Action::CleanedUp {
+                holder,
+                claim,
+                found,
+            }) => {
+                match found {
+                    Some(found) => observe::cleaned_up(&claim.key, found),
+                    None => observe::clean_up_given_up(&claim.key),
+                }
+                if let Some(holder) = holder {
+                    holder.freed(found);
+                }
+            }
+            Some(Action::Renew(..) | Action::Cancel { .. }) | None => {}
+        }
+        self.fewer.notify_waiters();
+    }
+}

@@ -1,0 +1,179 @@
+//! What a guardian does about a token: the commands, and the reports on how they went.
+//!
+//! Each function may be run on any runtime, or polled once where answers are there at once. One that
+//! is dropped half-way reports a failure, so no token stays `busy` for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Table, Tokens};
+use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
+use crate::engine::lease_cell::LeaseCell;
+use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
+use crate::policy::tokens::Action;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// A token table and the server that it is about.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) table: Table,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) command_timeout: Duration,
+}
+
+/// Commands to send.
+pub(super) enum Job {
+    Renew(Vec<(Token, Renewal)>),
+    Cancel {
+        token: Token,
+        claim: Claim,
+        not_after: u64,
+    },
+}
+
+impl Work {
+    /// Announces what happened, and returns what has to be sent, in batches.
+    pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
+        let (mut jobs, mut renewals) = (Vec::new(), Vec::new());
+        for action in actions {
+            match action {
+                Action::Renew(token, renewal) => renewals.push((token, renewal)),
+                Action::Cancel {
+                    token,
+                    claim,
+                    not_after,
+                } => {
+                    jobs.push(Job::Cancel {
+                        token,
+                        claim,
+                        not_after,
+                    });
+                }
+                news => self.table.announce(Some(news)),
+            }
+        }
+        let batches = renewals.chunks(RENEWALS_AT_ONCE);
+        jobs.extend(batches.map(|batch| Job::Renew(batch.to_vec())));
+        jobs
+    }
+
+    fn report(&self, change: impl FnOnce(&mut Tokens, Moment) -> Option<Action<Arc<LeaseCell>>>) {
+        let now = self.table.clock.now();
+        let news = change(&mut self.table.lock().tokens, now);
+        self.table.announce(news);
+        self.table.wake_if_needed();
+    }
+}
+
+/// Sends what a job asks for on the current runtime's own connection.
+pub(super) async fn carry_out(work: Arc<Work>, job: Job) {
+    match job {
+        Job::Renew(batch) => renew(work, batch).await,
+        Job::Cancel {
+            token,
+            claim,
+            not_after,
+        } => cancel(work, token, claim, not_after).await,
+    }
+}
+
+async fn renew(work: Arc<Work>, batch: Vec<(Token, Renewal)>) {
+    let (tokens, items): (Vec<Token>, Vec<Renewal>) = batch.into_iter().unzip();
+    let Some((first, shortest)) = items
+        .first()
+        .zip(items.iter().map(|item| item.ttl.get()).min())
+    else {
+        return;
+    };
+    let within = work.command_timeout.min(shortest / 3);
+    let mut report = RenewReport {
+        work: &work,
+        tokens: &tokens,
+        sent: None,
+    };
+    let Ok(link) = work.backend.link(&first.claim.key, within).await else {
+        return;
+    };
+    let sent = work.table.clock.now();
+    if let Ok(outcomes) = link.renew(&items, within).await {
+        report.sent = Some((sent, outcomes));
+    }
+}
+
+/// Reports a renewal when it goes out of scope, as failed unless it was answered.
+struct RenewReport<'a> {
+    work: &'a Work,
+    tokens: &'a [Token],
+    sent: Option<(Moment, Vec<Renewed>)>,
+}
+
+impl Drop for RenewReport<'_> {
+    fn drop(&mut self) {
+        for (index, token) in self.tokens.iter().enumerate() {
+            let (sent, outcome) = match &self.sent {
+                Some((sent, outcomes)) => (*sent, outcomes.get(index).copied()),
+                None => (self.work.table.clock.now(), None),
+            };
+            let outcome = outcome.unwrap_or(Renewed::Failed);
+            self.work
+                .report(|tokens, now| tokens.renewed(*token, sent, outcome, now));
+        }
+    }
+}
+
+async fn cancel(work: Arc<Work>, token: Token, claim: Claim, not_after: u64) {
+    let mut report = CancelReport {
+        work: &work,
+        token,
+        behind_acquire: false,
+        answer: None,
+    };
+    if let Ok(link) = work.backend.link(&claim.key, work.command_timeout).await {
+        report.answer = link
+            .cancel(&claim, not_after, work.command_timeout)
+            .await
+            .ok();
+    }
+}
+
+/// The first clean-up after an acquire, on the acquire's own connection and behind it.
+pub(super) async fn cancel_behind(
+    work: Arc<Work>,
+    token: Token,
+    claim: Claim,
+    not_after: u64,
+    link: Arc<dyn Link>,
+) {
+    let mut report = CancelReport {
+        work: &work,
+        token,
+        behind_acquire: true,
+        answer: None,
+    };
+    report.answer = link
+        .cancel(&claim, not_after, work.command_timeout)
+        .await
+        .ok();
+}
+
+/// Reports a cancel when it goes out of scope, as failed unless it was answered.
+struct CancelReport<'a> {
+    work: &'a Work,
+    token: Token,
+    behind_acquire: bool,
+    answer: Option<Cancelled>,
+}
+
+impl Drop for CancelReport<'_> {
+    fn drop(&mut self) {
+        let (token, behind_acquire) = (self.token, self.behind_acquire);
+        self.work.report(|tokens, now| match self.answer {
+            Some(answer) => tokens.cancelled(token, answer, behind_acquire, now),
+            None => {
+                tokens.cancel_failed(token, now);
+                None
+            }
+        });
+    }
+}

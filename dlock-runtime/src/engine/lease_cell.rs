@@ -1,0 +1,125 @@
+//! One lease as its holder sees it: until when, and whether it is over. Written by the guardian and
+//! the guard, read by everybody, without a lock.
+//!
+//! Invariant: once `cause` is set or `released` is true, the lease is never held again.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use crate::backend::clock::Clock;
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+
+#[derive(Debug)]
+pub(crate) struct LeaseCell {
+    clock: Clock,
+    deadline: AtomicU64,
+    released: AtomicBool,
+    cause: OnceLock<LostCause>,
+    /// What the guardian's release found, where the guardian had to do it.
+    freed: OnceLock<Option<bool>>,
+    changed: Notify,
+}
+
+impl LeaseCell {
+    pub(crate) fn new(clock: Clock, deadline: Moment) -> Self {
+        Self {
+            clock,
+            deadline: AtomicU64::new(deadline.as_nanos()),
+            released: AtomicBool::new(false),
+            cause: OnceLock::new(),
+            freed: OnceLock::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.released.load(Ordering::Acquire) && self.why_lost().is_none()
+    }
+
+    /// Zero once it is over.
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.is_held() {
+            self.clock.now().until(self.deadline())
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// Why the lease is over although nobody released it; time alone is reason enough.
+    pub(crate) fn why_lost(&self) -> Option<LostCause> {
+        if let Some(cause) = self.cause.get() {
+            return Some(*cause);
+        }
+        (self.clock.now() >= self.deadline()).then_some(LostCause::Deadline)
+    }
+
+    /// When the lease ends without a renewal.
+    pub(crate) fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// The lease now lasts until then; it never gets shorter.
+    pub(crate) fn extend(&self, deadline: Moment) {
+        self.deadline
+            .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Ends the lease; `false` if it was over already.
+    pub(crate) fn lose(&self, cause: LostCause) -> bool {
+        let first = !self.is_released() && self.cause.set(cause).is_ok();
+        self.changed.notify_waiters();
+        first
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// The holder gives it back; `false` if it had before.
+    pub(crate) fn release(&self) -> bool {
+        !self.released.swap(true, Ordering::AcqRel)
+    }
+
+    /// Something about the lease changed: whoever watches it looks again.
+    pub(crate) fn notify(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Waits for the next change after the future was made.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// The guardian did the release.
+    pub(crate) fn freed(&self, found: Option<bool>) {
+        let _ = self.freed.set(found); // the first word counts
+        self.changed.notify_waiters();
+    }
+
+    /// What the guardian's release found; `None` when it gave up.
+    pub(crate) async fn wait_freed(&self) -> Option<bool> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(found) = self.freed.get() {
+                return *found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Why it was lost, once it is. Never ends for a lease that is released in time.
+    pub(crate) async fn wait_lost(&self) -> LostCause {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(cause) = self.cause.get() {
+                return *cause;
+            }
+            changed.await;
+        }
+    }
+}

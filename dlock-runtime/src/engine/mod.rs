@@ -1,0 +1,18 @@
+//! The I/O around the state machines.
+//!
+//! Read `pool` (the handle) and `request` (what is asked), then `acquire` (one lock, attempt by
+//! attempt), `guard` (a lock that is held), `guarded` (a body that runs while it is held) and
+//! `guardian` (renewal, deadlines, clean-up). `lease_cell` is what guard and guardian share; `scope`
+//! is what a body's poll finds around it.
+
+pub(crate) mod acquire;
+pub(crate) mod guard;
+pub(crate) mod guarded;
+pub(crate) mod guardian;
+pub(crate) mod lease_cell;
+pub(crate) mod pool;
+pub(crate) mod request;
+pub(crate) mod scope;
+
+#[cfg(test)]
+mod tests;

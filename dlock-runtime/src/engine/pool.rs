@@ -1,0 +1,242 @@
+//! The handle that everything starts from: a server, the settings, and a guardian.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::guardian::Guardian;
+use super::request::LockRequest;
+use super::scope::InPool;
+use crate::backend::Backend;
+use crate::backend::memory::Memory;
+use crate::backend::redis::Redis;
+use crate::observe;
+use crate::policy::tokens::Census;
+use crate::values::config::{Address, Config, Settings};
+use crate::values::error::{LockError, Refusal, Text};
+use crate::values::holder::{self, Holder, Reading};
+use crate::values::key::Key;
+
+/// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
+///
+/// Most programs call [`init`](crate::init) once and never see one. Hold one yourself to take locks
+/// without the attribute ([`lock`](Self::lock)), to use several servers, or to give each test its
+/// own ([`scope`](Self::scope)).
+///
+/// It is a pool of *multiplexed* connections, not of connections to check out: one carries the
+/// commands of hundreds of tasks at once, and every tokio runtime that takes locks gets its own.
+/// When the last handle and guard are gone, connections and watchdog end.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::LockPool;
+///
+/// let pool = LockPool::connect("memory://").await?;
+/// let report = pool.lock("report").run(async |lock| lock.fence()).await?;
+/// assert!(report.get() > 0);
+///
+/// let error = LockPool::connect("http://localhost").await.unwrap_err();
+/// assert!(error.to_string().contains("redis://host:6379"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LockPool(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    backend: Arc<dyn Backend>,
+    guardian: Guardian,
+    /// The key of the counter that fencing tokens are drawn from.
+    fences: Arc<str>,
+    holder_name: String,
+    shut: AtomicBool,
+}
+
+impl LockPool {
+    /// A pool for the server that the URL or [`Config`] names; connects, unless that is `lazy`.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the server
+    /// does not answer within `connect_timeout` (1 s), [`LockError::Refused`] for a wrong password or
+    /// a replica.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the half-made pool.
+    pub async fn connect(config: impl Into<Config>) -> Result<LockPool, LockError> {
+        let settings = config.into().check()?;
+        let backend: Arc<dyn Backend> = match &settings.address {
+            Address::Memory => Arc::new(Memory::new()),
+            Address::Redis(address) => Arc::new(Redis::new(address.clone(), &settings)),
+        };
+        if matches!(settings.address, Address::Memory) {
+            observe::memory_only();
+        }
+        let pool = LockPool(Arc::new(Inner {
+            guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
+            fences: format!("{}@fence", settings.namespace).into(),
+            holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
+            shut: AtomicBool::new(false),
+            backend,
+            settings,
+        }));
+        if !pool.settings().lazy {
+            let within = pool.settings().connect_timeout;
+            pool.backend()
+                .link("", within)
+                .await
+                .map_err(|fault| fault.into_error(None))?;
+        }
+        Ok(pool)
+    }
+
+    /// Asks for a lock; nothing happens before `acquire`, `try_acquire` or `run`.
+    #[track_caller]
+    pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
+        LockRequest::new(self.clone(), key.into(), std::panic::Location::caller())
+    }
+
+    /// How long the server takes to answer.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when it does not, within one
+    /// `connect_timeout` and one `command_timeout`.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn ping(&self) -> Result<Duration, LockError> {
+        let to_error = |fault: crate::backend::fault::Fault| fault.into_error(None);
+        let link = self
+            .backend()
+            .link("", self.settings().connect_timeout)
+            .await
+            .map_err(to_error)?;
+        let sent = self.backend().clock().now();
+        link.ping(self.settings().command_timeout)
+            .await
+            .map_err(to_error)?;
+        Ok(sent.until(self.backend().clock().now()))
+    }
+
+    /// Who holds a lock now; `None` when nobody does. Good for looking, never for deciding: it may
+    /// have changed when the answer arrives.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the server
+    /// does not answer.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn holder(&self, key: impl Into<Key>) -> Result<Option<Holder>, LockError> {
+        let key = key.into().in_namespace(&self.settings().namespace)?;
+        let settings = self.settings();
+        let read = async {
+            let link = self
+                .backend()
+                .link(key.as_str(), settings.connect_timeout)
+                .await?;
+            link.read(key.as_str(), settings.command_timeout).await
+        };
+        let value = read.await.map_err(|fault| fault.into_error(Some(&key)))?;
+        match value.as_deref().map(holder::read) {
+            None => Ok(None),
+            Some(Reading::Holder(holder)) => Ok(Some(holder)),
+            Some(Reading::UnknownLayout) => Err(LockError::Refused {
+                key: Some(key),
+                reason: Refusal::Layout,
+                source: Text::new("the value's layout version is not 1"),
+            }),
+        }
+    }
+
+    /// Runs a future inside which locked functions use this pool, not the global one.
+    ///
+    /// This is how functions are tested in parallel, each test with its own `memory://`. It holds for
+    /// what is polled inside, not for tasks that it spawns: give those a `scope` of their own.
+    ///
+    /// # Cancel safety
+    /// That of the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use dlock_runtime::{LockError, LockPool, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "item:<id>")]
+    /// async fn purchase(id: u64) -> Result<u64, LockError> {
+    ///     Ok(id)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// assert_eq!(pool.scope(purchase(7)).await?, 7);
+    /// assert!(matches!(purchase(7).await, Err(LockError::NotInitialized)));
+    /// # Ok(()) }
+    /// ```
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        InPool::new(self.clone(), future).await
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.0.backend
+    }
+
+    pub(crate) fn guardian(&self) -> &Guardian {
+        &self.0.guardian
+    }
+
+    pub(crate) fn fences(&self) -> &Arc<str> {
+        &self.0.fences
+    }
+
+    pub(crate) fn holder_name(&self) -> &str {
+        &self.0.holder_name
+    }
+
+    pub(crate) fn is(&self, other: &LockPool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn is_shut(&self) -> bool {
+        self.0.shut.load(Ordering::Acquire)
+    }
+
+    /// Takes no new locks from here on.
+    pub(crate) fn shut(&self) {
+        self.0.shut.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        self.0.guardian.census()
+    }
+}
+
+fn host_name() -> String {
+    #[cfg(unix)]
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    #[cfg(not(unix))]
+    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+    if name.is_empty() {
+        "unknown-host".to_owned()
+    } else {
+        name
+    }
+}
+
+impl fmt::Debug for LockPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockPool")
+            .field("url", &format_args!("{}", self.settings().address))
+            .field("namespace", &self.settings().namespace)
+            .finish_non_exhaustive()
+    }
+}

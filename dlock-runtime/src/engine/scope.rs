@@ -1,0 +1,169 @@
+//! What the poll of a body finds around it: the locks it is under, and the pool to use.
+//!
+//! A slot of the thread that is set while a future is polled and put back afterwards, panic or not.
+//! So scopes nest, siblings under `join!` are separate, and a spawned task starts with none; a task's
+//! id would be of no use, for siblings share it.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::guard::LockGuard;
+use super::pool::LockPool;
+use crate::values::key::Key;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Frame>>> = const { RefCell::new(None) };
+}
+
+/// One scope and those around it.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    kind: Kind,
+    parent: Option<Arc<Frame>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Pool(LockPool),
+    Lock(Arc<LockGuard>),
+}
+
+impl Frame {
+    /// The scope of a body under this lock, inside the current scope.
+    pub(crate) fn lock(guard: LockGuard) -> Arc<Self> {
+        Arc::new(Self {
+            kind: Kind::Lock(Arc::new(guard)),
+            parent: current(),
+        })
+    }
+
+    fn pool(pool: LockPool) -> Arc<Self> {
+        Arc::new(Self {
+            kind: Kind::Pool(pool),
+            parent: current(),
+        })
+    }
+
+    pub(crate) fn guard(&self) -> Option<&Arc<LockGuard>> {
+        match &self.kind {
+            Kind::Lock(guard) => Some(guard),
+            Kind::Pool(_) => None,
+        }
+    }
+
+    fn outwards(self: Arc<Self>) -> impl Iterator<Item = Arc<Frame>> {
+        std::iter::successors(Some(self), |frame| frame.parent.clone())
+    }
+}
+
+/// The pool of the innermost [`LockPool::scope`].
+pub(crate) fn innermost_pool() -> Option<LockPool> {
+    current()?.outwards().find_map(|frame| match &frame.kind {
+        Kind::Pool(pool) => Some(pool.clone()),
+        Kind::Lock(_) => None,
+    })
+}
+
+/// The innermost lock.
+pub(crate) fn innermost_lock() -> Option<Arc<LockGuard>> {
+    current()?
+        .outwards()
+        .find_map(|frame| frame.guard().cloned())
+}
+
+/// Whether an enclosing scope holds this key of this pool.
+pub(crate) fn holds(pool: &LockPool, key: &Key) -> bool {
+    let holds_it =
+        |guard: &Arc<LockGuard>| guard.is_of(pool) && guard.key() == key && guard.is_held();
+    current().is_some_and(|frame| {
+        frame
+            .outwards()
+            .any(|frame| frame.guard().is_some_and(holds_it))
+    })
+}
+
+fn current() -> Option<Arc<Frame>> {
+    CURRENT
+        .try_with(|slot| slot.borrow().clone())
+        .ok()
+        .flatten()
+}
+
+/// Makes `frame` the current scope until the result is dropped.
+pub(crate) fn enter(frame: Arc<Frame>) -> Entered {
+    Entered {
+        before: swap(Some(frame)),
+    }
+}
+
+fn swap(frame: Option<Arc<Frame>>) -> Option<Arc<Frame>> {
+    CURRENT.try_with(|slot| slot.replace(frame)).ok().flatten()
+}
+
+#[must_use = "the scope ends when this is dropped"]
+pub(crate) struct Entered {
+    before: Option<Arc<Frame>>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        drop(swap(self.before.take()));
+    }
+}
+
+/// The guard of the innermost lock, for a body to look at; dropping it gives nothing back.
+#[derive(Debug)]
+pub struct ScopedGuard(Arc<LockGuard>);
+
+impl ScopedGuard {
+    pub(crate) fn innermost() -> Option<Self> {
+        innermost_lock().map(Self)
+    }
+}
+
+impl Deref for ScopedGuard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.0
+    }
+}
+
+pin_project! {
+    /// A future inside which locked functions use a certain pool.
+    #[must_use = "futures do nothing unless polled"]
+    pub(crate) struct InPool<F> {
+        #[pin]
+        inner: F,
+        pool: Option<LockPool>,
+        frame: Option<Arc<Frame>>,
+    }
+}
+
+impl<F> InPool<F> {
+    pub(crate) fn new(pool: LockPool, inner: F) -> Self {
+        Self {
+            inner,
+            pool: Some(pool),
+            frame: None,
+        }
+    }
+}
+
+impl<F: Future> Future for InPool<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if let Some(pool) = this.pool.take() {
+            *this.frame = Some(Frame::pool(pool));
+        }
+        let _entered = this.frame.clone().map(enter);
+        this.inner.poll(cx)
+    }
+}

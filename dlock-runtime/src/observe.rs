@@ -1,0 +1,53 @@
+//! What an operator is told: one function for each event. The only place that names `tracing`.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::values::error::LostCause;
+
+pub(crate) fn memory_only() {
+    tracing::info!("dlock keeps its locks in memory:// and protects this process only");
+}
+
+pub(crate) fn lost(key: &str, cause: LostCause) {
+    tracing::warn!(key, ?cause, "lost a lock: {cause}");
+}
+
+/// The body was let run on (`on_lost = "finish"`), or ended in time but the lock was gone by then.
+pub(crate) fn release_found_nothing(key: &str) {
+    tracing::warn!(key, "released a lock that was no longer ours");
+}
+
+pub(crate) fn release_unclear(key: &str, why: &dyn Display) {
+    tracing::warn!(
+        key,
+        "a release got no clear answer and is repeated in the background: {why}"
+    );
+}
+
+pub(crate) fn cleaned_up(key: &str, found: bool) {
+    tracing::debug!(key, found, "cleaned up after a lock");
+}
+
+pub(crate) fn clean_up_given_up(key: &str) {
+    tracing::warn!(
+        key,
+        "could not clean up after a lock; its key ends with its ttl"
+    );
+}
+
+pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
+    tracing::info!(%address, attempts, "connected to redis again");
+}
+
+pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Display) {
+    tracing::warn!(
+        key,
+        ?waited,
+        "still waiting for a lock while redis can't be used: {why}"
+    );
+}
+
+pub(crate) fn guardian_ended() {
+    tracing::error!("dlock's guardian ended unexpectedly; every lease it watched over is lost");
+}

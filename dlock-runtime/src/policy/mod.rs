@@ -1,0 +1,15 @@
+//! The protocol as pure state machines: events in, actions out. No `await`, no clock, no I/O, so that
+//! production, the property tests and a model checker run the same code.
+//!
+//! Read `commands` (what a server is asked) and `server` (what it answers) first, then `lease` (one
+//! lease, from its grant to its end), `tokens` (every token of this process, whatever became of it)
+//! and `retry` (when to try again). The states are drawn in `docs/PROTOCOL.md`.
+
+pub(crate) mod commands;
+pub(crate) mod lease;
+pub(crate) mod retry;
+pub(crate) mod server;
+pub(crate) mod tokens;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! What becomes of a token that nobody owns any more: `cancel`, until nothing of it can be left.
+
+use std::time::Duration;
+
+use crate::policy::commands::Cancelled;
+use crate::policy::retry::{self, Jitter};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// A clean-up under way; `H` is told when it is done.
+#[derive(Debug)]
+pub(super) struct CleanUp<H> {
+    /// Whoever still wants to know.
+    pub(super) holder: Option<H>,
+    /// Server time until which the token's acquire may still create; 0: it was answered.
+    pub(super) not_after: u64,
+    /// Nothing of the token can be left after this.
+    pub(super) give_up: Moment,
+    /// A command for this token is on its way, and will be reported.
+    pub(super) busy: bool,
+    failures: u32,
+    jitter: Jitter,
+}
+
+impl<H> CleanUp<H> {
+    pub(super) fn new(token: Token, not_after: u64, give_up: Moment, holder: Option<H>) -> Self {
+        let jitter = Jitter::seeded(token.scatter());
+        Self {
+            holder,
+            not_after,
+            give_up,
+            busy: false,
+            failures: 0,
+            jitter,
+        }
+    }
+
+    pub(super) fn with_command_under_way(mut self, busy: bool) -> Self {
+        self.busy = busy;
+        self
+    }
+
+    /// When to look at it next.
+    pub(super) fn look(&self, now: Moment) -> Moment {
+        if self.busy { self.give_up } else { now }
+    }
+
+    /// The cancel came before the acquire's last moment and found nothing: when to repeat it.
+    pub(super) fn inconclusive(&mut self, answer: Cancelled, now: Moment) -> Moment {
+        self.busy = false;
+        let open = Duration::from_micros(self.not_after.saturating_sub(answer.time));
+        now.plus(open + Duration::from_millis(1))
+    }
+
+    /// The cancel got no clear answer: when to repeat it.
+    pub(super) fn failed(&mut self, now: Moment) -> Moment {
+        self.busy = false;
+        self.failures += 1;
+        now.plus(retry::after_failure(self.failures, &mut self.jitter))
+    }
+}

@@ -1,0 +1,419 @@
+//! Every token of this process, from before its acquire is sent until nothing of it can be left.
+//!
+//! ```text
+//! Acquiring ──granted──▶ Holding ──release──▶ Releasing ──answered──▶ (forgotten)
+//!   │   │                 │   │                   │
+//!   │   └ not granted     │   └ refused: Lost(Gone) ▶ (forgotten)
+//!   │     ▶ (forgotten)   │                       │
+//!   │                     ├ deadline: Lost(Deadline), guard dropped
+//!   └ unclear, given up ──┴───────────┬───────────┘ unclear
+//!                                     ▼
+//!                                CleaningUp ──conclusive, or its time is over──▶ (forgotten)
+//! ```
+//! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late answer
+//! revives it; nothing is renewed once its release may have been sent; whatever of ours may stand at
+//! the server has an entry here.
+
+mod action;
+mod clean_up;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use self::clean_up::CleanUp;
+use super::commands::{Cancelled, Claim, Renewal, Renewed};
+use super::lease::{Due, Lease};
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Ttl;
+
+pub(crate) use self::action::{Action, Census, ReleaseBy};
+
+/// The table; `H` is what a holder is told its lease's fate through.
+#[derive(Debug)]
+pub(crate) struct Tokens<H> {
+    entries: HashMap<Token, Entry<H>>,
+    /// When to look at which entry.
+    timeline: BTreeSet<(Moment, Token)>,
+}
+
+#[derive(Debug)]
+struct Entry<H> {
+    claim: Claim,
+    state: State<H>,
+    /// Its place in the timeline; [`Moment::NEVER`]: it has none.
+    look: Moment,
+}
+
+#[derive(Debug)]
+enum State<H> {
+    Acquiring,
+    Holding { lease: Lease, holder: H },
+    Releasing { ttl: Ttl },
+    CleaningUp(CleanUp<H>),
+}
+
+impl<H> Default for Tokens<H> {
+    fn default() -> Self {
+        Self {
+            entries: HashMap::new(),
+            timeline: BTreeSet::new(),
+        }
+    }
+}
+
+/// The life of one token.
+impl<H: Clone> Tokens<H> {
+    /// An acquire is about to be sent.
+    pub(crate) fn acquiring(&mut self, token: Token, claim: Claim) {
+        let entry = Entry {
+            claim,
+            state: State::Acquiring,
+            look: Moment::NEVER,
+        };
+        self.entries.insert(token, entry);
+    }
+
+    /// The acquire was answered, and created nothing.
+    pub(crate) fn not_granted(&mut self, token: Token) {
+        self.forget(token);
+    }
+
+    /// The acquire was answered, and the lock is ours; `false` when the token was given up before.
+    pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
+        let expected = matches!(self.state(token), Some(State::Acquiring));
+        if expected {
+            self.enter(token, lease.next(), State::Holding { lease, holder });
+        }
+        expected
+    }
+
+    /// The acquire got no clear answer, or nobody waits for one. `being_cancelled`: the acquire's own
+    /// connection carries a `cancel` behind it, which will be reported like the host's.
+    pub(crate) fn abandoned(
+        &mut self,
+        token: Token,
+        not_after: u64,
+        give_up: Moment,
+        being_cancelled: bool,
+        now: Moment,
+    ) {
+        let clean_up = CleanUp::new(token, not_after, give_up, None);
+        self.clean_up(token, clean_up.with_command_under_way(being_cancelled), now);
+    }
+
+    /// The holder wants to give the lock back.
+    pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
+        let Some(State::Holding { lease, .. }) = self.state(token) else {
+            return ReleaseBy::Nobody;
+        };
+        if lease.is_renewing() {
+            self.hand_over(token, now);
+            return ReleaseBy::Host;
+        }
+        let ttl = lease.ttl();
+        self.enter(token, Moment::NEVER, State::Releasing { ttl });
+        ReleaseBy::Caller
+    }
+
+    /// The release was answered.
+    pub(crate) fn released(&mut self, token: Token) {
+        self.forget(token);
+    }
+
+    /// Nobody is left who would release: the guard was dropped, or the release got no clear answer.
+    pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
+        match self.state(token) {
+            Some(State::Holding { lease, holder }) => {
+                let (ttl, busy, holder) = (lease.ttl(), lease.is_renewing(), holder.clone());
+                self.clean_up_after(token, ttl, busy, Some(holder), now);
+            }
+            Some(State::Releasing { ttl }) => {
+                let ttl = *ttl;
+                self.clean_up_after(token, ttl, false, None, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// A renewal sent at `sent` was answered, or failed.
+    pub(crate) fn renewed(
+        &mut self,
+        token: Token,
+        sent: Moment,
+        outcome: Renewed,
+        now: Moment,
+    ) -> Option<Action<H>> {
+        match &mut self.entries.get_mut(&token)?.state {
+            State::Holding { lease, holder } => {
+                let before = lease.deadline();
+                lease.renewal_failed(now); // answered or not: none is on its way any more
+                if now >= before {
+                    return self.lose(token, LostCause::Deadline, now);
+                }
+                match outcome {
+                    Renewed::NotOurs => return self.lose(token, LostCause::Gone, now),
+                    Renewed::Yes => lease.renewed(sent),
+                    Renewed::Failed => {}
+                }
+                let (deadline, next, holder) = (lease.deadline(), lease.next(), holder.clone());
+                self.look_at(token, next);
+                (deadline > before).then_some(Action::Extended { holder, deadline })
+            }
+            State::CleaningUp(it) => {
+                it.busy = false; // what went out before the release has been answered
+                self.look_at(token, now);
+                None
+            }
+            State::Acquiring | State::Releasing { .. } => None,
+        }
+    }
+
+    /// The holder made the lease last `by` from `sent` on; its deadline now, if it still holds.
+    pub(crate) fn extended(
+        &mut self,
+        token: Token,
+        sent: Moment,
+        by: Ttl,
+        now: Moment,
+    ) -> Option<Moment> {
+        let State::Holding { lease, .. } = &mut self.entries.get_mut(&token)?.state else {
+            return None;
+        };
+        if now >= lease.deadline() {
+            return None;
+        }
+        lease.extended(sent, by);
+        let (deadline, next) = (lease.deadline(), lease.next());
+        self.look_at(token, next);
+        Some(deadline)
+    }
+
+    /// The server said that the lock is not the token's.
+    pub(crate) fn refused(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        self.lose(token, LostCause::Gone, now)
+    }
+
+    /// A `cancel` was answered. `behind_acquire`: it went the way of the token's acquire, behind it,
+    /// so nothing of the token can appear any more.
+    pub(crate) fn cancelled(
+        &mut self,
+        token: Token,
+        answer: Cancelled,
+        behind_acquire: bool,
+        now: Moment,
+    ) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(&token)?;
+        let State::CleaningUp(it) = &mut entry.state else {
+            return None;
+        };
+        if answer.conclusive || behind_acquire {
+            let (holder, claim) = (it.holder.take(), entry.claim.clone());
+            self.forget(token);
+            return Some(Action::CleanedUp {
+                holder,
+                claim,
+                found: Some(answer.found),
+            });
+        }
+        let next = it.inconclusive(answer, now);
+        self.look_at(token, next);
+        None
+    }
+
+    /// A `cancel` got no clear answer.
+    pub(crate) fn cancel_failed(&mut self, token: Token, now: Moment) {
+        if let Some(Entry {
+            state: State::CleaningUp(it),
+            ..
+        }) = self.entries.get_mut(&token)
+        {
+            let next = it.failed(now);
+            self.look_at(token, next);
+        }
+    }
+}
+
+/// What time brings.
+impl<H: Clone> Tokens<H> {
+    /// When to call [`Tokens::due`] next; [`Moment::NEVER`] while nothing will be.
+    pub(crate) fn next_look(&self) -> Moment {
+        self.timeline.first().map_or(Moment::NEVER, |(at, _)| *at)
+    }
+
+    /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
+    pub(crate) fn next_look_at(&self, token: Token) -> Option<Moment> {
+        self.entries.get(&token).map(|entry| entry.look)
+    }
+
+    /// Everything that has to be done now. A renewal takes along those that would be due soon, so
+    /// that many leases cost few commands.
+    pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
+        let (mut actions, mut horizon) = (Vec::new(), None);
+        while let Some(&(at, token)) = self.timeline.first()
+            && at <= now
+        {
+            if let Some(State::Holding { lease, .. }) = self.state(token) {
+                horizon = horizon.max(lease.early_renewals_until(now));
+            }
+            // Each look moves the entry on, so that this loop ends.
+            actions.extend(self.due_of(token, now));
+        }
+        let soon: Vec<Token> = horizon.map_or_else(Vec::new, |horizon| {
+            let early = self.timeline.range(..=(horizon, Token::LAST));
+            early.map(|(_, token)| *token).collect()
+        });
+        for token in soon {
+            match self.state(token) {
+                Some(State::Holding { lease, .. }) if lease.may_renew_early(now) => {
+                    actions.extend(self.renew(token));
+                }
+                _ => {}
+            }
+        }
+        actions
+    }
+
+    /// What has to be done now about one token.
+    pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(&token)?;
+        let next = match &mut entry.state {
+            State::Holding { lease, .. } => match lease.due(now) {
+                Due::Nothing => lease.next(),
+                Due::Renewal => return self.renew(token),
+                Due::End => return self.lose(token, LostCause::Deadline, now),
+            },
+            State::CleaningUp(it) if now >= it.give_up => {
+                let (holder, claim) = (it.holder.take(), entry.claim.clone());
+                self.forget(token);
+                return Some(Action::CleanedUp {
+                    holder,
+                    claim,
+                    found: None,
+                });
+            }
+            State::CleaningUp(it) if it.busy => it.give_up,
+            State::CleaningUp(it) => {
+                it.busy = true;
+                let (claim, not_after, give_up) = (entry.claim.clone(), it.not_after, it.give_up);
+                self.look_at(token, give_up);
+                return Some(Action::Cancel {
+                    token,
+                    claim,
+                    not_after,
+                });
+            }
+            State::Acquiring | State::Releasing { .. } => Moment::NEVER,
+        };
+        self.look_at(token, next);
+        None
+    }
+
+    /// Nobody would watch over this lease any longer: it is lost.
+    pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        self.lose(token, LostCause::Guardian, now)
+    }
+
+    /// All tokens, for a host that ends.
+    pub(crate) fn all(&self) -> Vec<Token> {
+        self.entries.keys().copied().collect()
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census::default();
+        for entry in self.entries.values() {
+            *match entry.state {
+                State::Acquiring => &mut census.acquiring,
+                State::Holding { .. } => &mut census.held,
+                State::Releasing { .. } => &mut census.releasing,
+                State::CleaningUp(_) => &mut census.cleaning_up,
+            } += 1;
+        }
+        census
+    }
+}
+
+/// Moves between states; each keeps the timeline right.
+impl<H: Clone> Tokens<H> {
+    fn state(&self, token: Token) -> Option<&State<H>> {
+        self.entries.get(&token).map(|entry| &entry.state)
+    }
+
+    fn renew(&mut self, token: Token) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(&token)?;
+        let State::Holding { lease, .. } = &mut entry.state else {
+            return None;
+        };
+        lease.renewing();
+        let renewal = Renewal {
+            claim: entry.claim.clone(),
+            ttl: lease.ttl(),
+        };
+        let next = lease.next();
+        self.look_at(token, next);
+        Some(Action::Renew(token, renewal))
+    }
+
+    /// Ends a lease under its holder. What may be left on the server is cleaned up, unless the server
+    /// itself said that nothing is.
+    fn lose(&mut self, token: Token, cause: LostCause, now: Moment) -> Option<Action<H>> {
+        let entry = self.entries.get(&token)?;
+        let State::Holding { lease, holder } = &entry.state else {
+            return None;
+        };
+        let (ttl, busy) = (lease.ttl(), lease.is_renewing());
+        let (holder, claim) = (holder.clone(), entry.claim.clone());
+        if cause == LostCause::Gone {
+            self.forget(token);
+        } else {
+            self.clean_up_after(token, ttl, busy, None, now);
+        }
+        Some(Action::Lost {
+            holder,
+            claim,
+            cause,
+        })
+    }
+
+    fn clean_up_after(
+        &mut self,
+        token: Token,
+        ttl: Ttl,
+        busy: bool,
+        holder: Option<H>,
+        now: Moment,
+    ) {
+        // The last command that lengthened the lease was sent before now: nothing outlives this.
+        let give_up = now.plus(ttl.get() + Duration::from_secs(1));
+        let clean_up = CleanUp::new(token, 0, give_up, holder);
+        self.clean_up(token, clean_up.with_command_under_way(busy), now);
+    }
+
+    fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {
+        let look = clean_up.look(now);
+        self.enter(token, look, State::CleaningUp(clean_up));
+    }
+
+    fn enter(&mut self, token: Token, look: Moment, state: State<H>) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.state = state;
+            self.look_at(token, look);
+        }
+    }
+
+    fn look_at(&mut self, token: Token, look: Moment) {
+        if let Some(entry) = self.entries.get_mut(&token) {
+            self.timeline.remove(&(entry.look, token));
+            entry.look = look;
+            if look != Moment::NEVER {
+                self.timeline.insert((look, token));
+            }
+        }
+    }
+
+    fn forget(&mut self, token: Token) {
+        self.look_at(token, Moment::NEVER);
+        self.entries.remove(&token);
+    }
+}

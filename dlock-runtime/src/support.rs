@@ -1,0 +1,143 @@
+//! What generated code calls. Not for people: it may change with every version.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::engine::acquire;
+use crate::engine::guarded::Guarded;
+use crate::engine::pool::LockPool;
+use crate::engine::request::LockRequest;
+use crate::engine::scope;
+use crate::global;
+use crate::values::error::LockError;
+use crate::values::key::Key;
+use crate::values::wait::Wait;
+
+pub use crate::engine::guarded::OnLost;
+pub use crate::engine::scope::ScopedGuard;
+pub use crate::values::key::KeyBuilder;
+pub use dlock_macros::lock_key_impl;
+
+/// What an attribute says; `None` where it says nothing, so that the pool decides.
+#[derive(Debug)]
+pub struct Spec {
+    /// `module::function`.
+    pub name: &'static str,
+    pub ttl: Option<Duration>,
+    pub wait: Option<Wait>,
+    pub renew: Option<Renew>,
+    pub on_lost: OnLost,
+    /// The name of a pool.
+    pub pool: Option<&'static str>,
+}
+
+/// The watchdog's interval.
+#[derive(Clone, Copy, Debug)]
+pub enum Renew {
+    /// A third of the ttl.
+    Default,
+    Every(Duration),
+}
+
+impl Spec {
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            ttl: None,
+            wait: None,
+            renew: None,
+            on_lost: OnLost::Cancel,
+            pool: None,
+        }
+    }
+
+    fn request(&'static self, pool: LockPool, key: Key) -> LockRequest {
+        let mut request = LockRequest::named(pool, key, Cow::Borrowed(self.name));
+        if let Some(ttl) = self.ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(wait) = self.wait {
+            request = request.wait(wait);
+        }
+        match self.renew {
+            Some(Renew::Default) => request.renew(),
+            Some(Renew::Every(interval)) => request.renew_every(interval),
+            None => request,
+        }
+    }
+}
+
+/// Begins a key template.
+pub fn key() -> KeyBuilder {
+    KeyBuilder::default()
+}
+
+/// A key that is an expression.
+pub fn into_key(key: impl Into<Key>) -> Key {
+    key.into()
+}
+
+/// The guard of the body that calls this.
+#[must_use]
+pub fn held() -> ScopedGuard {
+    #[expect(
+        clippy::expect_used,
+        reason = "generated code calls this inside the body, which is polled in its lock's scope"
+    )]
+    ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
+}
+
+/// Runs a body under a lock of the named, scoped or global pool.
+pub fn run<F: Future>(
+    spec: &'static Spec,
+    key: Key,
+    body: F,
+) -> impl Future<Output = Result<F::Output, LockError>> + use<F> {
+    let pool = move || match spec.pool {
+        Some(name) => global::named(name),
+        None => scope::innermost_pool().map_or_else(global::pool, Ok),
+    };
+    guarded(spec, pool, key, body)
+}
+
+/// Runs a body under a lock of this pool.
+pub fn run_on<F: Future>(
+    spec: &'static Spec,
+    pool: LockPool,
+    key: Key,
+    body: F,
+) -> impl Future<Output = Result<F::Output, LockError>> + use<F> {
+    guarded(spec, move || Ok(pool), key, body)
+}
+
+/// The pool is looked up when the future is first polled: the scope is that of the poll.
+fn guarded<F: Future>(
+    spec: &'static Spec,
+    pool: impl FnOnce() -> Result<LockPool, LockError> + Send + 'static,
+    key: Key,
+    body: F,
+) -> Guarded<F> {
+    let acquire = async move {
+        let (pool, order) = spec.request(pool()?, key).order()?;
+        acquire::acquire(&pool, &order).await
+    };
+    Guarded::new(acquire, body, spec.on_lost)
+}
+
+/// How a failure to lock leaves the function.
+#[diagnostic::on_unimplemented(
+    message = "`#[distributed_lock]` can't report a failure to lock through the return type `{Self}`",
+    label = "needs `Result<T, E>` where `E: From<LockError>`",
+    note = "return `Result<_, E>` and implement `From<dlock_runtime::LockError>` for `E`,",
+    note = "or say `map_err = |error| …` for an `E` of your own, or `on_error = |error| …` for any other return type"
+)]
+pub trait FromLockError {
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+    fn from_lock_error(error: LockError) -> Self {
+        Err(error.into())
+    }
+}

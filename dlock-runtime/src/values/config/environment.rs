@@ -1,0 +1,159 @@
+//! A configuration from `DLOCK_*` environment variables: one table, every mistake in one error.
+
+use std::time::Duration;
+
+use super::Config;
+use crate::values::error::LockError;
+use crate::values::wait::Wait;
+
+/// What a variable's text has to be, and where it goes.
+enum Setting {
+    Text(fn(Config, String) -> Config),
+    Time(fn(Config, Duration) -> Config),
+    Wait(fn(Config, Wait) -> Config),
+    Count(fn(Config, usize) -> Config),
+    Flag(fn(Config) -> Config),
+}
+
+const SETTINGS: &[(&str, Setting)] = &[
+    ("DLOCK_NAMESPACE", Setting::Text(|c, v| c.namespace(v))),
+    ("DLOCK_DEFAULT_TTL", Setting::Time(Config::default_ttl)),
+    (
+        "DLOCK_DEFAULT_WAIT",
+        Setting::Wait(|c, v| c.default_wait(v)),
+    ),
+    ("DLOCK_CONNECTIONS", Setting::Count(Config::connections)),
+    (
+        "DLOCK_CONNECT_TIMEOUT",
+        Setting::Time(Config::connect_timeout),
+    ),
+    (
+        "DLOCK_COMMAND_TIMEOUT",
+        Setting::Time(Config::command_timeout),
+    ),
+    ("DLOCK_POLL_INTERVAL", Setting::Time(Config::poll_interval)),
+    (
+        "DLOCK_HEALTH_CHECK_INTERVAL",
+        Setting::Time(Config::health_check_interval),
+    ),
+    ("DLOCK_MAX_IN_FLIGHT", Setting::Count(Config::max_in_flight)),
+    (
+        "DLOCK_REPAIR_MISSING_TTL",
+        Setting::Time(Config::repair_missing_ttl),
+    ),
+    ("DLOCK_HOLDER_NAME", Setting::Text(|c, v| c.holder_name(v))),
+    ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
+];
+
+impl Config {
+    /// The configuration that the environment describes.
+    ///
+    /// | variable | like | default |
+    /// | --- | --- | --- |
+    /// | `DLOCK_URL` | `redis://127.0.0.1:6379` | required |
+    /// | `DLOCK_NAMESPACE` | `shop:lock:` | `lock:` |
+    /// | `DLOCK_DEFAULT_TTL` | `10s` | `30s` |
+    /// | `DLOCK_DEFAULT_WAIT` | `500ms`, `0s`, `forever` | `3s` |
+    /// | `DLOCK_CONNECTIONS` | `2` | `1` |
+    /// | `DLOCK_CONNECT_TIMEOUT` | `2s` | `1s` |
+    /// | `DLOCK_COMMAND_TIMEOUT` | `250ms` | `500ms` |
+    /// | `DLOCK_POLL_INTERVAL` | `50ms` | `100ms` |
+    /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
+    /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
+    /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
+    /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
+    /// | `DLOCK_LAZY` | `true`, `false` | `false` |
+    ///
+    /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] that names every variable that is missing, unreadable, or begins with
+    /// `DLOCK_` and is none of these. It does not repeat `DLOCK_URL`, which may hold a password.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
+    /// dlock_runtime::init(dlock_runtime::Config::from_env()?).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_env() -> Result<Config, LockError> {
+        let ours = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            name.starts_with("DLOCK_")
+                .then_some((name, value.into_string().ok()))
+        });
+        Config::from_variables(ours)
+    }
+
+    /// As [`Config::from_env`]; a value that is not UTF-8 is `None`.
+    pub(crate) fn from_variables(
+        variables: impl Iterator<Item = (String, Option<String>)>,
+    ) -> Result<Config, LockError> {
+        let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
+        for (name, value) in variables {
+            let Some(value) = value else {
+                wrong.push(format!("{name}: not valid UTF-8"));
+                continue;
+            };
+            if name == "DLOCK_URL" {
+                url = Some(value);
+            } else if let Some((_, setting)) = SETTINGS.iter().find(|(known, _)| *known == name) {
+                written.push((name, setting, value));
+            } else {
+                wrong.push(unknown(&name));
+            }
+        }
+        if url.is_none() {
+            wrong.push(
+                "DLOCK_URL is not set; give the server's address, such as redis://127.0.0.1:6379"
+                    .to_owned(),
+            );
+        }
+        let mut config = Config::new(url.unwrap_or_default());
+        for (name, setting, value) in written {
+            config = setting.apply(config, &name, value, &mut wrong);
+        }
+        if wrong.is_empty() {
+            return Ok(config);
+        }
+        wrong.sort();
+        Err(LockError::config(wrong.join("; ")))
+    }
+}
+
+impl Setting {
+    fn apply(&self, config: Config, name: &str, value: String, wrong: &mut Vec<String>) -> Config {
+        let read = match self {
+            Setting::Text(set) => Ok(set(config.clone(), value)),
+            Setting::Time(set) => time(&value).map(|time| set(config.clone(), time)),
+            Setting::Wait(set) if value == "forever" => Ok(set(config.clone(), Wait::Forever)),
+            Setting::Wait(set) => time(&value).map(|time| set(config.clone(), time.into())),
+            Setting::Count(set) => value
+                .parse()
+                .map(|count| set(config.clone(), count))
+                .map_err(|_| format!("{value:?} is not a whole number")),
+            Setting::Flag(set) => match value.as_str() {
+                "true" | "1" => Ok(set(config.clone())),
+                "false" | "0" => Ok(config.clone()),
+                _ => Err(format!("{value:?} is neither true nor false")),
+            },
+        };
+        read.unwrap_or_else(|why| {
+            wrong.push(format!("{name}: {why}"));
+            config
+        })
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    dlock_grammar::duration::parse(text).map_err(|why| why.to_string())
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<&str> = SETTINGS.iter().map(|(known, _)| *known).collect();
+    format!(
+        "{name} is not a setting of dlock; those are DLOCK_URL, {}",
+        known.join(", ")
+    )
+}

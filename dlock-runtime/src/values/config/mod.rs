@@ -1,0 +1,297 @@
+//! How a pool is configured: the builder a user sees, and the settings that come out once checked.
+//!
+//! Every bad value is reported in one error, none is silently replaced. `environment` reads the same
+//! settings from `DLOCK_*` variables, `address` reads the URL.
+
+mod address;
+mod environment;
+
+use std::fmt;
+use std::time::Duration;
+
+use super::error::LockError;
+use super::ttl::Ttl;
+use super::wait::Wait;
+
+pub(crate) use address::{Address, Endpoint, RedisAddress};
+
+/// How a [`LockPool`](crate::LockPool) is configured.
+///
+/// A URL turns into one, so `init("redis://127.0.0.1:6379")` is enough to start with. Nothing is
+/// checked before the pool is made; then every bad setting is named in one [`LockError::Config`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{Config, LockPool};
+/// use std::time::Duration;
+///
+/// let config = Config::new("memory://")
+///     .namespace("shop:lock:")
+///     .default_ttl(Duration::from_secs(10))
+///     .default_wait(Duration::from_secs(1));
+/// let pool = LockPool::connect(config).await?;
+///
+/// let error = LockPool::connect(Config::new("memory://").default_ttl(Duration::ZERO)).await;
+/// assert!(error.unwrap_err().to_string().contains("default_ttl"));
+/// # drop(pool); Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "a configuration does nothing until a pool is made of it"]
+pub struct Config {
+    url: String,
+    namespace: String,
+    default_ttl: Duration,
+    default_wait: Wait,
+    connections: usize,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+    poll_interval: Duration,
+    health_check_interval: Duration,
+    max_in_flight: Option<usize>,
+    repair_missing_ttl: Option<Duration>,
+    holder_name: Option<String>,
+    lazy: bool,
+}
+
+impl Config {
+    /// The defaults, for the server at `url`.
+    ///
+    /// `redis://[user:password@]host[:port][/db]`, `redis+unix:///path?db=0&user=…&pass=…` or
+    /// `memory://`, which protects one process only and is meant for development and tests.
+    /// `?protocol=resp2` keeps a Redis connection from asking for RESP3.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            namespace: "lock:".to_owned(),
+            default_ttl: Duration::from_secs(30),
+            default_wait: Wait::For(Duration::from_secs(3)),
+            connections: 1,
+            connect_timeout: Duration::from_secs(1),
+            command_timeout: Duration::from_millis(500),
+            poll_interval: Duration::from_millis(100),
+            health_check_interval: Duration::from_secs(15),
+            max_in_flight: None,
+            repair_missing_ttl: None,
+            holder_name: None,
+            lazy: false,
+        }
+    }
+
+    /// What stands in front of every key on the server. Default `lock:`.
+    ///
+    /// All programs that share locks must agree on it. No braces, no control bytes, at most 128 bytes.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The lease of a lock that does not say its `ttl`: 10 ms to 24 h. Default 30 s.
+    pub fn default_ttl(mut self, ttl: Duration) -> Self {
+        self.default_ttl = ttl;
+        self
+    }
+
+    /// How long to wait where a lock does not say its `wait`. Default 3 s.
+    pub fn default_wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.default_wait = wait.into();
+        self
+    }
+
+    /// How many connections each tokio runtime keeps, 1 to 64; keys are spread over them. Default 1.
+    ///
+    /// They are multiplexed, so one serves hundreds of tasks at once; a second one pays above some
+    /// 500 concurrent tasks.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How long connecting may take, handshake included. Default 1 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long one answer of the server may take. Default 500 ms.
+    ///
+    /// A command without an answer by then counts as unclear, and is cleaned up after.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = timeout;
+        self
+    }
+
+    /// How long a waiter sleeps between two looks at a lock that somebody else holds, at most.
+    /// Default 100 ms; a lease that ends sooner is looked at when it ends.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
+    }
+
+    /// How long a connection may be idle before it is asked whether it still works. Default 15 s.
+    ///
+    /// So a connection that died without a word is replaced before it is needed.
+    pub fn health_check_interval(mut self, interval: Duration) -> Self {
+        self.health_check_interval = interval;
+        self
+    }
+
+    /// How many commands one connection carries at once, at least 1. Default: no limit.
+    ///
+    /// What comes on top waits, within its `command_timeout`.
+    pub fn max_in_flight(mut self, commands: usize) -> Self {
+        self.max_in_flight = Some(commands);
+        self
+    }
+
+    /// Gives a key that was left without a time to live this lease, instead of refusing it.
+    ///
+    /// Such a key is what a program leaves that died between `SETNX` and `EXPIRE`; it would block the
+    /// lock for ever. Without this setting it is [`Refusal::NoTtl`](crate::Refusal::NoTtl), because
+    /// its owner may still be at work.
+    pub fn repair_missing_ttl(mut self, ttl: Duration) -> Self {
+        self.repair_missing_ttl = Some(ttl);
+        self
+    }
+
+    /// How this process is called where its locks are in somebody's way. Default: the host's name.
+    pub fn holder_name(mut self, name: impl Into<String>) -> Self {
+        self.holder_name = Some(name.into());
+        self
+    }
+
+    /// Connect when the first lock is asked for, not when the pool is made.
+    ///
+    /// A wrong address is then found by the first caller instead of at start-up.
+    pub fn lazy(mut self) -> Self {
+        self.lazy = true;
+        self
+    }
+
+    /// The settings, all checked.
+    pub(crate) fn check(self) -> Result<Settings, LockError> {
+        let mut wrong = Vec::new();
+        let address = Address::parse(&self.url)
+            .map_err(|why| wrong.push(why))
+            .ok();
+        let mut lease = |what: &str, ttl: Duration| {
+            dlock_grammar::bounds::check_ttl(ttl)
+                .map_err(|why| wrong.push(format!("{what}: {why}")))
+                .ok();
+        };
+        lease("default_ttl", self.default_ttl);
+        if let Some(ttl) = self.repair_missing_ttl {
+            lease("repair_missing_ttl", ttl);
+        }
+        for (what, time) in [
+            ("connect_timeout", self.connect_timeout),
+            ("command_timeout", self.command_timeout),
+            ("poll_interval", self.poll_interval),
+            ("health_check_interval", self.health_check_interval),
+        ] {
+            if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
+                wrong.push(format!(
+                    "{what}: {time:?} is out of range; give 1 ms to 1 h"
+                ));
+            }
+        }
+        if !(1..=64).contains(&self.connections) {
+            wrong.push(format!(
+                "connections: {} is out of range; give 1 to 64 (one is enough for hundreds of tasks)",
+                self.connections
+            ));
+        }
+        if self.max_in_flight == Some(0) {
+            wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
+        }
+        if let Err(why) = check_namespace(&self.namespace) {
+            wrong.push(why);
+        }
+        match (address, Ttl::new(self.default_ttl)) {
+            (Some(address), Ok(default_ttl)) if wrong.is_empty() => Ok(Settings {
+                address,
+                namespace: self.namespace,
+                default_ttl,
+                default_wait: self.default_wait,
+                connections: self.connections,
+                connect_timeout: self.connect_timeout,
+                command_timeout: self.command_timeout,
+                poll_interval: self.poll_interval,
+                health_check_interval: self.health_check_interval,
+                max_in_flight: self.max_in_flight,
+                repair_missing_ttl: self.repair_missing_ttl,
+                holder_name: self.holder_name,
+                lazy: self.lazy,
+            }),
+            _ => Err(LockError::config(wrong.join("; "))),
+        }
+    }
+}
+
+fn check_namespace(namespace: &str) -> Result<(), String> {
+    if namespace.len() > 128 {
+        return Err("namespace: longer than 128 bytes; shorten it".to_owned());
+    }
+    if namespace
+        .chars()
+        .any(|c| c == '{' || c == '}' || c.is_control())
+    {
+        return Err("namespace: has a brace or a control character; leave it out (a hash tag belongs in the key)".to_owned());
+    }
+    Ok(())
+}
+
+impl From<&str> for Config {
+    fn from(url: &str) -> Self {
+        Config::new(url)
+    }
+}
+
+impl From<String> for Config {
+    fn from(url: String) -> Self {
+        Config::new(url)
+    }
+}
+
+impl From<&String> for Config {
+    fn from(url: &String) -> Self {
+        Config::new(url.as_str())
+    }
+}
+
+impl fmt::Debug for Config {
+    /// Shows where to, never with which password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Address::parse(&self.url);
+        f.debug_struct("Config")
+            .field(
+                "url",
+                &address
+                    .as_ref()
+                    .map_or("<not readable>".to_owned(), ToString::to_string),
+            )
+            .field("namespace", &self.namespace)
+            .field("default_ttl", &self.default_ttl)
+            .field("default_wait", &self.default_wait)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A configuration that can work.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) address: Address,
+    pub(crate) namespace: String,
+    pub(crate) default_ttl: Ttl,
+    pub(crate) default_wait: Wait,
+    pub(crate) connections: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) poll_interval: Duration,
+    pub(crate) health_check_interval: Duration,
+    pub(crate) max_in_flight: Option<usize>,
+    pub(crate) repair_missing_ttl: Option<Duration>,
+    pub(crate) holder_name: Option<String>,
+    pub(crate) lazy: bool,
+}

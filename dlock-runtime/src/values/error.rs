@@ -1,0 +1,278 @@
+//! The one error type: what failed, at which key, and what the reader can do about it.
+//!
+//! No variant shows a `redis` type, a token or a URL; a variant's text never repeats its `source()`.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::holder::Holder;
+use super::key::Key;
+
+/// Why a lock could not be had, or could not be kept.
+///
+/// The body of a locked function runs only when the lock was had; of all variants only
+/// [`LockError::Lost`] can come after it began.
+///
+/// For a web handler: [`is_busy`](Self::is_busy) is a 409, everything else a 503, and
+/// [`retry_after`](Self::retry_after) the header's value.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// A locked function was called before [`init`](crate::init), outside any
+    /// [`scope`](crate::LockPool::scope).
+    #[error(
+        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function"
+    )]
+    NotInitialized,
+
+    /// A setting, URL or runtime that can't work; nothing was sent. The text says what to change.
+    #[error("dlock can't work as configured: {0}")]
+    Config(Text),
+
+    /// The key is no name for a lock; nothing was sent.
+    #[error("{key:?} can't be a lock's key: {why}")]
+    #[non_exhaustive]
+    InvalidKey {
+        /// The key as it was asked for.
+        key: Key,
+        /// Which rule it breaks, and what to write instead.
+        why: Text,
+    },
+
+    /// Somebody else held the lock for as long as the caller was willing to wait.
+    #[error("{key} is busy: {holder} held it for all of the {waited:.0?} that this call waited")]
+    #[non_exhaustive]
+    Busy {
+        /// The lock.
+        key: Key,
+        /// How long this call waited.
+        waited: Duration,
+        /// Who held it last.
+        holder: Holder,
+        /// How long that holder's lease had left, when last seen.
+        left: Duration,
+    },
+
+    /// The key is held by a scope that this call is made in: waiting would never end.
+    #[error(
+        "{key} is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down instead of taking it again"
+    )]
+    #[non_exhaustive]
+    WouldDeadlock {
+        /// The lock.
+        key: Key,
+    },
+
+    /// The lease ended while the body ran.
+    #[error("{key} was lost ({cause}): {}", if *.finished {
+        "the body ended after its lease and its value was dropped; treat what it wrote as unprotected"
+    } else {
+        "the body was stopped; what it did before that stands"
+    })]
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        key: Key,
+        /// How the end came about.
+        cause: LostCause,
+        /// Whether the body had come to its end, too late.
+        finished: bool,
+    },
+
+    /// The server did not answer for as long as the caller was willing to wait.
+    #[error("redis can't be reached{}: check that it runs, its address, and the network; the call may be repeated", at(.key))]
+    #[non_exhaustive]
+    Unavailable {
+        /// The lock, where the call was about one.
+        key: Option<Key>,
+        /// What went wrong on the wire.
+        source: Text,
+    },
+
+    /// The server answered, and refused.
+    #[error("redis refused{}: {reason}", at(.key))]
+    #[non_exhaustive]
+    Refused {
+        /// The lock, where the call was about one.
+        key: Option<Key>,
+        /// Why, and what to do.
+        reason: Refusal,
+        /// The server's own words.
+        source: Text,
+    },
+
+    /// The pool has been shut down and takes no new locks.
+    #[error("dlock has been shut down and takes no new locks")]
+    ShutDown,
+}
+
+fn at(key: &Option<Key>) -> String {
+    key.as_ref()
+        .map_or_else(String::new, |key| format!(" ({key})"))
+}
+
+impl LockError {
+    pub(crate) fn config(why: impl fmt::Display) -> Self {
+        LockError::Config(Text::new(why))
+    }
+
+    pub(crate) fn invalid_key(key: Key, why: impl fmt::Display) -> Self {
+        LockError::InvalidKey {
+            key,
+            why: Text::new(why),
+        }
+    }
+
+    /// The lock that this is about, as it is named on the server.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            LockError::InvalidKey { key, .. }
+            | LockError::Busy { key, .. }
+            | LockError::WouldDeadlock { key }
+            | LockError::Lost { key, .. } => Some(key),
+            LockError::Unavailable { key, .. } | LockError::Refused { key, .. } => key.as_ref(),
+            LockError::NotInitialized | LockError::Config(_) | LockError::ShutDown => None,
+        }
+    }
+
+    /// Whether somebody else holds the lock: the caller may come back, nothing is broken.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, LockError::Busy { .. })
+    }
+
+    /// Whether the lock was had and lost: the body began, and part of its work may be done.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, LockError::Lost { .. })
+    }
+
+    /// When it makes sense to try again; `None` when it does not without a change.
+    ///
+    /// At least a second, so that it can be sent as `Retry-After`.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        const SOON: Duration = Duration::from_secs(1);
+        match self {
+            LockError::Busy { left, .. } => Some((*left).max(SOON)),
+            LockError::Lost { .. } | LockError::Unavailable { .. } | LockError::ShutDown => {
+                Some(SOON)
+            }
+            LockError::Refused { reason, .. } => reason.may_pass().then_some(SOON),
+            _ => None,
+        }
+    }
+}
+
+/// A cause in words: what the server or the wire said, without any secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Text(Arc<str>);
+
+impl Text {
+    pub(crate) fn new(text: impl fmt::Display) -> Self {
+        Self(text.to_string().into())
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Text {}
+
+/// How a lease ended under its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostCause {
+    /// Its time ran out: the ttl was too short for the body, or the server could not be reached to
+    /// renew it. Also after the process was suspended.
+    Deadline,
+    /// The server says that the key is gone or somebody else's: deleted, flushed, evicted, or the
+    /// server lost its data.
+    Gone,
+    /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
+    /// renew or watch the lease.
+    Guardian,
+}
+
+impl fmt::Display for LostCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostCause::Deadline => "its lease ran out; a longer `ttl` or `renew` may help",
+            LostCause::Gone => {
+                "the server no longer has it: deleted, flushed, evicted or taken over"
+            }
+            LostCause::Guardian => "the guardian that watched over it ended",
+        })
+    }
+}
+
+/// Why a server refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A replica, or a master that was demoted.
+    ReadOnly,
+    /// `maxmemory` is reached. Renewals and releases still work.
+    OutOfMemory,
+    /// The ACL user lacks a right.
+    NoPermission,
+    /// Wrong or missing password, or an unknown user.
+    Auth,
+    /// A value of another type stands at the key.
+    WrongType,
+    /// Something left a value without a time to live at the key: it would never be free.
+    NoTtl,
+    /// A slow script keeps the server busy.
+    Busy,
+    /// The server is still loading its data.
+    Loading,
+    /// The key was written by a dlock of another, unknown layout.
+    Layout,
+    /// The server can't write to its disk or to enough replicas.
+    Misconfigured,
+    /// `maxclients` is reached.
+    TooManyClients,
+    /// Anything else; the server's words are the error's source.
+    Other,
+}
+
+impl Refusal {
+    /// Whether it ends by itself, so that waiting makes sense.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(
+            self,
+            Refusal::Busy | Refusal::Loading | Refusal::TooManyClients
+        )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
+            Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
+            Refusal::NoPermission => "this user lacks a right; docs/PROTOCOL.md lists the commands and keys that dlock needs",
+            Refusal::Auth => "wrong user or password; check the URL's credentials",
+            Refusal::WrongType => "a value of another type stands at this key; another program uses the name, so choose another key or namespace",
+            Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",
+            Refusal::Busy => "a script of somebody else's keeps it busy; find it, or `SCRIPT KILL`",
+            Refusal::Loading => "it is still loading its data; wait, or give the call a longer `wait`",
+            Refusal::Layout => "this key was written by another version of dlock; run one version in the whole fleet",
+            Refusal::Misconfigured => "it can't persist or replicate writes; see its log",
+            Refusal::TooManyClients => "its `maxclients` is reached; raise it, or find who keeps so many connections",
+            Refusal::Other => "an answer that dlock does not know",
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Who holds a lock: the value that stands at its key, written by us and read by everybody.
+//!
+//! Layout 1: `1|<token>|<host>|<pid>|<function>|<since ms>`. It is sent and compared whole; the token
+//! makes it unique, the rest is for whoever wonders who holds the lock. Reading never shows a token.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::token::Token;
+
+/// The layout that this version writes, and the only one that it reads.
+const LAYOUT: &str = "1";
+
+/// Who holds a lock, as far as its value tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// A process that uses dlock.
+    Process(Process),
+    /// Something that keeps the same convention (`SET key token NX PX …`) but says no more:
+    /// redis-py, redsync, node-redlock, a script.
+    Foreign,
+}
+
+/// A process that uses dlock, as it described itself when it took the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process(Arc<Description>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Description {
+    host: String,
+    pid: u32,
+    function: String,
+    since: SystemTime,
+    is_this_process: bool,
+}
+
+impl Process {
+    /// The host's name, or what `holder_name` was set to.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.0.host
+    }
+
+    /// The process id on that host.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.pid
+    }
+
+    /// The annotated function (`shop::purchase`), or `file:line` of a [`LockPool::lock`](crate::LockPool::lock).
+    #[must_use]
+    pub fn function(&self) -> &str {
+        &self.0.function
+    }
+
+    /// When it asked for the lock, by its own wall clock.
+    #[must_use]
+    pub fn since(&self) -> SystemTime {
+        self.0.since
+    }
+
+    /// Whether it is the process that asks.
+    #[must_use]
+    pub fn is_this_process(&self) -> bool {
+        self.0.is_this_process
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holder::Process(Process(it)) if it.is_this_process => {
+                write!(f, "{} of this process", it.function)
+            }
+            Holder::Process(Process(it)) => {
+                write!(f, "{} of process {} on {}", it.function, it.pid, it.host)
+            }
+            Holder::Foreign => f.write_str("a program that does not use dlock"),
+        }
+    }
+}
+
+/// What a lock's value says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Holder(Holder),
+    /// Written by a dlock of another layout: its rules are not known here.
+    UnknownLayout,
+}
+
+/// The value of one attempt: what is SET at the key if it wins.
+pub(crate) fn write(token: Token, host: &str, function: &str, since: SystemTime) -> String {
+    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut value = format!("{LAYOUT}|{}|", token.to_wire());
+    escape(host, &mut value);
+    value.push('|');
+    value.push_str(&std::process::id().to_string());
+    value.push('|');
+    escape(function, &mut value);
+    value.push('|');
+    value.push_str(&since.as_millis().to_string());
+    value
+}
+
+/// Reads whatever stands at a lock's key.
+pub(crate) fn read(value: &str) -> Reading {
+    if is_other_layout(value) {
+        return Reading::UnknownLayout;
+    }
+    Reading::Holder(
+        parse(value).map_or(Holder::Foreign, |it| Holder::Process(Process(Arc::new(it)))),
+    )
+}
+
+/// A number, a bar, and the number is not ours.
+fn is_other_layout(value: &str) -> bool {
+    value.split_once('|').is_some_and(|(layout, _)| {
+        layout != LAYOUT && !layout.is_empty() && layout.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+fn parse(value: &str) -> Option<Description> {
+    let mut fields = value.split('|');
+    let (layout, token) = (fields.next()?, fields.next()?);
+    let (host, pid) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
+    let (function, since) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
+    if layout != LAYOUT || fields.next().is_some() {
+        return None;
+    }
+    Some(Description {
+        host,
+        pid,
+        function,
+        since: UNIX_EPOCH.checked_add(Duration::from_millis(since))?,
+        is_this_process: Token::is_of_this_process(token),
+    })
+}
+
+/// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`.
+fn escape(text: &str, out: &mut String) {
+    use std::fmt::Write as _;
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && byte != b'|' && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}"); // a String takes everything
+        }
+    }
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let high = char::from(rest.next()?).to_digit(16)?;
+            let low = char::from(rest.next()?).to_digit(16)?;
+            bytes.push(u8::try_from(high * 16 + low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,137 @@
+//! A lock's name: what the user wrote, and the same with the pool's namespace in front.
+//!
+//! What may stand in a key is decided by `dlock_grammar::key`, which the attribute asks as well.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::error::LockError;
+
+/// A lock's name.
+///
+/// Anything that turns into a string turns into a key, taken verbatim; it is checked when the lock
+/// is asked for. To build one from parts, use [`lock_key!`](crate::lock_key), which encodes the
+/// values so that none can forge a separator.
+///
+/// The key of a guard or an error includes the pool's namespace, so it is the name on the server;
+/// given to a pool again, the namespace is not put in front twice.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_runtime::{Key, lock_key};
+///
+/// let buyer = "ann:admin";
+/// assert_eq!(lock_key!("item:<buyer>").as_str(), "item:ann%3Aadmin");
+/// assert_eq!(Key::from("report").as_str(), "report");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<Text>);
+
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Text {
+    whole: String,
+    /// How many bytes of `whole` are the namespace.
+    namespace: usize,
+}
+
+impl Key {
+    /// The name, with the namespace where it has one.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0.whole
+    }
+
+    /// The name as the user gave it.
+    fn bare(&self) -> &str {
+        self.0.whole.get(self.0.namespace..).unwrap_or_default()
+    }
+
+    /// The key as it stands on the server of a pool with this namespace.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`] for what `dlock_grammar::key` refuses.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Key, LockError> {
+        let bare = self.bare();
+        dlock_grammar::key::check(bare)
+            .and_then(|()| dlock_grammar::key::check_len(namespace.len() + bare.len()))
+            .map_err(|why| LockError::invalid_key(self.clone(), why))?;
+        Ok(Key(Arc::new(Text {
+            whole: [namespace, bare].concat(),
+            namespace: namespace.len(),
+        })))
+    }
+}
+
+impl From<String> for Key {
+    fn from(text: String) -> Self {
+        Key(Arc::new(Text {
+            whole: text,
+            namespace: 0,
+        }))
+    }
+}
+
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Key::from(text.to_owned())
+    }
+}
+
+impl From<&String> for Key {
+    fn from(text: &String) -> Self {
+        Key::from(text.as_str())
+    }
+}
+
+impl From<&Key> for Key {
+    fn from(key: &Key) -> Self {
+        key.clone()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+/// Puts a key template together: text as it is, values encoded. Written by the attribute.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct KeyBuilder {
+    text: String,
+    /// A `Display` that failed: its key would be a guess, so it is made one that no pool accepts.
+    unprintable: bool,
+}
+
+impl KeyBuilder {
+    /// Appends template text, verbatim.
+    pub fn text(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Appends a value: rendered once by its `Display`, encoded so that it can't be taken for text.
+    pub fn value<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
+        let written = write!(dlock_grammar::key::Encoder(&mut self.text), "{value}");
+        self.unprintable |= written.is_err();
+        self
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn finish(mut self) -> Key {
+        if self.unprintable {
+            self.text.insert(0, '\0');
+        }
+        Key::from(self.text)
+    }
+}

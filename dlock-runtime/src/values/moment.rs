@@ -1,0 +1,36 @@
+//! A point on the pool's clock, in nanoseconds since an origin that only the clock knows.
+//!
+//! The state machines compute with it; they never ask what time it is.
+
+use std::time::Duration;
+
+/// A point on the pool's clock; comparable only with moments of the same pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// So far away that no timer reaches it (584 years).
+    pub(crate) const NEVER: Moment = Moment(u64::MAX);
+
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    pub(crate) const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This moment, `by` later; [`Moment::NEVER`] when that is out of range.
+    pub(crate) fn plus(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(by)))
+    }
+
+    /// How long from here until `later`; zero when that has passed.
+    pub(crate) fn until(self, later: Moment) -> Duration {
+        Duration::from_nanos(later.0.saturating_sub(self.0))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

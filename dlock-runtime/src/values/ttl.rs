@@ -1,0 +1,47 @@
+//! How long a lease lasts, checked once, and how much of it the holder may count on.
+
+use std::time::Duration;
+
+use super::error::LockError;
+
+/// A lease's length: between 10 ms and 24 h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ttl(Duration);
+
+impl Ttl {
+    pub(crate) fn new(ttl: Duration) -> Result<Self, LockError> {
+        dlock_grammar::bounds::check_ttl(ttl).map_err(LockError::config)?;
+        Ok(Self(ttl))
+    }
+
+    pub(crate) fn get(self) -> Duration {
+        self.0
+    }
+
+    /// What the holder may count on from the moment it *sent* the request: the lease less 1 % for
+    /// clocks that run at different rates and 2 ms for the granularity of timers.
+    pub(crate) fn validity(self) -> Duration {
+        validity(self.0)
+    }
+
+    /// Whole milliseconds, as Redis takes them.
+    pub(crate) fn as_millis(self) -> u64 {
+        millis(self.0)
+    }
+}
+
+/// A lease of `left` on the server, less the margin (see [`Ttl::validity`]).
+pub(crate) fn validity(left: Duration) -> Duration {
+    left.saturating_sub(left / 100 + Duration::from_millis(2))
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The interval of a watchdog: as written, else a third of the lease.
+pub(crate) fn renew_every(ttl: Ttl, written: Option<Duration>) -> Result<Duration, LockError> {
+    let every = written.unwrap_or(ttl.get() / 3);
+    dlock_grammar::bounds::check_renew(every, ttl.get()).map_err(LockError::config)?;
+    Ok(every)
+}

@@ -1,0 +1,42 @@
+//! How long an acquire waits while somebody else holds the lock.
+
+use std::time::Duration;
+
+/// How long an acquire waits while others hold the lock.
+///
+/// The default is the pool's `default_wait`, 3 s. The whole call may take one `command_timeout`
+/// longer, for the last answer.
+///
+/// # Examples
+///
+/// ```
+/// # use dlock_runtime::{LockPool, LockError, Wait};
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+/// let pool = LockPool::connect("memory://").await?;
+/// let held = pool.lock("report").wait(Duration::from_secs(1)).acquire().await?;
+///
+/// let busy = pool.lock("report").wait(Wait::Once).acquire().await.unwrap_err();
+/// assert!(busy.is_busy());
+/// # held.release().await?; Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Try once; somebody else holds it: [`LockError::Busy`](crate::LockError::Busy) at once.
+    Once,
+    /// Wait this long, through outages too.
+    For(Duration),
+    /// Wait until it is ours, through outages too, with one warning a minute.
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    /// Zero is [`Wait::Once`].
+    fn from(duration: Duration) -> Self {
+        if duration.is_zero() {
+            Wait::Once
+        } else {
+            Wait::For(duration)
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! A process that takes locks.
+
+fn main() {}
