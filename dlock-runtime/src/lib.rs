@@ -12,7 +12,8 @@ mod policy;
 mod values;
 
 pub use dlock_macros::distributed_lock;
-pub use engine::guard::{Held, LockGuard, Released, current};
+pub use engine::guard::{LockGuard, Released};
+pub use engine::held::{Held, current};
 pub use engine::pool::LockPool;
 pub use engine::request::LockRequest;
 pub use global::{Drained, init, init_named, named, pool, shutdown};

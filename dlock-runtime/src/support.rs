@@ -16,6 +16,7 @@ use crate::values::wait::Wait;
 pub use crate::engine::guarded::OnLost;
 pub use crate::engine::scope::ScopedGuard;
 pub use crate::values::key::KeyBuilder;
+pub use crate::values::ttl::Renew;
 pub use dlock_macros::lock_key_impl;
 
 /// What an attribute says; `None` where it says nothing, so that the pool decides.
@@ -29,14 +30,6 @@ pub struct Spec {
     pub on_lost: OnLost,
     /// The name of a pool.
     pub pool: Option<&'static str>,
-}
-
-/// The watchdog's interval.
-#[derive(Clone, Copy, Debug)]
-pub enum Renew {
-    /// A third of the ttl.
-    Default,
-    Every(Duration),
 }
 
 impl Spec {

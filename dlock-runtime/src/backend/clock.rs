@@ -7,7 +7,7 @@ use crate::values::moment::Moment;
 /// A pool's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// CLOCK_BOOTTIME: goes on while the machine is suspended, as the server's clock does.
+    /// `CLOCK_BOOTTIME`: goes on while the machine is suspended, as the server's clock does.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Boot,
     /// The best that the standard library has; it may stop in suspend.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::held::Held;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
-use super::scope;
 use crate::backend::fault::Fault;
 use crate::observe;
 use crate::policy::commands::{Claim, Renewal, Renewed};
@@ -284,12 +284,8 @@ impl LockGuard {
         self.pool.is(pool)
     }
 
-    fn held(&self) -> Held {
-        Held {
-            key: self.key.clone(),
-            fence: self.fence,
-            cell: self.cell.clone(),
-        }
+    pub(crate) fn held(&self) -> Held {
+        Held::new(self.key.clone(), self.fence, self.cell.clone())
     }
 }
 
@@ -319,82 +315,4 @@ impl Drop for Unclear<'_> {
             self.guard.pool.guardian().hand_over(self.guard.token);
         }
     }
-}
-
-/// A look at the lock that the current code runs under; see [`current`].
-///
-/// It never releases, and may be kept or sent to another task.
-#[derive(Clone)]
-pub struct Held {
-    key: Key,
-    fence: Fence,
-    cell: Arc<LeaseCell>,
-}
-
-impl Held {
-    /// The lock's name on the server, namespace included.
-    #[must_use]
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// The fencing token of this grant.
-    #[must_use]
-    pub fn fence(&self) -> Fence {
-        self.fence
-    }
-
-    /// How long the lease can be counted on without a renewal; zero once it is over.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.cell.remaining()
-    }
-
-    /// Whether the lease can be counted on at this moment, by the local clock.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.cell.is_held()
-    }
-
-    /// Ends when the lease is lost, with the cause; never for one that is released in time.
-    pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
-        let cell = self.cell.clone();
-        async move { cell.wait_lost().await }
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
-            .field("key", &self.key)
-            .field("fence", &self.fence)
-            .field("remaining", &self.remaining())
-            .finish()
-    }
-}
-
-/// The innermost lock that this code runs under: inside a locked function or a
-/// [`run`](crate::LockRequest::run), at any depth of calls; `None` elsewhere.
-///
-/// It holds for what the body polls, not for tasks that it spawns, and not for guards from
-/// [`acquire`](crate::LockRequest::acquire), which open no scope.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-/// use dlock_runtime::{LockPool, current};
-///
-/// async fn write_row() -> Option<u64> {
-///     Some(current()?.fence().get())
-/// }
-///
-/// let pool = LockPool::connect("memory://").await?;
-/// assert!(pool.lock("row").run(async |_| write_row().await).await?.is_some());
-/// assert!(write_row().await.is_none());
-/// # Ok(()) }
-/// ```
-#[must_use]
-pub fn current() -> Option<Held> {
-    scope::innermost_lock().map(|guard| guard.held())
 }

@@ -118,6 +118,9 @@ impl<F: Future> Future for Guarded<F> {
     }
 }
 
+/// A body that ended in time, and the lock that it ran under.
+type Ended<F> = (Arc<LockGuard>, <F as Future>::Output);
+
 /// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
@@ -125,7 +128,7 @@ fn run<F: Future>(
     lost: &mut Option<Boxed<LostCause>>,
     on_lost: OnLost,
     cx: &mut Context<'_>,
-) -> Poll<Result<(Arc<LockGuard>, F::Output), LockError>> {
+) -> Poll<Result<Ended<F>, LockError>> {
     let (SlotProj::Body { body }, Some(guard)) = (slot.project(), frame.guard()) else {
         return Poll::Pending; // `Run` has a body and a lock
     };

@@ -9,6 +9,7 @@ pub(crate) mod acquire;
 pub(crate) mod guard;
 pub(crate) mod guarded;
 pub(crate) mod guardian;
+pub(crate) mod held;
 pub(crate) mod lease_cell;
 pub(crate) mod pool;
 pub(crate) mod request;

@@ -11,7 +11,7 @@ use super::pool::LockPool;
 use super::scope::ScopedGuard;
 use crate::values::error::LockError;
 use crate::values::key::Key;
-use crate::values::ttl::{self, Ttl};
+use crate::values::ttl::{Renew, Ttl};
 use crate::values::wait::Wait;
 
 /// A lock that is being asked for; made by [`LockPool::lock`].
@@ -25,7 +25,7 @@ pub struct LockRequest {
     function: Cow<'static, str>,
     ttl: Option<Duration>,
     wait: Option<Wait>,
-    renew: Option<Option<Duration>>,
+    renew: Option<Renew>,
 }
 
 impl LockRequest {
@@ -64,13 +64,13 @@ impl LockRequest {
 
     /// Renews the lease every third of the ttl, for as long as the guard lives.
     pub fn renew(mut self) -> Self {
-        self.renew = Some(None);
+        self.renew = Some(Renew::Default);
         self
     }
 
     /// Renews the lease at this interval, which must be less than half of the ttl.
     pub fn renew_every(mut self, interval: Duration) -> Self {
-        self.renew = Some(Some(interval));
+        self.renew = Some(Renew::Every(interval));
         self
     }
 
@@ -161,10 +161,7 @@ impl LockRequest {
     pub(crate) fn order(self) -> Result<(LockPool, Order), LockError> {
         let settings = self.pool.settings();
         let ttl = self.ttl.map_or(Ok(settings.default_ttl), Ttl::new)?;
-        let renew = self
-            .renew
-            .map(|every| ttl::renew_every(ttl, every))
-            .transpose()?;
+        let renew = self.renew.map(|renew| renew.interval(ttl)).transpose()?;
         let order = Order {
             key: self.key.in_namespace(&settings.namespace)?,
             ttl,

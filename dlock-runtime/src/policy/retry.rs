@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Spreads timers of many processes; seeded, so that a test can repeat it (SplitMix64, Steele 2014).
+/// Spreads timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Jitter(u64);
 

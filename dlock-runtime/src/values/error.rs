@@ -82,7 +82,7 @@ pub enum LockError {
     },
 
     /// The server did not answer for as long as the caller was willing to wait.
-    #[error("redis can't be reached{}: check that it runs, its address, and the network; the call may be repeated", at(.key))]
+    #[error("redis can't be reached{}: check that it runs, its address, and the network; the call may be repeated", at(.key.as_ref()))]
     #[non_exhaustive]
     Unavailable {
         /// The lock, where the call was about one.
@@ -92,7 +92,7 @@ pub enum LockError {
     },
 
     /// The server answered, and refused.
-    #[error("redis refused{}: {reason}", at(.key))]
+    #[error("redis refused{}: {reason}", at(.key.as_ref()))]
     #[non_exhaustive]
     Refused {
         /// The lock, where the call was about one.
@@ -108,9 +108,8 @@ pub enum LockError {
     ShutDown,
 }
 
-fn at(key: &Option<Key>) -> String {
-    key.as_ref()
-        .map_or_else(String::new, |key| format!(" ({key})"))
+fn at(key: Option<&Key>) -> String {
+    key.map_or_else(String::new, |key| format!(" ({key})"))
 }
 
 impl LockError {

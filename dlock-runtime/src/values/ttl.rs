@@ -39,9 +39,23 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The interval of a watchdog: as written, else a third of the lease.
-pub(crate) fn renew_every(ttl: Ttl, written: Option<Duration>) -> Result<Duration, LockError> {
-    let every = written.unwrap_or(ttl.get() / 3);
-    dlock_grammar::bounds::check_renew(every, ttl.get()).map_err(LockError::config)?;
-    Ok(every)
+/// How often a watchdog renews.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renew {
+    /// Every third of the lease.
+    Default,
+    /// At this interval, which is less than half of the lease.
+    Every(Duration),
+}
+
+impl Renew {
+    /// The interval for a lease of this length.
+    pub(crate) fn interval(self, ttl: Ttl) -> Result<Duration, LockError> {
+        let interval = match self {
+            Renew::Default => ttl.get() / 3,
+            Renew::Every(interval) => interval,
+        };
+        dlock_grammar::bounds::check_renew(interval, ttl.get()).map_err(LockError::config)?;
+        Ok(interval)
+    }
 }

@@ -108,7 +108,7 @@ where
     let abort_on_failure = AbortOnDrop(Some(driver));
     check_server(&mut connection).await?;
     let asked = redis::cmd("TIME").query_async(&mut connection).await;
-    let time = reply::time(asked.map_err(|error| reply::handshake_fault(&error))?)?;
+    let time = reply::time(&asked.map_err(|error| reply::handshake_fault(&error))?)?;
     Ok(RedisLink::new(
         connection,
         abort_on_failure.defuse(),

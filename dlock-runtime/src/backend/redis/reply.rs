@@ -93,8 +93,8 @@ pub(super) fn value(reply: &Value) -> Result<Option<String>, Fault> {
 }
 
 /// The answer to TIME, in µs.
-pub(super) fn time(reply: Value) -> Result<u64, Fault> {
-    let read: Option<u64> = match &reply {
+pub(super) fn time(reply: &Value) -> Result<u64, Fault> {
+    let read: Option<u64> = match reply {
         Value::Array(items) => items
             .first()
             .zip(items.get(1))
@@ -106,7 +106,7 @@ pub(super) fn time(reply: Value) -> Result<u64, Fault> {
             }),
         _ => None,
     };
-    read.ok_or_else(|| unexpected("TIME", &reply))
+    read.ok_or_else(|| unexpected("TIME", reply))
 }
 
 /// A field of HELLO's answer, whichever protocol it came in.
@@ -138,8 +138,7 @@ fn number(value: &Value) -> Option<u64> {
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) => Some(text.clone()),
-        Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
         _ => None,
     }
 }

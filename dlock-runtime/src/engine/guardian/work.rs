@@ -168,12 +168,12 @@ struct CancelReport<'a> {
 impl Drop for CancelReport<'_> {
     fn drop(&mut self) {
         let (token, behind_acquire) = (self.token, self.behind_acquire);
-        self.work.report(|tokens, now| match self.answer {
-            Some(answer) => tokens.cancelled(token, answer, behind_acquire, now),
-            None => {
+        self.work.report(|tokens, now| {
+            let Some(answer) = self.answer else {
                 tokens.cancel_failed(token, now);
-                None
-            }
+                return None;
+            };
+            tokens.cancelled(token, answer, behind_acquire, now)
         });
     }
 }

@@ -16,11 +16,12 @@
 
 mod action;
 mod clean_up;
+mod entries;
 
-use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use self::clean_up::CleanUp;
+use self::entries::{Entries, Entry, State};
 use super::commands::{Cancelled, Claim, Renewal, Renewed};
 use super::lease::{Due, Lease};
 use crate::values::error::LostCause;
@@ -33,32 +34,13 @@ pub(crate) use self::action::{Action, Census, ReleaseBy};
 /// The table; `H` is what a holder is told its lease's fate through.
 #[derive(Debug)]
 pub(crate) struct Tokens<H> {
-    entries: HashMap<Token, Entry<H>>,
-    /// When to look at which entry.
-    timeline: BTreeSet<(Moment, Token)>,
-}
-
-#[derive(Debug)]
-struct Entry<H> {
-    claim: Claim,
-    state: State<H>,
-    /// Its place in the timeline; [`Moment::NEVER`]: it has none.
-    look: Moment,
-}
-
-#[derive(Debug)]
-enum State<H> {
-    Acquiring,
-    Holding { lease: Lease, holder: H },
-    Releasing { ttl: Ttl },
-    CleaningUp(CleanUp<H>),
+    entries: Entries<H>,
 }
 
 impl<H> Default for Tokens<H> {
     fn default() -> Self {
         Self {
-            entries: HashMap::new(),
-            timeline: BTreeSet::new(),
+            entries: Entries::default(),
         }
     }
 }
@@ -67,24 +49,20 @@ impl<H> Default for Tokens<H> {
 impl<H: Clone> Tokens<H> {
     /// An acquire is about to be sent.
     pub(crate) fn acquiring(&mut self, token: Token, claim: Claim) {
-        let entry = Entry {
-            claim,
-            state: State::Acquiring,
-            look: Moment::NEVER,
-        };
-        self.entries.insert(token, entry);
+        self.entries.insert(token, claim);
     }
 
     /// The acquire was answered, and created nothing.
     pub(crate) fn not_granted(&mut self, token: Token) {
-        self.forget(token);
+        self.entries.forget(token);
     }
 
     /// The acquire was answered, and the lock is ours; `false` when the token was given up before.
     pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
-        let expected = matches!(self.state(token), Some(State::Acquiring));
+        let expected = matches!(self.entries.state(token), Some(State::Acquiring));
         if expected {
-            self.enter(token, lease.next(), State::Holding { lease, holder });
+            self.entries
+                .enter(token, lease.next(), State::Holding { lease, holder });
         }
         expected
     }
@@ -105,7 +83,7 @@ impl<H: Clone> Tokens<H> {
 
     /// The holder wants to give the lock back.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
-        let Some(State::Holding { lease, .. }) = self.state(token) else {
+        let Some(State::Holding { lease, .. }) = self.entries.state(token) else {
             return ReleaseBy::Nobody;
         };
         if lease.is_renewing() {
@@ -113,18 +91,19 @@ impl<H: Clone> Tokens<H> {
             return ReleaseBy::Host;
         }
         let ttl = lease.ttl();
-        self.enter(token, Moment::NEVER, State::Releasing { ttl });
+        self.entries
+            .enter(token, Moment::NEVER, State::Releasing { ttl });
         ReleaseBy::Caller
     }
 
     /// The release was answered.
     pub(crate) fn released(&mut self, token: Token) {
-        self.forget(token);
+        self.entries.forget(token);
     }
 
     /// Nobody is left who would release: the guard was dropped, or the release got no clear answer.
     pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
-        match self.state(token) {
+        match self.entries.state(token) {
             Some(State::Holding { lease, holder }) => {
                 let (ttl, busy, holder) = (lease.ttl(), lease.is_renewing(), holder.clone());
                 self.clean_up_after(token, ttl, busy, Some(holder), now);
@@ -145,7 +124,7 @@ impl<H: Clone> Tokens<H> {
         outcome: Renewed,
         now: Moment,
     ) -> Option<Action<H>> {
-        match &mut self.entries.get_mut(&token)?.state {
+        match &mut self.entries.get_mut(token)?.state {
             State::Holding { lease, holder } => {
                 let before = lease.deadline();
                 lease.renewal_failed(now); // answered or not: none is on its way any more
@@ -158,12 +137,12 @@ impl<H: Clone> Tokens<H> {
                     Renewed::Failed => {}
                 }
                 let (deadline, next, holder) = (lease.deadline(), lease.next(), holder.clone());
-                self.look_at(token, next);
+                self.entries.look_at(token, next);
                 (deadline > before).then_some(Action::Extended { holder, deadline })
             }
             State::CleaningUp(it) => {
                 it.busy = false; // what went out before the release has been answered
-                self.look_at(token, now);
+                self.entries.look_at(token, now);
                 None
             }
             State::Acquiring | State::Releasing { .. } => None,
@@ -178,7 +157,7 @@ impl<H: Clone> Tokens<H> {
         by: Ttl,
         now: Moment,
     ) -> Option<Moment> {
-        let State::Holding { lease, .. } = &mut self.entries.get_mut(&token)?.state else {
+        let State::Holding { lease, .. } = &mut self.entries.get_mut(token)?.state else {
             return None;
         };
         if now >= lease.deadline() {
@@ -186,7 +165,7 @@ impl<H: Clone> Tokens<H> {
         }
         lease.extended(sent, by);
         let (deadline, next) = (lease.deadline(), lease.next());
-        self.look_at(token, next);
+        self.entries.look_at(token, next);
         Some(deadline)
     }
 
@@ -204,13 +183,13 @@ impl<H: Clone> Tokens<H> {
         behind_acquire: bool,
         now: Moment,
     ) -> Option<Action<H>> {
-        let entry = self.entries.get_mut(&token)?;
+        let entry = self.entries.get_mut(token)?;
         let State::CleaningUp(it) = &mut entry.state else {
             return None;
         };
         if answer.conclusive || behind_acquire {
             let (holder, claim) = (it.holder.take(), entry.claim.clone());
-            self.forget(token);
+            self.entries.forget(token);
             return Some(Action::CleanedUp {
                 holder,
                 claim,
@@ -218,7 +197,7 @@ impl<H: Clone> Tokens<H> {
             });
         }
         let next = it.inconclusive(answer, now);
-        self.look_at(token, next);
+        self.entries.look_at(token, next);
         None
     }
 
@@ -227,10 +206,10 @@ impl<H: Clone> Tokens<H> {
         if let Some(Entry {
             state: State::CleaningUp(it),
             ..
-        }) = self.entries.get_mut(&token)
+        }) = self.entries.get_mut(token)
         {
             let next = it.failed(now);
-            self.look_at(token, next);
+            self.entries.look_at(token, next);
         }
     }
 }
@@ -239,33 +218,32 @@ impl<H: Clone> Tokens<H> {
 impl<H: Clone> Tokens<H> {
     /// When to call [`Tokens::due`] next; [`Moment::NEVER`] while nothing will be.
     pub(crate) fn next_look(&self) -> Moment {
-        self.timeline.first().map_or(Moment::NEVER, |(at, _)| *at)
+        self.entries
+            .first_look()
+            .map_or(Moment::NEVER, |(at, _)| at)
     }
 
     /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
     pub(crate) fn next_look_at(&self, token: Token) -> Option<Moment> {
-        self.entries.get(&token).map(|entry| entry.look)
+        self.entries.get(token).map(Entry::look)
     }
 
     /// Everything that has to be done now. A renewal takes along those that would be due soon, so
     /// that many leases cost few commands.
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
         let (mut actions, mut horizon) = (Vec::new(), None);
-        while let Some(&(at, token)) = self.timeline.first()
+        while let Some((at, token)) = self.entries.first_look()
             && at <= now
         {
-            if let Some(State::Holding { lease, .. }) = self.state(token) {
+            if let Some(State::Holding { lease, .. }) = self.entries.state(token) {
                 horizon = horizon.max(lease.early_renewals_until(now));
             }
             // Each look moves the entry on, so that this loop ends.
             actions.extend(self.due_of(token, now));
         }
-        let soon: Vec<Token> = horizon.map_or_else(Vec::new, |horizon| {
-            let early = self.timeline.range(..=(horizon, Token::LAST));
-            early.map(|(_, token)| *token).collect()
-        });
+        let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
         for token in soon {
-            match self.state(token) {
+            match self.entries.state(token) {
                 Some(State::Holding { lease, .. }) if lease.may_renew_early(now) => {
                     actions.extend(self.renew(token));
                 }
@@ -277,7 +255,7 @@ impl<H: Clone> Tokens<H> {
 
     /// What has to be done now about one token.
     pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
-        let entry = self.entries.get_mut(&token)?;
+        let entry = self.entries.get_mut(token)?;
         let next = match &mut entry.state {
             State::Holding { lease, .. } => match lease.due(now) {
                 Due::Nothing => lease.next(),
@@ -286,7 +264,7 @@ impl<H: Clone> Tokens<H> {
             },
             State::CleaningUp(it) if now >= it.give_up => {
                 let (holder, claim) = (it.holder.take(), entry.claim.clone());
-                self.forget(token);
+                self.entries.forget(token);
                 return Some(Action::CleanedUp {
                     holder,
                     claim,
@@ -297,7 +275,7 @@ impl<H: Clone> Tokens<H> {
             State::CleaningUp(it) => {
                 it.busy = true;
                 let (claim, not_after, give_up) = (entry.claim.clone(), it.not_after, it.give_up);
-                self.look_at(token, give_up);
+                self.entries.look_at(token, give_up);
                 return Some(Action::Cancel {
                     token,
                     claim,
@@ -306,7 +284,7 @@ impl<H: Clone> Tokens<H> {
             }
             State::Acquiring | State::Releasing { .. } => Moment::NEVER,
         };
-        self.look_at(token, next);
+        self.entries.look_at(token, next);
         None
     }
 
@@ -317,13 +295,13 @@ impl<H: Clone> Tokens<H> {
 
     /// All tokens, for a host that ends.
     pub(crate) fn all(&self) -> Vec<Token> {
-        self.entries.keys().copied().collect()
+        self.entries.tokens().collect()
     }
 
     pub(crate) fn census(&self) -> Census {
         let mut census = Census::default();
-        for entry in self.entries.values() {
-            *match entry.state {
+        for state in self.entries.states() {
+            *match state {
                 State::Acquiring => &mut census.acquiring,
                 State::Holding { .. } => &mut census.held,
                 State::Releasing { .. } => &mut census.releasing,
@@ -334,14 +312,10 @@ impl<H: Clone> Tokens<H> {
     }
 }
 
-/// Moves between states; each keeps the timeline right.
+/// Moves between states.
 impl<H: Clone> Tokens<H> {
-    fn state(&self, token: Token) -> Option<&State<H>> {
-        self.entries.get(&token).map(|entry| &entry.state)
-    }
-
     fn renew(&mut self, token: Token) -> Option<Action<H>> {
-        let entry = self.entries.get_mut(&token)?;
+        let entry = self.entries.get_mut(token)?;
         let State::Holding { lease, .. } = &mut entry.state else {
             return None;
         };
@@ -351,21 +325,21 @@ impl<H: Clone> Tokens<H> {
             ttl: lease.ttl(),
         };
         let next = lease.next();
-        self.look_at(token, next);
+        self.entries.look_at(token, next);
         Some(Action::Renew(token, renewal))
     }
 
     /// Ends a lease under its holder. What may be left on the server is cleaned up, unless the server
     /// itself said that nothing is.
     fn lose(&mut self, token: Token, cause: LostCause, now: Moment) -> Option<Action<H>> {
-        let entry = self.entries.get(&token)?;
+        let entry = self.entries.get(token)?;
         let State::Holding { lease, holder } = &entry.state else {
             return None;
         };
         let (ttl, busy) = (lease.ttl(), lease.is_renewing());
         let (holder, claim) = (holder.clone(), entry.claim.clone());
         if cause == LostCause::Gone {
-            self.forget(token);
+            self.entries.forget(token);
         } else {
             self.clean_up_after(token, ttl, busy, None, now);
         }
@@ -392,28 +366,6 @@ impl<H: Clone> Tokens<H> {
 
     fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {
         let look = clean_up.look(now);
-        self.enter(token, look, State::CleaningUp(clean_up));
-    }
-
-    fn enter(&mut self, token: Token, look: Moment, state: State<H>) {
-        if let Some(entry) = self.entries.get_mut(&token) {
-            entry.state = state;
-            self.look_at(token, look);
-        }
-    }
-
-    fn look_at(&mut self, token: Token, look: Moment) {
-        if let Some(entry) = self.entries.get_mut(&token) {
-            self.timeline.remove(&(entry.look, token));
-            entry.look = look;
-            if look != Moment::NEVER {
-                self.timeline.insert((look, token));
-            }
-        }
-    }
-
-    fn forget(&mut self, token: Token) {
-        self.look_at(token, Moment::NEVER);
-        self.entries.remove(&token);
+        self.entries.enter(token, look, State::CleaningUp(clean_up));
     }
 }

@@ -16,12 +16,9 @@ enum Setting {
 }
 
 const SETTINGS: &[(&str, Setting)] = &[
-    ("DLOCK_NAMESPACE", Setting::Text(|c, v| c.namespace(v))),
+    ("DLOCK_NAMESPACE", Setting::Text(Config::namespace)),
     ("DLOCK_DEFAULT_TTL", Setting::Time(Config::default_ttl)),
-    (
-        "DLOCK_DEFAULT_WAIT",
-        Setting::Wait(|c, v| c.default_wait(v)),
-    ),
+    ("DLOCK_DEFAULT_WAIT", Setting::Wait(Config::default_wait)),
     ("DLOCK_CONNECTIONS", Setting::Count(Config::connections)),
     (
         "DLOCK_CONNECT_TIMEOUT",
@@ -41,7 +38,7 @@ const SETTINGS: &[(&str, Setting)] = &[
         "DLOCK_REPAIR_MISSING_TTL",
         Setting::Time(Config::repair_missing_ttl),
     ),
-    ("DLOCK_HOLDER_NAME", Setting::Text(|c, v| c.holder_name(v))),
+    ("DLOCK_HOLDER_NAME", Setting::Text(Config::holder_name)),
     ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
 ];
 

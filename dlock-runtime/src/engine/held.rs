@@ -1,0 +1,93 @@
+//! A look at the lock that code runs under, without owning it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lease_cell::LeaseCell;
+use super::scope;
+use crate::values::error::LostCause;
+use crate::values::fence::Fence;
+use crate::values::key::Key;
+
+/// A look at the lock that the current code runs under; see [`current`].
+///
+/// It never releases, and may be kept or sent to another task.
+#[derive(Clone)]
+pub struct Held {
+    key: Key,
+    fence: Fence,
+    cell: Arc<LeaseCell>,
+}
+
+impl Held {
+    pub(crate) fn new(key: Key, fence: Fence, cell: Arc<LeaseCell>) -> Self {
+        Self { key, fence, cell }
+    }
+
+    /// The lock's name on the server, namespace included.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The fencing token of this grant.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// How long the lease can be counted on without a renewal; zero once it is over.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.cell.remaining()
+    }
+
+    /// Whether the lease can be counted on at this moment, by the local clock.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.cell.is_held()
+    }
+
+    /// Ends when the lease is lost, with the cause; never for one that is released in time.
+    pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
+        let cell = self.cell.clone();
+        async move { cell.wait_lost().await }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("key", &self.key)
+            .field("fence", &self.fence)
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The innermost lock that this code runs under: inside a locked function or a
+/// [`run`](crate::LockRequest::run), at any depth of calls; `None` elsewhere.
+///
+/// It holds for what the body polls, not for tasks that it spawns, and not for guards from
+/// [`acquire`](crate::LockRequest::acquire), which open no scope.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{LockPool, current};
+///
+/// async fn write_row() -> Option<u64> {
+///     Some(current()?.fence().get())
+/// }
+///
+/// let pool = LockPool::connect("memory://").await?;
+/// assert!(pool.lock("row").run(async |_| write_row().await).await?.is_some());
+/// assert!(write_row().await.is_none());
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn current() -> Option<Held> {
+    scope::innermost_lock().map(|guard| guard.held())
+}

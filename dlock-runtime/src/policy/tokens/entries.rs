@@ -1,0 +1,114 @@
+//! The entries of the token table, each with the time at which it wants to be looked at.
+//!
+//! Invariant: the timeline holds `(entry.look, token)` for each entry that has a time, and nothing else.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::clean_up::CleanUp;
+use crate::policy::commands::Claim;
+use crate::policy::lease::Lease;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Ttl;
+
+#[derive(Debug)]
+pub(super) struct Entries<H> {
+    by_token: HashMap<Token, Entry<H>>,
+    timeline: BTreeSet<(Moment, Token)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry<H> {
+    pub(super) claim: Claim,
+    pub(super) state: State<H>,
+    /// [`Moment::NEVER`]: it wants no look.
+    look: Moment,
+}
+
+/// Where a token stands; `super` draws how it moves.
+#[derive(Debug)]
+pub(super) enum State<H> {
+    Acquiring,
+    Holding { lease: Lease, holder: H },
+    Releasing { ttl: Ttl },
+    CleaningUp(CleanUp<H>),
+}
+
+impl<H> Default for Entries<H> {
+    fn default() -> Self {
+        Self {
+            by_token: HashMap::new(),
+            timeline: BTreeSet::new(),
+        }
+    }
+}
+
+impl<H> Entries<H> {
+    pub(super) fn insert(&mut self, token: Token, claim: Claim) {
+        let entry = Entry {
+            claim,
+            state: State::Acquiring,
+            look: Moment::NEVER,
+        };
+        self.by_token.insert(token, entry);
+    }
+
+    pub(super) fn get(&self, token: Token) -> Option<&Entry<H>> {
+        self.by_token.get(&token)
+    }
+
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Entry<H>> {
+        self.by_token.get_mut(&token)
+    }
+
+    pub(super) fn state(&self, token: Token) -> Option<&State<H>> {
+        self.get(token).map(|entry| &entry.state)
+    }
+
+    pub(super) fn enter(&mut self, token: Token, look: Moment, state: State<H>) {
+        if let Some(entry) = self.by_token.get_mut(&token) {
+            entry.state = state;
+            self.look_at(token, look);
+        }
+    }
+
+    pub(super) fn look_at(&mut self, token: Token, look: Moment) {
+        if let Some(entry) = self.by_token.get_mut(&token) {
+            self.timeline.remove(&(entry.look, token));
+            entry.look = look;
+            if look != Moment::NEVER {
+                self.timeline.insert((look, token));
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, token: Token) {
+        self.look_at(token, Moment::NEVER);
+        self.by_token.remove(&token);
+    }
+
+    /// The earliest look, and whose.
+    pub(super) fn first_look(&self) -> Option<(Moment, Token)> {
+        self.timeline.first().copied()
+    }
+
+    /// Whose look comes up to then.
+    pub(super) fn looks_until(&self, horizon: Moment) -> Vec<Token> {
+        let early = self.timeline.range(..=(horizon, Token::LAST));
+        early.map(|(_, token)| *token).collect()
+    }
+
+    pub(super) fn tokens(&self) -> impl Iterator<Item = Token> {
+        self.by_token.keys().copied()
+    }
+
+    pub(super) fn states(&self) -> impl Iterator<Item = &State<H>> {
+        self.by_token.values().map(|entry| &entry.state)
+    }
+}
+
+impl<H> Entry<H> {
+    pub(super) fn look(&self) -> Moment {
+        self.look
+    }
+}
