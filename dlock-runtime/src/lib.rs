@@ -1,14 +1,61 @@
-//! Distributed locks on Redis, as an attribute.
-#![doc = "Placeholder"]
+//! Distributed locks on Redis, as an attribute: one of a fleet runs the function, the others wait.
+//!
+//! ```
+//! use dlock_runtime::{LockError, distributed_lock};
+//!
+//! #[distributed_lock(key = "item:<id>", ttl = "10s", renew)]
+//! async fn purchase(id: u64, buyer: &str) -> Result<String, LockError> {
+//!     Ok(format!("{buyer} bought item {id}"))
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), LockError> {
+//!     dlock_runtime::init("memory://").await?; // in production: redis://127.0.0.1:6379
+//!     println!("{}", purchase(7, "ann").await?);
+//!     dlock_runtime::shutdown().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # What it promises
+//!
+//! A lease lock: efficiency by default, correctness with the [fencing token](Fence) checked at the
+//! resource. The lease is honest about its end:
+//!
+//! - the holder's deadline counts from *before* the request was sent, on a clock that neither steps
+//!   nor stops while the machine is suspended;
+//! - a timer fires at that deadline even while a renewal hangs;
+//! - the body is stopped: it never starts another poll after the deadline.
+//!
+//! What it does not promise: that a blocking call inside the body ends in time, that tasks which the
+//! body spawned end, or that a server which loses its data keeps its locks. Check the fencing token
+//! where that matters. `docs/GUARANTEES.md` has every case.
+//!
+//! # Where to look
+//!
+//! | | |
+//! | --- | --- |
+//! | the attribute and its arguments | [`distributed_lock`] |
+//! | configure, once in `main` | [`init`], [`Config`], [`shutdown`] |
+//! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
+//! | what the current code runs under | [`current`], [`Held`] |
+//! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
+//! | keys | [`lock_key!`], [`Key`] |
+//! | tests without Redis | [`LockPool::scope`] and `memory://` |
+//!
+//! # Features
+//!
+//! None yet: everything is always there.
 
-#[doc(hidden)]
-#[path = "support.rs"]
-pub mod __private;
+// Layers, one direction only: values <- policy <- backend <- engine <- global, support.
 mod backend;
 mod engine;
 mod global;
 mod observe;
 mod policy;
+#[doc(hidden)]
+#[path = "support.rs"]
+pub mod __private;
 mod values;
 
 pub use dlock_macros::distributed_lock;
@@ -24,8 +71,26 @@ pub use values::holder::{Holder, Process};
 pub use values::key::Key;
 pub use values::wait::Wait;
 
-/// A [`Key`] from a template: the parser of `#[distributed_lock(key = …)]`, for code that asks a
-/// pool directly.
+/// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that asks
+/// a pool directly and has to name the same lock as an annotated function.
+///
+/// `<place>` takes a variable, a field path, a tuple index or a method call without arguments. Its
+/// value is encoded, so that it can't be taken for the text around it.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_runtime::lock_key;
+///
+/// struct Order { id: u64 }
+/// let (order, shop) = (Order { id: 7 }, "north/south");
+/// assert_eq!(lock_key!("shop:<shop>:order:<order.id>").as_str(), "shop:north%2Fsouth:order:7");
+/// ```
+///
+/// ```compile_fail
+/// let shop = "north";
+/// dlock_runtime::lock_key!("shop:<shop"); // the placeholder is not closed
+/// ```
 #[macro_export]
 macro_rules! lock_key {
     ($($template:tt)*) => {
