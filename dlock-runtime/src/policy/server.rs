@@ -124,6 +124,12 @@ impl Server {
         );
     }
 
+    /// When what stands at a key lapses; `None`: never, or nothing stands there.
+    #[cfg(test)]
+    pub(crate) fn expires(&self, key: &str) -> Option<u64> {
+        self.locks.get(key)?.expires
+    }
+
     #[cfg(test)]
     pub(crate) fn remove(&mut self, key: &str) {
         self.locks.remove(key);

@@ -19,7 +19,11 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
         Some(Value::Int(1)) => numbers().map(|(time, epoch)| Acquired::Granted { time, epoch }),
         Some(Value::Int(2)) => busy(parts.1, parts.2, parts.3),
         Some(Value::Int(4)) => numbers().and_then(|(time, epoch)| {
-            let left = Duration::from_millis(number(parts.3?)?);
+            let left = match parts.3? {
+                // Persisted by somebody, or lapsed meanwhile: nothing to count on.
+                Value::Int(-2 | -1) => Duration::ZERO,
+                left => Duration::from_millis(number(left)?),
+            };
             Some(Acquired::Yours { time, epoch, left })
         }),
         Some(Value::Int(5)) => parts.1.and_then(number).map(|time| Acquired::Late { time }),

@@ -1,0 +1,216 @@
+//! Each script by itself, where the order of operations is not the point.
+
+use std::time::Duration;
+
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, renewal};
+use crate::backend::Link;
+use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
+
+#[tokio::test]
+async fn an_acquire_that_arrives_twice_is_ours_and_draws_a_new_epoch() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    let first = lab.granted(&ours).await;
+    match lab.acquire(&ours).await {
+        Ok(Acquired::Yours { epoch, left, .. }) => {
+            assert!(epoch > first);
+            assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(15));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_after_its_time_creates_nothing() {
+    let lab = Lab::new().await;
+    let late = acquire(
+        &claim("lock:a", "1|ours"),
+        lab.link.server_time() - 1_000_000,
+    );
+    let answer = lab.link.acquire(&late, CAP).await.unwrap();
+    assert!(matches!(answer, Acquired::Late { .. }), "{answer:?}");
+    assert!(lab.keys().await.is_empty());
+}
+
+#[tokio::test]
+async fn epochs_rise_over_keys_releases_and_a_flush() {
+    let lab = Lab::new().await;
+    let (one, two) = (claim("lock:a", "1|one"), claim("lock:b", "1|two"));
+    let first = lab.granted(&one).await;
+    let second = lab.granted(&two).await;
+    assert!(lab.link.release(&one, CAP).await.unwrap());
+    let third = lab.granted(&one).await;
+    lab.server.cmd(&["FLUSHALL"]).await;
+    let fourth = lab.granted(&one).await;
+    assert!(first < second && second < third && third < fourth);
+}
+
+#[tokio::test]
+async fn an_epoch_is_written_in_plain_digits() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    let epoch = lab.granted(&ours).await;
+    assert_eq!(
+        lab.server.ask::<String>(&["GET", FENCES]).await,
+        epoch.to_string()
+    );
+    assert!(epoch > 1_000_000_000_000_000, "a time in µs");
+
+    lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await; // a clock that was far ahead
+    lab.link.release(&ours, CAP).await.unwrap();
+    assert_eq!(lab.granted(&ours).await, 8_000_000_000_000_001);
+    assert_eq!(
+        lab.server.ask::<String>(&["GET", FENCES]).await,
+        "8000000000000001"
+    );
+}
+
+#[tokio::test]
+async fn a_script_that_the_server_forgot_is_sent_again_in_the_same_call() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    assert_eq!(stats(&lab).await, (1, 1), "unknown at first");
+    lab.link.release(&ours, CAP).await.unwrap();
+    let before = stats(&lab).await;
+    lab.granted(&ours).await;
+    assert_eq!(
+        stats(&lab).await,
+        (before.0 + 1, before.1),
+        "known by its hash"
+    );
+    lab.server.cmd(&["SCRIPT", "FLUSH"]).await;
+    assert!(matches!(
+        lab.acquire(&ours).await,
+        Ok(Acquired::Yours { .. })
+    ));
+    assert_eq!(
+        stats(&lab).await,
+        (before.0 + 2, before.1 + 1),
+        "sent again"
+    );
+}
+
+async fn stats(lab: &Lab) -> (u64, u64) {
+    (
+        lab.server.commandstats("evalsha").await,
+        lab.server.commandstats("eval").await,
+    )
+}
+
+#[tokio::test]
+async fn one_poisoned_key_in_a_batch_hurts_no_other() {
+    let lab = Lab::new().await;
+    let (one, list, two, theirs) = (
+        claim("lock:a", "1|one"),
+        claim("lock:list", "1|x"),
+        claim("lock:b", "1|two"),
+        claim("lock:c", "1|x"),
+    );
+    lab.granted(&one).await;
+    lab.granted(&two).await;
+    lab.server.cmd(&["LPUSH", "lock:list", "x"]).await;
+    lab.server
+        .cmd(&["SET", "lock:c", "foreign", "PX", "30000"])
+        .await;
+    let items = [&one, &list, &two, &theirs].map(|who| renewal(who, 60));
+    let answers = lab.link.renew(&items, CAP).await.unwrap();
+    assert_eq!(
+        answers,
+        [
+            Renewed::Yes,
+            Renewed::NotOurs,
+            Renewed::Yes,
+            Renewed::NotOurs
+        ]
+    );
+    for (key, renewed) in [("lock:a", true), ("lock:b", true), ("lock:c", false)] {
+        assert_eq!(lab.server.pttl(key).await > 40_000, renewed, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_of_another_type_is_left_alone() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.server.cmd(&["SADD", "lock:a", "1|ours"]).await;
+    assert!(!lab.link.release(&ours, CAP).await.unwrap());
+    let Cancelled {
+        found, conclusive, ..
+    } = lab.link.cancel(&ours, 0, CAP).await.unwrap();
+    assert_eq!((found, conclusive), (false, true));
+    assert!(lab.acquire(&ours).await.is_err());
+    assert_eq!(lab.keys().await, ["lock:a"], "no epoch was drawn either");
+}
+
+#[tokio::test]
+async fn a_cancel_is_conclusive_when_it_found_something_or_nothing_can_come() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    let later = lab.link.server_time() + HOUR;
+    let open = lab.link.cancel(&ours, later, CAP).await.unwrap();
+    assert_eq!((open.found, open.conclusive), (false, false));
+    lab.granted(&ours).await;
+    let found = lab.link.cancel(&ours, later, CAP).await.unwrap();
+    assert_eq!((found.found, found.conclusive), (true, true));
+    let answered = lab.link.cancel(&ours, 0, CAP).await.unwrap();
+    assert_eq!((answered.found, answered.conclusive), (false, true));
+    assert_eq!(lab.keys().await, [FENCES]);
+}
+
+#[tokio::test]
+async fn a_key_without_a_time_to_live_is_repaired_only_on_request() {
+    let lab = Lab::new().await;
+    lab.server.cmd(&["SET", "lock:a", "left behind"]).await;
+    let ours = claim("lock:a", "1|ours");
+    let left = |answer| match answer {
+        Acquired::Busy { left, .. } => left,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(left(lab.acquire(&ours).await.unwrap()), Left::Endless);
+    assert_eq!(lab.server.pttl("lock:a").await, -1);
+
+    let mut command = acquire(&ours, lab.link.server_time() + HOUR);
+    command.repair_missing_ttl = Some(Duration::from_secs(40));
+    let answer = lab.link.acquire(&command, CAP).await.unwrap();
+    assert_eq!(left(answer), Left::For(Duration::from_secs(40)));
+    assert!((1..=40_000).contains(&lab.server.pttl("lock:a").await));
+}
+
+/// redis-py and its like may store whatever bytes they want.
+#[tokio::test]
+async fn a_foreign_value_that_is_no_text_is_busy() {
+    let lab = Lab::new().await;
+    let set = "return redis.call('SET', KEYS[1], '\\255\\0\\128', 'PX', 30000)";
+    lab.server.cmd(&["EVAL", set, "1", "lock:a"]).await;
+    let answer = lab.acquire(&claim("lock:a", "1|ours")).await.unwrap();
+    assert!(matches!(answer, Acquired::Busy { .. }), "{answer:?}");
+    assert!(lab.link.read("lock:a", CAP).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn resp2_says_the_same() {
+    let lab = Lab::new().await;
+    let link = link(&format!("{}?protocol=resp2", lab.server.url())).await;
+    let ours = claim("lock:a", "1|ours");
+    let command = acquire(&ours, link.server_time() + HOUR);
+    assert!(matches!(
+        link.acquire(&command, CAP).await,
+        Ok(Acquired::Granted { .. })
+    ));
+    assert!(matches!(
+        link.acquire(&command, CAP).await,
+        Ok(Acquired::Yours { .. })
+    ));
+    assert_eq!(
+        link.renew(&[renewal(&ours, 60)], CAP).await.unwrap(),
+        [Renewed::Yes]
+    );
+    assert_eq!(
+        link.read("lock:a", CAP).await.unwrap().as_deref(),
+        Some("1|ours")
+    );
+    assert!(link.cancel(&ours, 0, CAP).await.unwrap().found);
+    assert!(!link.release(&ours, CAP).await.unwrap());
+    assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
+}
