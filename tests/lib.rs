@@ -5,7 +5,7 @@
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
-/// Numbers that look random and are the same in every run (SplitMix64, Steele 2014).
+/// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);
 

@@ -1,1 +1,15 @@
-//! To be written.
+//! Exclusion: a counter that is read, slept over and written loses nothing, across processes, threads and tasks.
+//!
+//! `fleet` starts the processes and judges what they print; `processes` is the real thing and the proof that the check bites; `killed` has
+//! a holder that dies; `threads` is `memory://` inside this process.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod fleet;
+mod killed;
+mod processes;
+mod threads;

@@ -1,3 +1,29 @@
-//! A process that takes locks.
+//! A process that takes locks, for tests that need several of them, or one that they can kill.
+//!
+//! `worker <mode> <url> [name=value …]`; each mode is a file. It prints lines that begin with a word to wait for, and ends with an error if
+//! anything fails: it never asserts what a lock promises, the test that started it does.
 
-fn main() {}
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test program reports by panicking"
+)]
+
+mod counter;
+mod guardians;
+mod holder;
+mod settings;
+
+use settings::Settings;
+
+fn main() {
+    let settings = Settings::of_arguments();
+    match settings.mode.as_str() {
+        "count" => counter::locked(&settings),
+        "count-unlocked" => counter::unlocked(&settings),
+        "guardians" => guardians::come_and_go(&settings),
+        "hold" => holder::hold(&settings),
+        "shutdown-anywhere" => guardians::shut_down_anywhere(&settings),
+        other => panic!("no mode {other:?}"),
+    }
+}

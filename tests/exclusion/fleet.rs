@@ -1,0 +1,97 @@
+//! Several `worker` processes on one counter.
+
+use std::time::Duration;
+
+use dlock_harness::{Child, Interval, RedisServer, check_exclusive};
+
+/// How long a whole fleet may take, on a machine that does other things.
+const CAP: Duration = Duration::from_secs(90);
+
+#[derive(Clone, Copy)]
+pub(crate) struct Fleet {
+    pub(crate) mode: &'static str,
+    pub(crate) processes: u64,
+    pub(crate) tasks: u64,
+    pub(crate) rounds: u64,
+}
+
+/// A fleet under way.
+pub(crate) struct Running {
+    fleet: Fleet,
+    children: Vec<Child>,
+}
+
+/// What came of it.
+pub(crate) struct Outcome {
+    pub(crate) intervals: Vec<Interval>,
+    /// What the counter should be if nothing was lost.
+    pub(crate) expected: u64,
+    pub(crate) counter: u64,
+}
+
+pub(crate) fn worker(arguments: &[&str]) -> Child {
+    const NO_ENVS: [(&str, &str); 0] = [];
+    Child::spawn(env!("CARGO_BIN_EXE_worker"), arguments, NO_ENVS)
+}
+
+impl Fleet {
+    pub(crate) fn start(self, server: &RedisServer) -> Running {
+        let url = server.url();
+        let children = (0..self.processes).map(|process| {
+            worker(&[
+                self.mode,
+                &url,
+                &format!("seed={}", process + 1),
+                &format!("parties={}", self.processes),
+                &format!("tasks={}", self.tasks),
+                &format!("rounds={}", self.rounds),
+            ])
+        });
+        Running {
+            fleet: self,
+            children: children.collect(),
+        }
+    }
+}
+
+impl Running {
+    pub(crate) async fn finish(mut self, server: &RedisServer) -> Outcome {
+        let mut intervals = Vec::new();
+        for child in &mut self.children {
+            child.expect_line("done", CAP).await;
+            assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
+            intervals.extend(child.lines().iter().filter_map(|it| Interval::parse(it)));
+        }
+        let Fleet {
+            processes,
+            tasks,
+            rounds,
+            ..
+        } = self.fleet;
+        Outcome {
+            intervals,
+            expected: processes * tasks * rounds,
+            counter: server.ask(&["GET", "counter"]).await,
+        }
+    }
+}
+
+impl Outcome {
+    /// Nothing lost, no two holders at once, and fencing tokens that grow in the order of the grants.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self {
+            intervals,
+            expected,
+            counter,
+        } = self;
+        let holds = intervals.len();
+        if u64::try_from(holds) != Ok(*expected) {
+            return Err(format!("{holds} intervals, not {expected}"));
+        }
+        check_exclusive(intervals)?;
+        if counter != expected {
+            return Err(format!("counted to {counter}, not {expected}"));
+        }
+        Ok(())
+    }
+}

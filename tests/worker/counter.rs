@@ -1,0 +1,97 @@
+//! A counter that only a lock can keep right: read, sleep, write, each a command of its own.
+//!
+//! It stands in plain keys outside the lock's namespace. Several tasks of one process count, each `rounds` times, and nobody begins before
+//! all `parties` processes are there, so that they really meet.
+
+use std::time::Duration;
+
+use dlock_harness::{Interval, now_ns, until};
+use dlock_runtime::{LockError, distributed_lock};
+use dlock_tests::Seeded;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use crate::settings::Settings;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[distributed_lock(key = "counter", ttl = "2s", wait = "2m", renew, guard = lock)]
+async fn add_one_locked(counter: &mut Counter) -> Result<Interval, LockError> {
+    let mut interval = counter.add_one().await;
+    interval.fence = lock.fence().get();
+    interval.key = lock.key().to_string();
+    Ok(interval)
+}
+
+/// Prints the interval of each hold.
+#[tokio::main]
+pub(crate) async fn locked(settings: &Settings) {
+    let pool = dlock_runtime::init(settings.url.as_str()).await.unwrap();
+    pool.ping().await.unwrap();
+    count(settings, async |counter| {
+        add_one_locked(counter).await.unwrap()
+    })
+    .await;
+    assert!(dlock_runtime::shutdown().await.is_complete());
+}
+
+/// The same without a lock, for a test of the test.
+#[tokio::main]
+pub(crate) async fn unlocked(settings: &Settings) {
+    count(settings, Counter::add_one).await;
+}
+
+async fn count(settings: &Settings, add_one: impl AsyncFn(&mut Counter) -> Interval) {
+    let client = redis::Client::open(settings.url.as_str()).unwrap();
+    let mut redis = client.get_multiplexed_async_connection().await.unwrap();
+    meet(&mut redis, settings.number("parties")).await;
+    let rounds = settings.number("rounds");
+    let tasks = (0..settings.number("tasks")).map(|task| {
+        let mut counter = Counter {
+            redis: redis.clone(),
+            random: Seeded(settings.number("seed") * 1000 + task),
+            who: format!("process {} task {task}", std::process::id()),
+        };
+        let add_one = &add_one;
+        async move {
+            for _ in 0..rounds {
+                println!("{}", add_one(&mut counter).await);
+            }
+        }
+    });
+    futures_util::future::join_all(tasks).await;
+    println!("done");
+}
+
+/// Waits until as many processes have come here.
+async fn meet(redis: &mut MultiplexedConnection, parties: u64) {
+    let _: u64 = redis.incr("parties", 1).await.unwrap();
+    until("all processes are there", PATIENCE, async || {
+        redis.get::<_, u64>("parties").await.unwrap() >= parties
+    })
+    .await;
+}
+
+struct Counter {
+    redis: MultiplexedConnection,
+    random: Seeded,
+    who: String,
+}
+
+impl Counter {
+    /// The interval is that of the body, and a fence is for the caller to give; without one it is the time, which never repeats.
+    async fn add_one(&mut self) -> Interval {
+        let start_ns = now_ns();
+        let before: Option<u64> = self.redis.get("counter").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(self.random.between(1, 8))).await;
+        let after = before.unwrap_or(0) + 1;
+        let () = self.redis.set("counter", after).await.unwrap();
+        Interval {
+            key: "counter".to_owned(),
+            fence: start_ns,
+            start_ns,
+            end_ns: now_ns(),
+            who: self.who.clone(),
+        }
+    }
+}

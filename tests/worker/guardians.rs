@@ -1,0 +1,62 @@
+//! What a pool leaves behind in its process when it ends: counted here, because in a test program other tests have pools too.
+
+use std::time::Duration;
+
+use dlock_harness::until_blocking;
+use dlock_runtime::LockPool;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::settings::Settings;
+
+const CAP: Duration = Duration::from_secs(10);
+
+/// Makes pools, holds and drops them; prints `guardians <n>` when there are so many guardian threads.
+pub(crate) fn come_and_go(settings: &Settings) {
+    let runtime = Runtime::new().unwrap();
+    let expect = |n: usize| {
+        until_blocking("the number of guardian threads", CAP, || guardians() == n);
+        println!("guardians {n}");
+    };
+    expect(0);
+    let pool = || runtime.block_on(LockPool::connect(settings.url.as_str()));
+    let (first, second) = (pool().unwrap(), pool().unwrap());
+    expect(2);
+
+    // A clone is a handle; so is a guard, which may outlive all others and is watched over until its end.
+    let guard = runtime.block_on(second.lock("guard").renew().acquire());
+    let clone = first.clone();
+    drop((first, second));
+    expect(2);
+    drop(clone);
+    expect(1);
+    assert!(guard.as_ref().unwrap().is_held());
+    drop(guard);
+    expect(0);
+
+    // The runtime that connected goes on: what the test sees then was ended by the pools.
+    println!("dropped");
+    runtime.block_on(async { tokio::time::sleep(Duration::from_secs(60)).await });
+}
+
+/// `shutdown` has no error to return: where it can't wait it says at once what is left.
+pub(crate) fn shut_down_anywhere(settings: &Settings) {
+    let whole = Runtime::new().unwrap();
+    whole
+        .block_on(dlock_runtime::init(settings.url.as_str()))
+        .unwrap();
+    let bare = Builder::new_current_thread().build().unwrap();
+    println!("drained {:?}", bare.block_on(dlock_runtime::shutdown()));
+    let nowhere = futures_util::FutureExt::now_or_never(dlock_runtime::shutdown());
+    println!("drained {:?}", nowhere.unwrap());
+}
+
+fn guardians() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| {
+        // A thread that ends meanwhile has no name any more.
+        std::fs::read_to_string(task.ok()?.path().join("comm")).ok()
+    });
+    names
+        .filter(|name| name.trim_end() == "dlock-guardian")
+        .count()
+}

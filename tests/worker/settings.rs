@@ -1,0 +1,32 @@
+//! What the command line says.
+
+use std::collections::BTreeMap;
+
+pub(crate) struct Settings {
+    pub(crate) mode: String,
+    pub(crate) url: String,
+    others: BTreeMap<String, String>,
+}
+
+impl Settings {
+    pub(crate) fn of_arguments() -> Self {
+        let mut words = std::env::args().skip(1);
+        let mut word = |what: &str| words.next().unwrap_or_else(|| panic!("{what} is missing"));
+        let (mode, url) = (word("the mode"), word("the url"));
+        let others = words.map(|word| {
+            let (name, value) = word.split_once('=').expect("name=value");
+            (name.to_owned(), value.to_owned())
+        });
+        Self {
+            mode,
+            url,
+            others: others.collect(),
+        }
+    }
+
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        let text = self.others.get(name).unwrap_or_else(|| panic!("{name}=…"));
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number"))
+    }
+}
