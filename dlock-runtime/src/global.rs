@@ -150,7 +150,6 @@ pub async fn shutdown() -> Drained {
 
 /// What was left when [`shutdown`] stopped waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "locks that were left are free only when their leases end"]
 pub struct Drained {
     held: usize,
     unconfirmed: usize,

@@ -56,13 +56,17 @@ pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, Faul
     })
 }
 
-/// The current tokio runtime, if it has timers.
-pub(crate) fn runtime_with_timers() -> Result<Handle, Fault> {
-    let here = Handle::try_current().map_err(|_| {
+/// The current tokio runtime.
+pub(crate) fn current_runtime() -> Result<Handle, Fault> {
+    Handle::try_current().map_err(|_| {
         Fault::Setup(Text::new(
             "no tokio runtime here: call dlock from a task of a tokio runtime that was built with `enable_all()`",
         ))
-    })?;
-    needs_drivers(|| drop(tokio::time::sleep(Duration::ZERO)))?;
-    Ok(here)
+    })
+}
+
+/// Whether the current tokio runtime has timers.
+pub(crate) fn check_timers() -> Result<(), Fault> {
+    current_runtime()?;
+    needs_drivers(|| drop(tokio::time::sleep(Duration::ZERO)))
 }

@@ -54,7 +54,7 @@ enum Attempt {
 }
 
 pub(crate) async fn acquire(pool: &LockPool, order: &Order) -> Result<LockGuard, LockError> {
-    fault::runtime_with_timers().map_err(|fault| fault.into_error(None))?;
+    fault::check_timers().map_err(|fault| fault.into_error(None))?;
     if scope::holds(pool, &order.key) {
         return Err(LockError::WouldDeadlock {
             key: order.key.clone(),

@@ -76,8 +76,11 @@ impl Supervisor {
         key: &str,
         within: Duration,
     ) -> Result<Arc<RedisLink>, Fault> {
-        let here = fault::runtime_with_timers()?;
-        let links = self.links_of(&here);
+        let here = fault::current_runtime()?;
+        let links = match self.known(here.id()) {
+            Some(links) => links,
+            None => self.welcome(&here)?,
+        };
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let slots = u64::try_from(links.slots.len()).unwrap_or(1);
@@ -88,10 +91,9 @@ impl Supervisor {
         }
     }
 
-    fn links_of(self: &Arc<Self>, here: &Handle) -> Arc<Links> {
-        if let Some(links) = self.known(here.id()) {
-            return links;
-        }
+    /// Gives a runtime its connections, and somebody who looks after them.
+    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Links>, Fault> {
+        fault::check_timers()?;
         let links = self.insert(here.id());
         links.caretaker.get_or_init(|| {
             let departure = Departure {
@@ -101,7 +103,7 @@ impl Supervisor {
             // A runtime that is shutting down drops this at once: the entry is gone again.
             here.spawn(look_after(departure)).abort_handle()
         });
-        links
+        Ok(links)
     }
 
     fn known(&self, runtime: Id) -> Option<Arc<Links>> {
