@@ -271,7 +271,7 @@ impl fmt::Display for Refusal {
             Refusal::Layout => "this key was written by another version of dlock; run one version in the whole fleet",
             Refusal::Misconfigured => "it can't persist or replicate writes; see its log",
             Refusal::TooManyClients => "its `maxclients` is reached; raise it, or find who keeps so many connections",
-            Refusal::Other => "an answer that dlock does not know",
+            Refusal::Other => "with an error that dlock does not know; its words are the `source()`",
         })
     }
 }

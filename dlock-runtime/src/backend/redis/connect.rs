@@ -32,7 +32,8 @@ pub(super) async fn connect(plan: &Plan, within: Duration) -> Result<RedisLink, 
             .await
             .unwrap_or_else(|_| {
                 Err(Fault::Unsent(Text::new(format_args!(
-                    "no connection within {within:?}"
+                    "no connection to {} within {within:?}",
+                    plan.address
                 ))))
             })
     });
@@ -64,7 +65,8 @@ fn says_no_hello(why: &Text) -> bool {
 async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, Fault> {
     let unreachable = |error: std::io::Error| {
         Fault::Unsent(Text::new(format_args!(
-            "connecting to redis failed: {error}"
+            "connecting to {} failed: {error}",
+            plan.address
         )))
     };
     match &plan.address.endpoint {

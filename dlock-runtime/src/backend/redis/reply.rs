@@ -184,6 +184,13 @@ pub(super) fn handshake_fault(error: &RedisError) -> Fault {
         Fault::Unclear(why) if why.to_string().contains("max number of clients") => {
             Fault::Refused(Refusal::TooManyClients, why)
         }
+        Fault::Refused(_, why) | Fault::Unclear(why)
+            if why.to_string().contains("switch database") =>
+        {
+            Fault::Setup(Text::new(format_args!(
+                "the URL's database does not exist there: {why}"
+            )))
+        }
         Fault::Unclear(why) => Fault::Unsent(why),
         other => other,
     }
