@@ -1,1 +1,28 @@
-//! To be written.
+//! What a lock does when the wire, the server or its own process fails under it.
+//!
+//! * Ambiguity, an acquire or release whose fate is unclear: `cuts`, `late`, `releases`, `outages`.
+//! * Loss, a lease that ends under its holder: `loss`, `deadlines`, `paused`, `finish`.
+//! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
+//! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking; clippy knows this only inside the test functions"
+)]
+
+mod afterwards;
+mod batches;
+mod beside;
+mod body;
+mod cuts;
+mod deadlines;
+mod extend;
+mod finish;
+mod lab;
+mod late;
+mod loss;
+mod outages;
+mod paused;
+mod releases;
+mod renewal;

@@ -1,0 +1,146 @@
+//! The deadline is an event of time alone: no answer is needed for it, and nothing begins or is renewed after it.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Action, until, wait};
+use dlock_runtime::{LockGuard, LostCause};
+use tokio::sync::oneshot;
+
+use crate::body::{Polls, Watched, lost, tick};
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, requests, sha};
+
+const TTL: Duration = Duration::from_millis(900);
+
+#[tokio::test]
+async fn it_fires_although_a_renewal_hangs() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP * 2)).await;
+    let renewing = lab.proxy.on(requests("renew"), Action::Hold);
+    let begun = Instant::now();
+    // Nothing but the deadline wakes this body.
+    let locked = pool
+        .lock(ITEM)
+        .ttl(TTL)
+        .renew()
+        .run(async |_| std::future::pending::<()>().await);
+    let result = wait::within(CAP, locked).await.expect("the timer fires");
+    let took = begun.elapsed();
+    assert_eq!(lost(result), (LostCause::Deadline, false));
+    assert_eq!(renewing.fired(), 1, "a renewal hung");
+    assert!(took > TTL * 9 / 10, "already after {took:?}");
+    assert!(took < wait::scaled(TTL + SLACK), "only after {took:?}");
+}
+
+#[tokio::test]
+async fn it_fires_in_a_black_hole_with_long_timeouts() {
+    let lab = Lab::new();
+    let pool = lab
+        .pool_of(
+            lab.config()
+                .command_timeout(CAP * 2)
+                .connect_timeout(CAP * 2),
+        )
+        .await;
+    let begun = Instant::now();
+    let locked = pool.lock(ITEM).ttl(TTL).renew().run(async |_| {
+        lab.proxy.blackhole();
+        std::future::pending::<()>().await;
+    });
+    let result = wait::within(CAP, locked).await.expect("the timer fires");
+    assert_eq!(lost(result), (LostCause::Deadline, false));
+    assert!(begun.elapsed() < wait::scaled(TTL + SLACK));
+}
+
+/// The body's own waker fires while something else blocks the executor past the deadline.
+#[tokio::test]
+async fn a_body_that_was_woken_too_late_is_not_polled_again() {
+    let lab = Lab::new();
+    let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));
+    let (wake, woken) = oneshot::channel();
+    let locked = pool
+        .lock(ITEM)
+        .ttl(TTL)
+        .run(async |_| Watched::new(&polls, woken).await);
+    let blocking = async {
+        until("the body waits", CAP, async || polls.all() > 0).await;
+        wake.send(()).unwrap();
+        thread::sleep(TTL * 3 / 2);
+        polls.all()
+    };
+    let (result, before) = tokio::join!(locked, blocking);
+    assert_eq!(lost(result), (LostCause::Deadline, false));
+    assert_eq!(polls.all(), before, "polled again");
+    assert_eq!(polls.late(), 0);
+}
+
+#[tokio::test]
+async fn a_value_that_comes_after_it_is_dropped() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let result = pool
+        .lock(ITEM)
+        .ttl(TTL)
+        .run(async |_| thread::sleep(TTL * 3 / 2))
+        .await;
+    assert_eq!(lost(result), (LostCause::Deadline, true));
+}
+
+#[tokio::test]
+async fn a_body_blocked_past_it_that_wants_more_is_stopped() {
+    let lab = Lab::new();
+    let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));
+    let locked = pool.lock(ITEM).ttl(TTL).run(async |_| {
+        let body = async {
+            thread::sleep(TTL * 3 / 2);
+            tick().await;
+        };
+        Watched::new(&polls, body).await;
+    });
+    assert_eq!(lost(locked.await), (LostCause::Deadline, false));
+    assert_eq!((polls.all(), polls.late()), (1, 0));
+}
+
+/// Renewals arrive and lengthen the key's life, but nobody hears: after the deadline the key is
+/// given back, not left for a whole ttl, and no renewal follows.
+#[tokio::test]
+async fn no_renewal_outlives_it_and_the_key_is_given_back() {
+    const LONGER: Duration = Duration::from_secs(4);
+    let lab = Lab::new();
+    let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));
+    let monitor = lab.server.monitor();
+    let every = Duration::from_millis(200);
+    let locked = pool
+        .lock(ITEM)
+        .ttl(LONGER)
+        .renew_every(every)
+        .run(async |lock: &LockGuard| {
+            let held = lock.fence();
+            lab.proxy.drop_replies();
+            Watched::new(&polls, tick()).await;
+            held
+        });
+    assert_eq!(lost(locked.await), (LostCause::Deadline, false));
+    assert_eq!(polls.late(), 0);
+    let left = lab.server.pttl(ON_SERVER).await;
+    assert!(
+        left == -2 || left > 2500,
+        "a renewal had just lengthened it, but {left} ms were left"
+    );
+    until("the key is free", Duration::from_secs(2), async || {
+        lab.locks().await.is_empty()
+    })
+    .await;
+    wait::pause(every * 5).await;
+    let lines = monitor.settled().await;
+    let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
+    let (renewed, freed) = (
+        last(&sha("renew")),
+        last(&format!("\"DEL\" \"{ON_SERVER}\"")),
+    );
+    assert!(
+        renewed.is_some() && renewed < freed,
+        "renewed at {renewed:?}, freed at {freed:?}"
+    );
+}

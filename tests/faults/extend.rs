@@ -1,0 +1,168 @@
+//! `extend` and `verify` by hand; and that neither they nor a renewal ever create a key.
+
+use std::time::Duration;
+
+use dlock_harness::wait;
+use dlock_runtime::{LockError, LostCause};
+
+use crate::body::lost;
+use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, requests};
+
+const TTL: Duration = Duration::from_millis(900);
+
+#[tokio::test]
+async fn it_lengthens_a_lease() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(TTL).acquire().await.unwrap();
+    guard.extend(LONG).await.unwrap();
+    assert!(guard.remaining() > LONG * 9 / 10 && guard.remaining() < LONG);
+    assert!(lab.server.pttl(ON_SERVER).await > 27_000);
+    wait::pause(TTL * 3 / 2).await;
+    guard.verify().await.unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    assert!(lab.locks().await.is_empty());
+}
+
+#[tokio::test]
+async fn neither_it_nor_a_renewal_shortens_a_lease() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(TTL).renew().acquire().await.unwrap();
+    guard.extend(LONG).await.unwrap();
+    guard.extend(TTL).await.unwrap();
+    assert!(guard.remaining() > LONG / 2);
+    let renewing = lab
+        .proxy
+        .on(requests("renew").every(), dlock_harness::Action::Signal);
+    dlock_harness::until("two renewals", CAP, async || renewing.fired() >= 2).await;
+    assert!(guard.remaining() > LONG / 2);
+    assert!(lab.server.pttl(ON_SERVER).await > 20_000);
+}
+
+#[tokio::test]
+async fn a_lease_out_of_range_is_refused() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    for bad in [Duration::ZERO, Duration::from_millis(9), Duration::MAX] {
+        let answer = guard.extend(bad).await;
+        assert!(
+            matches!(answer, Err(LockError::Config(_))),
+            "{bad:?}: {answer:?}"
+        );
+    }
+    guard.verify().await.unwrap();
+}
+
+#[tokio::test]
+async fn verify_tells_of_a_deleted_key() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    guard.verify().await.unwrap();
+    lab.server.cmd(&["DEL", ON_SERVER]).await;
+    assert!(guard.is_held(), "nobody has asked yet");
+    assert_eq!(lost(guard.verify().await), (LostCause::Gone, false));
+    assert!(!guard.is_held());
+    assert_eq!(wait::within(CAP, guard.lost()).await, Some(LostCause::Gone));
+}
+
+#[tokio::test]
+async fn verify_tells_of_a_takeover_and_of_another_type() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    for taken in [
+        &["SET", ON_SERVER, "theirs"][..],
+        &["LPUSH", ON_SERVER, "theirs"],
+    ] {
+        let guard = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+        lab.server.cmd(taken).await;
+        assert_eq!(
+            lost(guard.verify().await),
+            (LostCause::Gone, false),
+            "{taken:?}"
+        );
+        drop(guard);
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+    }
+}
+
+#[tokio::test]
+async fn an_outage_is_no_loss() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    lab.proxy.blackhole();
+    assert!(matches!(
+        guard.verify().await,
+        Err(LockError::Unavailable { .. })
+    ));
+    assert!(matches!(
+        guard.extend(LONG).await,
+        Err(LockError::Unavailable { .. })
+    ));
+    assert!(guard.is_held());
+    lab.proxy.pass();
+    guard.verify().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_creates_a_key_that_was_deleted() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let renewed = pool.lock(ITEM).ttl(TTL).renew().acquire().await.unwrap();
+    let by_hand = pool.lock("by-hand").ttl(TTL).acquire().await.unwrap();
+    let monitor = lab.server.monitor();
+    lab.server
+        .cmd(&["DEL", ON_SERVER, by_hand.key().as_str()])
+        .await;
+    assert_eq!(lost(by_hand.extend(LONG).await), (LostCause::Gone, false));
+    assert_eq!(
+        wait::within(TTL * 2, renewed.lost()).await,
+        Some(LostCause::Gone)
+    );
+    wait::pause(TTL).await; // three periods
+    drop((renewed, by_hand));
+    let lines = monitor.settled().await;
+    assert!(
+        !lines.iter().any(|line| line.contains("\"SET\"")),
+        "{lines:?}"
+    );
+    assert!(lab.locks().await.is_empty());
+}
+
+/// What `extend` gave has to be taken back also when that takes longer than the lock's own ttl.
+#[tokio::test]
+async fn an_extended_lease_is_given_back_after_an_outage() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(TTL).acquire().await.unwrap();
+    guard.extend(LONG).await.unwrap();
+    lab.proxy.blackhole();
+    drop(guard);
+    wait::pause(TTL * 2 + Duration::from_secs(1)).await; // the outage is longer than ttl and clean-up
+    lab.proxy.pass();
+    lab.until_free().await;
+}
+
+/// Nor does it matter whether anybody heard that it was given.
+#[tokio::test]
+async fn an_extension_without_an_answer_is_given_back_after_an_outage() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(TTL).acquire().await.unwrap();
+    lab.proxy.drop_replies();
+    assert!(matches!(
+        guard.extend(LONG).await,
+        Err(LockError::Unavailable { .. })
+    ));
+    assert!(lab.server.pttl(ON_SERVER).await > 27_000);
+    lab.proxy.blackhole();
+    wait::pause(TTL * 2 + Duration::from_secs(1)).await;
+    drop(guard);
+    lab.proxy.pass();
+    lab.until_free().await;
+}

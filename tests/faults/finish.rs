@@ -1,0 +1,98 @@
+//! `on_lost = "finish"`: a body whose lease is lost runs to its end and its value is returned; it can see the loss.
+
+use std::thread;
+use std::time::Duration;
+
+use dlock_harness::until;
+use dlock_runtime::{LockError, LockPool, LostCause, distributed_lock};
+
+use crate::lab::{CAP, Lab, ON_SERVER};
+
+/// Waits for its loss and tells of it.
+#[distributed_lock(key = "item", ttl = "900ms", renew, on_lost = "finish", guard = lock, pool = pool)]
+async fn outlives_its_lease(pool: &LockPool) -> Result<(LostCause, bool, Duration), LockError> {
+    assert!(lock.is_held());
+    let cause = lock.lost().await;
+    tokio::time::sleep(Duration::from_millis(20)).await; // it is polled on
+    Ok((cause, lock.is_held(), lock.remaining()))
+}
+
+#[distributed_lock(key = "item", ttl = "300ms", on_lost = "finish", guard = lock, pool = pool)]
+async fn blocks_past_its_lease(pool: &LockPool) -> Result<bool, LockError> {
+    thread::sleep(Duration::from_millis(500));
+    Ok(lock.is_held())
+}
+
+/// The same without `on_lost`: its value does not count.
+#[distributed_lock(key = "item", ttl = "300ms", pool = pool)]
+async fn blocks_and_is_cancelled(pool: &LockPool) -> Result<bool, LockError> {
+    thread::sleep(Duration::from_millis(500));
+    Ok(true)
+}
+
+#[tokio::test]
+async fn a_body_finishes_after_its_key_was_deleted() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let deleting = async {
+        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+    };
+    let (value, ()) = tokio::join!(outlives_its_lease(&pool), deleting);
+    assert_eq!(value.unwrap(), (LostCause::Gone, false, Duration::ZERO));
+    assert!(lab.locks().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_body_finishes_after_its_deadline() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let cutting = async {
+        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        lab.proxy.blackhole();
+    };
+    let (value, ()) = tokio::join!(outlives_its_lease(&pool), cutting);
+    assert_eq!(value.unwrap(), (LostCause::Deadline, false, Duration::ZERO));
+}
+
+#[tokio::test]
+async fn a_body_that_blocks_past_its_deadline_keeps_its_value() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    assert!(!blocks_past_its_lease(&pool).await.unwrap());
+    let error = blocks_and_is_cancelled(&pool).await.unwrap_err();
+    let is_lost = matches!(
+        error,
+        LockError::Lost {
+            cause: LostCause::Deadline,
+            finished: true,
+            ..
+        }
+    );
+    assert!(is_lost, "{error:?}");
+    lab.until_free().await;
+}
+
+/// What it does after its loss must not touch the next holder.
+#[tokio::test]
+async fn the_next_holder_is_left_alone() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let taking = async {
+        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        lab.proxy.blackhole();
+        let guard = direct
+            .lock("item")
+            .renew()
+            .wait(CAP)
+            .acquire()
+            .await
+            .unwrap();
+        lab.proxy.pass();
+        guard
+    };
+    let (value, guard) = tokio::join!(outlives_its_lease(&pool), taking);
+    assert!(!value.unwrap().1);
+    lab.stays(&guard).await;
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,140 @@
+//! A private server, a wire to it that can be cut, and pools over it; which request is which.
+
+use std::time::Duration;
+
+use dlock_harness::resp::words;
+use dlock_harness::{Matcher, Proxy, RedisServer, until, wait};
+use dlock_runtime::{Config, LockGuard, LockPool};
+
+/// For whatever has to come at all, on a machine that is busy.
+pub(crate) const CAP: Duration = Duration::from_secs(10);
+
+/// A lease that no test waits out: what is gone before has been cleaned up, and did not expire.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Within this a clean-up has to be done once the server can be reached.
+pub(crate) const SOON: Duration = Duration::from_secs(3);
+
+/// How long a command may take here.
+pub(crate) const COMMAND: Duration = Duration::from_millis(300);
+
+/// What a busy machine may add to a bound.
+pub(crate) const SLACK: Duration = Duration::from_millis(700);
+
+/// The key of most tests, and its name on the server.
+pub(crate) const ITEM: &str = "item";
+pub(crate) const ON_SERVER: &str = "lock:item";
+
+pub(crate) struct Lab {
+    pub(crate) server: RedisServer,
+    pub(crate) proxy: Proxy,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.addr());
+        Self { server, proxy }
+    }
+
+    /// Settings for the way through the proxy.
+    pub(crate) fn config(&self) -> Config {
+        Config::new(self.proxy.url()).command_timeout(COMMAND)
+    }
+
+    pub(crate) async fn pool(&self) -> LockPool {
+        self.pool_of(self.config()).await
+    }
+
+    /// A pool whose server knows the scripts of acquire and release, so that each is one request.
+    pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
+        let pool = LockPool::connect(config).await.unwrap();
+        pool.lock("warm-up")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        pool
+    }
+
+    /// A pool that the proxy can't harm.
+    pub(crate) async fn direct(&self) -> LockPool {
+        LockPool::connect(self.server.url()).await.unwrap()
+    }
+
+    /// The locks on the server: all keys but the counter of fences.
+    pub(crate) async fn locks(&self) -> Vec<String> {
+        let mut keys = self.server.keys().await;
+        keys.retain(|key| key != "lock:@fence");
+        keys
+    }
+
+    pub(crate) async fn until_free(&self) {
+        until("no lock is left", SOON, async || {
+            self.locks().await.is_empty()
+        })
+        .await;
+    }
+
+    /// What stands at a key.
+    pub(crate) async fn value(&self, key: &str) -> Option<String> {
+        self.server.ask(&["GET", key]).await
+    }
+
+    /// Looks for a while whether anybody takes a lock from its holder.
+    pub(crate) async fn stays(&self, guard: &LockGuard) {
+        let value = self.value(guard.key().as_str()).await;
+        assert!(value.is_some(), "a live lock is gone");
+        for _ in 0..25 {
+            assert_eq!(
+                self.value(guard.key().as_str()).await,
+                value,
+                "a live lock was touched"
+            );
+            wait::pause(Duration::from_millis(20)).await;
+        }
+        guard.verify().await.unwrap();
+    }
+}
+
+/// The Lua of an operation, as it goes over the wire.
+fn text(operation: &str) -> String {
+    macro_rules! lua {
+        ($name:literal) => {
+            include_str!(concat!(
+                "../../dlock-runtime/src/backend/redis/lua/",
+                $name,
+                ".lua"
+            ))
+        };
+    }
+    let own = match operation {
+        "acquire" => lua!("acquire"),
+        "release" => lua!("release"),
+        "cancel" => lua!("cancel"),
+        "renew" => lua!("renew"),
+        _ => panic!("no such script: {operation}"),
+    };
+    [lua!("prelude"), own].concat()
+}
+
+/// The name of an operation's script on the wire; MONITOR shows it too.
+pub(crate) fn sha(operation: &str) -> String {
+    redis::Script::new(&text(operation)).get_hash().to_owned()
+}
+
+/// Requests of an operation by hash, or by text where the server does not know the hash.
+pub(crate) fn requests(operation: &str) -> Matcher {
+    let (sha, text) = (sha(operation), text(operation));
+    Matcher::when(move |request| {
+        let script = words(request).get(1).copied();
+        script == Some(sha.as_bytes()) || script == Some(text.as_bytes())
+    })
+}
+
+/// The acquires of the item.
+pub(crate) fn acquires() -> Matcher {
+    requests("acquire").containing(ON_SERVER)
+}

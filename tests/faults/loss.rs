@@ -1,0 +1,181 @@
+//! A lease that the server or the wire takes from its holder: the body is stopped, the error says why, and the next holder's
+//! fencing token is higher.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dlock_harness::{until, wait};
+use dlock_runtime::{Fence, LockGuard, LostCause};
+use tokio::sync::oneshot;
+
+use crate::body::{Polls, Watched, lost, tick};
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK};
+
+const TTL: Duration = Duration::from_millis(900);
+
+/// Runs a body under a renewed lock until what `takes` does has ended its lease.
+async fn lose(lab: &Lab, expected: LostCause, takes: impl AsyncFnOnce()) -> Fence {
+    let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));
+    let (began, begun) = oneshot::channel();
+    let locked = pool
+        .lock(ITEM)
+        .ttl(TTL)
+        .renew()
+        .run(async |lock: &LockGuard| {
+            began.send(lock.fence()).unwrap();
+            Watched::new(&polls, tick()).await;
+        });
+    let taking = async {
+        let fence = begun.await.unwrap();
+        takes().await;
+        (fence, Instant::now())
+    };
+    let both = async { tokio::join!(locked, taking) };
+    let (result, (fence, taken)) = wait::within(CAP, both)
+        .await
+        .expect("the body was never stopped");
+    assert_eq!(lost(result), (expected, false));
+    // Gone is told by the next renewal, a third of the ttl later; a deadline passes within the ttl.
+    let took = taken.elapsed();
+    assert!(took < wait::scaled(TTL + SLACK), "noticed after {took:?}");
+    assert!(polls.all() > 1, "the body ran");
+    assert_eq!(polls.late(), 0, "polls begun after the deadline");
+    fence
+}
+
+/// The next holder's token is higher than the last one's.
+async fn next_is_higher(lab: &Lab, last: Fence) {
+    let guard = lab
+        .direct()
+        .await
+        .lock(ITEM)
+        .wait(CAP)
+        .acquire()
+        .await
+        .unwrap();
+    assert!(guard.fence() > last, "{} after {last}", guard.fence());
+    guard.release().await.unwrap();
+    lab.until_free().await;
+}
+
+#[tokio::test]
+async fn a_deleted_key() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Gone, async || {
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+    })
+    .await;
+    assert!(lab.locks().await.is_empty(), "what was deleted stays so");
+    next_is_higher(&lab, fence).await;
+}
+
+#[tokio::test]
+async fn all_keys_flushed() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Gone, async || {
+        lab.server.cmd(&["FLUSHALL"]).await;
+    })
+    .await;
+    next_is_higher(&lab, fence).await;
+}
+
+#[tokio::test]
+async fn a_takeover_by_somebody_else() {
+    let lab = Lab::new();
+    lose(&lab, LostCause::Gone, async || {
+        lab.server
+            .cmd(&["SET", ON_SERVER, "theirs", "PX", "60000"])
+            .await;
+    })
+    .await;
+    assert_eq!(lab.value(ON_SERVER).await.as_deref(), Some("theirs"));
+    assert!(
+        lab.server.pttl(ON_SERVER).await > 50_000,
+        "their lease is theirs"
+    );
+}
+
+#[tokio::test]
+async fn a_value_of_another_type() {
+    let lab = Lab::new();
+    lose(&lab, LostCause::Gone, async || {
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+        lab.server.cmd(&["LPUSH", ON_SERVER, "theirs"]).await;
+    })
+    .await;
+    assert_eq!(lab.server.ask::<u64>(&["LLEN", ON_SERVER]).await, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_came_back_empty() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Gone, async || lab.server.restart_empty()).await;
+    next_is_higher(&lab, fence).await;
+}
+
+#[tokio::test]
+async fn a_server_that_stays_away() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Deadline, async || lab.server.kill9()).await;
+    lab.server.restart_empty();
+    next_is_higher(&lab, fence).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Deadline, async || lab.server.stop_signal()).await;
+    lab.server.cont();
+    next_is_higher(&lab, fence).await;
+}
+
+#[tokio::test]
+async fn a_black_hole() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Deadline, async || lab.proxy.blackhole()).await;
+    next_is_higher(&lab, fence).await;
+}
+
+#[tokio::test]
+async fn replies_that_are_lost() {
+    let lab = Lab::new();
+    let fence = lose(&lab, LostCause::Deadline, async || lab.proxy.drop_replies()).await;
+    next_is_higher(&lab, fence).await;
+}
+
+/// Without `renew` nobody asks the server before the deadline.
+#[tokio::test]
+async fn a_deleted_key_without_renewal_is_noticed_at_the_deadline() {
+    let lab = Lab::new();
+    let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));
+    let locked = pool
+        .lock(ITEM)
+        .ttl(TTL)
+        .run(async |_| Watched::new(&polls, tick()).await);
+    let deleting = async {
+        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+    };
+    let (result, ()) = tokio::join!(locked, deleting);
+    assert_eq!(lost(result), (LostCause::Deadline, false));
+    assert_eq!(polls.late(), 0);
+}
+
+/// A guard from `acquire` is told; what it guards is not stopped.
+#[tokio::test]
+async fn a_guard_is_told() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(TTL).renew().acquire().await.unwrap();
+    let telling = tokio::spawn(guard.lost());
+    lab.server.cmd(&["DEL", ON_SERVER]).await;
+    let told = wait::within(TTL + SLACK, telling)
+        .await
+        .expect("told in time");
+    assert_eq!(told.unwrap(), LostCause::Gone);
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    assert_eq!(lost(guard.verify().await), (LostCause::Gone, false));
+    drop(guard);
+    assert!(lab.locks().await.is_empty());
+}

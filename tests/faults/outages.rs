@@ -1,0 +1,120 @@
+//! How long a call takes that can't reach the server: the wait and one command timeout; a single try, one command timeout.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::wait;
+use dlock_runtime::{LockError, Wait};
+
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
+
+const WAIT: Duration = Duration::from_millis(800);
+
+#[tokio::test]
+async fn a_black_hole() {
+    check(|lab| lab.proxy.blackhole()).await;
+}
+
+#[tokio::test]
+async fn a_black_hole_under_new_connections() {
+    check(|lab| {
+        lab.proxy.cut_all();
+        lab.proxy.blackhole();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn replies_that_are_lost() {
+    check(|lab| lab.proxy.drop_replies()).await;
+}
+
+#[tokio::test]
+async fn requests_that_are_lost() {
+    check(|lab| lab.proxy.drop_requests()).await;
+}
+
+#[tokio::test]
+async fn a_wire_that_stalls() {
+    check(|lab| lab.proxy.stall()).await;
+}
+
+#[tokio::test]
+async fn connections_that_are_refused() {
+    check(|lab| {
+        lab.proxy.refuse();
+        lab.proxy.cut_all();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_dead() {
+    check(|lab| lab.server.kill9()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped() {
+    check(|lab| lab.server.stop_signal()).await;
+}
+
+#[tokio::test]
+async fn a_slow_wire() {
+    check(|lab| lab.proxy.delay(Duration::from_secs(2))).await;
+}
+
+async fn check(outage: impl Fn(&Lab)) {
+    let lab = Lab::new();
+    // A connection may take as long as it likes, but a call may not wait for it.
+    let pool = lab.pool_of(lab.config().connect_timeout(CAP)).await;
+    outage(&lab);
+    for (wait, at_least) in [
+        (Wait::Once, Duration::ZERO),
+        (Wait::For(WAIT), WAIT),
+        (Wait::Once, Duration::ZERO),
+    ] {
+        let begun = Instant::now();
+        let answer = pool.lock(ITEM).ttl(LONG).wait(wait).acquire().await;
+        let took = begun.elapsed();
+        assert!(
+            matches!(answer, Err(LockError::Unavailable { .. })),
+            "{wait:?}: {answer:?}"
+        );
+        assert!(took >= at_least, "{wait:?} gave up after {took:?}");
+        assert!(
+            took < wait::scaled(at_least + COMMAND + SLACK),
+            "{wait:?} took {took:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_outage_that_comes_during_the_wait() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let _held = direct.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    let begun = Instant::now();
+    let outage = async {
+        wait::pause(WAIT / 2).await;
+        lab.proxy.blackhole();
+    };
+    let (answer, ()) = tokio::join!(pool.lock(ITEM).wait(WAIT).acquire(), outage);
+    let took = begun.elapsed();
+    assert!(answer.is_err());
+    assert!(
+        took >= WAIT && took < wait::scaled(WAIT + COMMAND + SLACK),
+        "took {took:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_outlives_an_outage_that_ends() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    lab.server.kill9();
+    let outage = async {
+        wait::pause(WAIT).await;
+        lab.server.restart_empty();
+    };
+    let (answer, ()) = tokio::join!(pool.lock(ITEM).wait(Wait::Forever).acquire(), outage);
+    answer.unwrap().release().await.unwrap();
+}

@@ -1,0 +1,118 @@
+//! A process that is stopped past its lease, with SIGSTOP: while it holds, and while its grant is on its way.
+//!
+//! The process is this test program once more, told by a variable to play the holder.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_harness::{Action, Child, until};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool};
+
+use crate::body::{Polls, Watched, tick};
+use crate::lab::{CAP, ITEM, Lab, acquires};
+
+const URL: &str = "DLOCK_TEST_PAUSED_URL";
+const TTL: Duration = Duration::from_millis(900);
+
+/// The child's part; in the test run itself it has nothing to do.
+#[tokio::test]
+async fn holder() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let pool = LockPool::connect(Config::new(url).command_timeout(CAP))
+        .await
+        .unwrap();
+    let polls = Arc::new(Polls::default());
+    tell("asking", "");
+    let result = pool
+        .lock(ITEM)
+        .ttl(TTL)
+        .renew()
+        .wait(CAP)
+        .run(async |lock: &LockGuard| {
+            tell("held", lock.fence());
+            tell("left", lock.remaining().as_millis());
+            Watched::new(&polls, tick()).await;
+        });
+    let Err(LockError::Lost {
+        cause, finished, ..
+    }) = result.await
+    else {
+        panic!("it ends by loss alone")
+    };
+    tell("late", polls.late());
+    tell("lost", (cause, finished));
+}
+
+/// On a line of its own: the test program's output may stand before it.
+fn tell(what: &str, value: impl Debug) {
+    println!("\n{what} {value:?}");
+}
+
+fn child(url: &str) -> Child {
+    let program = std::env::current_exe().unwrap();
+    Child::spawn(
+        program,
+        ["--exact", "paused::holder", "--nocapture"],
+        [(URL, url)],
+    )
+}
+
+/// What the child's fence printed as.
+fn fence(line: &str) -> u64 {
+    line.trim_start_matches("Fence(")
+        .trim_end_matches(')')
+        .parse()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_holder_that_slept_past_its_lease_does_nothing_more() {
+    let lab = Lab::new();
+    let mut child = child(&lab.server.url());
+    let slept = fence(&child.expect_line("held ", CAP).await);
+    child.stop();
+    let guard = lab
+        .direct()
+        .await
+        .lock(ITEM)
+        .renew()
+        .wait(CAP)
+        .acquire()
+        .await
+        .unwrap();
+    assert!(guard.fence().get() > slept);
+    child.cont();
+    assert_eq!(child.expect_line("late ", CAP).await, "0");
+    assert_eq!(child.expect_line("lost ", CAP).await, "(Deadline, false)");
+    assert!(child.wait(CAP).await.success());
+    lab.stays(&guard).await;
+    guard.release().await.unwrap();
+}
+
+/// Its grant lies in its socket while it sleeps: awake, it must not take it for a lease.
+#[tokio::test]
+async fn a_grant_that_was_slept_over_is_none() {
+    let lab = Lab::new();
+    let held_back = lab.proxy.on(acquires().nth(1), Action::HoldReply);
+    let mut child = child(&lab.proxy.url());
+    held_back.seen().await;
+    let first: String = lab.value(crate::lab::ON_SERVER).await.expect("granted");
+    child.stop();
+    lab.proxy.release_held();
+    until("the grant is over", CAP, async || {
+        lab.locks().await.is_empty()
+    })
+    .await;
+    child.cont();
+    // It goes on with a fresh token, and that lease is a whole one.
+    child.expect_line("held ", CAP).await;
+    let left: u64 = child.expect_line("left ", CAP).await.parse().unwrap();
+    assert!(left > 0, "the body began without a lease");
+    let second = lab.value(crate::lab::ON_SERVER).await;
+    assert!(
+        second.is_some_and(|second| second != first),
+        "the old grant was revived"
+    );
+    child.kill();
+}
