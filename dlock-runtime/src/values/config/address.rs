@@ -99,9 +99,7 @@ fn tcp(url: &Url) -> Result<RedisAddress, String> {
     };
     options(url, |name, value| match name {
         "protocol" => protocol(value).map(|resp2| address.resp2_only = resp2),
-        _ => Err(format!(
-            "url: unknown option `{name}`; `redis://` knows `protocol`"
-        )),
+        _ => Err(unknown_option("`redis://` knows `protocol`")),
     })?;
     Ok(address)
 }
@@ -124,14 +122,21 @@ fn unix(url: &Url) -> Result<RedisAddress, String> {
             "user" => address.user = Some(value.to_owned()),
             "pass" => address.password = Some(Secret(value.to_owned())),
             _ => {
-                return Err(format!(
-                    "url: unknown option `{name}`; `redis+unix://` knows `db`, `user`, `pass` and `protocol`"
+                return Err(unknown_option(
+                    "`redis+unix://` knows `db`, `user`, `pass` and `protocol`",
                 ));
             }
         }
         Ok(())
     })?;
     Ok(address)
+}
+
+/// Without its name: that may be the rest of a password with a bare `?` or `&` in it.
+fn unknown_option(known: &str) -> String {
+    format!(
+        "url: unknown option after the `?`; {known}; percent-encode special characters of a password"
+    )
 }
 
 fn options(
