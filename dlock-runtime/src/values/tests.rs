@@ -1,1 +1,8 @@
-//! tests
+//! The nouns, by what is promised of each.
+
+mod address;
+mod environment;
+mod error;
+mod holder;
+mod key;
+mod lease;

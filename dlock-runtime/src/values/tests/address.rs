@@ -1,0 +1,201 @@
+//! URLs: what is understood, what is refused with which words, and that no secret is among them.
+
+use crate::values::config::{Address, Config, Endpoint, RedisAddress};
+
+fn redis(url: &str) -> RedisAddress {
+    match Address::parse(url) {
+        Ok(Address::Redis(address)) => address,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+fn tcp(url: &str) -> (String, u16) {
+    match redis(url).endpoint {
+        Endpoint::Tcp { host, port } => (host, port),
+        Endpoint::Unix(path) => panic!("{url}: {}", path.display()),
+    }
+}
+
+fn socket(url: &str) -> String {
+    match redis(url).endpoint {
+        Endpoint::Unix(path) => path.display().to_string(),
+        Endpoint::Tcp { host, .. } => panic!("{url}: {host}"),
+    }
+}
+
+fn who(url: &str) -> (Option<String>, Option<String>) {
+    let address = redis(url);
+    (
+        address.user,
+        address.password.map(|secret| secret.reveal().to_owned()),
+    )
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn hosts_and_ports() {
+    for (url, host, port) in [
+        ("redis://localhost", "localhost", 6379),
+        ("redis://localhost:7000", "localhost", 7000),
+        ("redis://10.0.0.1:1/", "10.0.0.1", 1),
+        ("redis://[::1]", "::1", 6379),
+        ("redis://[2001:db8::7]:7000/3", "2001:db8::7", 7000),
+        (
+            "redis://user:pass@cache.example.com:7000",
+            "cache.example.com",
+            7000,
+        ),
+    ] {
+        assert_eq!(tcp(url), (host.to_owned(), port), "{url}");
+    }
+}
+
+#[test]
+fn credentials_are_decoded() {
+    for (url, user, password) in [
+        ("redis://h", None, None),
+        ("redis://:secret@h", None, some("secret")),
+        ("redis://ann:secret@h", some("ann"), some("secret")),
+        ("redis://ann@h", some("ann"), None),
+        (
+            "redis://a%40b:p%40%3A%2F%23%25ss@h",
+            some("a@b"),
+            some("p@:/#%ss"),
+        ),
+        ("redis://:p%C3%A4ss@h", None, some("päss")),
+        (
+            "redis+unix:///s?user=ann&pass=p%26ss",
+            some("ann"),
+            some("p&ss"),
+        ),
+        ("redis+unix:///s?pass=secret", None, some("secret")),
+    ] {
+        assert_eq!(who(url), (user, password), "{url}");
+    }
+}
+
+#[test]
+fn databases_and_protocols() {
+    for (url, database, resp2) in [
+        ("redis://h", 0, false),
+        ("redis://h/", 0, false),
+        ("redis://h/3", 3, false),
+        ("redis://h/3?protocol=resp2", 3, true),
+        ("redis://h?protocol=2", 0, true),
+        ("redis://h?protocol=resp3", 0, false),
+        ("redis+unix:///s?db=4&protocol=resp2", 4, true),
+    ] {
+        let address = redis(url);
+        assert_eq!(
+            (address.database, address.resp2_only),
+            (database, resp2),
+            "{url}"
+        );
+    }
+}
+
+#[test]
+fn sockets() {
+    assert_eq!(socket("redis+unix:///run/redis.sock"), "/run/redis.sock");
+    assert_eq!(
+        socket("redis+unix:///with%20space/redis.sock?db=1"),
+        "/with space/redis.sock"
+    );
+    assert!(matches!(Address::parse("memory://"), Ok(Address::Memory)));
+}
+
+#[test]
+fn what_can_t_work_is_refused_with_what_to_write() {
+    for (url, says) in [
+        ("", "no scheme; give `redis://host:6379`"),
+        ("localhost:6379", "no scheme"),
+        ("http://host", "unknown scheme; give"),
+        ("Redis://host", "unknown scheme"),
+        ("memory://x", "takes nothing after it"),
+        ("rediss://host", "`rediss://` is not supported yet"),
+        ("redis+sentinel://host", "not supported yet"),
+        ("redis+cluster://host", "not supported yet"),
+        ("redlock://a,b", "not supported yet"),
+        ("redis://", "url: "),
+        ("redis:///0", "url: "),
+        ("redis://host:port", "url: invalid port"),
+        ("redis://host:70000", "url: invalid port"),
+        ("redis://[::1", "url: "),
+        ("redis://host/one", "the database is no number"),
+        ("redis://host/-1", "the database is no number"),
+        ("redis://host/0/1", "the database is no number"),
+        ("redis://host?db=1", "unknown option"),
+        ("redis://host?protocol=4", "resp2 or resp3"),
+        ("redis://host#0", "percent-encode it as %23"),
+        ("redis://:%FF@host", "the password is not valid UTF-8"),
+        ("redis+unix://run/redis.sock", "no path of a socket"),
+        ("redis+unix:///", "no path of a socket"),
+        ("redis+unix:///s?dbb=1", "unknown option"),
+    ] {
+        match Address::parse(url) {
+            Err(said) => assert!(
+                said.contains(says) && said.starts_with("url: "),
+                "{url}: {said}"
+            ),
+            Ok(address) => panic!("{url}: {address}"),
+        }
+    }
+}
+
+/// A password that was not percent-encoded makes the URL fall apart in surprising places.
+#[test]
+fn no_part_of_a_password_is_in_an_error() {
+    for url in [
+        "redis://:canary",
+        "redis://:can/ary@host",
+        "redis://:12/canary@host",
+        "redis://:12?canary@host",
+        "redis://:12?canary=1@host",
+        "redis://user:12?canary@host",
+        "redis://user:12?canary=1@host",
+        "redis://user:12#canary@host",
+        "redis://us er:canary@host:port",
+        "redis://:canary@[host",
+        "redis://:canary@host:99999",
+        "redis://:canary@host/x",
+        "redis://:canary@host?password=canary",
+        "redis+unix:///s?pass=12&canary",
+        "redis+unix:///s?pass=12&canary=3",
+        "redis+unix:///s?pass=12#canary",
+        "redis+unix://:canary@host/s",
+        "canary@host",
+        "canary://host",
+        "redis:/canary@host",
+    ] {
+        match Address::parse(url) {
+            Err(said) => assert!(!said.contains("canary"), "{url}: {said}"),
+            Ok(address) => {
+                let shown = format!("{address} {address:?}");
+                assert!(!shown.contains("canary"), "{url}: {shown}");
+            }
+        }
+        let shown = format!("{:?}", Config::new(url));
+        assert!(!shown.contains("canary"), "{url}: {shown}");
+    }
+}
+
+#[test]
+fn an_address_is_shown_without_its_credentials() {
+    for (url, shown) in [
+        ("redis://ann:canary@h:7000/3", "redis://h:7000/3"),
+        ("redis://:canary@[::1]/", "redis://[::1]:6379/0"),
+        (
+            "redis+unix:///s?db=4&pass=canary&user=ann",
+            "redis+unix:///s?db=4",
+        ),
+        ("memory://", "memory://"),
+    ] {
+        let address = Address::parse(url).unwrap();
+        assert_eq!(address.to_string(), shown);
+        assert!(!format!("{address:?}").contains("canary"));
+        assert!(format!("{:?}", Config::new(url)).contains(shown));
+    }
+}

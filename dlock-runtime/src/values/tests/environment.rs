@@ -1,0 +1,203 @@
+//! `DLOCK_*`: every variable, good and bad, and every mistake in one error.
+
+use std::time::Duration;
+
+use crate::values::config::{Config, Settings};
+use crate::values::error::LockError;
+use crate::values::wait::Wait;
+
+fn from(variables: &[(&str, &str)]) -> Result<Config, LockError> {
+    let owned = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+    Config::from_variables(owned)
+}
+
+fn settings(name: &str, value: &str) -> Settings {
+    let config = from(&[("DLOCK_URL", "memory://"), (name, value)]);
+    config
+        .and_then(Config::check)
+        .unwrap_or_else(|error| panic!("{name}={value}: {error}"))
+}
+
+fn refused(variables: &[(&str, &str)]) -> String {
+    match from(variables).and_then(Config::check) {
+        Err(LockError::Config(why)) => why.to_string(),
+        other => panic!("{variables:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_variable_sets_its_setting() {
+    let ms = Duration::from_millis;
+    assert_eq!(settings("DLOCK_NAMESPACE", "shop:").namespace, "shop:");
+    assert_eq!(
+        settings("DLOCK_DEFAULT_TTL", "10s").default_ttl.get(),
+        ms(10_000)
+    );
+    assert_eq!(
+        settings("DLOCK_DEFAULT_WAIT", "500ms").default_wait,
+        Wait::For(ms(500))
+    );
+    assert_eq!(
+        settings("DLOCK_DEFAULT_WAIT", "0s").default_wait,
+        Wait::Once
+    );
+    assert_eq!(
+        settings("DLOCK_DEFAULT_WAIT", "forever").default_wait,
+        Wait::Forever
+    );
+    assert_eq!(settings("DLOCK_CONNECTIONS", "2").connections, 2);
+    assert_eq!(
+        settings("DLOCK_CONNECT_TIMEOUT", "2s").connect_timeout,
+        ms(2_000)
+    );
+    assert_eq!(
+        settings("DLOCK_COMMAND_TIMEOUT", "250ms").command_timeout,
+        ms(250)
+    );
+    assert_eq!(
+        settings("DLOCK_POLL_INTERVAL", "50ms").poll_interval,
+        ms(50)
+    );
+    assert_eq!(
+        settings("DLOCK_HEALTH_CHECK_INTERVAL", "1m30s").health_check_interval,
+        ms(90_000)
+    );
+    assert_eq!(
+        settings("DLOCK_MAX_IN_FLIGHT", "1000").max_in_flight,
+        Some(1000)
+    );
+    assert_eq!(
+        settings("DLOCK_REPAIR_MISSING_TTL", "1m").repair_missing_ttl,
+        Some(ms(60_000))
+    );
+    assert_eq!(
+        settings("DLOCK_HOLDER_NAME", "web-3")
+            .holder_name
+            .as_deref(),
+        Some("web-3")
+    );
+    assert!(settings("DLOCK_LAZY", "true").lazy && settings("DLOCK_LAZY", "1").lazy);
+    assert!(!settings("DLOCK_LAZY", "false").lazy && !settings("DLOCK_LAZY", "0").lazy);
+}
+
+#[test]
+fn a_bad_value_is_refused_by_its_name() {
+    let long = "n".repeat(129);
+    for (name, value) in [
+        ("DLOCK_NAMESPACE", "a{b}"),
+        ("DLOCK_NAMESPACE", "a\nb"),
+        ("DLOCK_NAMESPACE", long.as_str()),
+        ("DLOCK_DEFAULT_TTL", ""),
+        ("DLOCK_DEFAULT_TTL", "10"),
+        ("DLOCK_DEFAULT_TTL", "10 s"),
+        ("DLOCK_DEFAULT_TTL", "-1s"),
+        ("DLOCK_DEFAULT_TTL", "9ms"),
+        ("DLOCK_DEFAULT_TTL", "25h"),
+        ("DLOCK_DEFAULT_TTL", "forever"),
+        ("DLOCK_DEFAULT_WAIT", "never"),
+        ("DLOCK_DEFAULT_WAIT", "Forever"),
+        ("DLOCK_CONNECTIONS", "0"),
+        ("DLOCK_CONNECTIONS", "65"),
+        ("DLOCK_CONNECTIONS", "two"),
+        ("DLOCK_CONNECT_TIMEOUT", "0s"),
+        ("DLOCK_COMMAND_TIMEOUT", "0ms"),
+        ("DLOCK_COMMAND_TIMEOUT", "2h"),
+        ("DLOCK_POLL_INTERVAL", "1.5s"),
+        ("DLOCK_HEALTH_CHECK_INTERVAL", "2h"),
+        ("DLOCK_MAX_IN_FLIGHT", "0"),
+        ("DLOCK_MAX_IN_FLIGHT", "-3"),
+        ("DLOCK_REPAIR_MISSING_TTL", "1ms"),
+        ("DLOCK_LAZY", "yes"),
+    ] {
+        let said = refused(&[("DLOCK_URL", "memory://"), (name, value)]);
+        let setting = name.trim_start_matches("DLOCK_").to_lowercase();
+        assert!(
+            said.contains(name) || said.contains(&setting),
+            "{name}={value}: {said}"
+        );
+        assert!(
+            !said.contains(';') || !said.contains("DLOCK_URL"),
+            "only that: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_address_and_an_unknown_variable_are_refused() {
+    assert!(refused(&[]).contains("DLOCK_URL is not set; give"));
+    let said = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_TTL", "10s")]);
+    assert!(
+        said.contains("DLOCK_TTL is not a setting") && said.contains("DLOCK_DEFAULT_TTL"),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_mistake_is_in_one_error() {
+    let said = refused(&[
+        ("DLOCK_LAZY", "perhaps"),
+        ("DLOCK_CONNECTIONS", "many"),
+        ("DLOCK_DEFAULT_TTL", "long"),
+        ("DLOCK_SPEED", "high"),
+    ]);
+    for name in [
+        "DLOCK_LAZY",
+        "DLOCK_CONNECTIONS",
+        "DLOCK_DEFAULT_TTL",
+        "DLOCK_SPEED",
+        "DLOCK_URL is not set",
+    ] {
+        assert!(said.contains(name), "{name}: {said}");
+    }
+}
+
+#[test]
+fn settings_that_are_out_of_range_are_all_in_one_error() {
+    let said = refused(&[
+        ("DLOCK_URL", "http://host"),
+        ("DLOCK_NAMESPACE", "{"),
+        ("DLOCK_DEFAULT_TTL", "1ms"),
+        ("DLOCK_CONNECT_TIMEOUT", "0s"),
+        ("DLOCK_CONNECTIONS", "0"),
+        ("DLOCK_MAX_IN_FLIGHT", "0"),
+    ]);
+    for setting in [
+        "url:",
+        "namespace:",
+        "default_ttl:",
+        "connect_timeout:",
+        "connections:",
+        "max_in_flight:",
+    ] {
+        assert!(said.contains(setting), "{setting}: {said}");
+    }
+}
+
+#[test]
+fn a_value_that_is_no_text_is_refused_by_its_name() {
+    let variables = [
+        ("DLOCK_URL".to_owned(), Some("memory://".to_owned())),
+        ("DLOCK_NAMESPACE".to_owned(), None),
+    ];
+    let said = Config::from_variables(variables.into_iter())
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("DLOCK_NAMESPACE: not valid UTF-8"), "{said}");
+}
+
+#[test]
+fn the_address_is_never_repeated() {
+    for url in [
+        "redis://:canary@host:port",
+        "canary",
+        "canary://x",
+        "redis://h/canary",
+    ] {
+        let said = refused(&[("DLOCK_URL", url), ("DLOCK_SPEED", "1")]);
+        assert!(!said.contains("canary"), "{said}");
+        let said = refused(&[("DLOCK_URL", url)]);
+        assert!(!said.contains("canary"), "{said}");
+    }
+}

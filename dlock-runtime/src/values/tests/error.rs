@@ -1,0 +1,196 @@
+//! The error type: small, cheap to pass around, and each text says what to do.
+
+use std::error::Error;
+use std::time::Duration;
+
+use crate::values::error::{LockError, LostCause, Refusal, Text};
+use crate::values::holder::Holder;
+use crate::values::key::Key;
+
+const REFUSALS: [Refusal; 12] = [
+    Refusal::ReadOnly,
+    Refusal::OutOfMemory,
+    Refusal::NoPermission,
+    Refusal::Auth,
+    Refusal::WrongType,
+    Refusal::NoTtl,
+    Refusal::Busy,
+    Refusal::Loading,
+    Refusal::Layout,
+    Refusal::Misconfigured,
+    Refusal::TooManyClients,
+    Refusal::Other,
+];
+
+fn refused(reason: Refusal) -> LockError {
+    LockError::Refused {
+        key: Some(key()),
+        reason,
+        source: Text::new("THE SERVER'S WORDS"),
+    }
+}
+
+fn lost(cause: LostCause, finished: bool) -> LockError {
+    LockError::Lost {
+        key: key(),
+        cause,
+        finished,
+    }
+}
+
+fn busy(left: Duration) -> LockError {
+    LockError::Busy {
+        key: key(),
+        waited: Duration::from_millis(1234),
+        holder: Holder::Foreign,
+        left,
+    }
+}
+
+fn key() -> Key {
+    Key::from("lock:item:7")
+}
+
+fn all() -> Vec<LockError> {
+    let source = Text::new("THE WIRE'S WORDS");
+    let mut all = vec![
+        LockError::NotInitialized,
+        LockError::config("url: no scheme; give `redis://host:6379`"),
+        LockError::invalid_key(key(), "the key is empty: name what is locked"),
+        busy(Duration::ZERO),
+        LockError::WouldDeadlock { key: key() },
+        LockError::Unavailable {
+            key: Some(key()),
+            source: source.clone(),
+        },
+        LockError::Unavailable { key: None, source },
+        LockError::ShutDown,
+    ];
+    for cause in [LostCause::Deadline, LostCause::Gone, LostCause::Guardian] {
+        all.extend([lost(cause, false), lost(cause, true)]);
+    }
+    all.extend(REFUSALS.map(refused));
+    all
+}
+
+#[test]
+fn it_is_small_and_can_go_anywhere() {
+    fn can_go_anywhere<T: Clone + Send + Sync + Error + 'static>() {}
+    can_go_anywhere::<LockError>();
+    assert!(
+        size_of::<LockError>() <= 64,
+        "{} bytes",
+        size_of::<LockError>()
+    );
+}
+
+/// So that `anyhow` and the like can chain it: "{error}: {source}".
+#[test]
+fn a_text_is_one_line_without_an_end_and_does_not_repeat_its_source() {
+    for error in all() {
+        let text = error.to_string();
+        let first = text.chars().next().unwrap();
+        assert!(first.is_lowercase() || first == '"', "{text}");
+        assert!(!text.ends_with(['.', '!', ' ', ':', ';']), "{text}");
+        assert!(!text.contains('\n') && !text.contains("  "), "{text}");
+        if let Some(source) = error.source() {
+            assert!(!text.contains(&source.to_string()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_servers_words_are_the_source() {
+    assert_eq!(
+        refused(Refusal::Other).source().unwrap().to_string(),
+        "THE SERVER'S WORDS"
+    );
+}
+
+#[test]
+fn a_text_names_its_key() {
+    for error in all() {
+        assert_eq!(
+            error.to_string().contains("lock:item:7"),
+            error.key().is_some(),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    for (reason, says) in [
+        (Refusal::ReadOnly, "the master's address"),
+        (Refusal::OutOfMemory, "raise `maxmemory`"),
+        (Refusal::NoPermission, "docs/PROTOCOL.md"),
+        (Refusal::Auth, "check the URL's credentials"),
+        (Refusal::WrongType, "choose another key or namespace"),
+        (Refusal::NoTtl, "`repair_missing_ttl`"),
+        (Refusal::Busy, "`SCRIPT KILL`"),
+        (Refusal::Loading, "a longer `wait`"),
+        (Refusal::Layout, "one version in the whole fleet"),
+        (Refusal::Misconfigured, "see its log"),
+        (Refusal::TooManyClients, "raise it"),
+    ] {
+        let said = refused(reason).to_string();
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn others_say_what_to_do() {
+    for (error, says) in [
+        (LockError::NotInitialized, "call `dlock_runtime::init("),
+        (
+            LockError::WouldDeadlock { key: key() },
+            "pass the lock down",
+        ),
+        (
+            lost(LostCause::Deadline, false),
+            "a longer `ttl` or `renew`",
+        ),
+        (lost(LostCause::Deadline, true), "its value was dropped"),
+        (lost(LostCause::Gone, false), "the body was stopped"),
+        (busy(Duration::ZERO), "1s that this call waited"),
+    ] {
+        let said = error.to_string();
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
+fn only_busy_is_busy_and_only_lost_is_lost() {
+    for error in all() {
+        assert_eq!(
+            error.is_busy(),
+            matches!(error, LockError::Busy { .. }),
+            "{error}"
+        );
+        assert_eq!(
+            error.is_lost(),
+            matches!(error, LockError::Lost { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_may_pass_says_when_to_come_back() {
+    let (second, five) = (Some(Duration::from_secs(1)), Some(Duration::from_secs(5)));
+    assert_eq!(busy(Duration::from_millis(20)).retry_after(), second);
+    assert_eq!(busy(Duration::from_secs(5)).retry_after(), five);
+    assert_eq!(LockError::ShutDown.retry_after(), second);
+    assert_eq!(LockError::NotInitialized.retry_after(), None);
+    for reason in REFUSALS {
+        let passes = matches!(
+            reason,
+            Refusal::Busy | Refusal::Loading | Refusal::TooManyClients
+        );
+        assert_eq!(
+            refused(reason).retry_after().is_some(),
+            passes,
+            "{reason:?}"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! The value at a key: written and read back, foreign and unknown ones, and never a token in what is shown.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use proptest::prelude::{ProptestConfig, any};
+use proptest::test_runner::RngSeed;
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+use crate::values::holder::{Holder, Process, Reading, read, write};
+use crate::values::token::Token;
+
+fn process(value: &str) -> Process {
+    match read(value) {
+        Reading::Holder(Holder::Process(process)) => process,
+        other => panic!("{value:?}: {other:?}"),
+    }
+}
+
+fn at(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_value_is_read_as_it_was_written(
+        host in any::<String>(),
+        function in any::<String>(),
+        since in 0..4_000_000_000_000u64,
+    ) {
+        let token = Token::fresh().unwrap();
+        let value = write(token, &host, &function, at(since));
+        prop_assert!(value.starts_with("1|"));
+        prop_assert!(value.bytes().all(|byte| byte.is_ascii_graphic()), "{value:?}");
+        let process = process(&value);
+        prop_assert_eq!(process.host(), &host);
+        prop_assert_eq!(process.function(), &function);
+        prop_assert_eq!((process.pid(), process.since()), (std::process::id(), at(since)));
+        prop_assert!(process.is_this_process());
+    }
+
+    /// Whatever somebody else writes: read without a panic, and never as a process unless every field fits.
+    #[test]
+    fn any_text_can_be_read(value in any::<String>(), fields in "[0-9a-f|%]{0,20}") {
+        let _ = read(&value);
+        let _ = read(&format!("1|{fields}"));
+    }
+}
+
+/// Names as they are: a fully qualified host, one of Kubernetes, none at all, and what no host should be called.
+#[test]
+fn odd_host_names_survive() {
+    for host in [
+        "web-3",
+        "a.b.example.com",
+        "",
+        " ",
+        "a|b",
+        "50%",
+        "%41",
+        "büro",
+        "日本",
+        "a\nb",
+        "\0",
+    ] {
+        let value = write(Token::of_test(1), host, "shop::purchase", at(1));
+        assert_eq!(process(&value).host(), host);
+    }
+}
+
+#[test]
+fn what_is_not_written_by_dlock_is_foreign() {
+    for value in [
+        "",
+        "b0c1d2e3",
+        "1",
+        "1|",
+        "1|token|host|12|f",
+        "1|token|host|12|f|5|more",
+        "1|token|host|not a pid|f|5",
+        "1|token|host|-1|f|5",
+        "1|token|host|4294967296|f|5",
+        "1|token|host|12|f|not a time",
+        "1|token|host|12|f|99999999999999999999",
+        "1|token|%G0|12|f|5",
+        "1|token|%4|12|f|5",
+        "1|token|%FF|12|f|5",
+        "x|token|host|12|f|5",
+        "|token|host|12|f|5",
+        " 2|token",
+        "node:2|3",
+    ] {
+        assert_eq!(read(value), Reading::Holder(Holder::Foreign), "{value:?}");
+    }
+}
+
+#[test]
+fn a_number_that_is_not_ours_in_front_is_another_layout() {
+    for value in [
+        "2|",
+        "2|whatever",
+        "0|x",
+        "11|x",
+        "01|x",
+        "99999999999999999999999|x",
+    ] {
+        assert_eq!(read(value), Reading::UnknownLayout, "{value:?}");
+    }
+}
+
+#[test]
+fn a_token_of_elsewhere_is_another_process() {
+    let value = write(Token::of_test(1), "host", "f", at(1));
+    assert!(!process(&value).is_this_process());
+    let ours = write(Token::fresh().unwrap(), "host", "f", at(1));
+    assert!(process(&ours).is_this_process());
+}
+
+#[test]
+fn a_holder_says_who_and_where() {
+    let elsewhere = read(&write(Token::of_test(1), "web-3", "shop::purchase", at(1)));
+    let here = read(&write(
+        Token::fresh().unwrap(),
+        "web-3",
+        "shop::purchase",
+        at(1),
+    ));
+    let said = [elsewhere, here].map(|reading| match reading {
+        Reading::Holder(holder) => holder.to_string(),
+        Reading::UnknownLayout => panic!("not a holder"),
+    });
+    assert_eq!(
+        said[0],
+        format!("shop::purchase of process {} on web-3", std::process::id())
+    );
+    assert_eq!(said[1], "shop::purchase of this process");
+    assert_eq!(
+        Holder::Foreign.to_string(),
+        "a program that does not use dlock"
+    );
+}
+
+#[test]
+fn no_output_shows_a_token() {
+    let token = Token::fresh().unwrap();
+    let secret = token.to_wire();
+    let (instance, sequence) = secret.split_once('-').unwrap();
+    assert_eq!(instance.len(), 32, "128 bits");
+    let reading = read(&write(token, "host", "f", at(1)));
+    for shown in [
+        format!("{token:?}"),
+        format!("{reading:?}"),
+        format!("{reading:#?}"),
+    ] {
+        assert!(!shown.contains(instance), "{shown}");
+        assert!(!shown.contains(&format!("-{sequence}")), "{shown}");
+    }
+}
+
+#[test]
+fn tokens_are_never_the_same() {
+    let (one, two) = (Token::fresh().unwrap(), Token::fresh().unwrap());
+    assert_ne!(one.to_wire(), two.to_wire());
+    assert_ne!(one.scatter(), two.scatter());
+}
