@@ -123,49 +123,51 @@ impl Drop for RenewReport<'_> {
 }
 
 async fn cancel(work: Arc<Work>, token: Token, claim: Claim, not_after: u64) {
-    let mut report = CancelReport {
-        work: &work,
-        token,
-        behind_acquire: false,
-        answer: None,
-    };
+    let mut report = CancelReport::new(work.clone(), token, false);
     if let Ok(link) = work.backend.link(&claim.key, work.command_timeout).await {
-        report.answer = link
-            .cancel(&claim, not_after, work.command_timeout)
-            .await
-            .ok();
+        let cancelled = link.cancel(&claim, not_after, work.command_timeout).await;
+        report.answer = cancelled.ok();
     }
 }
 
 /// The first clean-up after an acquire, on the acquire's own connection and behind it.
-pub(super) async fn cancel_behind(
+///
+/// The report exists before the first poll: a runtime that has ended drops a future unpolled.
+pub(super) fn cancel_behind(
     work: Arc<Work>,
     token: Token,
     claim: Claim,
     not_after: u64,
     link: Arc<dyn Link>,
-) {
-    let mut report = CancelReport {
-        work: &work,
-        token,
-        behind_acquire: true,
-        answer: None,
-    };
-    report.answer = link
-        .cancel(&claim, not_after, work.command_timeout)
-        .await
-        .ok();
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut report = CancelReport::new(work.clone(), token, true);
+    async move {
+        let cancelled = link.cancel(&claim, not_after, work.command_timeout).await;
+        report.answer = cancelled.ok();
+        drop(report);
+    }
 }
 
 /// Reports a cancel when it goes out of scope, as failed unless it was answered.
-struct CancelReport<'a> {
-    work: &'a Work,
+struct CancelReport {
+    work: Arc<Work>,
     token: Token,
     behind_acquire: bool,
     answer: Option<Cancelled>,
 }
 
-impl Drop for CancelReport<'_> {
+impl CancelReport {
+    fn new(work: Arc<Work>, token: Token, behind_acquire: bool) -> Self {
+        Self {
+            work,
+            token,
+            behind_acquire,
+            answer: None,
+        }
+    }
+}
+
+impl Drop for CancelReport {
     fn drop(&mut self) {
         let (token, behind_acquire) = (self.token, self.behind_acquire);
         self.work.report(|tokens, now| {
