@@ -42,7 +42,7 @@ pub enum LockError {
     },
 
     /// Somebody else held the lock for as long as the caller was willing to wait.
-    #[error("{key} is busy: {holder} held it for all of the {waited:.0?} that this call waited")]
+    #[error("{key} is busy: held by {holder} (waited {waited:.0?})")]
     #[non_exhaustive]
     Busy {
         /// The lock.
