@@ -46,17 +46,13 @@ impl Lab {
         self.pool_of(self.config()).await
     }
 
-    /// A pool whose server knows the scripts of acquire and release, so that each is one request.
+    /// A pool whose server knows the scripts, so that each operation is one request.
     pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
-        let pool = LockPool::connect(config).await.unwrap();
-        pool.lock("warm-up")
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-        pool
+        for operation in ["acquire", "release", "cancel", "renew"] {
+            let known = self.server.cmd(&["SCRIPT", "LOAD", &text(operation)]).await;
+            assert_eq!(known, redis::Value::BulkString(sha(operation).into()));
+        }
+        LockPool::connect(config).await.unwrap()
     }
 
     /// A pool that the proxy can't harm.

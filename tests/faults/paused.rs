@@ -10,7 +10,7 @@ use dlock_harness::{Action, Child, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 
 use crate::body::{Polls, Watched, tick};
-use crate::lab::{CAP, ITEM, Lab, acquires};
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, acquires};
 
 const URL: &str = "DLOCK_TEST_PAUSED_URL";
 const TTL: Duration = Duration::from_millis(900);
@@ -23,7 +23,6 @@ async fn holder() {
         .await
         .unwrap();
     let polls = Arc::new(Polls::default());
-    tell("asking", "");
     let result = pool
         .lock(ITEM)
         .ttl(TTL)
@@ -94,10 +93,11 @@ async fn a_holder_that_slept_past_its_lease_does_nothing_more() {
 #[tokio::test]
 async fn a_grant_that_was_slept_over_is_none() {
     let lab = Lab::new();
+    lab.pool().await; // the server knows the scripts
     let held_back = lab.proxy.on(acquires().nth(1), Action::HoldReply);
     let mut child = child(&lab.proxy.url());
     held_back.seen().await;
-    let first: String = lab.value(crate::lab::ON_SERVER).await.expect("granted");
+    let first: String = lab.value(ON_SERVER).await.expect("granted");
     child.stop();
     lab.proxy.release_held();
     until("the grant is over", CAP, async || {
@@ -109,7 +109,7 @@ async fn a_grant_that_was_slept_over_is_none() {
     child.expect_line("held ", CAP).await;
     let left: u64 = child.expect_line("left ", CAP).await.parse().unwrap();
     assert!(left > 0, "the body began without a lease");
-    let second = lab.value(crate::lab::ON_SERVER).await;
+    let second = lab.value(ON_SERVER).await;
     assert!(
         second.is_some_and(|second| second != first),
         "the old grant was revived"
