@@ -1,0 +1,136 @@
+//! One lease: its deadline, and when its renewal is due.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any};
+use proptest::test_runner::RngSeed;
+use proptest::{prop_assert, proptest};
+
+use crate::policy::lease::{Due, Lease};
+use crate::values::moment::Moment;
+use crate::values::ttl::{Ttl, validity};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Moment {
+    Moment::from_nanos(millis * 1_000_000)
+}
+
+fn ttl(millis: u64) -> Ttl {
+    Ttl::new(ms(millis)).unwrap()
+}
+
+#[test]
+fn a_lease_counts_from_when_it_was_asked_for_less_the_margin() {
+    let lease = Lease::granted(at(500), ttl(1000), None);
+    assert_eq!(lease.deadline(), at(500 + 1000 - 10 - 2));
+    assert_eq!(lease.next(), lease.deadline());
+    assert_eq!(lease.due(at(1487)), Due::Nothing);
+    assert_eq!(lease.due(at(1488)), Due::End);
+}
+
+#[test]
+fn a_lease_that_was_found_lasts_what_was_left_of_it() {
+    let lease = Lease::found(at(500), ms(200), ttl(1000), None);
+    assert_eq!(lease.deadline(), at(500 + 200 - 2 - 2));
+    let over = Lease::found(at(500), Duration::ZERO, ttl(1000), Some(ms(300)));
+    assert_eq!((over.deadline(), over.due(at(500))), (at(500), Due::End));
+}
+
+#[test]
+fn a_renewal_is_due_at_its_interval_and_once() {
+    let mut lease = Lease::granted(at(0), ttl(900), Some(ms(300)));
+    assert_eq!(
+        (lease.next(), lease.due(at(299)), lease.due(at(300))),
+        (at(300), Due::Nothing, Due::Renewal)
+    );
+    lease.renewing();
+    assert!(lease.is_renewing());
+    assert_eq!(lease.due(at(301)), Due::Nothing);
+    assert_eq!(
+        lease.next(),
+        lease.deadline(),
+        "a renewal that hangs does not hide the deadline"
+    );
+    assert_eq!(lease.due(lease.deadline()), Due::End);
+}
+
+#[test]
+fn a_renewal_counts_from_when_it_was_sent() {
+    let mut lease = Lease::granted(at(0), ttl(900), Some(ms(300)));
+    lease.renewing();
+    lease.renewed(at(310));
+    assert!(!lease.is_renewing());
+    assert_eq!(
+        (lease.deadline(), lease.next()),
+        (at(310 + 900 - 9 - 2), at(610))
+    );
+}
+
+#[test]
+fn a_failed_renewal_is_repeated_soon() {
+    for (length, pause) in [(900, 90), (2500, 250), (30_000, 250)] {
+        let mut lease = Lease::granted(at(0), ttl(length), Some(ms(length / 3)));
+        let deadline = lease.deadline();
+        lease.renewing();
+        lease.renewal_failed(at(400));
+        assert_eq!(
+            (lease.next(), lease.deadline()),
+            (at(400 + pause), deadline),
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn a_lease_may_be_renewed_a_quarter_of_its_interval_early() {
+    let mut lease = Lease::granted(at(0), ttl(1200), Some(ms(400)));
+    assert!(!lease.may_renew_early(at(299)));
+    assert!(lease.may_renew_early(at(300)));
+    assert_eq!(lease.early_renewals_until(at(400)), Some(at(500)));
+    lease.renewing();
+    assert!(!lease.may_renew_early(at(300)), "one is on its way");
+    let unwatched = Lease::granted(at(0), ttl(1200), None);
+    assert!(
+        !unwatched.may_renew_early(at(1000)) && unwatched.early_renewals_until(at(0)).is_none()
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever happens to it, in any order: the deadline never moves back, and never behind what some command gave,
+    /// counted from when that was sent.
+    #[test]
+    fn the_deadline_only_grows_and_never_past_what_was_given(
+        length in 10..5000u64,
+        events in vec((0..4u8, 0..2000u64, 10..5000u64), 0..30),
+        watched in any::<bool>(),
+    ) {
+        let mut lease = Lease::granted(at(0), ttl(length), watched.then(|| ms(length) / 3));
+        let (mut now, mut given) = (0, at(0).plus(validity(ms(length))));
+        for (event, step, by) in events {
+            now += step;
+            let (before, sent) = (lease.deadline(), at(now.saturating_sub(by / 2)));
+            match event {
+                0 => lease.renewing(),
+                1 => {
+                    lease.renewed(sent);
+                    given = given.max(sent.plus(validity(ms(length))));
+                }
+                2 => lease.renewal_failed(at(now)),
+                _ => {
+                    lease.extended(sent, ttl(by));
+                    given = given.max(sent.plus(validity(ms(by))));
+                }
+            }
+            prop_assert!(lease.deadline() >= before);
+            prop_assert!(lease.deadline() <= given);
+            prop_assert!(lease.next() <= lease.deadline());
+            prop_assert!(lease.due(lease.deadline()) == Due::End);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Pauses: their bounds, and that they are spread.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::policy::retry::{Jitter, after_busy, after_failure};
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn a_waiter_looks_when_the_lease_ends_or_at_the_cap_and_a_tenth_later_at_most() {
+    let mut jitter = Jitter::seeded(7);
+    for (left, cap, from) in [
+        (ms(0), ms(100), ms(0)),
+        (ms(40), ms(100), ms(40)),
+        (ms(100), ms(100), ms(100)),
+        (ms(30_000), ms(100), ms(100)),
+        (Duration::MAX, ms(100), ms(100)),
+        (Duration::MAX, ms(3_600_000), ms(3_600_000)),
+    ] {
+        for _ in 0..200 {
+            let pause = after_busy(left, cap, &mut jitter);
+            assert!(pause > from, "after the end, not at it: {pause:?}");
+            assert!(
+                pause <= from + ms(1) + from / 10,
+                "{left:?} {cap:?}: {pause:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn failures_double_the_pause_up_to_a_second() {
+    let mut jitter = Jitter::seeded(7);
+    for (failures, most) in [
+        (0, 25),
+        (1, 25),
+        (2, 50),
+        (3, 100),
+        (4, 200),
+        (5, 400),
+        (6, 800),
+        (7, 800),
+        (u32::MAX, 800),
+    ] {
+        for _ in 0..200 {
+            let pause = after_failure(failures, &mut jitter);
+            assert!(
+                pause >= ms(most) / 2 && pause <= ms(most).min(ms(1000)),
+                "{failures}: {pause:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn waiters_do_not_march_in_step() {
+    let pauses: BTreeSet<Duration> = (0..100)
+        .map(|seed| after_busy(ms(1000), ms(100), &mut Jitter::seeded(seed)))
+        .collect();
+    assert!(pauses.len() > 95, "{}", pauses.len());
+    let spread = *pauses.last().unwrap() - *pauses.first().unwrap();
+    assert!(spread > ms(8), "{spread:?}");
+}
+
+#[test]
+fn a_seed_repeats_itself() {
+    let pauses = |seed| {
+        let mut jitter = Jitter::seeded(seed);
+        [1, 2, 3].map(|failures| after_failure(failures, &mut jitter))
+    };
+    assert_eq!(pauses(7), pauses(7));
+    assert_ne!(pauses(7), pauses(8));
+}

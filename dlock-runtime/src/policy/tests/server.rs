@@ -1,0 +1,206 @@
+//! The server's side at its boundaries; that the scripts do the same is tested with them.
+
+use std::time::Duration;
+
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Left, Renewal, Renewed};
+use crate::policy::server::Server;
+use crate::values::ttl::Ttl;
+
+const NOW: u64 = 1_700_000_000_000_000;
+const MS: u64 = 1000;
+
+fn claim(key: &str, value: &str) -> Claim {
+    Claim {
+        key: key.into(),
+        value: value.into(),
+    }
+}
+
+/// For 100 ms, at any time.
+fn acquire(key: &str, value: &str) -> Acquire {
+    Acquire {
+        claim: claim(key, value),
+        fences: "@fence".into(),
+        ttl: Ttl::new(Duration::from_millis(100)).unwrap(),
+        not_after: u64::MAX,
+        repair_missing_ttl: None,
+    }
+}
+
+fn epoch(answer: &Acquired) -> u64 {
+    match answer {
+        Acquired::Granted { epoch, .. } | Acquired::Yours { epoch, .. } => *epoch,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+fn is_granted(answer: &Acquired) -> bool {
+    matches!(answer, Acquired::Granted { .. })
+}
+
+fn renewal(key: &str, value: &str, millis: u64) -> Renewal {
+    Renewal {
+        claim: claim(key, value),
+        ttl: Ttl::new(Duration::from_millis(millis)).unwrap(),
+    }
+}
+
+#[test]
+fn a_lock_is_free_at_the_moment_its_lease_ends() {
+    let mut server = Server::default();
+    assert!(is_granted(&server.acquire(&acquire("k", "a"), NOW)));
+    let before = server.acquire(&acquire("k", "b"), NOW + 100 * MS - 1);
+    let left = Left::For(Duration::from_millis(1));
+    assert_eq!(
+        before,
+        Acquired::Busy {
+            time: NOW + 100 * MS - 1,
+            left,
+            value: "a".to_owned()
+        }
+    );
+    assert!(is_granted(
+        &server.acquire(&acquire("k", "b"), NOW + 100 * MS)
+    ));
+    assert!(
+        !server.release(&claim("k", "a"), NOW + 100 * MS),
+        "the earlier holder frees nothing"
+    );
+}
+
+#[test]
+fn an_acquire_may_come_at_its_last_moment_and_not_after() {
+    let mut server = Server::default();
+    let command = Acquire {
+        not_after: NOW,
+        ..acquire("k", "a")
+    };
+    assert_eq!(
+        server.acquire(&command, NOW + 1),
+        Acquired::Late { time: NOW + 1 }
+    );
+    assert_eq!(server.len(), 0);
+    assert!(is_granted(&server.acquire(&command, NOW)));
+}
+
+#[test]
+fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
+    let mut server = Server::default();
+    for (time, conclusive) in [(NOW - 1, false), (NOW, false), (NOW + 1, true)] {
+        let answer = server.cancel(&claim("k", "a"), NOW, time);
+        assert_eq!(
+            answer,
+            Cancelled {
+                time,
+                found: false,
+                conclusive
+            }
+        );
+    }
+    server.acquire(&acquire("k", "a"), NOW);
+    let found = server.cancel(&claim("k", "a"), u64::MAX, NOW);
+    assert_eq!(
+        found,
+        Cancelled {
+            time: NOW,
+            found: true,
+            conclusive: true
+        }
+    );
+    assert_eq!(server.read("k", NOW), None);
+}
+
+#[test]
+fn epochs_follow_the_clock_and_rise_when_it_stands_or_goes_back() {
+    let mut server = Server::default();
+    let mut last = 0;
+    for (index, time) in [NOW, NOW, NOW - 5000, NOW + 7, 0].into_iter().enumerate() {
+        let drawn = epoch(&server.acquire(&acquire(&format!("k{index}"), "a"), time));
+        assert!(
+            drawn > last && drawn >= time,
+            "{drawn} after {last} at {time}"
+        );
+        last = drawn;
+    }
+    let afresh = epoch(&Server::default().acquire(&acquire("k", "a"), NOW + 50));
+    assert!(afresh > last, "a server that lost everything");
+}
+
+#[test]
+fn a_renewal_lengthens_and_never_shortens_and_never_creates() {
+    let mut server = Server::default();
+    server.acquire(&acquire("k", "a"), NOW);
+    assert_eq!(server.renew(&renewal("k", "a", 50), NOW), Renewed::Yes);
+    assert_eq!(server.expires("k"), Some(NOW + 100 * MS));
+    assert_eq!(
+        server.renew(&renewal("k", "a", 100), NOW + 50 * MS),
+        Renewed::Yes
+    );
+    assert_eq!(server.expires("k"), Some(NOW + 150 * MS));
+    assert_eq!(server.renew(&renewal("k", "b", 100), NOW), Renewed::NotOurs);
+    assert_eq!(
+        server.renew(&renewal("k", "a", 100), NOW + 150 * MS),
+        Renewed::NotOurs
+    );
+    assert_eq!(
+        server.renew(&renewal("new", "a", 100), NOW),
+        Renewed::NotOurs
+    );
+    assert_eq!(server.len(), 0);
+}
+
+#[test]
+fn a_duplicate_is_yours_with_what_is_left() {
+    let mut server = Server::default();
+    let first = epoch(&server.acquire(&acquire("k", "a"), NOW));
+    let again = server.acquire(&acquire("k", "a"), NOW + 40 * MS);
+    assert!(epoch(&again) > first);
+    assert!(
+        matches!(again, Acquired::Yours { left, .. } if left == Duration::from_millis(60)),
+        "{again:?}"
+    );
+    assert_eq!(server.expires("k"), Some(NOW + 100 * MS), "no renewal");
+}
+
+#[test]
+fn a_key_without_a_time_to_live_is_endless_unless_repaired() {
+    let mut server = Server::default();
+    server.put("k", "left behind", None);
+    let busy = |left| Acquired::Busy {
+        time: NOW,
+        left,
+        value: "left behind".to_owned(),
+    };
+    assert_eq!(server.acquire(&acquire("k", "a"), NOW), busy(Left::Endless));
+    let command = Acquire {
+        repair_missing_ttl: Some(Duration::from_secs(1)),
+        ..acquire("k", "a")
+    };
+    assert_eq!(
+        server.acquire(&command, NOW),
+        busy(Left::For(Duration::from_secs(1)))
+    );
+    assert!(is_granted(&server.acquire(&command, NOW + 1000 * MS)));
+}
+
+/// Ids as keys: a program that locks each order once must not fill its memory with leases that ended.
+#[test]
+fn lapsed_keys_do_not_pile_up() {
+    let mut server = Server::default();
+    server.put("endless", "x", None);
+    for index in 0..10_000 {
+        server.acquire(
+            &acquire(&format!("order:{index}"), "a"),
+            NOW + index * 10 * MS,
+        );
+        assert!(
+            server.len() <= 128,
+            "{} keys of which 10 live",
+            server.len()
+        );
+    }
+    assert!(
+        server.read("endless", u64::MAX).is_some(),
+        "what does not lapse stays"
+    );
+}

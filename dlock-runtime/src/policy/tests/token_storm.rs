@@ -1,0 +1,77 @@
+//! The table of tokens under any sequence of events, beside a simple account of who may hold what.
+
+mod account;
+
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
+use proptest::proptest;
+use proptest::test_runner::RngSeed;
+
+use self::account::Account;
+
+/// An index is taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Event {
+    Start,
+    Grant {
+        who: usize,
+        ttl: u64,
+        renew: bool,
+    },
+    NotGranted(usize),
+    Abandon {
+        who: usize,
+        behind: bool,
+    },
+    Release(usize),
+    Released(usize),
+    HandOver(usize),
+    Extend {
+        who: usize,
+        by: u64,
+    },
+    Refuse(usize),
+    /// The server's answer to a command under way: 0 fails, 1 says no, 2 says yes.
+    Answer {
+        command: usize,
+        how: u8,
+    },
+    Look {
+        after: u64,
+    },
+    LookAtOne(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let who = || any::<usize>();
+    prop_oneof![
+        4 => proptest::strategy::Just(Event::Start),
+        6 => (who(), 10..3000u64, any::<bool>()).prop_map(|(who, ttl, renew)| Event::Grant { who, ttl, renew }),
+        1 => who().prop_map(Event::NotGranted),
+        2 => (who(), any::<bool>()).prop_map(|(who, behind)| Event::Abandon { who, behind }),
+        2 => who().prop_map(Event::Release),
+        1 => who().prop_map(Event::Released),
+        2 => who().prop_map(Event::HandOver),
+        1 => (who(), 10..3000u64).prop_map(|(who, by)| Event::Extend { who, by }),
+        1 => who().prop_map(Event::Refuse),
+        8 => (who(), 0..3u8).prop_map(|(command, how)| Event::Answer { command, how }),
+        8 => (0..800u64).prop_map(|after| Event::Look { after }),
+        2 => who().prop_map(Event::LookAtOne),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1000, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_sequence_of_events_breaks_the_table(events in vec(event(), 1..80), last in 0..4u8) {
+        let mut account = Account::default();
+        for event in &events {
+            account.take(event);
+            account.check();
+        }
+        account.run_dry(last);
+    }
+}

@@ -1,0 +1,349 @@
+//! A simple account of what the table may think of each token, kept beside it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Event;
+use crate::policy::commands::{Cancelled, Claim, Renewed};
+use crate::policy::lease::Lease;
+use crate::policy::tokens::{Action, ReleaseBy, Tokens};
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Ttl;
+
+/// What the table may think of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Acquiring,
+    Held { deadline: Moment },
+    Releasing,
+    CleaningUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    Renew { sent: Moment },
+    Cancel { behind_acquire: bool },
+}
+
+#[derive(Default)]
+pub(super) struct Account {
+    table: Tokens<Token>,
+    now: u64,
+    started: u64,
+    phases: BTreeMap<Token, Phase>,
+    /// At most one for each token: the map's key is the proof.
+    under_way: BTreeMap<Token, Command>,
+}
+
+impl Account {
+    fn now(&self) -> Moment {
+        Moment::from_nanos(self.now * 1_000_000)
+    }
+
+    /// Any token that was ever there, dead ones included: what comes late must not hurt.
+    fn any(&self, index: usize) -> Token {
+        Token::of_test(u64::try_from(index).unwrap() % self.started.max(1))
+    }
+
+    fn nth_in(&self, index: usize, fits: impl Fn(Phase) -> bool) -> Option<Token> {
+        let all: Vec<Token> = self
+            .phases
+            .iter()
+            .filter(|(_, phase)| fits(**phase))
+            .map(|(token, _)| *token)
+            .collect();
+        (!all.is_empty()).then(|| all[index % all.len()])
+    }
+
+    pub(super) fn take(&mut self, event: &Event) {
+        let now = self.now();
+        match *event {
+            Event::Start => {
+                let token = Token::of_test(self.started);
+                self.started += 1;
+                let claim = Claim {
+                    key: "k".into(),
+                    value: format!("{}", self.started).into(),
+                };
+                self.table.acquiring(token, claim);
+                self.phases.insert(token, Phase::Acquiring);
+            }
+            Event::Grant { who, ttl, renew } => self.grant(self.any(who), ttl, renew),
+            Event::NotGranted(who) => {
+                if let Some(token) = self.nth_in(who, |phase| phase == Phase::Acquiring) {
+                    self.table.not_granted(token);
+                    self.phases.remove(&token);
+                }
+            }
+            Event::Abandon { who, behind } => {
+                if let Some(token) = self.nth_in(who, |phase| phase == Phase::Acquiring) {
+                    self.table.abandoned(
+                        token,
+                        u64::MAX,
+                        now.plus(Duration::from_secs(4)),
+                        behind,
+                        now,
+                    );
+                    self.phases.insert(token, Phase::CleaningUp);
+                    if behind {
+                        self.under_way.insert(
+                            token,
+                            Command::Cancel {
+                                behind_acquire: true,
+                            },
+                        );
+                    }
+                }
+            }
+            Event::Release(who) => self.release(self.any(who)),
+            Event::Released(who) => {
+                if let Some(token) = self.nth_in(who, |phase| phase == Phase::Releasing) {
+                    self.table.released(token);
+                    self.phases.remove(&token);
+                }
+            }
+            Event::HandOver(who) => self.hand_over(self.any(who)),
+            Event::Extend { who, by } => self.extend(self.any(who), by),
+            Event::Refuse(who) => {
+                let news = self.table.refused(self.any(who), now);
+                self.hear(news);
+            }
+            Event::Answer { command, how } => self.answer_nth(command, how),
+            Event::Look { after } => self.look(after),
+            Event::LookAtOne(who) => {
+                let news = self.table.due_of(self.any(who), now);
+                self.hear(news);
+            }
+        }
+    }
+
+    fn grant(&mut self, token: Token, ttl: u64, renew: bool) {
+        let ttl = Duration::from_millis(ttl);
+        let lease = Lease::granted(self.now(), Ttl::new(ttl).unwrap(), renew.then_some(ttl / 3));
+        let granted = self.table.granted(token, lease, token);
+        assert_eq!(
+            granted,
+            self.phases.get(&token) == Some(&Phase::Acquiring),
+            "a token holds once"
+        );
+        if granted {
+            self.phases.insert(
+                token,
+                Phase::Held {
+                    deadline: lease.deadline(),
+                },
+            );
+        }
+    }
+
+    fn release(&mut self, token: Token) {
+        let by = self.table.release(token, self.now());
+        let held = matches!(self.phases.get(&token), Some(Phase::Held { .. }));
+        let renewing = self.under_way.contains_key(&token);
+        match by {
+            ReleaseBy::Nobody => assert!(!held),
+            ReleaseBy::Caller => {
+                assert!(
+                    held && !renewing,
+                    "a renewal could arrive behind this release"
+                );
+                self.phases.insert(token, Phase::Releasing);
+            }
+            ReleaseBy::Host => {
+                assert!(held && renewing);
+                self.phases.insert(token, Phase::CleaningUp);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, token: Token) {
+        self.table.hand_over(token, self.now());
+        if let Some(phase @ (Phase::Held { .. } | Phase::Releasing)) = self.phases.get_mut(&token) {
+            *phase = Phase::CleaningUp;
+        }
+    }
+
+    fn extend(&mut self, token: Token, by: u64) {
+        let now = self.now();
+        let by = Ttl::new(Duration::from_millis(by)).unwrap();
+        let told = self.table.extended(token, now, by, now);
+        match (told, self.phases.get_mut(&token)) {
+            (Some(told), Some(Phase::Held { deadline })) => {
+                assert!(now < *deadline && told == (*deadline).max(now.plus(by.validity())));
+                *deadline = told;
+            }
+            (None, Some(Phase::Held { deadline })) => assert!(now >= *deadline),
+            (told, _) => assert_eq!(told, None, "only what is held can be extended"),
+        }
+    }
+
+    fn answer_nth(&mut self, index: usize, how: u8) {
+        let Some(token) = self
+            .under_way
+            .keys()
+            .copied()
+            .nth(index % self.under_way.len().max(1))
+        else {
+            return;
+        };
+        self.answer(token, how);
+    }
+
+    fn answer(&mut self, token: Token, how: u8) {
+        let now = self.now();
+        let news = match (self.under_way.remove(&token), how) {
+            (Some(Command::Renew { sent }), _) => {
+                let outcome = [Renewed::Failed, Renewed::NotOurs, Renewed::Yes][usize::from(how)];
+                self.table.renewed(token, sent, outcome, now)
+            }
+            (Some(Command::Cancel { .. }), 0) => {
+                self.table.cancel_failed(token, now);
+                None
+            }
+            (Some(Command::Cancel { behind_acquire }), _) => {
+                let answer = Cancelled {
+                    time: u64::MAX - 1000,
+                    found: how == 2,
+                    conclusive: how == 2,
+                };
+                self.table.cancelled(token, answer, behind_acquire, now)
+            }
+            (None, _) => None,
+        };
+        self.hear(news);
+    }
+
+    fn look(&mut self, after: u64) {
+        self.now += after;
+        let actions = self.table.due(self.now());
+        for action in actions {
+            self.hear(Some(action));
+        }
+        assert!(
+            self.table.next_look() > self.now(),
+            "all that was due is done"
+        );
+        for phase in self.phases.values() {
+            assert!(
+                !matches!(phase, Phase::Held { deadline } if *deadline <= self.now()),
+                "told in time"
+            );
+        }
+    }
+
+    fn hear(&mut self, news: Option<Action<Token>>) {
+        let now = self.now();
+        match news {
+            Some(Action::Renew(token, _)) => {
+                let held =
+                    matches!(self.phases[&token], Phase::Held { deadline } if deadline > now);
+                assert!(held, "renewed after its release or its end");
+                assert!(
+                    self.under_way
+                        .insert(token, Command::Renew { sent: now })
+                        .is_none()
+                );
+            }
+            Some(Action::Cancel { token, .. }) => {
+                assert_eq!(
+                    self.phases[&token],
+                    Phase::CleaningUp,
+                    "a live lock was cancelled"
+                );
+                let cancel = Command::Cancel {
+                    behind_acquire: false,
+                };
+                assert!(
+                    self.under_way.insert(token, cancel).is_none(),
+                    "one command at a time"
+                );
+            }
+            Some(Action::Extended {
+                holder,
+                deadline: told,
+            }) => match self.phases.get_mut(&holder) {
+                Some(Phase::Held { deadline }) => {
+                    assert!(told > *deadline);
+                    *deadline = told;
+                }
+                other => panic!("extended although {other:?}"),
+            },
+            Some(Action::Lost { holder, cause, .. }) => {
+                let Some(Phase::Held { deadline }) = self.phases.remove(&holder) else {
+                    panic!("lost what was not held");
+                };
+                assert!(cause == LostCause::Gone || now >= deadline);
+                if cause != LostCause::Gone {
+                    self.phases.insert(holder, Phase::CleaningUp);
+                }
+            }
+            Some(Action::CleanedUp { claim, .. }) => {
+                let number: u64 = claim.value.parse().unwrap();
+                let token = Token::of_test(number - 1);
+                assert_eq!(self.phases.remove(&token), Some(Phase::CleaningUp));
+                self.under_way.remove(&token); // given up on: its answer means nothing any more
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn check(&self) {
+        let count =
+            |fits: fn(&Phase) -> bool| self.phases.values().filter(|phase| fits(phase)).count();
+        let census = self.table.census();
+        assert_eq!(census.acquiring, count(|phase| *phase == Phase::Acquiring));
+        assert_eq!(
+            census.held,
+            count(|phase| matches!(phase, Phase::Held { .. }))
+        );
+        assert_eq!(census.releasing, count(|phase| *phase == Phase::Releasing));
+        assert_eq!(
+            census.cleaning_up,
+            count(|phase| *phase == Phase::CleaningUp)
+        );
+        let looks = self
+            .phases
+            .keys()
+            .map(|token| self.table.next_look_at(*token).unwrap());
+        assert_eq!(
+            self.table.next_look(),
+            looks.min().unwrap_or(Moment::NEVER),
+            "the timeline is true"
+        );
+    }
+
+    /// Everybody goes home and time passes: nothing stays, whether commands are answered (`how` as in
+    /// [`Event::Answer`]) or never (3).
+    pub(super) fn run_dry(mut self, how: u8) {
+        for token in self.phases.keys().copied().collect::<Vec<_>>() {
+            match self.phases[&token] {
+                Phase::Acquiring => {
+                    self.table.not_granted(token);
+                    self.phases.remove(&token);
+                }
+                _ => self.hand_over(token),
+            }
+        }
+        let end = self.now + 6_000;
+        loop {
+            for token in self.under_way.keys().copied().collect::<Vec<_>>() {
+                if how < 3 {
+                    self.answer(token, how);
+                }
+            }
+            self.check();
+            if self.phases.is_empty() {
+                break;
+            }
+            let next = self.table.next_look().as_nanos().div_ceil(1_000_000);
+            assert!(next <= end, "left behind: {:?}", self.phases);
+            self.look(next.saturating_sub(self.now));
+        }
+        assert_eq!(
+            (self.table.all(), self.table.next_look()),
+            (vec![], Moment::NEVER)
+        );
+    }
+}
