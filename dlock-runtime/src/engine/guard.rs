@@ -132,6 +132,7 @@ impl LockGuard {
             claim: self.claim.clone(),
             ttl,
         }];
+        self.pool.guardian().extending(self.token, ttl);
         let renew = async {
             let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
             let sent = self.pool.backend().clock().now();

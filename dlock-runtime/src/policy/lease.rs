@@ -21,6 +21,8 @@ const RETRY_AT_MOST: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     ttl: Ttl,
+    /// The most that any command about it asked for, answered or not.
+    longest: Ttl,
     deadline: Moment,
     watchdog: Option<Watchdog>,
 }
@@ -47,6 +49,7 @@ impl Lease {
     pub(crate) fn granted(sent: Moment, ttl: Ttl, renew: Option<Duration>) -> Self {
         Self {
             ttl,
+            longest: ttl,
             deadline: sent.plus(ttl.validity()),
             watchdog: renew.map(|every| Watchdog {
                 every,
@@ -65,6 +68,11 @@ impl Lease {
 
     pub(crate) fn ttl(&self) -> Ttl {
         self.ttl
+    }
+
+    /// The key is gone this long after the last command about it, whatever became of that.
+    pub(crate) fn longest(&self) -> Ttl {
+        self.longest
     }
 
     pub(crate) fn deadline(&self) -> Moment {
@@ -124,6 +132,13 @@ impl Lease {
         if let Some(watchdog) = &mut self.watchdog {
             watchdog.sent = false;
             watchdog.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
+        }
+    }
+
+    /// A command that makes the lease last `by` is about to be sent.
+    pub(crate) fn extending(&mut self, by: Ttl) {
+        if by.get() > self.longest.get() {
+            self.longest = by;
         }
     }
 

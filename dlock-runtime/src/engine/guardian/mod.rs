@@ -164,6 +164,11 @@ impl Guardian {
         self.nudge(token);
     }
 
+    /// A command is about to be sent that makes the lease last `by`.
+    pub(crate) fn extending(&self, token: Token, by: Ttl) {
+        self.table().lock().tokens.extending(token, by);
+    }
+
     /// The lease now lasts `by` from `sent` on; `false` if it is over.
     pub(crate) fn extended(&self, token: Token, sent: Moment, by: Ttl, cell: &LeaseCell) -> bool {
         let now = self.table().clock.now();

@@ -90,9 +90,9 @@ impl<H: Clone> Tokens<H> {
             self.hand_over(token, now);
             return ReleaseBy::Host;
         }
-        let ttl = lease.ttl();
+        let longest = lease.longest();
         self.entries
-            .enter(token, Moment::NEVER, State::Releasing { ttl });
+            .enter(token, Moment::NEVER, State::Releasing { longest });
         ReleaseBy::Caller
     }
 
@@ -105,12 +105,13 @@ impl<H: Clone> Tokens<H> {
     pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
         match self.entries.state(token) {
             Some(State::Holding { lease, holder }) => {
-                let (ttl, busy, holder) = (lease.ttl(), lease.is_renewing(), holder.clone());
-                self.clean_up_after(token, ttl, busy, Some(holder), now);
+                let (longest, busy, holder) =
+                    (lease.longest(), lease.is_renewing(), holder.clone());
+                self.clean_up_after(token, longest, busy, Some(holder), now);
             }
-            Some(State::Releasing { ttl }) => {
-                let ttl = *ttl;
-                self.clean_up_after(token, ttl, false, None, now);
+            Some(State::Releasing { longest }) => {
+                let longest = *longest;
+                self.clean_up_after(token, longest, false, None, now);
             }
             _ => {}
         }
@@ -146,6 +147,15 @@ impl<H: Clone> Tokens<H> {
                 None
             }
             State::Acquiring | State::Releasing { .. } => None,
+        }
+    }
+
+    /// The holder is about to ask for a lease that lasts `by`.
+    pub(crate) fn extending(&mut self, token: Token, by: Ttl) {
+        if let Some(entry) = self.entries.get_mut(token)
+            && let State::Holding { lease, .. } = &mut entry.state
+        {
+            lease.extending(by);
         }
     }
 
@@ -336,12 +346,12 @@ impl<H: Clone> Tokens<H> {
         let State::Holding { lease, holder } = &entry.state else {
             return None;
         };
-        let (ttl, busy) = (lease.ttl(), lease.is_renewing());
+        let (longest, busy) = (lease.longest(), lease.is_renewing());
         let (holder, claim) = (holder.clone(), entry.claim.clone());
         if cause == LostCause::Gone {
             self.entries.forget(token);
         } else {
-            self.clean_up_after(token, ttl, busy, None, now);
+            self.clean_up_after(token, longest, busy, None, now);
         }
         Some(Action::Lost {
             holder,
@@ -353,13 +363,13 @@ impl<H: Clone> Tokens<H> {
     fn clean_up_after(
         &mut self,
         token: Token,
-        ttl: Ttl,
+        longest: Ttl,
         busy: bool,
         holder: Option<H>,
         now: Moment,
     ) {
         // The last command that lengthened the lease was sent before now: nothing outlives this.
-        let give_up = now.plus(ttl.get() + Duration::from_secs(1));
+        let give_up = now.plus(longest.get() + Duration::from_secs(1));
         let clean_up = CleanUp::new(token, 0, give_up, holder);
         self.clean_up(token, clean_up.with_command_under_way(busy), now);
     }
