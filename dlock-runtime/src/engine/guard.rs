@@ -200,6 +200,13 @@ impl LockGuard {
         }
     }
 
+    /// Gives the lock back in the background, from anywhere.
+    pub(crate) fn abandon(&self) {
+        if self.cell.release() {
+            self.pool.guardian().hand_over(self.token);
+        }
+    }
+
     async fn send_release(&self) -> Result<Released, LockError> {
         let mut unclear = Unclear {
             guard: self,
@@ -292,9 +299,7 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if self.cell.release() {
-            self.pool.guardian().hand_over(self.token);
-        }
+        self.abandon();
     }
 }
 

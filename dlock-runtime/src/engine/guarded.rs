@@ -45,11 +45,22 @@ pin_project! {
 enum Stage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
+        owner: Option<Owner>,
         frame: Arc<Frame>,
         lost: Option<Boxed<LostCause>>,
     },
     Release(Boxed<()>),
     Done,
+}
+
+/// Whose lock it is: dropped, it gives the lock back, whoever else still refers to the guard. The
+/// scope of a future that was started in the body and lives on outside does.
+struct Owner(Arc<LockGuard>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
 }
 
 /// Boxed, so that the annotated function's future stays about as small as its body's.
@@ -78,7 +89,9 @@ impl<F: Future> Future for Guarded<F> {
             match this.stage {
                 Stage::Acquire(acquire) => match ready!(acquire.as_mut().poll(cx)) {
                     Ok(guard) => {
+                        let guard = Arc::new(guard);
                         *this.stage = Stage::Run {
+                            owner: Some(Owner(guard.clone())),
                             frame: Frame::lock(guard),
                             lost: None,
                         }
@@ -88,17 +101,16 @@ impl<F: Future> Future for Guarded<F> {
                         return Poll::Ready(Err(error));
                     }
                 },
-                Stage::Run { frame, lost } => {
-                    let frame = frame.clone();
-                    let step = run(this.slot.as_mut(), &frame, lost, *this.on_lost, cx);
+                Stage::Run { owner, frame, lost } => {
+                    let step = run(this.slot.as_mut(), frame, lost, *this.on_lost, cx);
                     match ready!(step) {
-                        Ok((guard, value)) => {
+                        Ok(value) => {
                             this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
-                            *this.stage = Stage::Release(Box::pin(give_back(guard)));
+                            *this.stage = Stage::Release(Box::pin(give_back(owner.take())));
                         }
                         Err(error) => {
                             this.slot.set(Slot::Value { value: None });
-                            *this.stage = Stage::Done; // drops the guard: the guardian cleans up
+                            *this.stage = Stage::Done; // drops the owner: the guardian cleans up
                             return Poll::Ready(Err(error));
                         }
                     }
@@ -118,9 +130,6 @@ impl<F: Future> Future for Guarded<F> {
     }
 }
 
-/// A body that ended in time, and the lock that it ran under.
-type Ended<F> = (Arc<LockGuard>, <F as Future>::Output);
-
 /// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
@@ -128,7 +137,7 @@ fn run<F: Future>(
     lost: &mut Option<Boxed<LostCause>>,
     on_lost: OnLost,
     cx: &mut Context<'_>,
-) -> Poll<Result<Ended<F>, LockError>> {
+) -> Poll<Result<F::Output, LockError>> {
     let (SlotProj::Body { body }, Some(guard)) = (slot.project(), frame.guard()) else {
         return Poll::Pending; // `Run` has a body and a lock
     };
@@ -142,7 +151,7 @@ fn run<F: Future>(
         let value = ready!(body.poll(cx));
         drop(entered);
         guard.check_lost();
-        return Poll::Ready(Ok((guard.clone(), value)));
+        return Poll::Ready(Ok(value));
     }
     if let Some(cause) = guard.check_lost() {
         return Poll::Ready(Err(lost_error(cause, false)));
@@ -153,7 +162,7 @@ fn run<F: Future>(
     if let Poll::Ready(value) = polled {
         return Poll::Ready(match guard.check_lost() {
             Some(cause) => Err(lost_error(cause, true)),
-            None => Ok((guard.clone(), value)),
+            None => Ok(value),
         });
     }
     let lost = lost.get_or_insert_with(|| Box::pin(guard.lost()));
@@ -163,6 +172,8 @@ fn run<F: Future>(
 }
 
 /// A release that fails is logged, and goes on in the background: it never masks the body's value.
-async fn give_back(guard: Arc<LockGuard>) {
-    let _ = guard.give_back().await;
+async fn give_back(owner: Option<Owner>) {
+    if let Some(Owner(guard)) = &owner {
+        let _ = guard.give_back().await;
+    }
 }

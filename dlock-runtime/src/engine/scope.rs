@@ -35,9 +35,9 @@ enum Kind {
 
 impl Frame {
     /// The scope of a body under this lock, inside the current scope.
-    pub(crate) fn lock(guard: LockGuard) -> Arc<Self> {
+    pub(crate) fn lock(guard: Arc<LockGuard>) -> Arc<Self> {
         Arc::new(Self {
-            kind: Kind::Lock(Arc::new(guard)),
+            kind: Kind::Lock(guard),
             parent: current(),
         })
     }
