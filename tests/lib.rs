@@ -20,3 +20,28 @@ impl Seeded {
         from + (z ^ (z >> 31)) % (to - from)
     }
 }
+
+/// Runs a test in a process of its own, where it may count threads, end the global pools, or leave something behind.
+///
+/// `name` is the test's path, as `cargo test` prints it.
+///
+/// # Panics
+/// As the test does, with what it printed.
+pub fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "DLOCK_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some_and(|alone| alone == name) {
+        return test();
+    }
+    let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
+    let run = std::process::Command::new(program)
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(ALONE, name)
+        .output()
+        .unwrap_or_else(|error| panic!("{error}"));
+    let (out, err) = (
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr),
+    );
+    let passed = run.status.success() && out.contains("1 passed");
+    assert!(passed, "{name}, alone: {}\n{out}\n{err}", run.status);
+}

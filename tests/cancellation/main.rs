@@ -1,1 +1,24 @@
-//! To be written.
+//! Futures that are dropped: at every poll, on every way out of a body, while something is under way.
+//!
+//! Read `polls` (the future that is dropped after its kth poll), `world` (the backends, and what must be back where it was) and `record`
+//! (what the server saw) first. Then, by topic: `every_poll` and `guards` (everything that can be dropped, wherever it can be), `in_flight`
+//! and `waiting` (dropped while a command is under way, or somebody else has the lock), `ways_out` (timeout, abort, panic, `?` …),
+//! `left_behind` (threads and the table of tokens, in a process of its own), `scopes` and `current` (what a body finds around it),
+//! `paused` (virtual time).
+//!
+//! Every lease here is 30 s and more, and every key must be free within 3 s: so it was never an expiry.
+
+mod polls;
+mod record;
+#[macro_use]
+mod world;
+
+mod current;
+mod every_poll;
+mod guards;
+mod in_flight;
+mod left_behind;
+mod paused;
+mod scopes;
+mod waiting;
+mod ways_out;

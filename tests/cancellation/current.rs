@@ -1,0 +1,81 @@
+//! `current()` and `Held`: the innermost lock of the code that asks, and a look at it that may be kept.
+
+use std::time::Duration;
+
+use dlock_runtime::{Held, LockError, current, distributed_lock};
+use tokio::task::yield_now;
+
+use crate::world::World;
+
+fn key() -> Option<String> {
+    current().map(|held| held.key().to_string())
+}
+
+#[distributed_lock(key = "inner", ttl = "30s")]
+async fn inner() -> Result<Option<String>, LockError> {
+    yield_now().await;
+    Ok(key())
+}
+
+#[distributed_lock(key = "outer", ttl = "30s", guard = lock)]
+async fn outer() -> Result<Held, LockError> {
+    let held = current().unwrap();
+    assert_eq!((held.key(), held.fence()), (lock.key(), lock.fence()));
+    assert!(
+        held.is_held() && held.remaining() > Duration::from_secs(20),
+        "{held:?}"
+    );
+    assert_eq!(inner().await?.as_deref(), Some("lock:inner"));
+    assert_eq!(key().as_deref(), Some("lock:outer"), "put back");
+    let (siblings, between) = tokio::join!(inner(), async {
+        yield_now().await;
+        key()
+    });
+    assert_eq!(
+        (siblings?.as_deref(), between.as_deref()),
+        (Some("lock:inner"), Some("lock:outer"))
+    );
+    let spawned = tokio::spawn(async { current().is_none() });
+    assert!(spawned.await.unwrap(), "a spawned task is not the body");
+    Ok(held)
+}
+
+async fn it_is_the_innermost_lock(world: &World) {
+    assert!(current().is_none());
+    let kept = world.pool.scope(outer()).await.unwrap();
+    assert!(current().is_none());
+    assert!(!kept.is_held(), "released");
+    assert_eq!(kept.remaining(), Duration::ZERO);
+    assert!(world.is_free("outer").await, "a look keeps nothing");
+}
+
+async fn a_look_never_releases(world: &World) {
+    let body = async |lock: &dlock_runtime::LockGuard| {
+        drop(current().unwrap());
+        let held = current().unwrap().clone();
+        tokio::spawn(async move { drop(held) }).await.unwrap();
+        lock.verify().await.is_ok() && lock.is_held()
+    };
+    assert!(world.pool.lock("item").run(body).await.unwrap());
+}
+
+async fn whoever_keeps_a_look_is_told_of_the_loss(world: &World) {
+    let mut watch = None;
+    let body = async |_: &dlock_runtime::LockGuard| {
+        let held = current().unwrap();
+        watch = Some(tokio::spawn(
+            async move { (held.lost().await, held.is_held()) },
+        ));
+        std::future::pending::<()>().await;
+    };
+    let request = world.pool.lock("item").ttl(Duration::from_millis(100));
+    assert!(request.run(body).await.unwrap_err().is_lost());
+    let told = watch.unwrap().await.unwrap();
+    assert_eq!(told, (dlock_runtime::LostCause::Deadline, false));
+}
+
+everywhere!(
+    it_is_the_innermost_lock,
+    a_look_never_releases,
+    whoever_keeps_a_look_is_told_of_the_loss
+);

@@ -1,0 +1,186 @@
+//! Dropped while a command is under way, for certain: a proxy keeps the command or its reply back meanwhile.
+
+use std::time::Duration;
+
+use dlock_harness::{Action, Matcher, Monitor, Proxy, RedisServer, until};
+use dlock_runtime::{Config, LockPool, LockRequest};
+use tokio::task::JoinHandle;
+
+use crate::record;
+use crate::world::SOON;
+
+/// A server behind a proxy; its scripts are loaded, and its guardian is connected.
+struct Wire {
+    server: RedisServer,
+    proxy: Proxy,
+    pool: LockPool,
+    monitor: Monitor,
+}
+
+impl Wire {
+    async fn new() -> Self {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.addr());
+        let pool = LockPool::connect(proxy.url()).await.unwrap();
+        let warm = || pool.lock("warm").renew_every(Duration::from_millis(20));
+        let monitor = server.monitor();
+        let renewed = warm().acquire().await.unwrap();
+        until("a renewal", SOON, async || {
+            record::renewals(&monitor, "warm") > 0
+        })
+        .await;
+        renewed.release().await.unwrap();
+        drop(warm().acquire().await.unwrap());
+        let wire = Self {
+            server,
+            proxy,
+            pool,
+            monitor,
+        };
+        wire.freed("warm").await;
+        wire
+    }
+
+    /// The nth script that names the lock.
+    fn script(nth: u64) -> Matcher {
+        Matcher::script().containing("lock:item").nth(nth)
+    }
+
+    fn request(&self) -> LockRequest {
+        self.pool.lock("item").ttl(Duration::from_secs(30))
+    }
+
+    async fn is_there(&self, key: &str) -> bool {
+        self.server.ask(&["EXISTS", &format!("lock:{key}")]).await
+    }
+
+    async fn freed(&self, key: &str) {
+        until("the key is gone", SOON, async || !self.is_there(key).await).await;
+    }
+
+    /// The lock can be had, and nothing was written to it after it was freed before.
+    async fn is_sound(&self) {
+        self.proxy.release_held();
+        record::ends_with_its_lock(&self.monitor, &self.pool, "item").await;
+        let again = self.request().wait(Duration::from_secs(10)).acquire().await;
+        again.unwrap().release().await.unwrap();
+        self.freed("item").await;
+    }
+}
+
+/// Runs a future on a task of its own, to be dropped by [`stop`].
+fn start(request: LockRequest) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        request
+            .run(async |_| std::future::pending::<()>().await)
+            .await
+            .unwrap();
+    })
+}
+
+async fn stop(task: JoinHandle<()>) {
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test]
+async fn an_acquire_that_was_executed_is_undone_before_its_reply_arrives() {
+    let wire = Wire::new().await;
+    let acquire = wire.proxy.on(Wire::script(1), Action::HoldReply);
+    let task = start(wire.request());
+    acquire.seen().await;
+    assert!(wire.is_there("item").await);
+    stop(task).await;
+    wire.freed("item").await;
+    wire.is_sound().await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_executed_after_its_caller_has_gone_is_undone() {
+    let wire = Wire::new().await;
+    let acquire = wire.proxy.on(Wire::script(1), Action::Hold);
+    let task = start(wire.request());
+    acquire.seen().await;
+    assert!(!wire.is_there("item").await);
+    stop(task).await;
+    wire.proxy.release_held();
+    wire.monitor
+        .wait_for("lua] \"SET\" \"lock:item\"", SOON)
+        .await;
+    wire.freed("item").await;
+    wire.is_sound().await;
+}
+
+/// A body that is over at once, so that its future waits for the release.
+fn start_and_end(request: LockRequest) -> JoinHandle<()> {
+    tokio::spawn(async move { request.run(async |_| ()).await.unwrap() })
+}
+
+#[tokio::test]
+async fn a_release_that_never_arrives_is_done_by_another_way() {
+    let wire = Wire::new().await;
+    let release = wire.proxy.on(Wire::script(2), Action::Hold);
+    let task = start_and_end(wire.request());
+    release.seen().await;
+    assert!(wire.is_there("item").await);
+    stop(task).await;
+    wire.freed("item").await;
+    wire.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_release_that_was_executed_frees_nobody_elses_lock_when_it_is_repeated() {
+    let wire = Wire::new().await;
+    let release = wire.proxy.on(Wire::script(2), Action::HoldReply);
+    let task = start_and_end(wire.request());
+    release.seen().await;
+    assert!(!wire.is_there("item").await);
+    let other = LockPool::connect(wire.server.url()).await.unwrap();
+    let next = other.lock("item").try_acquire().await.unwrap().unwrap();
+    stop(task).await;
+    wire.proxy.release_held();
+    // The repeated release: the guardian's `cancel`, and so one more script that names the lock.
+    until("the release is repeated", SOON, async || {
+        release.count() >= 3
+    })
+    .await;
+    wire.pool.ping().await.unwrap();
+    next.verify().await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_executed_late_does_not_outlive_its_lock() {
+    let wire = Wire::new().await;
+    let renewal = wire.proxy.on(Wire::script(2), Action::Hold);
+    let task = start(wire.request().renew_every(Duration::from_millis(50)));
+    renewal.seen().await;
+    assert!(wire.is_there("item").await);
+    stop(task).await;
+    wire.proxy.release_held();
+    wire.freed("item").await;
+    wire.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_being_made_ends_with_its_caller() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = LockPool::connect(Config::new(proxy.url()).lazy())
+        .await
+        .unwrap();
+    let hello = proxy.on(Matcher::any(), Action::Hold);
+    let task = start(pool.lock("item"));
+    hello.seen().await;
+    assert_eq!(proxy.live(), 1);
+    stop(task).await;
+    proxy.release_held();
+    until("the connection is closed", SOON, async || proxy.live() == 0).await;
+    pool.lock("item")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}

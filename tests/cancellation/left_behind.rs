@@ -1,0 +1,145 @@
+//! What only a process of its own can tell: its threads, and the table of tokens, which `shutdown` counts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
+use dlock_tests::alone;
+use tokio::time::sleep;
+
+use crate::polls::at_every_poll;
+use crate::world::SOON;
+
+#[distributed_lock(
+    key = "item",
+    ttl = "30s",
+    wait = "10s",
+    renew = "20ms",
+    pool = "redis"
+)]
+async fn on_redis() -> Result<u32, LockError> {
+    sleep(Duration::from_millis(25)).await;
+    on_memory().await
+}
+
+#[distributed_lock(
+    key = "item",
+    ttl = "30s",
+    wait = "10s",
+    renew = "20ms",
+    pool = "memory"
+)]
+async fn on_memory() -> Result<u32, LockError> {
+    sleep(Duration::from_millis(25)).await;
+    Ok(7)
+}
+
+fn threads() -> usize {
+    Path::new("/proc/self/task").read_dir().unwrap().count()
+}
+
+/// Runs a test alone in a new process, on a runtime without worker threads.
+fn alone_on_a_runtime(name: &str, test: impl AsyncFnOnce()) {
+    alone(&format!("left_behind::{name}"), || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(test());
+    });
+}
+
+#[test]
+fn the_table_of_tokens_is_empty_after_drops_at_every_poll() {
+    alone_on_a_runtime(
+        "the_table_of_tokens_is_empty_after_drops_at_every_poll",
+        async || {
+            let server = RedisServer::start();
+            dlock_runtime::init_named("memory", "memory://")
+                .await
+                .unwrap();
+            let eager = Config::new(server.url()).poll_interval(Duration::from_millis(10));
+            dlock_runtime::init_named("redis", eager).await.unwrap();
+            // Waiting for the one before to be cleaned up, too: that is an await more.
+            at_every_poll(async |_| on_redis().await.unwrap(), async |_, _| {}).await;
+            at_every_poll(async |_| on_memory().await.unwrap(), async |_, _| {}).await;
+            let drained = dlock_runtime::shutdown().await;
+            assert!(drained.is_complete(), "{drained:?}");
+        },
+    );
+}
+
+/// The check of the check: `shutdown` does see a lock that is still there.
+#[test]
+fn the_table_of_tokens_shows_a_lock_that_is_held() {
+    alone_on_a_runtime(
+        "the_table_of_tokens_shows_a_lock_that_is_held",
+        async || {
+            let pool = dlock_runtime::init_named("memory", "memory://")
+                .await
+                .unwrap();
+            let held = pool
+                .lock("item")
+                .ttl(Duration::from_secs(30))
+                .acquire()
+                .await
+                .unwrap();
+            assert_eq!(dlock_runtime::shutdown().await.held(), 1);
+            drop(held);
+            assert!(dlock_runtime::shutdown().await.is_complete());
+        },
+    );
+}
+
+#[test]
+fn threads_and_connections_are_the_pools_and_end_with_it() {
+    alone_on_a_runtime(
+        "threads_and_connections_are_the_pools_and_end_with_it",
+        async || {
+            let server = RedisServer::start();
+            // The waiting has threads of its own: from here on they are all there.
+            let mut looks = 0;
+            let looked = async || {
+                looks += 1;
+                looks > 2
+            };
+            until("time passes", SOON, looked).await;
+            let connections = async || {
+                server
+                    .ask::<String>(&["CLIENT", "LIST"])
+                    .await
+                    .lines()
+                    .count()
+            };
+            let (threads_before, connections_before) = (threads(), connections().await);
+
+            let pool = LockPool::connect(server.url()).await.unwrap();
+            drop(pool.lock("item").acquire().await.unwrap());
+            until("both connections are there", SOON, async || {
+                connections().await == connections_before + 2
+            })
+            .await;
+            assert_eq!(threads(), threads_before + 1, "the guardian");
+            let call = async |_| {
+                pool.lock("item")
+                    .ttl(Duration::from_secs(30))
+                    .run(async |_| sleep(Duration::from_millis(1)).await)
+                    .await
+            };
+            at_every_poll(call, async |cut, _| {
+                assert_eq!(threads(), threads_before + 1, "{cut:?}");
+                assert_eq!(connections().await, connections_before + 2, "{cut:?}");
+            })
+            .await;
+
+            // With clean-ups left to do, the guardian would stay for 5 s.
+            drop(pool);
+            until("the guardian has ended", SOON, async || {
+                threads() == threads_before
+            })
+            .await;
+            until("the connections are closed", SOON, async || {
+                connections().await == connections_before
+            })
+            .await;
+        },
+    );
+}

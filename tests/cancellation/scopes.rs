@@ -1,0 +1,235 @@
+//! What a body finds around it: a lock that an enclosing body holds is refused, all others are waited for, and nothing stays set.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use dlock_runtime::{Holder, LockError, LockPool, Wait, current, distributed_lock};
+use futures_util::FutureExt as _;
+use tokio::time::Instant;
+
+use crate::polls::at_every_poll;
+use crate::world::World;
+
+/// If it waited, the test would not end.
+const NEVER: Wait = Wait::Forever;
+
+#[distributed_lock(key = "item:<id>", ttl = "30s", wait = "forever")]
+async fn outer(id: u32, inner_id: u32) -> Result<u32, LockError> {
+    tokio::task::yield_now().await;
+    inner(inner_id).await
+}
+
+#[distributed_lock(key = "item:<id>", ttl = "30s", wait = "forever")]
+async fn inner(id: u32) -> Result<u32, LockError> {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    Ok(id)
+}
+
+#[distributed_lock(key = "another", ttl = "30s")]
+async fn between(id: u32) -> Result<u32, LockError> {
+    outer(id, 1).await
+}
+
+fn is_deadlock<T>(outcome: &Result<T, LockError>, on: &str) -> bool {
+    matches!(outcome, Err(LockError::WouldDeadlock { key, .. }) if key.as_str() == on)
+}
+
+async fn a_lock_of_an_enclosing_body_is_refused_at_once(world: &World) {
+    let pool = &world.pool;
+    assert!(is_deadlock(&pool.scope(outer(1, 1)).await, "lock:item:1"));
+    assert!(
+        world.is_free("item:1").await,
+        "the outer one was given back"
+    );
+    assert_eq!(pool.scope(outer(1, 2)).await.unwrap(), 2);
+    // At any distance, and whoever asks.
+    let far = pool
+        .lock("item:1")
+        .run(async |_| pool.scope(between(2)).await)
+        .await;
+    assert!(is_deadlock(&far.unwrap(), "lock:item:1"));
+    let asked = async |_: &_| pool.lock("item:1").wait(NEVER).acquire().await.map(drop);
+    assert!(is_deadlock(
+        &pool.lock("item:1").run(asked).await.unwrap(),
+        "lock:item:1"
+    ));
+    // The refusal ends no lease.
+    let goes_on = async |lock: &dlock_runtime::LockGuard| {
+        let refused = pool.lock("item:1").wait(NEVER).acquire().await;
+        is_deadlock(&refused, "lock:item:1") && lock.verify().await.is_ok()
+    };
+    assert!(pool.lock("item:1").run(goes_on).await.unwrap());
+}
+
+async fn the_same_key_of_another_pool_is_another_lock(world: &World) {
+    let other = LockPool::connect("memory://").await.unwrap();
+    let call = async |_: &_| other.lock("item:1").wait(NEVER).acquire().await.map(drop);
+    world.pool.lock("item:1").run(call).await.unwrap().unwrap();
+}
+
+async fn siblings_wait_for_each_other(world: &World) {
+    let call = || world.pool.scope(inner(1));
+    let both = async { tokio::join!(call(), call(), call()) };
+    let all = tokio::time::timeout(Duration::from_secs(10), both)
+        .await
+        .unwrap();
+    assert!(matches!(all, (Ok(1), Ok(1), Ok(1))), "{all:?}");
+}
+
+/// Inside a body too: the enclosing lock is another one.
+async fn siblings_in_a_body_wait_for_each_other(world: &World) {
+    let body = async |_: &_| tokio::join!(world.pool.scope(inner(1)), world.pool.scope(inner(1)));
+    let both = world.pool.lock("item:2").run(body);
+    let both = tokio::time::timeout(Duration::from_secs(10), both)
+        .await
+        .unwrap();
+    assert!(matches!(both, Ok((Ok(1), Ok(1)))), "{both:?}");
+}
+
+async fn a_spawned_task_waits_for_the_body_that_spawned_it(world: &World) {
+    let pool = world.pool.clone();
+    let spawned = async |_: &_| {
+        let now = tokio::spawn({
+            let request = pool.lock("item:1").wait(Wait::Once);
+            async move { request.acquire().await.map(drop) }
+        });
+        let busy = now.await.unwrap().unwrap_err();
+        let LockError::Busy {
+            holder: Holder::Process(holder),
+            ..
+        } = busy
+        else {
+            panic!("{busy:?}");
+        };
+        assert!(holder.is_this_process());
+        let request = pool.lock("item:1").wait(Duration::from_secs(10));
+        tokio::spawn(async move { request.acquire().await.map(drop) })
+    };
+    let waits = pool.lock("item:1").run(spawned).await.unwrap();
+    waits.await.unwrap().unwrap();
+    world.freed("item:1").await;
+}
+
+async fn a_guard_opens_no_scope(world: &World) {
+    let guard = world.pool.lock("item:1").acquire().await.unwrap();
+    assert!(current().is_none());
+    let begun = Instant::now();
+    let wait = Duration::from_millis(30);
+    let busy = world
+        .pool
+        .lock("item:1")
+        .wait(wait)
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(busy.is_busy() && begun.elapsed() >= wait, "{busy:?}");
+    assert!(busy.to_string().contains("this process"), "{busy}");
+    guard.release().await.unwrap();
+}
+
+async fn a_panic_puts_the_scope_back(world: &World) {
+    let dies = world.pool.lock("item:1").run(async |_| {
+        tokio::task::yield_now().await;
+        panic!("on purpose")
+    });
+    let died: Result<Result<(), _>, _> = AssertUnwindSafe(dies).catch_unwind().await;
+    assert_eq!(died.unwrap_err().downcast_ref(), Some(&"on purpose"));
+    assert!(current().is_none());
+    let again = world
+        .pool
+        .lock("item:1")
+        .wait(Duration::from_secs(10))
+        .run(async |_| 7)
+        .await;
+    assert_eq!(again.unwrap(), 7, "neither held nor refused");
+
+    let in_scope = world.pool.scope(async { panic!("on purpose") });
+    let died: Result<(), _> = AssertUnwindSafe(in_scope).catch_unwind().await;
+    died.unwrap_err();
+    assert!(matches!(inner(1).await, Err(LockError::NotInitialized)));
+}
+
+async fn a_drop_puts_the_scope_back(world: &World) {
+    let call = async |_| world.pool.scope(outer(1, 2)).await.unwrap();
+    at_every_poll(call, async |cut, _| {
+        assert!(current().is_none(), "{cut:?}");
+        assert!(
+            matches!(inner(3).await, Err(LockError::NotInitialized)),
+            "{cut:?}"
+        );
+        world.freed("item:1").await;
+        world.freed("item:2").await;
+    })
+    .await;
+}
+
+async fn the_pool_of_a_scope_is_the_innermost(world: &World) {
+    let other = LockPool::connect("memory://").await.unwrap();
+    let is_in = async |pool: &LockPool| pool.holder("item:1").await.unwrap().is_some();
+    let nested = world.pool.scope(async {
+        other
+            .scope(async {
+                tokio::join!(inner(1), async {
+                    (is_in(&world.pool).await, is_in(&other).await)
+                })
+            })
+            .await
+    });
+    let (done, held_in) = nested.await;
+    assert_eq!((done.unwrap(), held_in), (1, (false, true)));
+
+    let after = async {
+        other.scope(async {}).await;
+        tokio::join!(biased; inner(1), async {
+            dlock_harness::until("held in the outer scope's pool", crate::world::SOON, async || is_in(&world.pool).await).await;
+        })
+    };
+    world.pool.scope(after).await.0.unwrap();
+
+    let spawned = world
+        .pool
+        .scope(async { tokio::spawn(inner(1)).await.unwrap() });
+    assert!(matches!(spawned.await, Err(LockError::NotInitialized)));
+    assert!(matches!(inner(1).await, Err(LockError::NotInitialized)));
+}
+
+#[distributed_lock(key = "item:2", ttl = "30s")]
+async fn stays() -> Result<(), LockError> {
+    std::future::pending().await
+}
+
+/// A future that was started under a lock, and lives on outside, has the scope of its start; it must not keep that lock as well.
+async fn what_was_started_under_a_lock_does_not_keep_it(world: &World) {
+    let mut started = Box::pin(world.pool.scope(stays()));
+    let body = async |_: &_| {
+        let a_while = Duration::from_millis(50);
+        tokio::time::timeout(a_while, &mut started)
+            .await
+            .unwrap_err();
+        std::future::pending::<()>().await;
+    };
+    let call = world
+        .pool
+        .lock("item:1")
+        .ttl(Duration::from_secs(30))
+        .run(body);
+    let stopped = tokio::time::timeout(Duration::from_millis(100), call).await;
+    stopped.unwrap_err();
+    assert!(!world.is_free("item:2").await, "it has its own lock");
+    world.freed("item:1").await;
+    drop(started);
+    world.freed("item:2").await;
+}
+
+everywhere!(
+    a_lock_of_an_enclosing_body_is_refused_at_once,
+    the_same_key_of_another_pool_is_another_lock,
+    siblings_wait_for_each_other,
+    siblings_in_a_body_wait_for_each_other,
+    a_spawned_task_waits_for_the_body_that_spawned_it,
+    a_guard_opens_no_scope,
+    a_panic_puts_the_scope_back,
+    a_drop_puts_the_scope_back,
+    the_pool_of_a_scope_is_the_innermost,
+    what_was_started_under_a_lock_does_not_keep_it,
+);

@@ -1,0 +1,159 @@
+//! The backends that a fact is checked on, and what must be back where it was after a drop.
+
+use std::time::Duration;
+
+use dlock_harness::{Monitor, RedisServer, until};
+use dlock_runtime::{Config, LockPool};
+use futures_util::FutureExt as _;
+use tokio::runtime::Handle;
+
+/// Far less than any lease here: a key that is free by then did not expire.
+pub(crate) const SOON: Duration = Duration::from_secs(3);
+
+/// A pool, and the server that it talks to, if that is a server.
+pub(crate) struct World {
+    pub(crate) pool: LockPool,
+    pub(crate) server: Option<RedisServer>,
+}
+
+impl World {
+    pub(crate) async fn memory() -> Self {
+        let pool = LockPool::connect(eager("memory://")).await.unwrap();
+        Self { pool, server: None }
+    }
+
+    /// A Redis server of its own; the connections of the pool and of its guardian are there.
+    pub(crate) async fn redis() -> Self {
+        let server = RedisServer::start();
+        let pool = LockPool::connect(eager(&server.url())).await.unwrap();
+        let world = Self {
+            pool,
+            server: Some(server),
+        };
+        drop(world.pool.lock("warm").acquire().await.unwrap());
+        world.freed("warm").await;
+        world
+    }
+
+    pub(crate) fn monitor(&self) -> Option<Monitor> {
+        self.server.as_ref().map(RedisServer::monitor)
+    }
+
+    /// Whether nobody has the lock: on Redis, whether there is no such key.
+    pub(crate) async fn is_free(&self, key: &str) -> bool {
+        match &self.server {
+            Some(server) => {
+                !server
+                    .ask::<bool>(&["EXISTS", &format!("lock:{key}")])
+                    .await
+            }
+            None => self.pool.holder(key).await.unwrap().is_none(),
+        }
+    }
+
+    /// [`is_free`](Self::is_free) for a `Drop`: blocks the thread.
+    pub(crate) fn is_free_now(&self, key: &str) -> bool {
+        match &self.server {
+            Some(server) => {
+                let client = redis::Client::open(server.url()).unwrap();
+                let mut connection = client.get_connection().unwrap();
+                let key = format!("lock:{key}");
+                !redis::cmd("EXISTS")
+                    .arg(key)
+                    .query::<bool>(&mut connection)
+                    .unwrap()
+            }
+            None => {
+                let holder = self.pool.holder(key).now_or_never();
+                holder
+                    .expect("memory:// answers at once")
+                    .unwrap()
+                    .is_none()
+            }
+        }
+    }
+
+    /// Waits until nobody has the lock, which must be soon.
+    pub(crate) async fn freed(&self, key: &str) {
+        until(&format!("{key} is free"), SOON, async || {
+            self.is_free(key).await
+        })
+        .await;
+    }
+
+    /// The tasks and connections that there are when nothing happens.
+    pub(crate) async fn baseline(&self) -> Baseline {
+        let (mut last, mut same) = (self.counts().await, 0);
+        until("nothing happens", SOON, async || {
+            let now = self.counts().await;
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            same == 10
+        })
+        .await;
+        Baseline(last)
+    }
+
+    /// Waits until exactly the tasks and connections of the baseline are there again.
+    pub(crate) async fn is_back_at(&self, baseline: &Baseline) {
+        let mut now = self.counts().await;
+        let what = format!("tasks and connections are back at {:?}", baseline.0);
+        until(&what, SOON, async || {
+            now = self.counts().await;
+            now == baseline.0
+        })
+        .await;
+    }
+
+    async fn counts(&self) -> Counts {
+        let connections = match &self.server {
+            Some(server) => server
+                .ask::<String>(&["CLIENT", "LIST"])
+                .await
+                .lines()
+                .count(),
+            None => 0,
+        };
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        Counts { tasks, connections }
+    }
+}
+
+/// Looks often at a busy lock, so that nobody waits long here.
+fn eager(url: &str) -> Config {
+    Config::new(url).poll_interval(Duration::from_millis(10))
+}
+
+/// See [`World::baseline`].
+pub(crate) struct Baseline(Counts);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    tasks: usize,
+    connections: usize,
+}
+
+/// A test for each fact and each world: `memory://`, Redis on one thread, and Redis with worker threads, where a wake-up may come while
+/// the future is being polled or dropped.
+macro_rules! everywhere {
+    ($($fact:ident),* $(,)?) => {$(
+        mod $fact {
+            use crate::world::World;
+
+            #[tokio::test]
+            async fn on_memory() {
+                super::$fact(&World::memory().await).await;
+            }
+
+            #[tokio::test]
+            async fn on_redis() {
+                super::$fact(&World::redis().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_redis_with_worker_threads() {
+                super::$fact(&World::redis().await).await;
+            }
+        }
+    )*};
+}
