@@ -50,7 +50,7 @@ async fn check_single_try(lab: &Lab, pool: &LockPool, cut: Action) {
         Ok(guard) if cut == Action::CutReply(ALL) => drop(guard),
         other => panic!("{cut:?}: {other:?}"),
     }
-    assert_eq!(cutting.fired(), 1, "{cut:?}");
+    cutting.seen().await; // the caller may have read the whole reply before the cut
     lab.until_free().await;
     lab.proxy.clear_triggers();
 }
@@ -63,7 +63,7 @@ async fn check_wait(lab: &Lab, pool: &LockPool, cut: Action) {
     let guard = guard.unwrap_or_else(|error| panic!("{cut:?}: {error}"));
     let took = begun.elapsed();
     assert!(took < wait::scaled(SOON), "{cut:?}: got it after {took:?}");
-    assert_eq!(cutting.fired(), 1, "{cut:?}");
+    cutting.seen().await; // the caller may have read the whole reply before the cut
     lab.stays(&guard).await;
     drop(guard);
     lab.until_free().await;
@@ -81,7 +81,7 @@ async fn a_script_sent_by_text_is_cleaned_up_as_well() {
         let begun = Instant::now();
         let guard = pool.lock(ITEM).ttl(LONG).wait(CAP).acquire().await.unwrap();
         assert!(begun.elapsed() < wait::scaled(SOON), "{cut:?}");
-        assert_eq!(cutting.fired(), 1, "{cut:?}");
+        cutting.seen().await; // the caller may have read the whole reply before the cut
         lab.stays(&guard).await;
         drop(guard);
         lab.until_free().await;

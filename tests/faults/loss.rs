@@ -13,30 +13,30 @@ use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK};
 
 const TTL: Duration = Duration::from_millis(900);
 
-/// Runs a body under a renewed lock until what `takes` does has ended its lease.
-async fn lose(lab: &Lab, expected: LostCause, takes: impl AsyncFnOnce()) -> Fence {
+/// Runs a body under a renewed lock until `fault` has ended its lease.
+async fn lose(lab: &Lab, expected: LostCause, fault: impl AsyncFnOnce()) -> Fence {
     let (pool, polls) = (lab.pool().await, Arc::new(Polls::default()));
-    let (began, begun) = oneshot::channel();
-    let locked = pool
-        .lock(ITEM)
-        .ttl(TTL)
-        .renew()
-        .run(async |lock: &LockGuard| {
-            began.send(lock.fence()).unwrap();
-            Watched::new(&polls, tick()).await;
-        });
-    let taking = async {
-        let fence = begun.await.unwrap();
-        takes().await;
+    let (tell, told) = oneshot::channel();
+    let lock = pool.lock(ITEM).ttl(TTL).renew();
+    let locked = lock.run(async |lock: &LockGuard| {
+        let body = async {
+            tell.send(lock.fence()).unwrap();
+            tick().await;
+        };
+        Watched::new(&polls, body).await;
+    });
+    let breaking = async {
+        let fence = told.await.unwrap();
+        fault().await;
         (fence, Instant::now())
     };
-    let both = async { tokio::join!(locked, taking) };
-    let (result, (fence, taken)) = wait::within(CAP, both)
+    let both = async { tokio::join!(locked, breaking) };
+    let (result, (fence, since)) = wait::within(CAP, both)
         .await
         .expect("the body was never stopped");
     assert_eq!(lost(result), (expected, false));
     // Gone is told by the next renewal, a third of the ttl later; a deadline passes within the ttl.
-    let took = taken.elapsed();
+    let took = since.elapsed();
     assert!(took < wait::scaled(TTL + SLACK), "noticed after {took:?}");
     assert!(polls.all() > 1, "the body ran");
     assert_eq!(polls.late(), 0, "polls begun after the deadline");
@@ -45,14 +45,8 @@ async fn lose(lab: &Lab, expected: LostCause, takes: impl AsyncFnOnce()) -> Fenc
 
 /// The next holder's token is higher than the last one's.
 async fn next_is_higher(lab: &Lab, last: Fence) {
-    let guard = lab
-        .direct()
-        .await
-        .lock(ITEM)
-        .wait(CAP)
-        .acquire()
-        .await
-        .unwrap();
+    let pool = lab.direct().await;
+    let guard = pool.lock(ITEM).wait(CAP).acquire().await.unwrap();
     assert!(guard.fence() > last, "{} after {last}", guard.fence());
     guard.release().await.unwrap();
     lab.until_free().await;

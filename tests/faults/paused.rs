@@ -23,16 +23,15 @@ async fn holder() {
         .await
         .unwrap();
     let polls = Arc::new(Polls::default());
-    let result = pool
-        .lock(ITEM)
-        .ttl(TTL)
-        .renew()
-        .wait(CAP)
-        .run(async |lock: &LockGuard| {
+    let lock = pool.lock(ITEM).ttl(TTL).renew().wait(CAP);
+    let result = lock.run(async |lock: &LockGuard| {
+        let body = async {
             tell("held", lock.fence());
             tell("left", lock.remaining().as_millis());
-            Watched::new(&polls, tick()).await;
-        });
+            tick().await;
+        };
+        Watched::new(&polls, body).await;
+    });
     let Err(LockError::Lost {
         cause, finished, ..
     }) = result.await
