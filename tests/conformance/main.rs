@@ -1,1 +1,48 @@
-//! To be written.
+//! One suite for every backend: what a user may rely on wherever the locks are kept.
+//!
+//! A case is an async function that is given a fresh pool; [`backends`] runs it on `memory://` in real time, on `memory://` under
+//! tokio's paused clock, and on a Redis server of its own, where nothing may be left afterwards. What has no second backend to compare
+//! with is apart: `namespaces` (two pools on one server) and `global` (the process's own pools; each test in a process of its own).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking; clippy knows this only inside the test functions"
+)]
+
+/// Makes three tests of each case.
+macro_rules! on_every_backend {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $case() {
+                crate::backends::on_memory(super::$case).await;
+            })*
+        }
+
+        mod memory_paused {
+            $(#[tokio::test(start_paused = true)]
+            async fn $case() {
+                crate::backends::on_memory(super::$case).await;
+            })*
+        }
+
+        mod redis {
+            $(#[tokio::test]
+            async fn $case() {
+                crate::backends::on_redis(super::$case).await;
+            })*
+        }
+    };
+}
+
+mod backends;
+mod bounds;
+mod exclusion;
+mod fences;
+mod global;
+mod guards;
+mod looking;
+mod namespaces;
+mod scopes;
+mod waiting;

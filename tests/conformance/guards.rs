@@ -1,0 +1,141 @@
+//! What the owner of a lock can ask and do.
+
+use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Released};
+
+use crate::backends::{LONG, ms};
+
+on_every_backend!(
+    what_remains_shrinks,
+    an_extension_lengthens_and_a_shorter_one_changes_nothing,
+    an_extension_out_of_bounds_is_refused_and_changes_nothing,
+    verify_agrees_while_it_is_held,
+    a_lease_without_renewal_ends_and_everybody_is_told,
+    a_renewed_lease_outlives_its_ttl,
+    an_extended_lease_outlives_its_ttl,
+    lost_is_silent_for_a_lock_that_was_released,
+    a_guard_names_its_key,
+    a_lapsed_guard_frees_nobody_elses_lock,
+);
+
+fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, expected: LostCause) {
+    match answer {
+        Err(LockError::Lost {
+            key,
+            cause,
+            finished,
+            ..
+        }) => {
+            assert_eq!((key.as_str(), cause, finished), ("lock:k", expected, false));
+        }
+        other => panic!("not lost: {other:?}"),
+    }
+}
+
+async fn lapsed(pool: &LockPool) -> LockGuard {
+    let held = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
+    assert_eq!(held.lost().await, LostCause::Deadline);
+    held
+}
+
+async fn what_remains_shrinks(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    let first = held.remaining();
+    assert!(first < LONG && first > LONG / 2, "less a margin: {first:?}");
+    tokio::time::sleep(ms(20)).await;
+    let second = held.remaining();
+    assert!(second + ms(19) <= first, "{second:?} after {first:?}");
+}
+
+async fn an_extension_lengthens_and_a_shorter_one_changes_nothing(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    held.extend(LONG * 10).await.unwrap();
+    let long = held.remaining();
+    assert!(long > LONG * 9 && long < LONG * 10, "{long:?}");
+    held.extend(ms(10)).await.unwrap();
+    assert!(held.remaining() > LONG * 9);
+}
+
+async fn an_extension_out_of_bounds_is_refused_and_changes_nothing(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    for wrong in [ms(0), ms(9), LONG * 60 * 24 + ms(1)] {
+        let error = held.extend(wrong).await.unwrap_err();
+        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    }
+    assert!(held.is_held() && held.remaining() < LONG);
+}
+
+async fn verify_agrees_while_it_is_held(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    held.verify().await.unwrap();
+    held.verify().await.unwrap();
+}
+
+async fn a_lease_without_renewal_ends_and_everybody_is_told(pool: LockPool) {
+    let held = lapsed(&pool).await;
+    assert!(!held.is_held());
+    assert_eq!(held.remaining(), ms(0));
+    is_lost(held.verify().await, LostCause::Deadline);
+    is_lost(held.extend(LONG).await, LostCause::Deadline);
+    assert_eq!(held.lost().await, LostCause::Deadline, "also who asks late");
+    assert_eq!(held.release().await.unwrap(), Released::NotHeld);
+}
+
+async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
+    let ttl = ms(1000);
+    let held = pool.lock("k").ttl(ttl).renew().acquire().await.unwrap();
+    let also = pool
+        .lock("k2")
+        .ttl(ttl)
+        .renew_every(ms(200))
+        .acquire()
+        .await
+        .unwrap();
+    tokio::time::sleep(ttl * 2).await;
+    for guard in [&held, &also] {
+        assert!(guard.is_held());
+        guard.verify().await.unwrap();
+    }
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+}
+
+async fn an_extended_lease_outlives_its_ttl(pool: LockPool) {
+    let held = pool.lock("k").ttl(ms(500)).acquire().await.unwrap();
+    held.extend(LONG).await.unwrap();
+    tokio::time::sleep(ms(700)).await;
+    assert!(held.is_held());
+    held.verify().await.unwrap();
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+}
+
+async fn lost_is_silent_for_a_lock_that_was_released(pool: LockPool) {
+    let held = pool.lock("k").ttl(ms(300)).acquire().await.unwrap();
+    let lost = held.lost();
+    held.release().await.unwrap();
+    let heard = tokio::time::timeout(ms(600), lost).await;
+    assert!(heard.is_err(), "{heard:?}");
+}
+
+async fn a_guard_names_its_key(pool: LockPool) {
+    let held = pool.lock("k").acquire().await.unwrap();
+    assert_eq!(
+        (held.key().as_str(), held.key().to_string()),
+        ("lock:k", "lock:k".to_owned())
+    );
+    // The key of a guard can be given back to the pool: the same lock, not another one.
+    assert!(pool.lock(held.key()).try_acquire().await.unwrap().is_none());
+}
+
+async fn a_lapsed_guard_frees_nobody_elses_lock(pool: LockPool) {
+    let late = lapsed(&pool).await;
+    let held = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
+    assert_eq!(late.release().await.unwrap(), Released::NotHeld);
+    drop(lapsed_elsewhere(&pool).await);
+    held.verify().await.unwrap();
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+}
+
+async fn lapsed_elsewhere(pool: &LockPool) -> LockGuard {
+    let other = pool.lock("k2").ttl(ms(50)).acquire().await.unwrap();
+    other.lost().await;
+    other
+}

@@ -1,0 +1,57 @@
+//! Looking without taking: `holder` and `ping`.
+
+use std::time::SystemTime;
+
+use dlock_runtime::{Holder, LockError, LockPool};
+
+use crate::backends::{LONG, ms};
+
+on_every_backend!(
+    a_free_lock_has_no_holder,
+    a_holder_is_described,
+    a_lapsed_lock_has_no_holder,
+    an_impossible_key_has_no_holder,
+    a_server_answers_a_ping,
+);
+
+async fn a_free_lock_has_no_holder(pool: LockPool) {
+    assert_eq!(pool.holder("k").await.unwrap(), None);
+    pool.lock("k").run(async |_| ()).await.unwrap();
+    assert_eq!(pool.holder("k").await.unwrap(), None);
+}
+
+async fn a_holder_is_described(pool: LockPool) {
+    let before = SystemTime::now() - ms(2);
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    let Some(Holder::Process(holder)) = pool.holder(held.key()).await.unwrap() else {
+        panic!("nobody");
+    };
+    assert_eq!(holder.pid(), std::process::id());
+    assert!(holder.is_this_process() && !holder.host().is_empty());
+    assert!(
+        holder.function().contains("looking.rs:"),
+        "{}",
+        holder.function()
+    );
+    assert!(holder.since() >= before && holder.since() <= SystemTime::now());
+    assert_eq!(pool.holder("k2").await.unwrap(), None);
+}
+
+async fn a_lapsed_lock_has_no_holder(pool: LockPool) {
+    let held = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
+    held.lost().await;
+    // The clean-up follows the loss, or the server's own end of the lease does.
+    let next = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
+    assert!(pool.holder("k").await.unwrap().is_some());
+    next.release().await.unwrap();
+    assert_eq!(pool.holder("k").await.unwrap(), None);
+}
+
+async fn an_impossible_key_has_no_holder(pool: LockPool) {
+    let error = pool.holder("").await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+}
+
+async fn a_server_answers_a_ping(pool: LockPool) {
+    assert!(pool.ping().await.unwrap() < ms(5_000));
+}

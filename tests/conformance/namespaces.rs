@@ -1,0 +1,126 @@
+//! Two pools on one server: apart by their namespaces, or sharing their locks.
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Config, Holder, LockError, LockPool};
+
+use crate::backends::{LONG, ms, nothing_left};
+
+async fn pool(server: &RedisServer, namespace: &str) -> LockPool {
+    let config = Config::new(server.url()).namespace(namespace);
+    LockPool::connect(config).await.unwrap()
+}
+
+#[tokio::test]
+async fn pools_of_one_namespace_exclude_each_other() {
+    let server = RedisServer::start();
+    let (one, two) = (pool(&server, "shop:").await, pool(&server, "shop:").await);
+    let held = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    assert_eq!(held.key().as_str(), "shop:k");
+    assert!(two.lock("k").try_acquire().await.unwrap().is_none());
+    let Some(Holder::Process(holder)) = two.holder("k").await.unwrap() else {
+        panic!("nobody");
+    };
+    assert!(holder.is_this_process());
+    let waiter = tokio::spawn(two.lock("k").ttl(LONG).wait(LONG).acquire());
+    let fence = held.fence();
+    held.release().await.unwrap();
+    assert!(
+        waiter.await.unwrap().unwrap().fence() > fence,
+        "fences rise across pools"
+    );
+    nothing_left(&server).await;
+}
+
+#[tokio::test]
+async fn pools_of_two_namespaces_do_not_meet() {
+    let server = RedisServer::start();
+    let (one, two) = (pool(&server, "shop:").await, pool(&server, "").await);
+    let held = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    assert_eq!(two.holder("k").await.unwrap(), None);
+    let also = two
+        .lock("k")
+        .ttl(LONG)
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        server.keys().await,
+        ["@fence", "k", "shop:@fence", "shop:k"]
+    );
+    // A guard's key, given to the other pool, is the other pool's lock of that name.
+    assert!(two.lock(held.key()).try_acquire().await.unwrap().is_none());
+    drop((held, also));
+    nothing_left(&server).await;
+}
+
+/// A lock never meets the application's own key of the same name.
+#[tokio::test]
+async fn the_applications_own_keys_are_left_alone() {
+    let server = RedisServer::start();
+    server.cmd(&["SET", "item:7", "an apple"]).await;
+    let pool = LockPool::connect(server.url()).await.unwrap();
+    pool.lock("item:7").run(async |_| ()).await.unwrap();
+    assert_eq!(server.ask::<String>(&["GET", "item:7"]).await, "an apple");
+    assert_eq!(server.keys().await, ["item:7", "lock:@fence"]);
+}
+
+/// One is no enclosing scope of the other, though both are on one server: they wait.
+#[tokio::test]
+async fn two_pools_of_one_process_know_nothing_of_each_others_scopes() {
+    let server = RedisServer::start();
+    let (one, two) = (pool(&server, "shop:").await, pool(&server, "shop:").await);
+    let inner = one
+        .lock("k")
+        .ttl(LONG)
+        .run(async |_| two.lock("k").wait(ms(30)).acquire().await);
+    let error = inner.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
+    nothing_left(&server).await;
+}
+
+/// `memory://` protects what uses its pool, and nothing else.
+#[tokio::test]
+async fn each_memory_pool_is_a_world_of_its_own() {
+    let one = LockPool::connect("memory://").await.unwrap();
+    let two = LockPool::connect("memory://").await.unwrap();
+    let _held = one.lock("k").acquire().await.unwrap();
+    assert!(two.lock("k").try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_databases_of_a_server_are_apart() {
+    let server = RedisServer::start();
+    let zero = LockPool::connect(server.url()).await.unwrap();
+    let one = LockPool::connect(format!("{}/1", server.url()))
+        .await
+        .unwrap();
+    let _held = zero.lock("k").ttl(LONG).acquire().await.unwrap();
+    assert!(one.lock("k").try_acquire().await.unwrap().is_some());
+    assert!(zero.lock("k").try_acquire().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_unix_socket_and_resp2_are_ways_to_the_same_locks() {
+    let server = RedisServer::builder()
+        .unix_socket()
+        .password("open-sesame")
+        .start();
+    let tcp = LockPool::connect(server.url()).await.unwrap();
+    let unix = LockPool::connect(server.unix_url().unwrap()).await.unwrap();
+    let resp2 = LockPool::connect(format!("{}?protocol=resp2", server.url()))
+        .await
+        .unwrap();
+    for (holder, others) in [
+        (&tcp, [&unix, &resp2]),
+        (&unix, [&tcp, &resp2]),
+        (&resp2, [&tcp, &unix]),
+    ] {
+        let held = holder.lock("k").ttl(LONG).renew().acquire().await.unwrap();
+        for other in others {
+            assert!(other.lock("k").try_acquire().await.unwrap().is_none());
+        }
+        held.verify().await.unwrap();
+        held.release().await.unwrap();
+    }
+}

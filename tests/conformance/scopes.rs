@@ -1,0 +1,161 @@
+//! `run`, and what a body finds around it.
+
+use dlock_runtime::{Held, LockError, LockPool, LostCause, current};
+use tokio::time::Instant;
+
+use crate::backends::{LONG, ms};
+
+on_every_backend!(
+    run_returns_the_bodys_value_and_frees,
+    run_stops_a_body_that_outlives_its_lease,
+    run_leaves_a_value_that_came_in_time,
+    a_body_that_fails_frees,
+    the_same_key_inside_itself_would_deadlock,
+    another_key_inside_is_fine,
+    a_guard_opens_no_scope,
+    siblings_take_turns,
+    current_is_the_innermost_lock,
+    a_look_outlives_its_lock_and_holds_nothing,
+);
+
+async fn is_free(pool: &LockPool, key: &str) -> bool {
+    pool.lock(key).try_acquire().await.unwrap().is_some()
+}
+
+async fn run_returns_the_bodys_value_and_frees(pool: LockPool) {
+    let text = "borrowed".to_owned();
+    let length = pool.lock("k").ttl(LONG).run(async |lock| {
+        assert_eq!(lock.key().as_str(), "lock:k");
+        text.len()
+    });
+    assert_eq!(length.await.unwrap(), 8);
+    assert!(is_free(&pool, "k").await);
+}
+
+async fn run_stops_a_body_that_outlives_its_lease(pool: LockPool) {
+    let begun = Instant::now();
+    let mut went_on = false;
+    let lost = pool.lock("k").ttl(ms(100)).run(async |_| {
+        tokio::time::sleep(LONG).await;
+        went_on = true;
+    });
+    match lost.await {
+        Err(LockError::Lost {
+            cause: LostCause::Deadline,
+            finished: false,
+            ..
+        }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(!went_on);
+    assert!(
+        begun.elapsed() >= ms(90) && begun.elapsed() < ms(10_000),
+        "{:?}",
+        begun.elapsed()
+    );
+    let next = pool.lock("k").wait(LONG).acquire().await.unwrap();
+    assert!(next.is_held());
+}
+
+async fn run_leaves_a_value_that_came_in_time(pool: LockPool) {
+    let ran = pool.lock("k").ttl(LONG).run(async |_| {
+        tokio::time::sleep(ms(50)).await;
+        7
+    });
+    assert_eq!(ran.await.unwrap(), 7);
+}
+
+async fn a_body_that_fails_frees(pool: LockPool) {
+    let failed = pool
+        .lock("k")
+        .ttl(LONG)
+        .run(async |_| Err::<(), _>("no"))
+        .await;
+    assert_eq!(failed.unwrap(), Err("no"));
+    assert!(is_free(&pool, "k").await);
+}
+
+async fn the_same_key_inside_itself_would_deadlock(pool: LockPool) {
+    let ran = pool.lock("k").ttl(LONG).run(async |outer| {
+        let begun = Instant::now();
+        for key in [outer.key().clone(), "k".into()] {
+            let error = pool.lock(key).wait(LONG).acquire().await.unwrap_err();
+            assert!(
+                matches!(error, LockError::WouldDeadlock { .. }),
+                "{error:?}"
+            );
+            assert_eq!(error.key().unwrap().as_str(), "lock:k");
+        }
+        let deeper = pool
+            .lock("k2")
+            .ttl(LONG)
+            .run(async |_| pool.lock("k").try_acquire().await);
+        let error = deeper.await.unwrap().unwrap_err();
+        assert!(
+            matches!(error, LockError::WouldDeadlock { .. }),
+            "{error:?}"
+        );
+        assert!(begun.elapsed() < LONG / 2, "at once");
+        outer.verify().await.unwrap();
+    });
+    ran.await.unwrap();
+}
+
+async fn another_key_inside_is_fine(pool: LockPool) {
+    let sum = pool
+        .lock("a")
+        .run(async |_| pool.lock("b").run(async |_| 7).await);
+    assert_eq!(sum.await.unwrap().unwrap(), 7);
+}
+
+async fn a_guard_opens_no_scope(pool: LockPool) {
+    let _held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    assert!(current().is_none());
+    let error = pool.lock("k").wait(ms(30)).acquire().await.unwrap_err();
+    assert!(error.is_busy(), "waited, and was no deadlock: {error:?}");
+}
+
+async fn siblings_take_turns(pool: LockPool) {
+    let turn = || {
+        pool.lock("k").ttl(LONG).wait(LONG).run(async |lock| {
+            tokio::time::sleep(ms(20)).await;
+            lock.fence()
+        })
+    };
+    let (one, two) = tokio::join!(turn(), turn());
+    assert_ne!(one.unwrap(), two.unwrap());
+}
+
+async fn current_is_the_innermost_lock(pool: LockPool) {
+    let name = |held: Option<Held>| held.map(|held| held.key().to_string());
+    assert_eq!(name(current()), None);
+    let ran = pool.lock("a").run(async |outer| {
+        assert_eq!(current().unwrap().fence(), outer.fence());
+        let inner = pool.lock("b").run(async |_| name(current())).await.unwrap();
+        (name(current()), inner)
+    });
+    assert_eq!(
+        ran.await.unwrap(),
+        (Some("lock:a".to_owned()), Some("lock:b".to_owned()))
+    );
+    assert_eq!(name(current()), None);
+}
+
+/// A `Held` outlives its scope, and then says that nothing is held.
+async fn a_look_outlives_its_lock_and_holds_nothing(pool: LockPool) {
+    let held = pool
+        .lock("k")
+        .ttl(LONG)
+        .run(async |_| current().unwrap())
+        .await
+        .unwrap();
+    assert!(!held.is_held());
+    assert_eq!(held.remaining(), ms(0));
+    let lost = pool
+        .lock("k")
+        .ttl(ms(50))
+        .run(async |_| tokio::time::sleep(LONG).await)
+        .await;
+    assert!(lost.unwrap_err().is_lost());
+    assert!(pool.lock("k").wait(LONG).acquire().await.unwrap().is_held());
+}
