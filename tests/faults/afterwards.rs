@@ -81,19 +81,21 @@ async fn the_end_of_a_body_ends_it() {
 /// A renewal is on its way when the guard is released: the release comes behind it.
 #[tokio::test]
 async fn a_release_during_a_renewal_comes_behind_it() {
-    let lab = Lab::new();
-    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
-    let monitor = lab.server.monitor();
-    let guard = lock(&pool).acquire().await.unwrap();
-    let held = lab.proxy.on(requests("renew").nth(2), Action::HoldReply);
-    held.seen().await;
-    let answering = async {
-        tokio::task::yield_now().await; // let the release begin
-        lab.proxy.release_held();
-    };
-    let (released, ()) = tokio::join!(guard.release(), answering);
-    assert_eq!(released.unwrap(), Released::Freed);
-    nothing_follows(&lab, &monitor).await;
+    for slow in [Action::Hold, Action::HoldReply] {
+        let lab = Lab::new();
+        let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+        let monitor = lab.server.monitor();
+        let guard = lock(&pool).acquire().await.unwrap();
+        let held = lab.proxy.on(requests("renew").nth(2), slow);
+        held.seen().await;
+        let answering = async {
+            tokio::task::yield_now().await; // the release begins first
+            lab.proxy.release_held();
+        };
+        let (released, ()) = tokio::join!(guard.release(), answering);
+        assert_eq!(released.unwrap(), Released::Freed, "{slow:?}");
+        nothing_follows(&lab, &monitor).await;
+    }
 }
 
 /// Released at every phase of the renewal's period, from fresh to overdue.

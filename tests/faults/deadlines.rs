@@ -53,6 +53,27 @@ async fn it_fires_in_a_black_hole_with_long_timeouts() {
     assert!(begun.elapsed() < wait::scaled(TTL + SLACK));
 }
 
+/// It counts from before a request was sent; the server's lease, from when that arrived.
+#[tokio::test]
+async fn it_is_never_later_than_the_servers() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    lab.proxy.delay(Duration::from_millis(100)); // each way
+    let lock = pool.lock(ITEM).ttl(TTL * 3).renew();
+    let guard = lock.acquire().await.unwrap();
+    let renewing = lab.proxy.on(requests("renew").every(), Action::Signal);
+    while renewing.fired() < 3 {
+        let (at, ours) = (Instant::now(), guard.remaining());
+        let servers = Duration::from_millis(lab.server.pttl(ON_SERVER).await.try_into().unwrap());
+        assert!(
+            ours <= servers + at.elapsed(),
+            "{ours:?} here, {servers:?} there"
+        );
+        wait::pause(Duration::from_millis(10)).await;
+    }
+    guard.release().await.unwrap();
+}
+
 /// The body's own waker fires while something else blocks the executor past the deadline.
 #[tokio::test]
 async fn a_body_that_was_woken_too_late_is_not_polled_again() {
