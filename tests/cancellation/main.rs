@@ -8,6 +8,12 @@
 //!
 //! Every lease here is 30 s and more, and every key must be free within 3 s: so it was never an expiry.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test reports by panicking"
+)]
+
 mod polls;
 mod record;
 #[macro_use]

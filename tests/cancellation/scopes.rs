@@ -103,10 +103,11 @@ async fn a_spawned_task_waits_for_the_body_that_spawned_it(world: &World) {
         };
         assert!(holder.is_this_process());
         let request = pool.lock("item:1").wait(Duration::from_secs(10));
-        tokio::spawn(async move { request.acquire().await.map(drop) })
+        let waits = tokio::spawn(async move { request.acquire().await.map(drop) });
+        vec![waits]
     };
-    let waits = pool.lock("item:1").run(spawned).await.unwrap();
-    waits.await.unwrap().unwrap();
+    let mut waits = pool.lock("item:1").run(spawned).await.unwrap();
+    waits.remove(0).await.unwrap().unwrap();
     world.freed("item:1").await;
 }
 
@@ -128,11 +129,11 @@ async fn a_guard_opens_no_scope(world: &World) {
 }
 
 async fn a_panic_puts_the_scope_back(world: &World) {
-    let dies = world.pool.lock("item:1").run(async |_| {
+    let dying = world.pool.lock("item:1").run(async |_| {
         tokio::task::yield_now().await;
         panic!("on purpose")
     });
-    let died: Result<Result<(), _>, _> = AssertUnwindSafe(dies).catch_unwind().await;
+    let died: Result<Result<(), _>, _> = AssertUnwindSafe(dying).catch_unwind().await;
     assert_eq!(died.unwrap_err().downcast_ref(), Some(&"on purpose"));
     assert!(current().is_none());
     let again = world

@@ -65,7 +65,7 @@ async fn a_waiter_that_goes_while_the_lock_becomes_free_does_not_keep_it(world: 
                     tokio::time::sleep(hold).await;
                     holder.release().await.unwrap();
                 };
-                let (_, output) = tokio::join!(holding, world.pool.scope(patient()));
+                let ((), output) = tokio::join!(holding, world.pool.scope(patient()));
                 output.unwrap()
             },
             async |_, _| {

@@ -53,24 +53,17 @@ impl World {
 
     /// [`is_free`](Self::is_free) for a `Drop`: blocks the thread.
     pub(crate) fn is_free_now(&self, key: &str) -> bool {
-        match &self.server {
-            Some(server) => {
-                let client = redis::Client::open(server.url()).unwrap();
-                let mut connection = client.get_connection().unwrap();
-                let key = format!("lock:{key}");
-                !redis::cmd("EXISTS")
-                    .arg(key)
-                    .query::<bool>(&mut connection)
-                    .unwrap()
-            }
-            None => {
-                let holder = self.pool.holder(key).now_or_never();
-                holder
-                    .expect("memory:// answers at once")
-                    .unwrap()
-                    .is_none()
-            }
-        }
+        let Some(server) = &self.server else {
+            let holder = self.pool.holder(key).now_or_never();
+            let holder = holder.expect("memory:// answers at once");
+            return holder.unwrap().is_none();
+        };
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let exists = redis::cmd("EXISTS")
+            .arg(format!("lock:{key}"))
+            .query::<bool>(&mut connection);
+        !exists.unwrap()
     }
 
     /// Waits until nobody has the lock, which must be soon.
