@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
+use crate::backend::fault;
 use crate::engine::pool::LockPool;
 use crate::values::config::Config;
 use crate::values::error::LockError;
@@ -129,7 +130,7 @@ pub async fn shutdown() -> Drained {
     for pool in &pools {
         pool.shut();
     }
-    if tokio::runtime::Handle::try_current().is_ok() {
+    if fault::check_timers().is_ok() {
         let drain = async {
             for pool in &pools {
                 pool.guardian().drained().await;
