@@ -4,12 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::held::Held;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
-use crate::backend::fault::Fault;
+use crate::backend::fault::{self, Fault};
 use crate::observe;
 use crate::policy::commands::{Claim, Renewal, Renewed};
 use crate::policy::tokens::ReleaseBy;
@@ -190,11 +188,16 @@ impl LockGuard {
             return Ok(Released::NotHeld);
         }
         match self.pool.guardian().release(self.token) {
-            ReleaseBy::Caller if Handle::try_current().is_ok() => self.send_release().await,
-            ReleaseBy::Caller => {
-                self.pool.guardian().hand_over(self.token); // no runtime here to send from
-                self.wait_for_guardian().await
-            }
+            ReleaseBy::Caller => match self.send_release().await {
+                // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
+                Err(Fault::Setup(_)) => self.wait_for_guardian().await,
+                Err(fault) => {
+                    let error = fault.into_error(Some(&self.key));
+                    observe::release_unclear(self.key.as_str(), &error);
+                    Err(error)
+                }
+                Ok(found) => Ok(self.released(found)),
+            },
             ReleaseBy::Host => self.wait_for_guardian().await,
             ReleaseBy::Nobody => Ok(Released::NotHeld),
         }
@@ -207,35 +210,25 @@ impl LockGuard {
         }
     }
 
-    async fn send_release(&self) -> Result<Released, LockError> {
+    /// Whether the lock was ours; without a clear answer, the guardian has been told to see to it.
+    async fn send_release(&self) -> Result<bool, Fault> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
         };
         let timeout = self.pool.settings().command_timeout;
-        let release = async {
-            let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
-            link.release(&self.claim, timeout).await
-        };
-        match release.await {
-            Ok(found) => {
-                unclear.settled = true;
-                self.pool.guardian().released(self.token, &self.cell);
-                Ok(self.released(found))
-            }
-            Err(fault) => {
-                let error = fault.into_error(Some(&self.key));
-                observe::release_unclear(self.key.as_str(), &error);
-                Err(error)
-            }
-        }
+        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let found = link.release(&self.claim, timeout).await?;
+        unclear.settled = true;
+        self.pool.guardian().released(self.token, &self.cell);
+        Ok(found)
     }
 
     /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
     async fn wait_for_guardian(&self) -> Result<Released, LockError> {
         let freed = self.cell.wait_freed();
-        let found = match Handle::try_current() {
-            Ok(_) => tokio::time::timeout(self.pool.settings().command_timeout * 2, freed)
+        let found = match fault::check_timers() {
+            Ok(()) => tokio::time::timeout(self.pool.settings().command_timeout * 2, freed)
                 .await
                 .ok()
                 .flatten(),

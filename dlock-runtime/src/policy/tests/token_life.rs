@@ -175,7 +175,7 @@ fn an_unclear_release_is_cleaned_up() {
     assert_eq!(
         done,
         Some(Action::CleanedUp {
-            holder: None,
+            holder: Some(1),
             claim: claim(1),
             found: Some(false)
         })

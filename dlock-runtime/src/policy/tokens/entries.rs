@@ -30,7 +30,7 @@ pub(super) struct Entry<H> {
 pub(super) enum State<H> {
     Acquiring,
     Holding { lease: Lease, holder: H },
-    Releasing { longest: Ttl },
+    Releasing { longest: Ttl, holder: H },
     CleaningUp(CleanUp<H>),
 }
 

@@ -83,16 +83,16 @@ impl<H: Clone> Tokens<H> {
 
     /// The holder wants to give the lock back.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
-        let Some(State::Holding { lease, .. }) = self.entries.state(token) else {
+        let Some(State::Holding { lease, holder }) = self.entries.state(token) else {
             return ReleaseBy::Nobody;
         };
         if lease.is_renewing() {
             self.hand_over(token, now);
             return ReleaseBy::Host;
         }
-        let longest = lease.longest();
-        self.entries
-            .enter(token, Moment::NEVER, State::Releasing { longest });
+        let (longest, holder) = (lease.longest(), holder.clone());
+        let releasing = State::Releasing { longest, holder };
+        self.entries.enter(token, Moment::NEVER, releasing);
         ReleaseBy::Caller
     }
 
@@ -109,9 +109,9 @@ impl<H: Clone> Tokens<H> {
                     (lease.longest(), lease.is_renewing(), holder.clone());
                 self.clean_up_after(token, longest, busy, Some(holder), now);
             }
-            Some(State::Releasing { longest }) => {
-                let longest = *longest;
-                self.clean_up_after(token, longest, false, None, now);
+            Some(State::Releasing { longest, holder }) => {
+                let (longest, holder) = (*longest, holder.clone());
+                self.clean_up_after(token, longest, false, Some(holder), now);
             }
             _ => {}
         }
