@@ -1,1 +1,44 @@
-//! To be written.
+//! Several tokio runtimes and one pool: sharing it, blocking, ending, missing, or built by halves.
+//!
+//! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel `#[tokio::test]`s) and `short_lived` (threads) let
+//! many of them end. `actix` blocks one runtime of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete`
+//! has one without timers or I/O. `guardian` counts the pool's own threads.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod actix;
+mod block_on;
+mod ended;
+mod global;
+mod guardian;
+mod incomplete;
+mod outside;
+mod short_lived;
+mod visitors;
+
+use std::time::Duration;
+
+use dlock_harness::RedisServer;
+use dlock_runtime::LockPool;
+
+/// A pool whose server knows the scripts, so that each operation from now on is one request.
+async fn warm_pool(url: &str) -> LockPool {
+    let pool = LockPool::connect(url).await.unwrap();
+    let guard = pool.lock("warm").acquire().await.unwrap();
+    guard.extend(Duration::from_secs(40)).await.unwrap();
+    guard.release().await.unwrap();
+    pool
+}
+
+/// The connections of others than this question's.
+async fn clients(server: &RedisServer) -> Vec<String> {
+    let list: String = server.ask(&["CLIENT", "LIST"]).await;
+    let others = list
+        .lines()
+        .filter(|line| !line.contains(" cmd=client|list "));
+    others.map(str::to_owned).collect()
+}

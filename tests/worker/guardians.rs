@@ -38,6 +38,14 @@ pub(crate) fn come_and_go(settings: &Settings) {
     runtime.block_on(async { tokio::time::sleep(Duration::from_secs(60)).await });
 }
 
+/// Prints how many guardian threads a pool that needs none has, while it renews a lock.
+#[tokio::main]
+pub(crate) async fn memory_has_none(settings: &Settings) {
+    let pool = LockPool::connect(settings.url.as_str()).await.unwrap();
+    let _guard = pool.lock("guard").renew().acquire().await.unwrap();
+    println!("guardians {}", guardians());
+}
+
 /// `shutdown` has no error to return: where it can't wait it says at once what is left.
 pub(crate) fn shut_down_anywhere(settings: &Settings) {
     let whole = Runtime::new().unwrap();

@@ -22,6 +22,7 @@ fn main() {
         "count" => counter::locked(&settings),
         "count-unlocked" => counter::unlocked(&settings),
         "guardians" => guardians::come_and_go(&settings),
+        "no-guardians" => guardians::memory_has_none(&settings),
         "hold" => holder::hold(&settings),
         "shutdown-anywhere" => guardians::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),

@@ -1,0 +1,102 @@
+//! As actix has it: a current-thread runtime on each worker thread, one pool for all; and one handler blocks its thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until, until_blocking};
+use dlock_runtime::{LockError, LockPool, distributed_lock};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+
+use crate::clients;
+
+const CAP: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_millis(600);
+const WORKERS: usize = 4;
+
+fn worker() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Blocks for three leases; whether the lock was still the caller's, as the server sees it.
+#[distributed_lock(key = "blocking", ttl = "600ms", renew, guard = lock)]
+async fn blocking(began: &AtomicBool, over: &AtomicBool) -> Result<(), LockError> {
+    began.store(true, Ordering::SeqCst);
+    thread::sleep(TTL * 3);
+    let held = lock.is_held();
+    over.store(true, Ordering::SeqCst);
+    assert!(held, "lost while its runtime was blocked");
+    lock.verify().await
+}
+
+#[distributed_lock(key = "shared", wait = "20s")]
+async fn quick() -> Result<(), LockError> {
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+/// Locks by turns with the other workers, and looks at the blocked one's; how often, until that one was over.
+async fn work_beside(pool: &LockPool, over: &AtomicBool) -> u32 {
+    let mut turns = 0;
+    loop {
+        pool.scope(quick()).await.unwrap();
+        let taken = pool.lock("blocking").try_acquire().await.unwrap();
+        if over.load(Ordering::SeqCst) {
+            return turns;
+        }
+        assert!(taken.is_none(), "somebody else got the blocked one's lock");
+        turns += 1;
+    }
+}
+
+#[test]
+fn a_blocked_runtime_keeps_its_lock_and_holds_up_no_other() {
+    let server = RedisServer::start();
+    let runtime = worker();
+    let pool = runtime.block_on(LockPool::connect(server.url())).unwrap();
+    let (began, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let blocked = scope.spawn(|| worker().block_on(pool.scope(blocking(&began, &over))));
+        until_blocking("it blocks", CAP, || began.load(Ordering::SeqCst));
+        let others: Vec<_> = (1..WORKERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let work = work_beside(&pool, &over);
+                    LocalSet::new().block_on(&worker(), work)
+                })
+            })
+            .collect();
+        for other in others {
+            let turns = other.join().unwrap();
+            assert!(turns >= 5, "only {turns} turns beside a blocked runtime");
+        }
+        blocked.join().unwrap().unwrap();
+    });
+    runtime.block_on(async {
+        until("the workers' connections end with them", CAP, async || {
+            clients(&server).await.len() <= 2
+        })
+        .await;
+        until("all locks are back", CAP, async || {
+            server.keys().await == ["lock:@fence"]
+        })
+        .await;
+    });
+}
+
+#[test]
+fn each_runtime_has_a_connection_of_its_own() {
+    let server = RedisServer::start();
+    let workers: Vec<Runtime> = (0..WORKERS).map(|_| worker()).collect();
+    let first = &workers[0];
+    let pool = first.block_on(LockPool::connect(server.url())).unwrap();
+    for (number, worker) in workers.iter().enumerate() {
+        for _ in 0..3 {
+            worker.block_on(pool.scope(quick())).unwrap();
+        }
+        let open = first.block_on(clients(&server));
+        // The guardian has had nothing to do yet, and connects when it has.
+        assert_eq!(open.len(), number + 1, "{open:#?}");
+    }
+}

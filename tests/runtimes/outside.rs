@@ -1,0 +1,111 @@
+//! Guards that end where there is no runtime.
+
+use std::pin::pin;
+use std::thread;
+use std::time::Duration;
+
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
+use dlock_runtime::{LockGuard, LockPool, Released};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::block_on::{block_on, poll_once};
+use crate::warm_pool;
+
+/// The lease is 30 s, so that a key which is gone by then was given back.
+const SOON: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(30);
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn guard_of(url: &str) -> LockGuard {
+    let pool = LockPool::connect(url).await.unwrap();
+    pool.lock("key").ttl(TTL).acquire().await.unwrap()
+}
+
+async fn is_gone_soon(server: &RedisServer) {
+    until("the key is gone", SOON, async || {
+        server.pttl("lock:key").await == -2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guard_that_a_plain_thread_drops_frees_its_key() {
+    let server = RedisServer::start();
+    let guard = guard_of(&server.url()).await;
+    assert!(server.pttl("lock:key").await > 20_000);
+    thread::spawn(move || drop(guard)).join().unwrap();
+    is_gone_soon(&server).await;
+}
+
+#[test]
+fn a_guard_that_outlives_its_runtime_is_held_until_it_is_dropped() {
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let guard = runtime.block_on(guard_of(&server.url()));
+    drop(runtime);
+    assert!(guard.is_held());
+    let other = self::runtime();
+    assert!(other.block_on(server.pttl("lock:key")) > 20_000);
+    drop(guard);
+    other.block_on(is_gone_soon(&server));
+}
+
+#[test]
+fn release_works_on_any_executor() {
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let guard = runtime.block_on(guard_of(&server.url()));
+    let released = thread::spawn(move || block_on(guard.release())).join();
+    assert_eq!(released.unwrap().unwrap(), Released::Freed);
+    assert_eq!(runtime.block_on(server.pttl("lock:key")), -2);
+}
+
+#[test]
+fn release_on_any_executor_tells_that_the_lock_was_gone() {
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let guard = runtime.block_on(guard_of(&server.url()));
+    runtime.block_on(server.cmd(&["DEL", "lock:key"]));
+    let released = thread::spawn(move || block_on(guard.release())).join();
+    assert_eq!(released.unwrap().unwrap(), Released::NotHeld);
+}
+
+/// It has to wait for the renewal's answer, and is woken by the guardian's thread.
+#[test]
+fn release_on_any_executor_waits_for_a_renewal_under_way() {
+    let (server, runtime) = (RedisServer::start(), runtime());
+    let proxy = Proxy::start(server.addr());
+    let renewal = proxy.on(
+        Matcher::script().containing("lock:key").nth(2),
+        Action::Hold,
+    );
+    let pool = runtime.block_on(warm_pool(&proxy.url()));
+    let request = pool.lock("key").ttl(TTL);
+    let request = request.renew_every(Duration::from_millis(50));
+    let guard = runtime.block_on(request.acquire()).unwrap();
+    renewal.seen_blocking();
+    let mut release = pin!(guard.release());
+    assert!(block_on(poll_once(release.as_mut())).is_none());
+    proxy.release_held();
+    assert_eq!(block_on(release).unwrap(), Released::Freed);
+    assert_eq!(runtime.block_on(server.pttl("lock:key")), -2);
+}
+
+#[test]
+fn a_memory_lock_is_free_as_soon_as_its_guard_is_dropped_anywhere() {
+    let runtime = runtime();
+    let pool = runtime.block_on(LockPool::connect("memory://")).unwrap();
+    let acquire = || {
+        runtime
+            .block_on(pool.lock("key").renew().acquire())
+            .unwrap()
+    };
+    let release = |guard: LockGuard| {
+        assert_eq!(block_on(guard.release()).unwrap(), Released::Freed);
+    };
+    for end in [drop::<LockGuard> as fn(LockGuard), release] {
+        let guard = acquire();
+        thread::spawn(move || end(guard)).join().unwrap();
+        assert!(block_on(pool.holder("key")).unwrap().is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! Runtimes that end with locks in flight, several at a time, while others use the same pool.
+
+use std::thread;
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::LockPool;
+use dlock_tests::Seeded;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::clients;
+use crate::visitors::{leave_in_flight, work};
+
+const CAP: Duration = Duration::from_secs(5);
+const THREADS: u64 = 4;
+const RUNTIMES_EACH: u64 = 6;
+
+/// As `#[tokio::test]` builds them, in both flavours by turns.
+fn build(number: u64) -> Runtime {
+    let mut builder = match number % 2 {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.enable_all().build().unwrap()
+}
+
+fn let_many_end(pool: &LockPool) {
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for round in 0..RUNTIMES_EACH {
+                    let number = thread * RUNTIMES_EACH + round;
+                    let mut random = Seeded(number);
+                    let runtime = build(number);
+                    runtime.block_on(work(pool, number, &mut random));
+                    runtime.block_on(leave_in_flight(pool, number, &mut random));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn runtimes_that_end_give_their_locks_and_connections_back() {
+    let (server, runtime) = (RedisServer::start(), build(0));
+    let pool = runtime.block_on(LockPool::connect(server.url())).unwrap();
+    let_many_end(&pool);
+    runtime.block_on(async {
+        until("all locks are back", CAP, async || {
+            server.keys().await == ["lock:@fence"]
+        })
+        .await;
+        until("two connections are left", CAP, async || {
+            clients(&server).await.len() <= 2
+        })
+        .await;
+    });
+}
+
+#[test]
+fn runtimes_that_end_give_their_memory_locks_back_at_once() {
+    let runtime = build(0);
+    let pool = runtime.block_on(LockPool::connect("memory://")).unwrap();
+    let_many_end(&pool);
+    let holder = |key: String| runtime.block_on(pool.holder(key.as_str())).unwrap();
+    assert!(holder("all".to_owned()).is_none());
+    for number in 0..THREADS * RUNTIMES_EACH {
+        assert!(holder(format!("left:{number}")).is_none(), "{number}");
+    }
+}
+
+/// As users test in parallel: the same keys everywhere, and nobody waits for anybody.
+#[test]
+fn scopes_with_a_memory_pool_each_do_not_meet() {
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            scope.spawn(move || {
+                build(number).block_on(async {
+                    let pool = LockPool::connect("memory://").await.unwrap();
+                    let _guard = pool.lock("all").acquire().await.unwrap();
+                    let other = LockPool::connect("memory://").await.unwrap();
+                    work(&other, number, &mut Seeded(number)).await;
+                });
+            });
+        }
+    });
+}
