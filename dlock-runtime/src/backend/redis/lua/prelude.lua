@@ -25,6 +25,9 @@ end
 -- Its SET is refused when memory is out, so it comes before every other write.
 local function draw_epoch(counter, time)
   local last = tonumber(redis.call('GET', counter) or '0') or 0
+  if not (last >= 0 and last < 9007199254740991) then
+    last = 0 -- nobody drew that: no number, or so large that a double can't count on
+  end
   local epoch = math.max(last + 1, time)
   redis.call('SET', counter, string.format('%.0f', epoch))
   return epoch
