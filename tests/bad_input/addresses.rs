@@ -1,0 +1,95 @@
+//! URLs that lead nowhere.
+
+use dlock_harness::{Proxy, RedisServer};
+use dlock_runtime::{LockPool, Wait};
+
+use crate::lab::{
+    connecting_fails, fails, fails_after_its_wait, lazy, misconfigured, ms, nothing_left,
+    unavailable, waiter,
+};
+
+#[tokio::test]
+async fn a_url_that_can_t_work_says_what_to_write() {
+    for (url, says) in [
+        ("", "no scheme; give `redis://host:6379`"),
+        ("localhost:6379", "give `redis://host:6379`"),
+        ("http://localhost", "unknown scheme; give"),
+        (
+            "rediss://localhost",
+            "`rediss://` is not supported yet; give",
+        ),
+        ("redis+sentinel://localhost", "not supported yet"),
+        ("redis+cluster://localhost", "not supported yet"),
+        ("redlock://a,b,c", "not supported yet"),
+        ("redis://localhost:seven", "invalid port"),
+        ("redis://localhost/first", "redis://host:6379/0"),
+        ("redis+unix://localhost", "redis+unix:///run/redis.sock"),
+        ("memory://shared", "takes nothing after it"),
+    ] {
+        misconfigured(&connecting_fails(url).await, says);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_is_unavailable() {
+    let server = RedisServer::start();
+    server.kill9();
+    unavailable(&connecting_fails(server.url()).await);
+    let pool = lazy(server.url()).await;
+    unavailable(&fails(&pool, Wait::Once).await);
+    unavailable(&fails_after_its_wait(&pool).await);
+    unavailable(&pool.ping().await.unwrap_err());
+    unavailable(&pool.holder("k").await.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_waiter_gets_the_lock_when_the_server_comes_up() {
+    let server = RedisServer::start();
+    server.kill9();
+    let waiter = waiter(&lazy(server.url()).await);
+    tokio::time::sleep(ms(50)).await;
+    assert!(!waiter.is_finished());
+    server.restart_empty();
+    assert_eq!(waiter.await.unwrap().unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_black_hole_is_unavailable_in_time() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    proxy.blackhole();
+    unavailable(&connecting_fails(proxy.url()).await);
+    let pool = lazy(proxy.url()).await;
+    unavailable(&fails(&pool, Wait::Once).await);
+    unavailable(&fails_after_its_wait(&pool).await);
+    nothing_left(&server).await;
+}
+
+/// What was lost on a wire that goes dark later is as unavailable as one that was never there.
+#[tokio::test]
+async fn a_wire_that_goes_dark_is_unavailable_in_time() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = LockPool::connect(proxy.url()).await.unwrap();
+    proxy.blackhole();
+    unavailable(&fails(&pool, Wait::Once).await);
+    unavailable(&fails_after_its_wait(&pool).await);
+    nothing_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_has_is_unavailable() {
+    unavailable(&connecting_fails("redis://no-such-host.invalid").await);
+}
+
+#[tokio::test]
+async fn a_socket_that_is_not_there_is_unavailable() {
+    unavailable(&connecting_fails("redis+unix:///no/such/redis.sock").await);
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_said() {
+    let server = RedisServer::start();
+    let error = connecting_fails(format!("{}/99", server.url())).await;
+    misconfigured(&error, "the URL's database does not exist there");
+}

@@ -1,0 +1,101 @@
+//! A server that answers HELLO with whatever a test wants, and is otherwise as dumb as can be.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Dropping it closes the port; its connections end with their clients.
+pub(crate) struct Fake {
+    addr: SocketAddr,
+    ended: Arc<AtomicBool>,
+}
+
+impl Fake {
+    /// Answers HELLO with these fields, and everything else with `+OK`.
+    pub(crate) fn redis(version: &str, mode: &str, role: &str) -> Self {
+        let fields = [
+            ("server", "redis"),
+            ("version", version),
+            ("mode", mode),
+            ("role", role),
+        ];
+        let mut hello = format!("%{}\r\n", fields.len());
+        for text in fields.into_iter().flat_map(|(name, value)| [name, value]) {
+            hello.extend(["$", &text.len().to_string(), "\r\n", text, "\r\n"]);
+        }
+        Self::start(move |request| {
+            if request.starts_with(b"HELLO") {
+                hello.clone()
+            } else {
+                "+OK\r\n".to_owned()
+            }
+        })
+    }
+
+    /// Answers every request with this.
+    pub(crate) fn saying(answer: &'static str) -> Self {
+        Self::start(move |_| answer.to_owned())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.addr)
+    }
+
+    fn start(answer: impl Fn(&[u8]) -> String + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (addr, ended) = (
+            listener.local_addr().unwrap(),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (answer, ending) = (Arc::new(answer), ended.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if ending.load(Ordering::SeqCst) {
+                    break;
+                }
+                let answer = answer.clone();
+                thread::spawn(move || serve(stream, &*answer));
+            }
+        });
+        Self { addr, ended }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.addr); // wakes the listener
+    }
+}
+
+fn serve(stream: TcpStream, answer: &dyn Fn(&[u8]) -> String) {
+    let mut reader = BufReader::new(stream);
+    while let Some(request) = request(&mut reader) {
+        let said = answer(&request);
+        if reader.get_mut().write_all(said.as_bytes()).is_err() {
+            break;
+        }
+    }
+    let _ = reader.get_ref().shutdown(Shutdown::Both);
+}
+
+/// The words of a request, with spaces between them; `None` at the end.
+fn request(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+    let mut words = Vec::new();
+    for _ in 0..number(reader)? {
+        let mut word = vec![0; number(reader)? + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(word);
+    }
+    Some(words.join(&b' '))
+}
+
+/// What stands behind `*` or `$`.
+fn number(reader: &mut BufReader<TcpStream>) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.get(1..)?.trim().parse().ok()
+}

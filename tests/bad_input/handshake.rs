@@ -1,0 +1,102 @@
+//! Something answers, and is not what dlock can use.
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{LockError, LockPool, Refusal};
+
+use crate::fake::Fake;
+use crate::lab::{
+    connecting_fails, fails_at_once, lazy, misconfigured, nothing_left, refused, unavailable,
+};
+
+const AUTH: &str = "check the URL's credentials";
+
+#[tokio::test]
+async fn a_wrong_missing_or_foreign_password_is_refused_at_once() {
+    let server = RedisServer::builder().password("open-sesame").start();
+    let addr = server.addr();
+    for url in [
+        format!("redis://{addr}"),
+        format!("redis://:wrong@{addr}"),
+        format!("redis://ann:open-sesame@{addr}"),
+    ] {
+        refused(&connecting_fails(&url).await, Refusal::Auth, AUTH);
+        refused(&fails_at_once(&lazy(&url).await).await, Refusal::Auth, AUTH);
+        let resp2 = format!("{url}?protocol=resp2");
+        refused(&connecting_fails(resp2).await, Refusal::Auth, AUTH);
+    }
+    nothing_left(&server).await;
+}
+
+/// HELLO takes any password for a user that needs none, AUTH does not: not ours to decide, and no crash either way.
+#[tokio::test]
+async fn a_password_that_the_server_does_not_want_is_its_business() {
+    let server = RedisServer::start();
+    let url = format!("redis://:unwanted@{}", server.addr());
+    LockPool::connect(url.as_str()).await.unwrap();
+    let error = connecting_fails(format!("{url}?protocol=resp2")).await;
+    refused(&error, Refusal::Auth, AUTH);
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
+    for version in ["5.0.14", "6.0.16", "6.1.240"] {
+        let old = Fake::redis(version, "standalone", "master");
+        let says = format!("the server is redis {version}; dlock needs 6.2 or newer");
+        misconfigured(&connecting_fails(old.url()).await, &says);
+        let pool = lazy(old.url()).await;
+        misconfigured(&pool.lock("k").acquire().await.unwrap_err(), &says);
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_and_a_sentinel_are_not_supported_yet() {
+    let cluster = Fake::redis("7.2.0", "cluster", "master");
+    misconfigured(
+        &connecting_fails(cluster.url()).await,
+        "a cluster, which is not supported yet",
+    );
+    let sentinel = Fake::redis("7.2.0", "sentinel", "sentinel");
+    misconfigured(&connecting_fails(sentinel.url()).await, "not supported yet");
+}
+
+#[tokio::test]
+async fn what_is_no_redis_is_an_error_and_no_panic() {
+    for answer in [
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "",
+        "\r\n",
+        "+OK\r\n",
+        ":1\r\n",
+        "*-1\r\n",
+        "$99999999999\r\n",
+        "\0\0\0",
+    ] {
+        let fake = Fake::saying(answer);
+        let error = connecting_fails(fake.url()).await;
+        assert!(
+            matches!(
+                error,
+                LockError::Unavailable { .. } | LockError::Refused { .. }
+            ),
+            "{answer:?}: {error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_ends_the_connection_is_unavailable() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
+    unavailable(&connecting_fails(format!("redis://{addr}")).await);
+}
+
+#[tokio::test]
+async fn a_user_without_any_right_is_refused() {
+    let server = RedisServer::start();
+    server
+        .cmd(&["ACL", "SETUSER", "nobody", "on", ">pass"])
+        .await;
+    let error = connecting_fails(format!("redis://nobody:pass@{}", server.addr())).await;
+    refused(&error, Refusal::NoPermission, "docs/PROTOCOL.md");
+}

@@ -1,0 +1,101 @@
+//! One attempt to run a body under a lock, which must fail; and what every failure has in common.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Config, Key, LockError, LockPool, Refusal, Wait};
+
+/// Beyond `wait` and one `command_timeout`: for a loaded machine.
+const SLACK: Duration = Duration::from_secs(3);
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A pool that has not yet connected.
+pub(crate) async fn lazy(url: impl Into<String>) -> LockPool {
+    LockPool::connect(Config::new(url).lazy()).await.unwrap()
+}
+
+/// Tries to run a body under `lock:k`: it is not run, and the error comes in time.
+pub(crate) async fn fails(pool: &LockPool, wait: Wait) -> LockError {
+    let (mut ran, begun) = (false, Instant::now());
+    let outcome = pool
+        .lock("k")
+        .ttl(LONG)
+        .wait(wait)
+        .run(async |_| ran = true)
+        .await;
+    let took = begun.elapsed();
+    assert!(!ran, "the body was run");
+    let longest = match wait {
+        Wait::For(wait) => wait,
+        _ => Duration::ZERO,
+    };
+    assert!(took <= longest + ms(500) + SLACK, "{wait:?} took {took:?}");
+    let error = outcome.unwrap_err();
+    assert_eq!(error.key().map(Key::as_str), Some("lock:k"), "{error:?}");
+    error
+}
+
+/// As [`fails`]; with an outcome that a longer wait can't change, so nobody waits for it.
+pub(crate) async fn fails_at_once(pool: &LockPool) -> LockError {
+    let begun = Instant::now();
+    let error = fails(pool, Wait::For(LONG)).await;
+    assert!(begun.elapsed() < ms(500) + SLACK, "{:?}", begun.elapsed());
+    error
+}
+
+/// As [`fails`]; and goes on trying to the end of the wait.
+pub(crate) async fn fails_after_its_wait(pool: &LockPool) -> LockError {
+    let (wait, begun) = (ms(400), Instant::now());
+    let error = fails(pool, Wait::For(wait)).await;
+    assert!(
+        begun.elapsed() >= wait,
+        "gave up after {:?}",
+        begun.elapsed()
+    );
+    error
+}
+
+#[track_caller]
+pub(crate) fn refused(error: &LockError, expected: Refusal, says: &str) {
+    match error {
+        LockError::Refused { reason, .. } => assert_eq!(*reason, expected, "{error:?}"),
+        other => panic!("not refused: {other:?}"),
+    }
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[track_caller]
+pub(crate) fn unavailable(error: &LockError) {
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    let says = "check that it runs, its address, and the network";
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[track_caller]
+pub(crate) fn misconfigured(error: &LockError, says: &str) {
+    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+/// Connects, which must fail within the `connect_timeout` of 1 s.
+pub(crate) async fn connecting_fails(url: impl Into<String>) -> LockError {
+    let begun = Instant::now();
+    let error = LockPool::connect(Config::new(url)).await.unwrap_err();
+    let took = begun.elapsed();
+    assert!(took <= ms(1000) + SLACK, "{took:?}");
+    error
+}
+
+pub(crate) async fn nothing_left(server: &RedisServer) {
+    assert_eq!(server.keys().await, Vec::<String>::new());
+}
+
+/// A waiter with all the time in the world, at `lock:k`.
+pub(crate) fn waiter(pool: &LockPool) -> tokio::task::JoinHandle<Result<u8, LockError>> {
+    tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).run(async |_| 7))
+}

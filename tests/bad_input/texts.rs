@@ -1,0 +1,118 @@
+//! All that anybody could read: errors in every form, what is traced, what a panic says.
+
+use std::error::Error;
+use std::fmt::{Debug, Write as _};
+use std::panic;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use dlock_runtime::LockError;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// What was traced or said in a panic, by any test of this program.
+static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn hear(text: String) {
+    HEARD
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(text);
+}
+
+/// Listens from now on; once for the program, because guardians are threads of their own.
+pub(crate) fn listen() {
+    static LISTENING: OnceLock<()> = OnceLock::new();
+    LISTENING.get_or_init(|| {
+        tracing::subscriber::set_global_default(Listener).unwrap();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            hear(info.to_string());
+            before(info);
+        }));
+    });
+}
+
+pub(crate) fn heard() -> Vec<String> {
+    HEARD.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// What one test saw; [`Seen::none_has`] looks at that and at all that was heard.
+#[derive(Default)]
+pub(crate) struct Seen(Vec<String>);
+
+impl Seen {
+    pub(crate) fn debug(&mut self, value: &impl Debug) {
+        self.0.push(format!("{value:?} {value:#?}"));
+    }
+
+    pub(crate) fn error(&mut self, error: &LockError) {
+        self.debug(error);
+        let mut next: Option<&dyn Error> = Some(error);
+        while let Some(error) = next {
+            self.0.push(format!("{error} {error:?}"));
+            next = error.source();
+        }
+    }
+
+    /// The error of what must fail.
+    pub(crate) fn failure<T: Debug>(&mut self, outcome: Result<T, LockError>) {
+        self.error(&outcome.unwrap_err());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[track_caller]
+    pub(crate) fn none_has(&self, secrets: &[&str]) {
+        for text in self.0.iter().chain(&heard()) {
+            for secret in secrets {
+                assert!(!text.contains(secret), "{text}");
+            }
+        }
+    }
+}
+
+/// Takes every event and span of every crate.
+struct Listener;
+
+impl Subscriber for Listener {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut text = Text::default();
+        span.record(&mut text);
+        hear(text.0);
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        let mut text = Text::default();
+        values.record(&mut text);
+        hear(text.0);
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        hear(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}
