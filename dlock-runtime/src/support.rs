@@ -129,6 +129,8 @@ pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
 }
 
+// Else the compiler reports the missing `From`, without a word about the other two ways.
+#[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
