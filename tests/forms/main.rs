@@ -1,1 +1,51 @@
-//! To be written.
+//! The attribute on every kind of function, as its user's compiler sees it: it compiles without a warning, it locks what it says, and
+//! the function is otherwise what it was.
+//!
+//! Every body here returns the name of the lock that it runs under (`held`). What must *not* compile is in `ui/`, one mistake a file,
+//! with the compiler's words beside it; `ui.rs` runs those.
+
+#![deny(warnings, clippy::pedantic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test reports by panicking"
+)]
+#![allow(
+    clippy::unused_async,
+    reason = "most bodies here have nothing to wait for; the attribute must not change that lint either way"
+)]
+
+mod bodies;
+mod errors;
+mod free;
+mod generics;
+mod handlers;
+mod keys;
+mod macros;
+mod pools;
+mod receivers;
+mod sizes;
+mod traits;
+mod ui;
+
+use dlock_runtime::LockPool;
+
+/// The name of the innermost lock, without the namespace.
+fn held() -> String {
+    let held = dlock_runtime::current().expect("the body runs under a lock");
+    assert!(held.is_held());
+    held.key()
+        .as_str()
+        .strip_prefix("lock:")
+        .unwrap()
+        .to_owned()
+}
+
+async fn memory() -> LockPool {
+    LockPool::connect("memory://").await.unwrap()
+}
+
+/// Runs a test with a pool of its own.
+async fn on_memory<F: Future>(test: F) -> F::Output {
+    memory().await.scope(test).await
+}

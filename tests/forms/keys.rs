@@ -1,0 +1,78 @@
+//! `key = …` as a template and as an expression, and `lock_key!`, which must name the same lock.
+
+use dlock_runtime::{Key, LockError, Wait, distributed_lock, lock_key};
+
+use crate::{held, memory, on_memory};
+
+#[distributed_lock(key = "item:{<id>}:<name>:<pair.1>", guard = lock)]
+async fn template(id: u64, name: &str, pair: (u8, &str)) -> Result<Key, LockError> {
+    let _ = (id, name, pair);
+    Ok(lock.key().clone())
+}
+
+#[distributed_lock(key = format!("item:{id}:{}", name.to_uppercase()))]
+async fn expression(id: u64, name: &str) -> Result<String, LockError> {
+    let _ = (id, name);
+    Ok(held())
+}
+
+#[distributed_lock(key = key)]
+async fn argument(key: Key) -> Result<String, LockError> {
+    Ok(held())
+}
+
+#[distributed_lock(key = if id == 0 { "zero" } else { "other" })]
+async fn branches(id: u8) -> Result<String, LockError> {
+    let _ = id;
+    Ok(held())
+}
+
+#[distributed_lock(key = "<<literal>:<<<id>:<HERE>")]
+async fn angles(id: u8) -> Result<String, LockError> {
+    let _ = id;
+    Ok(held())
+}
+
+const HERE: &str = "eu";
+
+/// Whatever a value holds, both write the same key; and no value forges a separator or the cluster's hash tag.
+#[tokio::test]
+async fn lock_key_names_the_lock_of_the_attribute() {
+    let pool = memory().await;
+    for (id, name, second) in [
+        (7, "ann", "x"),
+        (0, "", ""),
+        (u64::MAX, "a:b/c{d}%e<f>", "é\u{1F512}\n\0"),
+        (1, "7:ann", "lock:"),
+    ] {
+        let pair = (1, second);
+        let from_attribute = pool.scope(template(id, name, pair)).await.unwrap();
+        let key = lock_key!("item:{<id>}:<name>:<pair.1>");
+        let guard = pool.lock(&key).acquire().await.unwrap();
+        assert_eq!(guard.key(), &from_attribute);
+        assert_eq!(guard.key().as_str(), format!("lock:{key}"));
+        let separators = key.as_str().matches([':', '{', '}']).count();
+        assert_eq!(separators, 5, "{key}");
+        // The guard's key, namespace and all, names it too.
+        let again = pool.lock(guard.key()).wait(Wait::Once).acquire().await;
+        assert!(again.unwrap_err().is_busy());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn expressions_are_taken_as_they_are() {
+    on_memory(async {
+        assert_eq!(expression(7, "a:b").await.unwrap(), "item:7:A:B");
+        assert_eq!(argument(Key::from("k")).await.unwrap(), "k");
+        assert_eq!(argument(lock_key!("item:<HERE>")).await.unwrap(), "item:eu");
+        assert_eq!(branches(0).await.unwrap(), "zero");
+        assert_eq!(branches(1).await.unwrap(), "other");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn angle_brackets_are_doubled() {
+    assert_eq!(on_memory(angles(1)).await.unwrap(), "<literal>:<1:eu");
+}

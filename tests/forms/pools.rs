@@ -1,0 +1,58 @@
+//! Where the lock is taken: a pool by its name, by an expression, of the scope.
+
+use dlock_runtime::{LockError, LockPool, distributed_lock, init_named};
+
+use crate::{held, memory, on_memory};
+
+#[distributed_lock(key = "named", pool = "forms")]
+async fn by_name(other: &LockPool) -> Result<(bool, bool), LockError> {
+    let named = dlock_runtime::named("forms")?;
+    let is_in = async |pool: &LockPool| pool.holder("named").await.map(|holder| holder.is_some());
+    Ok((is_in(&named).await?, is_in(other).await?))
+}
+
+#[distributed_lock(key = "nobody", pool = "nobody")]
+async fn by_unknown_name() -> Result<(), LockError> {
+    Ok(())
+}
+
+/// The pool is moved into the body as well: the attribute takes its own before.
+#[distributed_lock(key = "expression:<id>", pool = pools[usize::from(id)])]
+async fn by_expression(pools: Vec<LockPool>, id: u8) -> Result<Vec<bool>, LockError> {
+    let mut held_in = Vec::new();
+    for pool in pools {
+        held_in.push(pool.holder(format!("expression:{id}")).await?.is_some());
+    }
+    Ok(held_in)
+}
+
+#[distributed_lock(key = "scoped")]
+async fn by_scope() -> Result<String, LockError> {
+    Ok(held())
+}
+
+#[tokio::test]
+async fn a_name_beats_the_scope() {
+    let scoped = memory().await;
+    let missing = scoped.scope(by_unknown_name()).await.unwrap_err();
+    assert!(missing.to_string().contains("\"nobody\""), "{missing}");
+    init_named("forms", "memory://").await.unwrap();
+    let held_in = scoped.scope(by_name(&scoped)).await.unwrap();
+    assert_eq!(held_in, (true, false));
+}
+
+#[tokio::test]
+async fn an_expression_beats_the_scope() {
+    let pools = vec![memory().await, memory().await];
+    for id in [0, 1] {
+        let held_in = on_memory(by_expression(pools.clone(), id)).await.unwrap();
+        assert_eq!(held_in, [id == 0, id == 1]);
+    }
+}
+
+#[tokio::test]
+async fn without_any_the_scope_decides() {
+    assert_eq!(on_memory(by_scope()).await.unwrap(), "scoped");
+    let nowhere = by_scope().await.unwrap_err();
+    assert!(matches!(nowhere, LockError::NotInitialized));
+}

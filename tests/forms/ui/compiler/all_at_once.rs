@@ -1,0 +1,12 @@
+//! Three mistakes of one attribute and one of the caller: all are shown, for the function is still there, with its type.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<idd>", ttl = "10", rennew)]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = purchase("seven");
+}

@@ -1,0 +1,14 @@
+//! An error type that does not know of `LockError`.
+
+use dlock_runtime::distributed_lock;
+
+struct ShopError;
+
+#[distributed_lock(key = "item:<id>")]
+async fn purchase(id: u64) -> Result<u64, ShopError> {
+    if id == 0 { Err(ShopError) } else { Ok(id) }
+}
+
+fn main() {
+    let _kept = purchase(7);
+}

@@ -1,0 +1,12 @@
+//! A return type that cannot carry the error.
+
+use dlock_runtime::distributed_lock;
+
+#[distributed_lock(key = "item:<id>")]
+async fn purchase(id: u64) -> Option<u64> {
+    Some(id)
+}
+
+fn main() {
+    let _kept = purchase(7);
+}

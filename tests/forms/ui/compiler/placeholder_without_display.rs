@@ -1,0 +1,12 @@
+//! A placeholder whose value has no text.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "items:<ids>")]
+async fn purchase(ids: Vec<u64>) -> Result<usize, LockError> {
+    Ok(ids.len())
+}
+
+fn main() {
+    let _kept = purchase(vec![7]);
+}

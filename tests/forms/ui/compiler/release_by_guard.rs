@@ -1,0 +1,13 @@
+//! The guard of a body is lent: the lock ends with the body, not in the middle of it.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>", guard = lock)]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    let _ = lock.release().await;
+    Ok(id)
+}
+
+fn main() {
+    let _kept = purchase(7);
+}

@@ -1,0 +1,12 @@
+//! A duration without a unit.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>", ttl = "10")]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = purchase(7);
+}

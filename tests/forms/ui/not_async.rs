@@ -1,0 +1,12 @@
+//! A function that is not async.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>")]
+fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept: Result<u64, LockError> = purchase(7);
+}

@@ -1,0 +1,12 @@
+//! A kind of lock that does not exist yet.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>", permits = 5)]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = purchase(7);
+}

@@ -1,0 +1,12 @@
+//! An argument that does not exist, close to one that does.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>", tll = "10s")]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = purchase(7);
+}
