@@ -48,14 +48,14 @@
 //! None yet: everything is always there.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, support.
+#[doc(hidden)]
+#[path = "support.rs"]
+pub mod __private;
 mod backend;
 mod engine;
 mod global;
 mod observe;
 mod policy;
-#[doc(hidden)]
-#[path = "support.rs"]
-pub mod __private;
 mod values;
 
 pub use dlock_macros::distributed_lock;
