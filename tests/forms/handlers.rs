@@ -17,6 +17,10 @@ struct Shop {
     locks: LockPool,
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the shape that `map_err` asks for"
+)]
 fn to_status(error: LockError) -> StatusCode {
     if error.is_busy() {
         StatusCode::CONFLICT

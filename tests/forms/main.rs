@@ -10,11 +10,6 @@
     clippy::expect_used,
     reason = "a test reports by panicking"
 )]
-#![allow(
-    clippy::unused_async,
-    reason = "most bodies here have nothing to wait for; the attribute must not change that lint either way"
-)]
-
 mod bodies;
 mod errors;
 mod free;

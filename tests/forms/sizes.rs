@@ -107,6 +107,10 @@ mod a_kib_returned {
 mod a_kib_in_an_argument_and_no_await {
     use super::*;
 
+    #[allow(
+        clippy::large_types_passed_by_value,
+        reason = "a large argument is the point"
+    )]
     async fn plain(argument: [u8; KIB]) -> usize {
         yield_now().await;
         argument.len()
