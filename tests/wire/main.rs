@@ -1,1 +1,23 @@
-//! To be written.
+//! What the wire and other programs see: commands counted, values read, foreign holders, and the connections themselves.
+//!
+//! `record` reads a server's MONITOR. `budget` counts commands and `renewals` those of the watchdog; `interop` plays a program that does
+//! not use dlock; `layout` reads the value at a key, `connection` the sockets.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod budget;
+mod connection;
+mod interop;
+mod layout;
+mod record;
+mod renewals;
+
+use dlock_runtime::{Config, LockPool};
+
+async fn connect(config: impl Into<Config>) -> LockPool {
+    LockPool::connect(config).await.unwrap()
+}

@@ -1,0 +1,124 @@
+//! The sockets: protocol, unix sockets, and small packets that do not wait for each other.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
+use dlock_runtime::{LockPool, Released};
+
+use crate::connect;
+
+const CAP: Duration = Duration::from_secs(10);
+
+/// The `resp=` of each connection but this question's.
+async fn protocols(server: &RedisServer) -> Vec<String> {
+    let list: String = server.ask(&["CLIENT", "LIST"]).await;
+    let others = list
+        .lines()
+        .filter(|line| !line.contains(" cmd=client|list "));
+    let protocol = |line: &str| {
+        let field = line
+            .split(' ')
+            .find_map(|field| field.strip_prefix("resp="));
+        field.expect("redis 7 tells the protocol").to_owned()
+    };
+    others.map(protocol).collect()
+}
+
+/// Uses the caller's connection and the guardian's; all of them speak `expected`.
+async fn check_works_over(server: &RedisServer, pool: &LockPool, expected: &str) {
+    let lock = || pool.lock("key").ttl(Duration::from_millis(600));
+    let guard = lock().renew().acquire().await.unwrap();
+    // It is busy, by the server's word.
+    assert!(lock().try_acquire().await.unwrap().is_none());
+    until("it was renewed for two leases", CAP, async || {
+        server.commandstats("pexpire").await >= 6
+    })
+    .await;
+    guard.verify().await.unwrap();
+    assert_eq!(protocols(server).await, [expected, expected]);
+    assert_eq!(guard.release().await.unwrap(), Released::Freed);
+    drop(lock().acquire().await.unwrap());
+    until("a dropped guard's key is gone", CAP, async || {
+        server.keys().await == ["lock:@fence"]
+    })
+    .await;
+    pool.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_speak_resp3() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    check_works_over(&server, &pool, "3").await;
+}
+
+#[tokio::test]
+async fn connections_speak_resp2_when_told_to() {
+    let server = RedisServer::start();
+    let pool = connect(format!("{}?protocol=resp2", server.url())).await;
+    check_works_over(&server, &pool, "2").await;
+}
+
+#[tokio::test]
+async fn a_unix_socket_works_like_tcp() {
+    let server = RedisServer::builder().unix_socket().start();
+    let pool = connect(server.unix_url().unwrap()).await;
+    check_works_over(&server, &pool, "3").await;
+    let list: String = server.ask(&["CLIENT", "LIST"]).await;
+    let over_unix = list.lines().filter(|line| line.contains("redis.sock"));
+    assert_eq!(over_unix.count(), 2, "{list}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_works_with_a_password() {
+    let server = RedisServer::builder()
+        .password("s3cret")
+        .unix_socket()
+        .start();
+    let pool = connect(server.unix_url().unwrap()).await;
+    check_works_over(&server, &pool, "3").await;
+}
+
+/// How long a command takes to the server while the one before it is not acknowledged yet: with Nagle's algorithm, until the other side
+/// acknowledges late (40 ms on Linux), because it has no reply to send along.
+async fn behind_an_unanswered_command(proxy: &Proxy, pool: &LockPool) -> Duration {
+    let unanswered = proxy.on(Matcher::command("PING"), Action::HoldReply);
+    let behind = proxy.on(Matcher::command("GET"), Action::Signal);
+    let ping = pool.ping();
+    let get = async {
+        unanswered.seen().await;
+        let sent = Instant::now();
+        let arrival = async {
+            behind.seen().await;
+            let took = sent.elapsed();
+            proxy.release_held();
+            took
+        };
+        let (holder, took) = tokio::join!(pool.holder("key"), arrival);
+        assert_eq!(holder.unwrap(), None);
+        took
+    };
+    let (pinged, took) = tokio::join!(ping, get);
+    pinged.unwrap();
+    proxy.clear_triggers();
+    took
+}
+
+#[tokio::test]
+async fn a_command_does_not_wait_for_the_acknowledgement_of_the_one_before() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = connect(proxy.url()).await;
+    let mut times = Vec::new();
+    for _ in 0..15 {
+        // After an exchange of question and answer, the kernel expects a reply to acknowledge with.
+        for _ in 0..10 {
+            pool.holder("key").await.unwrap();
+        }
+        times.push(behind_an_unanswered_command(&proxy, &pool).await);
+    }
+    times.sort();
+    // Of a busy machine, the quickest are what the socket does.
+    println!("{times:?}");
+    assert!(times[2] < Duration::from_millis(20), "{times:?}");
+}

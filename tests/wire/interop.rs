@@ -1,0 +1,180 @@
+//! Programs that do not use dlock but keep the same convention, `SET key token NX PX` and compare-and-delete: redis-py, redsync,
+//! node-redlock, rslock. They exclude us and are excluded by us.
+
+use std::time::Duration;
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Holder, LockError, LockPool, Released};
+use redis::aio::MultiplexedConnection;
+
+use crate::connect;
+
+const KEY: &str = "lock:key";
+
+/// A program with a token of its own.
+struct Foreign {
+    redis: MultiplexedConnection,
+    token: Vec<u8>,
+}
+
+impl Foreign {
+    async fn new(server: &RedisServer, token: &[u8]) -> Self {
+        Self {
+            redis: server.connect().await,
+            token: token.to_vec(),
+        }
+    }
+
+    async fn try_lock(&mut self, lease: Duration) -> bool {
+        let lease: u64 = lease.as_millis().try_into().unwrap();
+        let mut set = redis::cmd("SET");
+        set.arg(KEY).arg(&self.token).arg("NX").arg("PX").arg(lease);
+        let reply: Option<String> = set.query_async(&mut self.redis).await.unwrap();
+        reply.is_some()
+    }
+
+    /// The script that they all have.
+    async fn unlock(&mut self) -> bool {
+        const SCRIPT: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+        self.compare_and(SCRIPT).await
+    }
+
+    async fn extend(&mut self) -> bool {
+        const SCRIPT: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('pexpire',KEYS[1],60000) else return 0 end";
+        self.compare_and(SCRIPT).await
+    }
+
+    async fn compare_and(&mut self, script: &str) -> bool {
+        let script = redis::Script::new(script);
+        let mut call = script.key(KEY);
+        call.arg(&self.token);
+        let done: u8 = call.invoke_async(&mut self.redis).await.unwrap();
+        done == 1
+    }
+}
+
+/// Tokens as they are out there, and some that look a little like ours.
+const TOKENS: [&[u8]; 6] = [
+    b"8f14e45fceea167a5a36dedd4bea2543", // redis-py, node-redlock
+    b"x1Zr+5FSGAYPxVoDVF/V5Q==",         // redsync
+    b"\x00\xff\x80\"|\n\x01\xfe binary \xc3", // rslock: any bytes
+    b"1|not|ours",
+    b"7",
+    b"",
+];
+
+/// How long it has left, by the error's word.
+fn left_of_foreign(error: LockError) -> Duration {
+    match error {
+        LockError::Busy {
+            holder: Holder::Foreign,
+            left,
+            ..
+        } => left,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_holder_excludes_us_whatever_its_token() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    for token in TOKENS {
+        let mut foreign = Foreign::new(&server, token).await;
+        assert!(foreign.try_lock(Duration::from_secs(30)).await);
+        assert!(pool.lock("key").try_acquire().await.unwrap().is_none());
+        let wait = pool.lock("key").wait(Duration::from_millis(250));
+        let left = left_of_foreign(wait.acquire().await.unwrap_err());
+        assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(20));
+        assert_eq!(pool.holder("key").await.unwrap(), Some(Holder::Foreign));
+        // We asked often, and touched nothing: the lock is still theirs, for as long as they said.
+        assert!(server.pttl(KEY).await <= 30_000);
+        assert!(foreign.unlock().await, "{token:?} lost its lock");
+    }
+}
+
+#[tokio::test]
+async fn we_get_the_lock_when_a_foreign_holder_gives_it_back() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let mut foreign = Foreign::new(&server, TOKENS[0]).await;
+    assert!(foreign.try_lock(Duration::from_secs(60)).await);
+    let waiting = pool.lock("key").wait(Duration::from_secs(20)).acquire();
+    let waiting = tokio::spawn(waiting);
+    tokio::task::yield_now().await;
+    assert!(foreign.unlock().await);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn we_get_the_lock_when_a_foreign_lease_ends() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let mut foreign = Foreign::new(&server, TOKENS[1]).await;
+    assert!(foreign.try_lock(Duration::from_millis(400)).await);
+    let guard = pool.lock("key").wait(Duration::from_secs(20)).acquire();
+    let guard = guard.await.unwrap();
+    assert!(!foreign.unlock().await, "their lease was over");
+    guard.verify().await.unwrap();
+}
+
+async fn check_they_can_do_nothing(server: &RedisServer, pool: &LockPool) {
+    let guard = pool.lock("key").acquire().await.unwrap();
+    for token in TOKENS {
+        let mut foreign = Foreign::new(server, token).await;
+        assert!(!foreign.try_lock(Duration::from_secs(60)).await);
+        assert!(!foreign.extend().await);
+        assert!(!foreign.unlock().await);
+    }
+    let kind: String = server.ask(&["TYPE", KEY]).await;
+    assert_eq!(kind, "string");
+    let left = server.pttl(KEY).await;
+    assert!((20_000..=30_000).contains(&left), "{left} ms are left");
+    guard.verify().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Freed);
+}
+
+#[tokio::test]
+async fn we_exclude_foreign_programs_which_can_neither_free_nor_extend_ours() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    check_they_can_do_nothing(&server, &pool).await;
+    // And they get it as soon as it is free.
+    let mut foreign = Foreign::new(&server, TOKENS[0]).await;
+    assert!(foreign.try_lock(Duration::from_secs(60)).await);
+    assert!(foreign.unlock().await);
+}
+
+/// The fencing token grows although somebody without one was in between.
+#[tokio::test]
+async fn our_next_fence_is_higher_after_a_foreign_holder() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let guard = pool.lock("key").acquire().await.unwrap();
+    let before = guard.fence();
+    guard.release().await.unwrap();
+    let mut foreign = Foreign::new(&server, TOKENS[0]).await;
+    assert!(foreign.try_lock(Duration::from_secs(60)).await);
+    assert!(foreign.unlock().await);
+    assert!(pool.lock("key").acquire().await.unwrap().fence() > before);
+}
+
+/// A lease of ours that was taken over: we neither free nor renew what is theirs now.
+#[tokio::test]
+async fn a_release_that_comes_too_late_leaves_a_foreign_holder_alone() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let ours = pool.lock("key").acquire().await.unwrap();
+    server.cmd(&["DEL", KEY]).await;
+    let mut foreign = Foreign::new(&server, TOKENS[0]).await;
+    assert!(foreign.try_lock(Duration::from_secs(30)).await);
+    assert!(
+        ours.extend(Duration::from_secs(90))
+            .await
+            .unwrap_err()
+            .is_lost()
+    );
+    assert_eq!(ours.release().await.unwrap(), Released::NotHeld);
+    assert!(server.pttl(KEY).await <= 30_000);
+    assert!(foreign.unlock().await);
+}

@@ -1,0 +1,101 @@
+//! A server's MONITOR, line by line, and which script is which.
+
+use std::time::Duration;
+
+use dlock_harness::{Monitor, RedisServer, until};
+use dlock_runtime::LockPool;
+
+const CAP: Duration = Duration::from_secs(10);
+
+/// One command that the server executed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Line {
+    /// When, by the server's clock, in µs.
+    pub(crate) at: u64,
+    /// Whether a client sent it; else it is a command inside a script.
+    pub(crate) by_client: bool,
+    pub(crate) words: Vec<String>,
+}
+
+impl Line {
+    /// Reads `1700000000.123456 [0 127.0.0.1:5000] "SET" "key"`. Quotes inside a word are escaped, and no word here has any.
+    fn parse(line: &str) -> Self {
+        let (head, words) = line.split_once("] ").expect(line);
+        let (time, source) = head.split_once(" [").expect(line);
+        let (seconds, micros) = time.split_once('.').expect(line);
+        let seconds: u64 = seconds.parse().expect(line);
+        let micros: u64 = micros.parse().expect(line);
+        let words = words.trim_matches('"').split("\" \"");
+        Self {
+            at: seconds * 1_000_000 + micros,
+            by_client: !source.ends_with(" lua"),
+            words: words.map(str::to_owned).collect(),
+        }
+    }
+
+    pub(crate) fn names(&self, word: &str) -> bool {
+        self.words.iter().any(|it| it == word)
+    }
+}
+
+/// All lines up to now.
+pub(crate) async fn lines(monitor: &Monitor) -> Vec<Line> {
+    let lines = monitor.settled().await;
+    lines.iter().map(|line| Line::parse(line)).collect()
+}
+
+/// The hashes of the scripts.
+#[derive(Debug, Clone)]
+pub(crate) struct Scripts {
+    pub(crate) acquire: String,
+    pub(crate) renew: String,
+    pub(crate) release: String,
+    pub(crate) cancel: String,
+}
+
+impl Scripts {
+    /// Makes the server know each script, and learns from the record which is which.
+    pub(crate) async fn learn(server: &RedisServer, pool: &LockPool) -> Self {
+        use_each(server, pool).await;
+        let monitor = server.monitor();
+        use_each(server, pool).await;
+        let recorded = lines(&monitor).await;
+        let mut hashes = recorded.iter().filter_map(Self::hash);
+        let mut next = || hashes.next().expect("a script");
+        let (acquire, renew, release) = (next(), next(), next());
+        assert_eq!(next(), acquire, "the second acquire");
+        let cancel = next();
+        Self {
+            acquire,
+            renew,
+            release,
+            cancel,
+        }
+    }
+
+    fn hash(line: &Line) -> Option<String> {
+        let called = line.by_client && line.words[0] == "EVALSHA";
+        called.then(|| line.words[1].clone())
+    }
+
+    /// Whether a client called this script, and the keys that it named.
+    pub(crate) fn keys<'a>(script: &str, line: &'a Line) -> Option<&'a [String]> {
+        if !line.by_client || line.words[0] != "EVALSHA" || line.words[1] != script {
+            return None;
+        }
+        let count: usize = line.words[2].parse().unwrap();
+        Some(&line.words[3..3 + count])
+    }
+}
+
+/// Acquire, renew, release, acquire, cancel: in this order.
+async fn use_each(server: &RedisServer, pool: &LockPool) {
+    let guard = pool.lock("learn").acquire().await.unwrap();
+    guard.extend(Duration::from_secs(40)).await.unwrap();
+    guard.release().await.unwrap();
+    drop(pool.lock("learn").acquire().await.unwrap());
+    until("the clean-up is done", CAP, async || {
+        server.pttl("lock:learn").await == -2
+    })
+    .await;
+}

@@ -1,0 +1,153 @@
+//! What the watchdog sends: few calls for many locks, and nothing more after a release.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dlock_harness::wait::pause;
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Config, LockGuard, LockPool, Released};
+use dlock_tests::Seeded;
+use futures_util::future::join_all;
+
+use crate::connect;
+use crate::record::{Line, Scripts, lines};
+
+const CAP: Duration = Duration::from_secs(60);
+/// Between two looks at a long record.
+const PACE: Duration = Duration::from_millis(100);
+
+fn micros(duration: Duration) -> u64 {
+    duration.as_micros().try_into().unwrap()
+}
+
+/// In how many of these lines each key is renewed.
+fn renewals<'a>(scripts: &Scripts, lines: &'a [Line]) -> BTreeMap<&'a str, usize> {
+    let mut counts = BTreeMap::new();
+    let calls = lines
+        .iter()
+        .filter_map(|line| Scripts::keys(&scripts.renew, line));
+    for key in calls.flatten() {
+        *counts.entry(key.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+const LOCKS: usize = 1000;
+const TTL: Duration = Duration::from_secs(3);
+/// A third of the lease, as `renew` has it.
+const PERIOD: Duration = Duration::from_secs(1);
+const PERIODS: u32 = 4;
+const CALLS_A_PERIOD: usize = 15;
+
+async fn take_many(pool: &LockPool) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for batch in 0..LOCKS / 50 {
+        let acquires = (0..50).map(|it| {
+            let key = format!("many:{}", batch * 50 + it);
+            pool.lock(key).ttl(TTL).renew().acquire()
+        });
+        let batch = join_all(acquires).await;
+        guards.extend(batch.into_iter().map(Result::unwrap));
+    }
+    guards
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_locks_are_renewed_in_fifteen_calls_a_period() {
+    let server = RedisServer::start();
+    // A renewal that is answered late is no reason to send it twice.
+    let patient = Config::new(server.url()).command_timeout(Duration::from_secs(2));
+    let pool = connect(patient).await;
+    let scripts = Scripts::learn(&server, &pool).await;
+    let guards = take_many(&pool).await;
+
+    let monitor = server.monitor();
+    let warm = micros(PERIOD) * 2;
+    let whole = warm + micros(PERIOD) * u64::from(PERIODS);
+    until("all periods are over", CAP, async || {
+        pause(PACE).await;
+        let so_far = lines(&monitor).await;
+        let begun = so_far.first().map_or(0, |line| line.at);
+        so_far.last().is_some_and(|line| line.at >= begun + whole)
+    })
+    .await;
+    let mut window = lines(&monitor).await;
+    let begun = window[0].at;
+    window.retain(|line| (begun + warm..begun + whole).contains(&line.at));
+
+    let counts = renewals(&scripts, &window);
+    let calls = window
+        .iter()
+        .filter(|line| Scripts::keys(&scripts.renew, line).is_some());
+    let calls = calls.count();
+    let budget = CALLS_A_PERIOD * usize::try_from(PERIODS).unwrap();
+    assert!(calls <= budget, "{calls} calls in {PERIODS} periods");
+    assert_eq!(counts.len(), LOCKS, "each lock is renewed");
+    let least = usize::try_from(PERIODS - 1).unwrap();
+    let rare: Vec<_> = counts.iter().filter(|(_, it)| **it < least).collect();
+    assert!(rare.is_empty(), "renewed too rarely: {rare:?}");
+    for guard in guards {
+        assert!(guard.is_held(), "{} was lost", guard.key());
+        assert_eq!(guard.release().await.unwrap(), Released::Freed);
+    }
+}
+
+/// Ends some by `release` and some by drop, in the middle of their renewals.
+async fn end_at_random(guards: Vec<LockGuard>) {
+    let mut random = Seeded(3);
+    let ends = guards.into_iter().map(|guard| {
+        let pause = Duration::from_millis(random.between(0, 250));
+        let drops = random.between(0, 2) == 0;
+        async move {
+            tokio::time::sleep(pause).await;
+            if !drops {
+                assert_eq!(guard.release().await.unwrap(), Released::Freed);
+            }
+        }
+    });
+    join_all(ends).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_renewal_follows_a_release() {
+    const MANY: usize = 60;
+    let server = RedisServer::start();
+    let patient = Config::new(server.url()).command_timeout(Duration::from_secs(2));
+    let pool = connect(patient).await;
+    let scripts = Scripts::learn(&server, &pool).await;
+    let take = |key: String| {
+        let request = pool.lock(key).ttl(Duration::from_secs(3));
+        request.renew_every(Duration::from_millis(30)).acquire()
+    };
+    let control = take("control".to_owned()).await.unwrap();
+    let keys: Vec<String> = (0..MANY).map(|it| format!("brief:{it}")).collect();
+    let monitor = server.monitor();
+    let guards = join_all(keys.iter().cloned().map(take)).await;
+    end_at_random(guards.into_iter().map(Result::unwrap).collect()).await;
+    until("all are given back", CAP, async || {
+        server.keys().await == ["lock:@fence", "lock:control"]
+    })
+    .await;
+
+    let ended = lines(&monitor).await.len();
+    until("the watchdog goes on for ten periods", CAP, async || {
+        pause(PACE).await;
+        let since = &lines(&monitor).await[ended..];
+        renewals(&scripts, since).contains_key("lock:control")
+            && renewals(&scripts, since)["lock:control"] >= 10
+    })
+    .await;
+    let all = lines(&monitor).await;
+    let mut renewed_before = 0;
+    for key in &keys {
+        let key = format!("lock:{key}");
+        let gone = |line: &Line| !line.by_client && line.words[0] == "DEL" && line.names(&key);
+        let gone = all.iter().position(gone).expect("it was given back");
+        let (before, after) = all.split_at(gone);
+        renewed_before += renewals(&scripts, before).get(&*key).unwrap_or(&0);
+        let late = renewals(&scripts, after).get(&*key).copied();
+        assert_eq!(late, None, "{key} was renewed after its release");
+    }
+    assert!(renewed_before > MANY, "{renewed_before} renewals in all");
+    assert!(control.is_held());
+}
