@@ -80,42 +80,45 @@ async fn leaves_nothing(
     let (monitor, baseline) = (world.monitor(), world.baseline().await);
     let steps = Steps::default();
     let mut reached = BTreeSet::new();
-    at_every_poll(
-        async |cut| {
-            steps.0.set(0);
-            call(&id(cut), &steps).await
-        },
-        async |cut, output| {
-            let ended = output.is_some();
-            if let Some(output) = output {
-                assert_eq!(output.unwrap(), 7, "{cut:?}");
-            }
-            reached.insert((steps.0.get(), ended));
-            for key in keys {
-                world.freed(&key.replace("ID", &id(cut))).await;
-            }
-            world.is_back_at(&baseline).await;
-        },
-    )
-    .await;
-    for step in 0..=STEPS {
-        assert!(
-            reached.contains(&(step, false)),
-            "never dropped at step {step} of {STEPS}: {reached:?}"
-        );
+    let mut passes = 0;
+    while !everywhere_in(world).is_subset(&reached) {
+        passes += 1;
+        assert!(passes <= PASSES, "dropped at {reached:?} only");
+        let id = |cut: Cut| format!("{passes}-{:?}-{}", cut.when, cut.polls);
+        at_every_poll(
+            async |cut| {
+                steps.0.set(0);
+                call(&id(cut), &steps).await
+            },
+            async |cut, output| {
+                reached.insert((steps.0.get(), output.is_some()));
+                if let Some(output) = output {
+                    assert_eq!(output.unwrap(), 7, "{cut:?}");
+                }
+                for key in keys {
+                    world.freed(&key.replace("ID", &id(cut))).await;
+                }
+                world.is_back_at(&baseline).await;
+            },
+        )
+        .await;
     }
     if let Some(monitor) = monitor {
-        let in_release = (STEPS + 1, false);
-        assert!(
-            reached.contains(&in_release),
-            "never dropped in the release: {reached:?}"
-        );
         record::ends_with_its_lock(&monitor, &world.pool, "item:").await;
     }
 }
 
-fn id(cut: Cut) -> String {
-    format!("{:?}-{}", cut.when, cut.polls)
+/// A thread that was woken for something else polls once more, so one pass over all polls may miss a step.
+const PASSES: u32 = 20;
+
+/// Where a drop must have been: at each step of the body, before the first, and on a server, where that takes time, in the release.
+fn everywhere_in(world: &World) -> BTreeSet<(u32, bool)> {
+    let steps = if world.server.is_some() {
+        STEPS + 1
+    } else {
+        STEPS
+    };
+    (0..=steps).map(|step| (step, false)).collect()
 }
 
 async fn a_locked_function_leaves_nothing(world: &World) {

@@ -1,5 +1,6 @@
 //! What a server saw of one key, from a MONITOR: nothing may touch a lock again once it was given back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dlock_harness::{Monitor, until};
@@ -8,33 +9,56 @@ use dlock_runtime::LockPool;
 /// How often the metronome is renewed.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// Fails if any lock under `prefix` was renewed after it was deleted, set twice, or never deleted.
+/// Fails if anything asked to renew a lock under `prefix` after it was deleted, or if it was set twice, or never deleted.
 ///
 /// A lease of the same guardian, renewed at least as often, shows that renewals had the time to come.
 pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefix: &str) {
     beats(monitor, pool, 5).await;
-    let mut lives: std::collections::BTreeMap<String, Vec<String>> =
-        std::collections::BTreeMap::new();
-    for line in monitor.settled().await {
-        if let Some((key, verb)) = write(&line, prefix) {
-            lives.entry(key).or_default().push(verb);
-        }
+    let mut lives: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let record = monitor.settled().await;
+    for (key, event) in events(&record, prefix) {
+        lives.entry(key).or_default().push(event);
     }
     assert!(!lives.is_empty(), "nothing was recorded under {prefix}");
-    for (key, verbs) in lives {
-        let (first, last) = (verbs.first(), verbs.last());
-        let only_renewed = verbs[1..]
-            .iter()
-            .rev()
-            .skip(1)
-            .all(|verb| verb == "PEXPIRE");
-        assert!(
-            first.is_some_and(|verb| verb == "SET")
-                && last.is_some_and(|verb| verb == "DEL")
-                && only_renewed,
-            "{key}: {verbs:?}"
-        );
+    for (key, events) in lives {
+        let only_renewed = |between: &[&str]| between.iter().all(|event| *event == "renew");
+        let sound = matches!(&events[..], ["SET", between @ .., "DEL"] if only_renewed(between));
+        assert!(sound, "{key}: {events:?}");
     }
+}
+
+/// What was done to which lock: `SET`, `DEL`, and `renew` for each attempt to.
+fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
+    let renewal = renewal_script(lines);
+    let mut events = Vec::new();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').map(|word| word.trim_matches('"')).collect();
+        let ours = |word: &&str| {
+            let key = word.strip_prefix("lock:")?;
+            key.starts_with(prefix).then(|| key.to_owned())
+        };
+        match words[..] {
+            [_, _, "lua]", verb @ ("SET" | "DEL"), key, ..] => {
+                events.extend(ours(&key).map(|key| (key, verb)));
+            }
+            [_, _, _, "EVALSHA", script, ..] if script == renewal => {
+                events.extend(words.iter().filter_map(ours).map(|key| (key, "renew")));
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+/// The hash of the script that renews: what ran when the metronome was renewed last.
+fn renewal_script(lines: &[String]) -> &str {
+    let renewed = |line: &String| line.contains("lua] \"PEXPIRE\"");
+    let nth = lines.iter().rposition(renewed).expect("a renewal");
+    let script = lines[..nth].iter().rev().find_map(|line| {
+        let (_, command) = line.split_once("\"EVALSHA\" \"")?;
+        command.split_once('"').map(|(script, _)| script)
+    });
+    script.expect("a script before its commands")
 }
 
 /// Waits until another lease of the pool's guardian has been renewed so often.
@@ -57,13 +81,4 @@ pub(crate) fn renewals(monitor: &Monitor, key: &str) -> usize {
         .iter()
         .filter(|line| line.contains(&renewed))
         .count()
-}
-
-/// The lock that a script wrote to, and the command.
-fn write(line: &str, prefix: &str) -> Option<(String, String)> {
-    let (_, command) = line.split_once("lua] ")?;
-    let mut words = command.split(' ').map(|word| word.trim_matches('"'));
-    let (verb, key) = (words.next()?, words.next()?.strip_prefix("lock:")?);
-    let writes = ["SET", "PEXPIRE", "DEL"].contains(&verb) && key.starts_with(prefix);
-    writes.then(|| (key.to_owned(), verb.to_owned()))
 }
