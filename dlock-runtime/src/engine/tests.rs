@@ -1,1 +1,140 @@
-//! tests
+//! What of the engine can't be seen from outside: a lease's cell, and that the token table gets empty. The rest is tested as its
+//! users see it, in the `tests` package.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::advance;
+
+use super::lease_cell::LeaseCell;
+use super::pool::LockPool;
+use crate::backend::clock::Clock;
+use crate::policy::tokens::Census;
+use crate::values::error::LostCause;
+use crate::values::wait::Wait;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A lease of 100 ms on tokio's paused clock.
+fn cell() -> Arc<LeaseCell> {
+    let clock = Clock::pausable();
+    Arc::new(LeaseCell::new(clock, clock.now().plus(ms(100))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_held_until_its_deadline_and_no_longer() {
+    let cell = cell();
+    advance(ms(99)).await;
+    assert_eq!(
+        (cell.is_held(), cell.remaining(), cell.why_lost()),
+        (true, ms(1), None)
+    );
+    advance(ms(1)).await;
+    assert_eq!((cell.is_held(), cell.remaining()), (false, ms(0)));
+    assert_eq!(
+        cell.why_lost(),
+        Some(LostCause::Deadline),
+        "time alone is reason enough"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_never_shortens() {
+    let cell = cell();
+    cell.extend(cell.deadline().plus(ms(50)));
+    assert_eq!(cell.remaining(), ms(150));
+    cell.extend(Clock::pausable().now().plus(ms(10)));
+    assert_eq!(cell.remaining(), ms(150));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_is_never_held_again_and_the_first_cause_counts() {
+    let cell = cell();
+    assert!(cell.lose(LostCause::Gone));
+    assert!(!cell.lose(LostCause::Guardian), "it was over already");
+    cell.extend(cell.deadline().plus(ms(1000)));
+    assert_eq!(
+        (cell.is_held(), cell.remaining(), cell.why_lost()),
+        (false, ms(0), Some(LostCause::Gone))
+    );
+    assert_eq!(
+        cell.wait_lost().await,
+        LostCause::Gone,
+        "also who asks late"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_released_is_not_held_and_not_lost() {
+    let cell = cell();
+    assert!(cell.release() && !cell.release(), "once");
+    assert!(!cell.is_held() && cell.remaining() == ms(0));
+    assert!(!cell.lose(LostCause::Deadline), "nobody is told of it");
+    assert!(
+        tokio::time::timeout(ms(10_000), cell.wait_lost())
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_are_told() {
+    let cell = cell();
+    let waiters: Vec<_> = (0..3).map(|_| cell.clone()).collect();
+    let waiters = waiters
+        .into_iter()
+        .map(|cell| tokio::spawn(async move { cell.wait_lost().await }));
+    let waiters: Vec<_> = waiters.collect();
+    tokio::task::yield_now().await;
+    cell.lose(LostCause::Guardian);
+    for waiter in waiters {
+        assert_eq!(waiter.await.unwrap(), LostCause::Guardian);
+    }
+    cell.freed(Some(true));
+    cell.freed(None);
+    assert_eq!(cell.wait_freed().await, Some(true), "the first word counts");
+}
+
+/// Each way in which a lock can end, one after the other: nothing of it stays in the table.
+#[tokio::test(start_paused = true)]
+async fn the_table_is_empty_when_nothing_is_held() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let lock = || pool.lock("k").ttl(ms(300)).renew();
+    let held = lock().acquire().await.unwrap();
+    assert_eq!(
+        pool.census(),
+        Census {
+            held: 1,
+            ..Census::default()
+        }
+    );
+    assert!(lock().wait(Wait::Once).acquire().await.is_err());
+    assert_eq!(pool.census().held, 1, "who asked in vain left nothing");
+    held.release().await.unwrap();
+    assert_eq!(pool.census(), Census::default());
+
+    drop(lock().acquire().await.unwrap());
+    assert_eq!(
+        pool.census(),
+        Census::default(),
+        "memory:// cleans up at once"
+    );
+
+    let lapsed = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
+    lapsed.lost().await;
+    assert_eq!(pool.census(), Census::default());
+
+    let forgotten = lock().acquire().await.unwrap();
+    let waiter = tokio::time::timeout(ms(1000), lock().wait(Wait::Forever).acquire());
+    assert!(waiter.await.is_err(), "given up");
+    assert_eq!(
+        pool.census(),
+        Census {
+            held: 1,
+            ..Census::default()
+        }
+    );
+    assert!(forgotten.is_held(), "and renewed meanwhile");
+}
