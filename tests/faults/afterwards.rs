@@ -98,6 +98,23 @@ async fn a_release_during_a_renewal_comes_behind_it() {
     }
 }
 
+/// The release was executed, and for many periods nobody hears of it.
+#[tokio::test]
+async fn a_release_without_an_answer_ends_it() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let monitor = lab.server.monitor();
+    let guard = lock(&pool).acquire().await.unwrap();
+    let held = lab.proxy.on(requests("release"), Action::HoldReply);
+    let looking = async {
+        held.seen().await;
+        nothing_follows(&lab, &monitor).await;
+        lab.proxy.release_held();
+    };
+    let (released, ()) = tokio::join!(guard.release(), looking);
+    assert_eq!(released.unwrap(), Released::Freed);
+}
+
 /// Released at every phase of the renewal's period, from fresh to overdue.
 #[tokio::test]
 async fn a_release_at_any_phase_ends_it() {

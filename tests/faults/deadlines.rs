@@ -74,6 +74,22 @@ async fn it_is_never_later_than_the_servers() {
     guard.release().await.unwrap();
 }
 
+/// The reply is there, but the caller was blocked until its lease was over: it gets another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_is_read_after_it_is_none() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let granted = lab.proxy.on(requests("acquire").every(), Action::Signal);
+    let acquire = pool.lock(ITEM).ttl(TTL).wait(CAP).acquire();
+    let blocking = async { thread::sleep(TTL * 3 / 2) };
+    let (guard, ()) = tokio::join!(acquire, blocking);
+    let guard = guard.unwrap();
+    assert!(guard.is_held() && guard.remaining() > Duration::ZERO);
+    assert!(granted.fired() >= 2, "the first grant was over");
+    guard.release().await.unwrap();
+    lab.until_free().await;
+}
+
 /// The body's own waker fires while something else blocks the executor past the deadline.
 #[tokio::test]
 async fn a_body_that_was_woken_too_late_is_not_polled_again() {

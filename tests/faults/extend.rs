@@ -42,6 +42,19 @@ async fn neither_it_nor_a_renewal_shortens_a_lease() {
 }
 
 #[tokio::test]
+async fn a_shorter_one_takes_nothing_away() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let guard = pool.lock(ITEM).ttl(TTL).acquire().await.unwrap();
+    guard.extend(LONG).await.unwrap();
+    guard.extend(TTL).await.unwrap();
+    wait::pause(TTL * 3 / 2).await;
+    guard.verify().await.unwrap();
+    assert!(guard.is_held() && guard.remaining() > LONG / 2);
+    assert!(lab.server.pttl(ON_SERVER).await > 20_000);
+}
+
+#[tokio::test]
 async fn a_lease_out_of_range_is_refused() {
     let lab = Lab::new();
     let pool = lab.pool().await;

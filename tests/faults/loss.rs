@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dlock_harness::{until, wait};
+use dlock_harness::{until, until_blocking, wait};
 use dlock_runtime::{Fence, LockGuard, LostCause};
 use tokio::sync::oneshot;
 
@@ -153,6 +153,20 @@ async fn a_deleted_key_without_renewal_is_noticed_at_the_deadline() {
     let (result, ()) = tokio::join!(locked, deleting);
     assert_eq!(lost(result), (LostCause::Deadline, false));
     assert_eq!(polls.late(), 0);
+}
+
+/// The loss is known before the body ends: what it returns does not count.
+#[tokio::test]
+async fn a_body_that_ends_after_the_loss_has_finished() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let lock = pool.lock(ITEM).ttl(TTL).renew();
+    let result = lock.run(async |lock: &LockGuard| {
+        lab.server.cmd(&["DEL", ON_SERVER]).await;
+        until_blocking("the loss is known", CAP, || !lock.is_held());
+        7
+    });
+    assert_eq!(lost(result.await), (LostCause::Gone, true));
 }
 
 /// A guard from `acquire` is told; what it guards is not stopped.
