@@ -53,6 +53,10 @@ async fn an_extension_lengthens_and_a_shorter_one_changes_nothing(pool: LockPool
     assert!(long > LONG * 9 && long < LONG * 10, "{long:?}");
     held.extend(ms(10)).await.unwrap();
     assert!(held.remaining() > LONG * 9);
+    // Neither the holder, nor who watches over it, nor the server took the shorter one for the lease.
+    tokio::time::sleep(ms(50)).await;
+    assert!(held.remaining() > LONG * 9);
+    held.verify().await.unwrap();
 }
 
 async fn an_extension_out_of_bounds_is_refused_and_changes_nothing(pool: LockPool) {
