@@ -5,6 +5,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use dlock_harness::wait::scaled;
 
 struct Unpark(Thread);
 
@@ -14,15 +17,20 @@ impl Wake for Unpark {
     }
 }
 
+/// So that a future which nobody wakes fails its test, and not the whole run.
+const CAP: Duration = Duration::from_secs(20);
+
 /// Polls on this thread, which sleeps in between.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let begun = Instant::now();
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Pending => thread::park_timeout(CAP),
         }
+        assert!(begun.elapsed() < scaled(CAP), "never woken");
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dlock_harness::wait::pause;
-use dlock_harness::{RedisServer, until};
+use dlock_harness::wait::{pause, within};
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool, Released};
 use dlock_tests::Seeded;
 use futures_util::future::join_all;
@@ -150,4 +150,34 @@ async fn no_renewal_follows_a_release() {
     }
     assert!(renewed_before > MANY, "{renewed_before} renewals in all");
     assert!(control.is_held());
+}
+
+/// The renewal was sent before the release, on another connection, and comes late: the release waits for its answer.
+#[tokio::test]
+async fn a_release_does_not_overtake_a_renewal() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let patient = Config::new(proxy.url()).command_timeout(Duration::from_secs(5));
+    let pool = connect(patient).await;
+    let scripts = Scripts::learn(&server, &pool).await;
+    let late = proxy.on(Matcher::script().containing(&scripts.renew), Action::Hold);
+    let monitor = server.monitor();
+    let request = pool.lock("key").ttl(Duration::from_secs(30));
+    let request = request.renew_every(Duration::from_millis(50));
+    let guard = request.acquire().await.unwrap();
+    late.seen().await;
+    let release = tokio::spawn(guard.release());
+    // Nothing happens in this time, unless the release is sent now.
+    let gone = until("the key is gone", CAP, async || {
+        server.pttl("lock:key").await == -2
+    });
+    assert!(within(Duration::from_millis(300), gone).await.is_none());
+    proxy.release_held();
+    assert_eq!(release.await.unwrap().unwrap(), Released::Freed);
+    let all = lines(&monitor).await;
+    let renewed = |line: &Line| Scripts::keys(&scripts.renew, line).is_some();
+    let given_back = |line: &Line| line.words[0] == "DEL" && line.names("lock:key");
+    let renewed = all.iter().rposition(renewed).expect("a renewal");
+    let given_back = all.iter().position(given_back).expect("a release");
+    assert!(renewed < given_back, "{all:#?}");
 }
