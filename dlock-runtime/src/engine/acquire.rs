@@ -152,7 +152,7 @@ async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<
             "the lease was over before its grant arrived",
         )));
     }
-    let cell = Arc::new(LeaseCell::new(clock, lease.deadline()));
+    let cell = Arc::new(LeaseCell::new(claim.key.clone(), clock, lease.deadline()));
     open.became(lease, &cell);
     let guard = LockGuard::new(
         pool.clone(),

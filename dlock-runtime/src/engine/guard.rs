@@ -130,15 +130,21 @@ impl LockGuard {
             claim: self.claim.clone(),
             ttl,
         }];
-        self.pool.guardian().extending(self.token, ttl);
         let renew = async {
             let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+            if !self.pool.guardian().extending(self.token, ttl) {
+                return Ok(None);
+            }
             let sent = self.pool.backend().clock().now();
-            Ok((sent, link.renew(&item, timeout).await?))
+            Ok(Some((sent, link.renew(&item, timeout).await?)))
         };
-        let (sent, outcomes) = renew
+        let asked = renew
             .await
             .map_err(|fault: Fault| fault.into_error(Some(&self.key)))?;
+        let over = || self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline));
+        let Some((sent, outcomes)) = asked else {
+            return Err(over());
+        };
         match outcomes.first() {
             Some(Renewed::Yes)
                 if self
@@ -148,9 +154,7 @@ impl LockGuard {
             {
                 Ok(())
             }
-            Some(Renewed::Yes) => {
-                Err(self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline)))
-            }
+            Some(Renewed::Yes) => Err(over()),
             Some(Renewed::NotOurs) => Err(self.gone()),
             Some(Renewed::Failed) | None => {
                 let source = Text::new("the server could not look at the key");
@@ -162,9 +166,25 @@ impl LockGuard {
         }
     }
 
-    /// Ends when the lease is lost, with the cause; never for one that is released in time.
+    /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
     ///
-    /// Owns what it needs, so it can be awaited by any task of any runtime, beside the work.
+    /// Owns what it needs, so it can be awaited by any task of any runtime. End the waiting with the
+    /// work, by `select!` or by aborting its task: left alone, it would wait for ever.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # async fn work() {}
+    /// let lock = pool.lock("import").renew().acquire().await?;
+    /// tokio::select! {
+    ///     () = work() => println!("done"),
+    ///     cause = lock.lost() => println!("stopped: {cause}"),
+    /// }
+    /// lock.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
         let cell = self.cell.clone();
         async move { cell.wait_lost().await }
@@ -174,7 +194,7 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it within
-    /// `command_timeout`; the release is then repeated in the background, and the lock is free at the
+    /// `command_timeout` (twice that where a renewal was on its way); the release is then repeated in the background, and the lock is free at the
     /// latest when its lease ends.
     ///
     /// # Cancel safety
@@ -216,9 +236,14 @@ impl LockGuard {
             guard: self,
             settled: false,
         };
-        let timeout = self.pool.settings().command_timeout;
+        let (timeout, clock) = (
+            self.pool.settings().command_timeout,
+            self.pool.backend().clock(),
+        );
+        let begun = clock.now();
         let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
-        let found = link.release(&self.claim, timeout).await?;
+        let left = clock.now().until(begun.plus(timeout));
+        let found = link.release(&self.claim, left).await?;
         unclear.settled = true;
         self.pool.guardian().released(self.token, &self.cell);
         Ok(found)
@@ -272,13 +297,8 @@ impl LockGuard {
         }
     }
 
-    /// Why the lease is over, if it is; whoever sees it first tells everybody.
-    pub(crate) fn check_lost(&self) -> Option<LostCause> {
-        let cause = self.cell.why_lost()?;
-        if self.cell.lose(cause) {
-            observe::lost(self.key.as_str(), cause);
-        }
-        Some(cause)
+    pub(crate) fn why_lost(&self) -> Option<LostCause> {
+        self.cell.why_lost()
     }
 
     pub(crate) fn is_of(&self, pool: &LockPool) -> bool {

@@ -150,24 +150,22 @@ fn run<F: Future>(
         let entered = scope::enter(frame.clone());
         let value = ready!(body.poll(cx));
         drop(entered);
-        guard.check_lost();
         return Poll::Ready(Ok(value));
     }
-    if let Some(cause) = guard.check_lost() {
+    if let Some(cause) = guard.why_lost() {
         return Poll::Ready(Err(lost_error(cause, false)));
     }
     let entered = scope::enter(frame.clone());
     let polled = body.poll(cx);
     drop(entered);
     if let Poll::Ready(value) = polled {
-        return Poll::Ready(match guard.check_lost() {
+        return Poll::Ready(match guard.why_lost() {
             Some(cause) => Err(lost_error(cause, true)),
             None => Ok(value),
         });
     }
     let lost = lost.get_or_insert_with(|| Box::pin(guard.lost()));
     let cause = ready!(lost.as_mut().poll(cx));
-    guard.check_lost();
     Poll::Ready(Err(lost_error(cause, false)))
 }
 

@@ -49,7 +49,8 @@ impl Held {
         self.cell.is_held()
     }
 
-    /// Ends when the lease is lost, with the cause; never for one that is released in time.
+    /// Ends when the lease is lost, with the cause; **never** for one that is released in time, so
+    /// give a task that waits for it an end of its own ([`LockGuard::lost`](crate::LockGuard::lost)).
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
         let cell = self.cell.clone();
         async move { cell.wait_lost().await }

@@ -3,19 +3,21 @@
 //!
 //! Invariant: once `cause` is set or `released` is true, the lease is never held again.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::backend::clock::Clock;
+use crate::observe;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
+    key: Arc<str>,
     clock: Clock,
     deadline: AtomicU64,
     released: AtomicBool,
@@ -26,8 +28,9 @@ pub(crate) struct LeaseCell {
 }
 
 impl LeaseCell {
-    pub(crate) fn new(clock: Clock, deadline: Moment) -> Self {
+    pub(crate) fn new(key: Arc<str>, clock: Clock, deadline: Moment) -> Self {
         Self {
+            key,
             clock,
             deadline: AtomicU64::new(deadline.as_nanos()),
             released: AtomicBool::new(false),
@@ -50,12 +53,13 @@ impl LeaseCell {
         }
     }
 
-    /// Why the lease is over although nobody released it; time alone is reason enough.
+    /// Why the lease is over although nobody released it; time alone is reason enough, and once
+    /// somebody has seen that, no late renewal brings it back.
     pub(crate) fn why_lost(&self) -> Option<LostCause> {
-        if let Some(cause) = self.cause.get() {
-            return Some(*cause);
+        if self.cause.get().is_none() && self.clock.now() >= self.deadline() {
+            self.lose(LostCause::Deadline);
         }
-        (self.clock.now() >= self.deadline()).then_some(LostCause::Deadline)
+        self.cause.get().copied()
     }
 
     /// When the lease ends without a renewal.
@@ -63,15 +67,22 @@ impl LeaseCell {
         Moment::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// The lease now lasts until then; it never gets shorter.
-    pub(crate) fn extend(&self, deadline: Moment) {
+    /// The lease now lasts until then; it never gets shorter. `false` if it was over before.
+    pub(crate) fn extend(&self, deadline: Moment) -> bool {
+        if self.why_lost().is_some() {
+            return false;
+        }
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        self.cause.get().is_none()
     }
 
-    /// Ends the lease; `false` if it was over already.
+    /// Ends the lease; `false` if it was over already: the first cause counts.
     pub(crate) fn lose(&self, cause: LostCause) -> bool {
         let first = !self.is_released() && self.cause.set(cause).is_ok();
+        if first {
+            observe::lost(&self.key, cause);
+        }
         self.changed.notify_waiters();
         first
     }

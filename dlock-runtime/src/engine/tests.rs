@@ -20,7 +20,11 @@ const fn ms(millis: u64) -> Duration {
 /// A lease of 100 ms on tokio's paused clock.
 fn cell() -> Arc<LeaseCell> {
     let clock = Clock::pausable();
-    Arc::new(LeaseCell::new(clock, clock.now().plus(ms(100))))
+    Arc::new(LeaseCell::new(
+        "lock:x".into(),
+        clock,
+        clock.now().plus(ms(100)),
+    ))
 }
 
 #[tokio::test(start_paused = true)]

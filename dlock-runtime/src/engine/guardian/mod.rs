@@ -123,10 +123,16 @@ impl Guardian {
     ) {
         let now = self.table().clock.now();
         let runtime = link.runtime().cloned();
+        let cancelled_by = runtime
+            .as_ref()
+            .map(|_| now.plus(self.work.command_timeout));
         self.table()
             .lock()
             .tokens
-            .abandoned(token, not_after, give_up, runtime.is_some(), now);
+            .abandoned(token, not_after, give_up, cancelled_by, now);
+        if cancelled_by.is_some() {
+            self.table().wake_if_needed();
+        }
         match runtime {
             Some(runtime) => {
                 runtime.spawn(work::cancel_behind(
@@ -164,19 +170,18 @@ impl Guardian {
         self.nudge(token);
     }
 
-    /// A command is about to be sent that makes the lease last `by`.
-    pub(crate) fn extending(&self, token: Token, by: Ttl) {
-        self.table().lock().tokens.extending(token, by);
+    /// A command is about to be sent that makes the lease last `by`; `false` when it is over.
+    pub(crate) fn extending(&self, token: Token, by: Ttl) -> bool {
+        self.table().lock().tokens.extending(token, by)
     }
 
     /// The lease now lasts `by` from `sent` on; `false` if it is over.
     pub(crate) fn extended(&self, token: Token, sent: Moment, by: Ttl, cell: &LeaseCell) -> bool {
+        let mut state = self.table().lock();
         let now = self.table().clock.now();
-        let deadline = self.table().lock().tokens.extended(token, sent, by, now);
-        if let Some(deadline) = deadline {
-            cell.extend(deadline);
-        }
-        deadline.is_some()
+        let deadline = state.tokens.extended(token, sent, by, now);
+        drop(state);
+        deadline.is_some_and(|deadline| cell.extend(deadline))
     }
 
     /// The server said that the lock is not the token's.
@@ -247,16 +252,20 @@ impl Table {
     /// Tells whom it concerns what became of a lease or a clean-up.
     fn announce(&self, action: Option<Action<Arc<LeaseCell>>>) {
         match action {
-            Some(Action::Lost {
+            Some(Action::Lost { holder, cause, .. }) => {
+                holder.lose(cause);
+            }
+            Some(Action::Extended {
+                token,
                 holder,
-                claim,
-                cause,
+                deadline,
             }) => {
-                if holder.lose(cause) {
-                    observe::lost(&claim.key, cause);
+                if !holder.extend(deadline) {
+                    // Its holder has seen the deadline pass: nothing is to be renewed any more.
+                    let now = self.clock.now();
+                    self.lock().tokens.hand_over(token, now);
                 }
             }
-            Some(Action::Extended { holder, deadline }) => holder.extend(deadline),
             Some(Action::CleanedUp {
                 holder,
                 claim,

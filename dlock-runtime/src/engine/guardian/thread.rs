@@ -58,7 +58,7 @@ async fn watch(work: &Arc<Work>) {
                 return;
             }
         }
-        let pause = now.until(next).min(LOOK_AT_LEAST_EVERY);
+        let pause = work.table.clock.now().until(next).min(LOOK_AT_LEAST_EVERY);
         let woken = work.table.wake.notified();
         let _ = tokio::time::timeout(round_up(pause), woken).await;
     }

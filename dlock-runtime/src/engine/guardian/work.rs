@@ -59,8 +59,10 @@ impl Work {
     }
 
     fn report(&self, change: impl FnOnce(&mut Tokens, Moment) -> Option<Action<Arc<LeaseCell>>>) {
-        let now = self.table.clock.now();
-        let news = change(&mut self.table.lock().tokens, now);
+        let mut state = self.table.lock();
+        let now = self.table.clock.now(); // under the lock, so that reports are in order
+        let news = change(&mut state.tokens, now);
+        drop(state);
         self.table.announce(news);
         self.table.wake_if_needed();
     }

@@ -120,6 +120,7 @@ fn a_renewal_lengthens_and_tells_the_holder() {
     assert_eq!(
         told,
         Some(Action::Extended {
+            token: token(1),
             holder: 1,
             deadline: at(300 + 900 - 9 - 2)
         })
@@ -235,7 +236,7 @@ fn an_extension_counts_before_the_deadline_only() {
 fn an_abandoned_acquire_waits_for_the_cancel_behind_it() {
     let mut table = Table::default();
     table.acquiring(token(1), claim(1));
-    table.abandoned(token(1), 5_000, at(3000), true, at(100));
+    table.abandoned(token(1), 5_000, at(3000), Some(at(600)), at(100));
     assert!(table.due(at(200)).is_empty());
     assert!(
         !table.granted(token(1), Lease::granted(at(0), ttl(900), None), 1),
@@ -250,10 +251,25 @@ fn an_abandoned_acquire_waits_for_the_cancel_behind_it() {
 }
 
 #[test]
+fn a_cancel_that_nobody_reports_is_sent_by_the_host_too() {
+    let mut table = Table::default();
+    table.acquiring(token(1), claim(1));
+    table.abandoned(token(1), 5_000, at(3000), Some(at(600)), at(100));
+    assert_eq!(table.next_look(), at(600));
+    assert!(table.due(at(599)).is_empty());
+    assert!(is_cancel(&table.due(at(600))));
+    let late = table.cancelled(token(1), cancelled(true, 1_000), true, at(700));
+    assert!(late.is_some(), "the first one's report still counts");
+    let second = table.cancelled(token(1), cancelled(false, 1_000), false, at(701));
+    assert_eq!(second, None);
+    assert_empty(&table);
+}
+
+#[test]
 fn an_inconclusive_cancel_is_repeated_when_the_acquire_is_late() {
     let mut table = Table::default();
     table.acquiring(token(1), claim(1));
-    table.abandoned(token(1), 5_000, at(3000), false, at(100));
+    table.abandoned(token(1), 5_000, at(3000), None, at(100));
     assert!(is_cancel(&table.due(at(100))));
     assert!(table.due(at(100)).is_empty(), "one at a time");
     assert_eq!(
@@ -272,7 +288,7 @@ fn an_inconclusive_cancel_is_repeated_when_the_acquire_is_late() {
 fn a_clean_up_ends_when_nothing_can_be_left() {
     let mut table = Table::default();
     table.acquiring(token(1), claim(1));
-    table.abandoned(token(1), u64::MAX, at(3000), false, at(100));
+    table.abandoned(token(1), u64::MAX, at(3000), None, at(100));
     let mut now = at(100);
     let mut cancels = 0;
     while table.due(now)

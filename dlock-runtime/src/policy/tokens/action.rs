@@ -24,7 +24,11 @@ pub(crate) enum Action<H> {
         cause: LostCause,
     },
     /// Tell the holder that it may go on until then.
-    Extended { holder: H, deadline: Moment },
+    Extended {
+        token: Token,
+        holder: H,
+        deadline: Moment,
+    },
     /// A clean-up is done; `found`: whether there was anything, `None` when it was given up.
     CleanedUp {
         holder: Option<H>,

@@ -16,8 +16,8 @@ pub(super) struct CleanUp<H> {
     pub(super) not_after: u64,
     /// Nothing of the token can be left after this.
     pub(super) give_up: Moment,
-    /// A command for this token is on its way, and will be reported.
-    pub(super) busy: bool,
+    /// A command for this token is on its way; it is waited for until then.
+    busy: Option<Moment>,
     failures: u32,
     jitter: Jitter,
 }
@@ -29,32 +29,42 @@ impl<H> CleanUp<H> {
             holder,
             not_after,
             give_up,
-            busy: false,
+            busy: None,
             failures: 0,
             jitter,
         }
     }
 
-    pub(super) fn with_command_under_way(mut self, busy: bool) -> Self {
-        self.busy = busy;
-        self
+    /// A command is on its way, and will be reported by then or never.
+    pub(super) fn expect_report(&mut self, by: Moment) {
+        self.busy = Some(by.min(self.give_up));
+    }
+
+    /// What was on its way has been answered, or failed.
+    pub(super) fn reported(&mut self) {
+        self.busy = None;
+    }
+
+    /// Until when there is nothing to send; `None` when a cancel is due.
+    pub(super) fn waits_until(&self, now: Moment) -> Option<Moment> {
+        self.busy.filter(|by| now < *by)
     }
 
     /// When to look at it next.
     pub(super) fn look(&self, now: Moment) -> Moment {
-        if self.busy { self.give_up } else { now }
+        self.waits_until(now).unwrap_or(now)
     }
 
     /// The cancel came before the acquire's last moment and found nothing: when to repeat it.
     pub(super) fn inconclusive(&mut self, answer: Cancelled, now: Moment) -> Moment {
-        self.busy = false;
+        self.reported();
         let open = Duration::from_micros(self.not_after.saturating_sub(answer.time));
         now.plus(open + Duration::from_millis(1))
     }
 
     /// The cancel got no clear answer: when to repeat it.
     pub(super) fn failed(&mut self, now: Moment) -> Moment {
-        self.busy = false;
+        self.reported();
         self.failures += 1;
         now.plus(retry::after_failure(self.failures, &mut self.jitter))
     }

@@ -67,18 +67,22 @@ impl<H: Clone> Tokens<H> {
         expected
     }
 
-    /// The acquire got no clear answer, or nobody waits for one. `being_cancelled`: the acquire's own
-    /// connection carries a `cancel` behind it, which will be reported like the host's.
+    /// The acquire got no clear answer, or nobody waits for one. `cancelled_by`: its own connection
+    /// carries a `cancel` behind it, to be reported like the host's; if nothing is heard of that by
+    /// then (its runtime may not be running), the host sends one too.
     pub(crate) fn abandoned(
         &mut self,
         token: Token,
         not_after: u64,
         give_up: Moment,
-        being_cancelled: bool,
+        cancelled_by: Option<Moment>,
         now: Moment,
     ) {
-        let clean_up = CleanUp::new(token, not_after, give_up, None);
-        self.clean_up(token, clean_up.with_command_under_way(being_cancelled), now);
+        let mut clean_up = CleanUp::new(token, not_after, give_up, None);
+        if let Some(by) = cancelled_by {
+            clean_up.expect_report(by);
+        }
+        self.clean_up(token, clean_up, now);
     }
 
     /// The holder wants to give the lock back.
@@ -139,10 +143,14 @@ impl<H: Clone> Tokens<H> {
                 }
                 let (deadline, next, holder) = (lease.deadline(), lease.next(), holder.clone());
                 self.entries.look_at(token, next);
-                (deadline > before).then_some(Action::Extended { holder, deadline })
+                (deadline > before).then_some(Action::Extended {
+                    token,
+                    holder,
+                    deadline,
+                })
             }
             State::CleaningUp(it) => {
-                it.busy = false; // what went out before the release has been answered
+                it.reported(); // what went out before the release has been answered
                 self.entries.look_at(token, now);
                 None
             }
@@ -150,13 +158,18 @@ impl<H: Clone> Tokens<H> {
         }
     }
 
-    /// The holder is about to ask for a lease that lasts `by`.
-    pub(crate) fn extending(&mut self, token: Token, by: Ttl) {
-        if let Some(entry) = self.entries.get_mut(token)
-            && let State::Holding { lease, .. } = &mut entry.state
-        {
-            lease.extending(by);
-        }
+    /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more, and
+    /// must not ask.
+    pub(crate) fn extending(&mut self, token: Token, by: Ttl) -> bool {
+        let Some(Entry {
+            state: State::Holding { lease, .. },
+            ..
+        }) = self.entries.get_mut(token)
+        else {
+            return false;
+        };
+        lease.extending(by);
+        true
     }
 
     /// The holder made the lease last `by` from `sent` on; its deadline now, if it still holds.
@@ -281,16 +294,20 @@ impl<H: Clone> Tokens<H> {
                     found: None,
                 });
             }
-            State::CleaningUp(it) if it.busy => it.give_up,
             State::CleaningUp(it) => {
-                it.busy = true;
-                let (claim, not_after, give_up) = (entry.claim.clone(), it.not_after, it.give_up);
-                self.entries.look_at(token, give_up);
-                return Some(Action::Cancel {
-                    token,
-                    claim,
-                    not_after,
-                });
+                if let Some(report) = it.waits_until(now) {
+                    report
+                } else {
+                    let (claim, not_after, give_up) =
+                        (entry.claim.clone(), it.not_after, it.give_up);
+                    it.expect_report(give_up);
+                    self.entries.look_at(token, give_up);
+                    return Some(Action::Cancel {
+                        token,
+                        claim,
+                        not_after,
+                    });
+                }
             }
             State::Acquiring | State::Releasing { .. } => Moment::NEVER,
         };
@@ -370,8 +387,11 @@ impl<H: Clone> Tokens<H> {
     ) {
         // The last command that lengthened the lease was sent before now: nothing outlives this.
         let give_up = now.plus(longest.get() + Duration::from_secs(1));
-        let clean_up = CleanUp::new(token, 0, give_up, holder);
-        self.clean_up(token, clean_up.with_command_under_way(busy), now);
+        let mut clean_up = CleanUp::new(token, 0, give_up, holder);
+        if busy {
+            clean_up.expect_report(give_up);
+        }
+        self.clean_up(token, clean_up, now);
     }
 
     fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {

@@ -152,7 +152,10 @@ fn others_say_what_to_do() {
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
-        (busy(Duration::ZERO), "held by a program that does not use dlock (waited 1s)"),
+        (
+            busy(Duration::ZERO),
+            "held by a program that does not use dlock (waited 1s)",
+        ),
     ] {
         let said = error.to_string();
         assert!(said.contains(says), "{said}");

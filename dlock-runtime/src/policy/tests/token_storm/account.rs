@@ -79,13 +79,10 @@ impl Account {
             }
             Event::Abandon { who, behind } => {
                 if let Some(token) = self.nth_in(who, |phase| phase == Phase::Acquiring) {
-                    self.table.abandoned(
-                        token,
-                        u64::MAX,
-                        now.plus(Duration::from_secs(4)),
-                        behind,
-                        now,
-                    );
+                    let give_up = now.plus(Duration::from_secs(4));
+                    let cancelled_by = behind.then_some(give_up);
+                    self.table
+                        .abandoned(token, u64::MAX, give_up, cancelled_by, now);
                     self.phases.insert(token, Phase::CleaningUp);
                     if behind {
                         self.under_way.insert(
@@ -263,6 +260,7 @@ impl Account {
             Some(Action::Extended {
                 holder,
                 deadline: told,
+                ..
             }) => match self.phases.get_mut(&holder) {
                 Some(Phase::Held { deadline }) => {
                     assert!(told > *deadline);
