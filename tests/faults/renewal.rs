@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use dlock_harness::Action;
+use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockGuard, Released};
 
 use crate::beside::Onlooker;
-use crate::lab::{ITEM, Lab, requests};
+use crate::lab::{CAP, ITEM, Lab, requests};
 
 const TTL: Duration = Duration::from_millis(900);
 
@@ -63,7 +63,7 @@ async fn a_server_that_is_out_of_memory() {
     let guard = pool.lock(ITEM).ttl(TTL).renew().acquire().await.unwrap();
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let onlooker = Onlooker::start(&lab, nothing);
-    dlock_harness::wait::pause(TTL * 3).await;
+    wait::pause(TTL * 3).await;
     onlooker.end();
     assert!(guard.is_held());
     assert_eq!(guard.release().await.unwrap(), Released::Freed);
@@ -81,6 +81,25 @@ async fn a_renewal_that_is_lost() {
     ] {
         survives(TTL, fault).await;
     }
+}
+
+/// The wire is dark while one renewal is sent, and tells so when it is lit again.
+#[tokio::test]
+async fn a_renewal_that_is_swallowed() {
+    let lab = Arc::new(Lab::new());
+    let pool = lab.pool().await;
+    let renewing = lab.proxy.on(requests("renew").every(), Action::Signal);
+    let locked = pool.lock(ITEM).ttl(TTL).renew().run(async |_| {
+        let onlooker = Onlooker::start(&lab, nothing);
+        until("the first", CAP, async || renewing.fired() >= 1).await;
+        lab.proxy.drop_requests();
+        until("the swallowed", CAP, async || renewing.fired() >= 2).await;
+        lab.proxy.pass();
+        tokio::time::sleep(TTL * 2).await;
+        onlooker.end();
+    });
+    locked.await.unwrap();
+    lab.until_free().await;
 }
 
 /// The guardian's connection goes silent: that takes two timeouts to know.
