@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{LockPool, Refusal, Released, Wait};
+use dlock_runtime::{Config, LockPool, Refusal, Released, Wait};
 
 use crate::lab::{
     LONG, connecting_fails, fails, fails_after_its_wait, fails_at_once, lazy, ms, nothing_left,
@@ -12,9 +12,11 @@ use crate::lab::{
 
 const CAP: Duration = Duration::from_secs(20);
 
+/// With a `command_timeout` that a server on a loaded machine keeps: silence is not the topic here.
 async fn pool() -> (RedisServer, LockPool) {
     let server = RedisServer::start();
-    let pool = LockPool::connect(server.url()).await.unwrap();
+    let config = Config::new(server.url()).command_timeout(ms(2_500));
+    let pool = LockPool::connect(config).await.unwrap();
     (server, pool)
 }
 
@@ -65,7 +67,7 @@ async fn start_loading(server: &RedisServer) -> tokio::task::JoinHandle<()> {
             "1024",
             "",
         ],
-        ["CONFIG", "SET", "key-load-delay", "10000", ""],
+        ["CONFIG", "SET", "key-load-delay", "5000", ""],
     ] {
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
         server.cmd(&words).await;
