@@ -3,15 +3,19 @@
 use std::thread;
 use std::time::Duration;
 
-use dlock_harness::until;
 use dlock_runtime::{LockError, LockPool, LostCause, distributed_lock};
+use tokio::sync::Notify;
 
 use crate::lab::{CAP, Lab, ON_SERVER};
 
-/// Waits for its loss and tells of it.
+/// Tells when it began, waits for its loss, and tells of that.
 #[distributed_lock(key = "item", ttl = "900ms", renew, on_lost = "finish", guard = lock, pool = pool)]
-async fn outlives_its_lease(pool: &LockPool) -> Result<(LostCause, bool, Duration), LockError> {
+async fn outlives_its_lease(
+    pool: &LockPool,
+    began: &Notify,
+) -> Result<(LostCause, bool, Duration), LockError> {
     assert!(lock.is_held());
+    began.notify_one();
     let cause = lock.lost().await;
     tokio::time::sleep(Duration::from_millis(20)).await; // it is polled on
     Ok((cause, lock.is_held(), lock.remaining()))
@@ -33,12 +37,12 @@ async fn blocks_and_is_cancelled(pool: &LockPool) -> Result<bool, LockError> {
 #[tokio::test]
 async fn a_body_finishes_after_its_key_was_deleted() {
     let lab = Lab::new();
-    let pool = lab.pool().await;
+    let (pool, began) = (lab.pool().await, Notify::new());
     let deleting = async {
-        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        began.notified().await;
         lab.server.cmd(&["DEL", ON_SERVER]).await;
     };
-    let (value, ()) = tokio::join!(outlives_its_lease(&pool), deleting);
+    let (value, ()) = tokio::join!(outlives_its_lease(&pool, &began), deleting);
     assert_eq!(value.unwrap(), (LostCause::Gone, false, Duration::ZERO));
     assert!(lab.locks().await.is_empty());
 }
@@ -46,12 +50,12 @@ async fn a_body_finishes_after_its_key_was_deleted() {
 #[tokio::test]
 async fn a_body_finishes_after_its_deadline() {
     let lab = Lab::new();
-    let pool = lab.pool().await;
+    let (pool, began) = (lab.pool().await, Notify::new());
     let cutting = async {
-        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        began.notified().await;
         lab.proxy.blackhole();
     };
-    let (value, ()) = tokio::join!(outlives_its_lease(&pool), cutting);
+    let (value, ()) = tokio::join!(outlives_its_lease(&pool, &began), cutting);
     assert_eq!(value.unwrap(), (LostCause::Deadline, false, Duration::ZERO));
 }
 
@@ -77,9 +81,9 @@ async fn a_body_that_blocks_past_its_deadline_keeps_its_value() {
 #[tokio::test]
 async fn the_next_holder_is_left_alone() {
     let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let (pool, direct, began) = (lab.pool().await, lab.direct().await, Notify::new());
     let taking = async {
-        until("it is held", CAP, async || !lab.locks().await.is_empty()).await;
+        began.notified().await;
         lab.proxy.blackhole();
         let guard = direct
             .lock("item")
@@ -91,7 +95,7 @@ async fn the_next_holder_is_left_alone() {
         lab.proxy.pass();
         guard
     };
-    let (value, guard) = tokio::join!(outlives_its_lease(&pool), taking);
+    let (value, guard) = tokio::join!(outlives_its_lease(&pool, &began), taking);
     assert!(!value.unwrap().1);
     lab.stays(&guard).await;
     guard.release().await.unwrap();
