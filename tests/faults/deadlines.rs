@@ -78,7 +78,8 @@ async fn it_is_never_later_than_the_servers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_read_after_it_is_none() {
     let lab = Lab::new();
-    let pool = lab.pool().await;
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    lab.proxy.delay(Duration::from_millis(100)); // so that it is not there before the block
     let granted = lab.proxy.on(requests("acquire").every(), Action::Signal);
     let acquire = pool.lock(ITEM).ttl(TTL).wait(CAP).acquire();
     let blocking = async { thread::sleep(TTL * 3 / 2) };
