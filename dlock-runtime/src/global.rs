@@ -109,7 +109,7 @@ fn named_pools() -> MutexGuard<'static, BTreeMap<String, LockPool>> {
 ///
 /// Bodies that run go on; this waits until every lock has been given back and every clean-up is done,
 /// 5 s at most, and says what was left then. Call it at the end of `main`, after the server has
-/// stopped taking requests.
+/// stopped taking requests. The pools stay closed: there is no second [`init`] in one process.
 ///
 /// # Cancel safety
 /// Dropping the future stops the waiting; the pools stay closed.

@@ -47,9 +47,15 @@ impl Fault {
     }
 }
 
-/// Runs what panics in a tokio runtime that lacks a driver, and says what is missing instead.
+/// Runs what panics in a tokio runtime that lacks a driver, and says what is missing instead. Tokio
+/// offers no way to ask. Any other panic goes on.
 pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, Fault> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_driver)).map_err(|_| {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_driver)).map_err(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+        if !words.is_some_and(|words| words.contains("Tokio 1.x context was found, but")) {
+            std::panic::resume_unwind(panic);
+        }
         Fault::Setup(Text::new(
             "this tokio runtime has no timer or no I/O: build it with `enable_all()`",
         ))

@@ -29,6 +29,9 @@ use crate::values::wait::Wait;
 /// How often a wait through an outage is mentioned.
 const MENTION_OUTAGE_EVERY: Duration = Duration::from_secs(60);
 
+/// How long another program's key may be without a time to live before it counts as left behind.
+const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
+
 /// A lock to take.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -49,6 +52,8 @@ enum Attempt {
         holder: Holder,
         left: Duration,
     },
+    /// The key has no time to live; its owner may be about to give it one.
+    Endless(Fault),
     /// The server's clock is ahead of what we thought; now we know.
     Late,
 }
@@ -60,6 +65,7 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Order) -> Result<LockGuard,
             key: order.key.clone(),
         });
     }
+    pool.guardian().revive()?;
     let mut patience = Patience::new(pool, order);
     loop {
         if pool.is_shut() {
@@ -68,6 +74,7 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Order) -> Result<LockGuard,
         let pause = match attempt(pool, order, patience.time_left()).await {
             Ok(Attempt::Granted(guard)) => return Ok(guard),
             Ok(Attempt::Busy { holder, left }) => patience.after_busy(holder, left)?,
+            Ok(Attempt::Endless(refusal)) => patience.after_endless(refusal)?,
             Ok(Attempt::Late) => patience.after_late()?,
             Err(fault) => patience.after_fault(fault)?,
         };
@@ -141,7 +148,8 @@ async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<
             open.created_nothing();
             return Ok(Attempt::Late);
         }
-        Err(Fault::Unclear(why)) => return Err(Fault::Unclear(why)), // `open` sees to the rest
+        // Unknown words may be a proxy's, which lost the answer. `open` sees to the rest.
+        Err(open @ (Fault::Unclear(_) | Fault::Refused(Refusal::Other, _))) => return Err(open),
         Err(answered) => {
             open.created_nothing();
             return Err(answered);
@@ -171,10 +179,10 @@ fn busy(value: &str, left: Left) -> Result<Attempt, Fault> {
             Refusal::Layout,
             Text::new("the value's layout version is not 1"),
         )),
-        (_, Left::Endless) => Err(Fault::Refused(
-            Refusal::NoTtl,
-            Text::new("PTTL of the key is -1"),
-        )),
+        (_, Left::Endless) => {
+            let why = Text::new("PTTL of the key is -1");
+            Ok(Attempt::Endless(Fault::Refused(Refusal::NoTtl, why)))
+        }
         (Reading::Holder(holder), Left::For(left)) => Ok(Attempt::Busy { holder, left }),
     }
 }
@@ -225,6 +233,8 @@ struct Patience<'a> {
     failures: u32,
     jitter: Jitter,
     mention_outage: Moment,
+    /// Since when the key was seen without a time to live.
+    endless_since: Option<Moment>,
 }
 
 impl<'a> Patience<'a> {
@@ -244,6 +254,7 @@ impl<'a> Patience<'a> {
             failures: 0,
             jitter: Jitter::seeded(seed),
             mention_outage: begun.plus(MENTION_OUTAGE_EVERY),
+            endless_since: None,
         }
     }
 
@@ -270,7 +281,7 @@ impl<'a> Patience<'a> {
     }
 
     fn after_busy(&mut self, holder: Holder, left: Duration) -> Result<Duration, LockError> {
-        self.failures = 0;
+        (self.failures, self.endless_since) = (0, None);
         if self.is_over() {
             let (key, waited) = (self.order.key.clone(), self.begun.until(self.now()));
             return Err(LockError::Busy {
@@ -282,6 +293,18 @@ impl<'a> Patience<'a> {
         }
         let pause = retry::after_busy(left, self.pool.settings().poll_interval, &mut self.jitter);
         Ok(self.pause(pause))
+    }
+
+    /// A program that takes its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it
+    /// is looked at again before it is refused.
+    fn after_endless(&mut self, refusal: Fault) -> Result<Duration, LockError> {
+        let now = self.now();
+        let since = *self.endless_since.get_or_insert(now);
+        if self.is_over() || since.until(now) >= TWO_STEPS_AT_MOST {
+            return Err(refusal.into_error(Some(&self.order.key)));
+        }
+        let pause = self.pool.settings().poll_interval;
+        Ok(self.pause(pause.min(TWO_STEPS_AT_MOST)))
     }
 
     /// Nothing was created, and the estimate of the server's clock has been corrected: once more at

@@ -154,7 +154,8 @@ impl LockPool {
     /// Runs a future inside which locked functions use this pool, not the global one.
     ///
     /// This is how functions are tested in parallel, each test with its own `memory://`. It holds for
-    /// what is polled inside, not for tasks that it spawns: give those a `scope` of their own.
+    /// what is polled inside, not for tasks that it spawns: give those a scope of their own,
+    /// `tokio::spawn(pool.scope(task))`.
     ///
     /// # Cancel safety
     /// That of the future.
@@ -175,8 +176,8 @@ impl LockPool {
     /// assert!(matches!(purchase(7).await, Err(LockError::NotInitialized)));
     /// # Ok(()) }
     /// ```
-    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        InPool::new(self.clone(), future).await
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        InPool::new(self.clone(), future)
     }
 
     pub(crate) fn settings(&self) -> &Settings {

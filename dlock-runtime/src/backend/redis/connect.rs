@@ -20,22 +20,22 @@ use crate::values::error::{Refusal, Text};
 pub(super) struct Plan {
     pub(super) address: RedisAddress,
     pub(super) connect_timeout: Duration,
+    pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
     pub(super) clock: Clock,
 }
 
 /// A connection that has said hello, on the current runtime.
-pub(super) async fn connect(plan: &Plan, within: Duration) -> Result<RedisLink, Fault> {
-    let within = within.min(plan.connect_timeout);
+pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, Fault> {
+    let within = plan.connect_timeout;
     let mut attempt = pin!(async {
-        tokio::time::timeout(within, try_protocols(plan))
-            .await
-            .unwrap_or_else(|_| {
-                Err(Fault::Unsent(Text::new(format_args!(
-                    "no connection to {} within {within:?}",
-                    plan.address
-                ))))
-            })
+        let connected = tokio::time::timeout(within, try_protocols(plan)).await;
+        connected.unwrap_or_else(|_| {
+            Err(Fault::Unsent(Text::new(format_args!(
+                "no connection to {} within {within:?}",
+                plan.address
+            ))))
+        })
     });
     std::future::poll_fn(
         |cx| match fault::needs_drivers(|| attempt.as_mut().poll(cx)) {
@@ -111,12 +111,8 @@ where
     check_server(&mut connection).await?;
     let asked = redis::cmd("TIME").query_async(&mut connection).await;
     let time = reply::time(&asked.map_err(|error| reply::handshake_fault(&error))?)?;
-    Ok(RedisLink::new(
-        connection,
-        abort_on_failure.defuse(),
-        plan.clock,
-        time,
-    ))
+    let driver = abort_on_failure.defuse();
+    Ok(RedisLink::new(connection, driver, plan, time))
 }
 
 fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectionInfo {

@@ -2,7 +2,7 @@
 //!
 //! It counts what tells a dead connection from a slow server; the supervisor replaces it then.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,19 +11,21 @@ use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::connect::Plan;
 use super::reply;
 use super::scripts::{self, Script};
+use super::server_clock::ServerClock;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Renewal, Renewed};
-use crate::values::error::Text;
+use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 use crate::values::ttl;
 
-/// After so many commands in a row without an answer, a connection counts as dead: it may be half
-/// open, which no error ever tells.
-const TIMEOUTS_OF_A_DEAD_LINK: u32 = 2;
+/// A connection counts as dead after this many command timeouts of silence: it may be half open,
+/// which no error ever tells.
+const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 
 /// A connection of one tokio runtime; it ends with its last owner.
 #[derive(Debug)]
@@ -32,31 +34,34 @@ pub(super) struct RedisLink {
     runtime: Handle,
     driver: Option<JoinHandle<()>>,
     clock: Clock,
+    command_timeout: Duration,
     broken: AtomicBool,
-    timeouts: AtomicU32,
     /// When the server last answered, in nanoseconds of `clock`.
     answered: AtomicU64,
-    server_clock: Mutex<(u64, Moment)>,
+    /// When the first command after the last answer was sent; 0: there was none.
+    unanswered: AtomicU64,
+    server_clock: Mutex<ServerClock>,
 }
 
 impl RedisLink {
-    /// `time` is the server's time as of now.
+    /// `time` is the server's time as just heard.
     pub(super) fn new(
         connection: MultiplexedConnection,
         driver: Option<JoinHandle<()>>,
-        clock: Clock,
+        plan: &Plan,
         time: u64,
     ) -> Self {
-        let now = clock.now();
+        let heard = plan.clock.now();
         Self {
             connection,
             runtime: Handle::current(),
             driver,
-            clock,
+            clock: plan.clock,
+            command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
-            timeouts: AtomicU32::new(0),
-            answered: AtomicU64::new(now.as_nanos()),
-            server_clock: Mutex::new((time, now)),
+            answered: AtomicU64::new(heard.as_nanos()),
+            unanswered: AtomicU64::new(0),
+            server_clock: Mutex::new(ServerClock { time, heard }),
         }
     }
 
@@ -70,12 +75,22 @@ impl RedisLink {
         Moment::from_nanos(self.answered.load(Ordering::Relaxed)).until(self.clock.now())
     }
 
-    fn heard_time(&self, time: u64) {
-        let now = self.clock.now();
-        *self
+    /// Asks whether the connection works, and what time it is there.
+    pub(super) async fn refresh(&self, within: Duration) -> Result<(), Fault> {
+        let mut connection = self.connection.clone();
+        let sent = self.clock.now();
+        let time = async move { redis::cmd("TIME").query_async(&mut connection).await };
+        let time = reply::time(&self.call(within, time).await?)?;
+        self.heard_time(time, sent);
+        Ok(())
+    }
+
+    fn heard_time(&self, time: u64, sent: Moment) {
+        let mut clock = self
             .server_clock
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = (time, now);
+            .unwrap_or_else(PoisonError::into_inner);
+        clock.hear(time, sent, self.clock.now());
     }
 
     /// Puts a deadline around a command and learns from how it went.
@@ -87,23 +102,45 @@ impl RedisLink {
         if !self.is_usable() {
             return Err(Fault::Unsent(Text::new("the connection to redis broke")));
         }
+        let sent = self.clock.now().as_nanos();
+        // Only the first command after an answer begins a silence.
+        let _ = self
+            .unanswered
+            .compare_exchange(0, sent, Ordering::AcqRel, Ordering::Acquire);
         let Ok(answer) = tokio::time::timeout(within, command).await else {
-            if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= TIMEOUTS_OF_A_DEAD_LINK {
-                self.broken.store(true, Ordering::Release);
-            }
+            self.look_for_silence();
             return Err(Fault::Unclear(Text::new(format_args!(
                 "no answer within {within:?}"
             ))));
         };
         let answer = answer.map_err(|error| reply::fault(&error));
-        if let Err(Fault::Unclear(_)) = answer {
-            self.broken.store(true, Ordering::Release);
+        // The master may have moved, or our password changed: only a new handshake tells.
+        let tells_nothing = matches!(
+            answer,
+            Err(Fault::Unclear(_) | Fault::Refused(Refusal::ReadOnly | Refusal::Auth, _))
+        );
+        if tells_nothing {
+            self.give_up();
         } else {
-            self.timeouts.store(0, Ordering::Relaxed);
+            self.unanswered.store(0, Ordering::Release);
             self.answered
                 .store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
         answer
+    }
+
+    /// A short deadline that passed says nothing about the connection; a long silence does.
+    fn look_for_silence(&self) {
+        let since = self.unanswered.load(Ordering::Acquire);
+        let silent = Moment::from_nanos(since).until(self.clock.now());
+        if since != 0 && silent >= self.command_timeout * SILENCE_OF_A_DEAD_LINK {
+            self.give_up();
+        }
+    }
+
+    /// The next command goes over a new connection.
+    fn give_up(&self) {
+        self.broken.store(true, Ordering::Release);
     }
 
     async fn script(
@@ -121,12 +158,11 @@ impl RedisLink {
 
 impl Link for RedisLink {
     fn server_time(&self) -> u64 {
-        let (time, heard) = *self
+        let clock = self
             .server_clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let since = heard.until(self.clock.now());
-        time.saturating_add(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+        clock.at(self.clock.now())
     }
 
     fn runtime(&self) -> Option<&Handle> {
@@ -146,11 +182,12 @@ impl Link for RedisLink {
             let repair = repair_missing_ttl.map_or(0, ttl::millis).to_string();
             let keys = [&*claim.key, &**fences];
             let arguments = [&*claim.value, &ttl, &not_after, &repair];
+            let sent = self.clock.now();
             let reply = self
                 .script(&scripts::ACQUIRE, &keys, &arguments, within)
                 .await?;
             let answer = reply::acquired(&reply)?;
-            self.heard_time(answer.time());
+            self.heard_time(answer.time(), sent);
             Ok(answer)
         })
     }
@@ -172,11 +209,12 @@ impl Link for RedisLink {
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
             let arguments = [&*claim.value, &*not_after.to_string()];
+            let sent = self.clock.now();
             let reply = self
                 .script(&scripts::CANCEL, &[&claim.key], &arguments, within)
                 .await?;
             let answer = reply::cancelled(&reply)?;
-            self.heard_time(answer.time);
+            self.heard_time(answer.time, sent);
             Ok(answer)
         })
     }
@@ -195,7 +233,11 @@ impl Link for RedisLink {
             let reply = self
                 .script(&scripts::RENEW, &keys, &arguments, within)
                 .await?;
-            reply::renewed(&reply, items.len())
+            let outcomes = reply::renewed(&reply, items.len())?;
+            if reply::says_read_only(&reply) {
+                self.give_up(); // the master is elsewhere
+            }
+            Ok(outcomes)
         })
     }
 

@@ -1,6 +1,6 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
-//! `supervisor` keeps the connections of each tokio runtime alive, `connect` makes one, `link` speaks
+//! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, `link` speaks
 //! the protocol over it, `scripts` holds the Lua and `reply` reads what comes back. No `redis::` type
 //! leaves this folder, and the client library never repeats a command by itself.
 
@@ -8,6 +8,8 @@ mod connect;
 mod link;
 mod reply;
 mod scripts;
+mod server_clock;
+mod slot;
 mod supervisor;
 
 #[cfg(test)]

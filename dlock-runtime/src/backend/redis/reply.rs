@@ -65,11 +65,19 @@ pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
     read().ok_or_else(|| unexpected("cancel", reply))
 }
 
+/// What `renew` answers for a key that it may not write because the server is a replica.
+const READ_ONLY: i64 = -2;
+
+/// Whether a `renew` met a replica.
+pub(super) fn says_read_only(reply: &Value) -> bool {
+    matches!(reply, Value::Array(items) if items.contains(&Value::Int(READ_ONLY)))
+}
+
 pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault> {
     let outcome = |item: &Value| match item {
         Value::Int(1) => Some(Renewed::Yes),
         Value::Int(0) => Some(Renewed::NotOurs),
-        Value::Int(-1) => Some(Renewed::Failed),
+        Value::Int(-1 | READ_ONLY) => Some(Renewed::Failed),
         _ => None,
     };
     match reply {

@@ -1,8 +1,5 @@
 //! Keeps connections alive: for each tokio runtime its own, rebuilt when they break, checked when
 //! they are idle, gone when the runtime or the pool is.
-//!
-//! One attempt to connect at a time, spaced out while they fail: an outage costs about one connect a
-//! second, however many tasks wait.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,21 +8,18 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
-use super::connect::{Plan, connect};
+use super::connect::Plan;
 use super::link::RedisLink;
-use crate::backend::Link;
+use super::slot::Slot;
 use crate::backend::clock::Clock;
 use crate::backend::fault::{self, Fault};
-use crate::observe;
-use crate::policy::retry::{self, Jitter};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Text;
 
 #[derive(Debug)]
 pub(super) struct Supervisor {
-    plan: Plan,
+    plan: Arc<Plan>,
     connections: usize,
     health_check_interval: Duration,
     command_timeout: Duration,
@@ -35,34 +29,21 @@ pub(super) struct Supervisor {
 /// The connections of one tokio runtime.
 #[derive(Debug)]
 struct Links {
-    slots: Vec<Slot>,
+    slots: Vec<Arc<Slot>>,
     /// The task that looks after idle connections; the runtime's end is noticed by its end.
     caretaker: OnceLock<AbortHandle>,
-}
-
-/// A place for one connection.
-#[derive(Debug, Default)]
-struct Slot {
-    live: Mutex<Option<Arc<RedisLink>>>,
-    /// Held by the one task that connects.
-    connecting: tokio::sync::Mutex<Failures>,
-}
-
-#[derive(Debug, Default)]
-struct Failures {
-    in_a_row: u32,
-    next_attempt: Option<Instant>,
 }
 
 impl Supervisor {
     pub(super) fn new(address: RedisAddress, settings: &Settings, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
-            plan: Plan {
+            plan: Arc::new(Plan {
                 address,
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
+                command_timeout: settings.command_timeout,
                 clock,
-            },
+            }),
             connections: settings.connections,
             health_check_interval: settings.health_check_interval,
             command_timeout: settings.command_timeout,
@@ -85,10 +66,19 @@ impl Supervisor {
         key.hash(&mut hasher);
         let slots = u64::try_from(links.slots.len()).unwrap_or(1);
         let index = usize::try_from(hasher.finish() % slots).unwrap_or(0);
-        match links.slots.get(index) {
-            Some(slot) => slot.link(&self.plan, within).await,
-            None => Err(Fault::Unsent(Text::new("this pool has no connections"))), // `connections` >= 1
+        let Some(slot) = links.slots.get(index) else {
+            return Err(Fault::Unsent(Text::new("this pool has no connections"))); // there is at least one
+        };
+        let link = slot.link(&self.plan, within).await?;
+        if link.idle() < self.health_check_interval * 3 {
+            return Ok(link);
         }
+        // Its runtime has not run for a while, its caretaker neither: better ask before it is relied on.
+        let _ = link.refresh(within.min(self.command_timeout)).await;
+        if link.is_usable() {
+            return Ok(link);
+        }
+        slot.link(&self.plan, within).await
     }
 
     /// Gives a runtime its connections, and somebody who looks after them.
@@ -114,7 +104,7 @@ impl Supervisor {
     fn insert(&self, runtime: Id) -> Arc<Links> {
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         let links = runtimes.entry(runtime).or_insert_with(|| {
-            let slots = (0..self.connections).map(|_| Slot::default()).collect();
+            let slots = (0..self.connections).map(|_| Arc::default()).collect();
             Arc::new(Links {
                 slots,
                 caretaker: OnceLock::new(),
@@ -128,58 +118,6 @@ impl Supervisor {
         let gone = runtimes.remove(&runtime);
         drop(runtimes); // what the links drop may take a while
         drop(gone);
-    }
-}
-
-impl Slot {
-    async fn link(&self, plan: &Plan, within: Duration) -> Result<Arc<RedisLink>, Fault> {
-        if let Some(link) = self.live() {
-            return Ok(link);
-        }
-        let deadline = Instant::now() + within;
-        let out_of_time =
-            || Fault::Unsent(Text::new(format_args!("no connection within {within:?}")));
-        let Ok(mut failures) = tokio::time::timeout_at(deadline, self.connecting.lock()).await
-        else {
-            return Err(out_of_time());
-        };
-        if let Some(link) = self.live() {
-            return Ok(link); // somebody else made it while we waited
-        }
-        if let Some(at) = failures.next_attempt {
-            if at >= deadline {
-                tokio::time::sleep_until(deadline).await;
-                return Err(out_of_time());
-            }
-            tokio::time::sleep_until(at).await;
-        }
-        match connect(plan, deadline.duration_since(Instant::now())).await {
-            Ok(link) => {
-                if failures.in_a_row > 0 {
-                    observe::reconnected(&plan.address, failures.in_a_row);
-                }
-                *failures = Failures::default();
-                let link = Arc::new(link);
-                *self.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
-                Ok(link)
-            }
-            Err(fault) => {
-                failures.in_a_row = failures.in_a_row.saturating_add(1);
-                let seed = plan.clock.now().as_nanos();
-                let pause = retry::after_failure(failures.in_a_row, &mut Jitter::seeded(seed));
-                failures.next_attempt = Some(Instant::now() + pause);
-                Err(fault)
-            }
-        }
-    }
-
-    /// The connection, if there is one that works; a broken one is dropped here.
-    fn live(&self) -> Option<Arc<RedisLink>> {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if live.as_ref().is_some_and(|link| !link.is_usable()) {
-            *live = None;
-        }
-        live.clone()
     }
 }
 
@@ -203,8 +141,8 @@ async fn look_after(departure: Departure) {
         let Some(links) = departure.links() else {
             return;
         };
-        for link in links.slots.iter().filter_map(Slot::live) {
-            while link.is_usable() && link.idle() >= pause && link.ping(within).await.is_err() {}
+        for link in links.slots.iter().filter_map(|slot| slot.live()) {
+            while link.is_usable() && link.idle() >= pause && link.refresh(within).await.is_err() {}
         }
     }
 }

@@ -5,3 +5,4 @@ mod alike;
 mod lab;
 mod refusals;
 mod scripts;
+mod server_clock;

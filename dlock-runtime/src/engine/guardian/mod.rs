@@ -83,6 +83,16 @@ impl Guardian {
         Ok(Self { work, kind })
     }
 
+    /// Starts the guardian's thread again if it ended by a panic, so that what comes is watched over.
+    pub(crate) fn revive(&self) -> Result<(), LockError> {
+        let mut state = self.table().lock();
+        if !std::mem::take(&mut state.dead) {
+            return Ok(());
+        }
+        drop(state);
+        thread::start(self.work.clone()).inspect_err(|_| self.table().lock().dead = true)
+    }
+
     /// An acquire is about to be sent.
     pub(crate) fn acquiring(&self, token: Token, claim: Claim) {
         self.table().lock().tokens.acquiring(token, claim);

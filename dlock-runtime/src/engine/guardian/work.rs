@@ -13,6 +13,7 @@ use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::Ttl;
 
 /// A token table and the server that it is about.
 #[derive(Debug)]
@@ -53,9 +54,32 @@ impl Work {
                 news => self.table.announce(Some(news)),
             }
         }
-        let batches = renewals.chunks(RENEWALS_AT_ONCE);
-        jobs.extend(batches.map(|batch| Job::Renew(batch.to_vec())));
+        jobs.extend(self.batches(renewals));
         jobs
+    }
+
+    /// Leases of like length together: what a short one can't wait for must not hurry the long ones.
+    fn batches(&self, mut renewals: Vec<(Token, Renewal)>) -> impl Iterator<Item = Job> {
+        renewals.sort_by_key(|(_, renewal)| renewal.ttl.get());
+        let mut batches: Vec<Vec<(Token, Renewal)>> = Vec::new();
+        for (token, renewal) in renewals {
+            let fits = |batch: &Vec<(Token, Renewal)>| {
+                batch.len() < RENEWALS_AT_ONCE
+                    && batch.first().is_some_and(|(_, shortest)| {
+                        self.patience(renewal.ttl) <= self.patience(shortest.ttl) * 2
+                    })
+            };
+            match batches.last_mut().filter(|batch| fits(batch)) {
+                Some(batch) => batch.push((token, renewal)),
+                None => batches.push(vec![(token, renewal)]),
+            }
+        }
+        batches.into_iter().map(Job::Renew)
+    }
+
+    /// How long one renewal may take, so that a second can still come in time.
+    fn patience(&self, ttl: Ttl) -> Duration {
+        self.command_timeout.min(ttl.get() / 3)
     }
 
     fn report(&self, change: impl FnOnce(&mut Tokens, Moment) -> Option<Action<Arc<LeaseCell>>>) {
@@ -82,13 +106,10 @@ pub(super) async fn carry_out(work: Arc<Work>, job: Job) {
 
 async fn renew(work: Arc<Work>, batch: Vec<(Token, Renewal)>) {
     let (tokens, items): (Vec<Token>, Vec<Renewal>) = batch.into_iter().unzip();
-    let Some((first, shortest)) = items
-        .first()
-        .zip(items.iter().map(|item| item.ttl.get()).min())
-    else {
+    let Some(first) = items.first() else {
         return;
     };
-    let within = work.command_timeout.min(shortest / 3);
+    let within = work.patience(first.ttl);
     let mut report = RenewReport {
         work: &work,
         tokens: &tokens,

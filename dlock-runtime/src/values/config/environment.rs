@@ -65,7 +65,7 @@ impl Config {
     ///
     /// # Errors
     /// [`LockError::Config`] that names every variable that is missing, unreadable, or begins with
-    /// `DLOCK_` and is none of these. It does not repeat `DLOCK_URL`, which may hold a password.
+    /// `DLOCK_` and is none of these (but for those that Kubernetes sets for a service). It does not repeat `DLOCK_URL`, which may hold a password.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl Config {
         variables: impl Iterator<Item = (String, Option<String>)>,
     ) -> Result<Config, LockError> {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
-        for (name, value) in variables {
+        for (name, value) in variables.filter(|(name, _)| !is_service_link(name)) {
             let Some(value) = value else {
                 wrong.push(format!("{name}: not valid UTF-8"));
                 continue;
@@ -141,6 +141,14 @@ impl Setting {
             config
         })
     }
+}
+
+/// Kubernetes gives each pod variables for the services beside it, `DLOCK_PORT` for one named `dlock`.
+fn is_service_link(name: &str) -> bool {
+    name.ends_with("_PORT")
+        || ["_PORT_", "_SERVICE_HOST", "_SERVICE_PORT"]
+            .iter()
+            .any(|part| name.contains(part))
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -149,7 +149,8 @@ impl Config {
     ///
     /// Such a key is what a program leaves that died between `SETNX` and `EXPIRE`; it would block the
     /// lock for ever. Without this setting it is [`Refusal::NoTtl`](crate::Refusal::NoTtl), because
-    /// its owner may still be at work.
+    /// its owner may still be at work. Give at least the longest lease of anybody who uses the key: if
+    /// someone took the time to live off a key that is held, its holder counts on its own ttl.
     pub fn repair_missing_ttl(mut self, ttl: Duration) -> Self {
         self.repair_missing_ttl = Some(ttl);
         self

@@ -201,3 +201,16 @@ fn the_address_is_never_repeated() {
         assert!(!said.contains("canary"), "{said}");
     }
 }
+
+#[test]
+fn what_kubernetes_says_of_a_service_is_not_ours() {
+    let variables = [
+        ("DLOCK_URL", "memory://"),
+        ("DLOCK_PORT", "tcp://10.0.0.7:6379"),
+        ("DLOCK_PORT_6379_TCP_ADDR", "10.0.0.7"),
+        ("DLOCK_REDIS_SERVICE_HOST", "10.0.0.7"),
+        ("DLOCK_SERVICE_PORT", "6379"),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
+    assert!(Config::from_variables(variables.into_iter()).is_ok());
+}

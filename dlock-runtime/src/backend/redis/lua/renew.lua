@@ -2,7 +2,7 @@
 -- shortens; one bad key hurts no other. Idempotent.
 -- KEYS  the locks
 -- ARGV  value and ttl ms of each, in turn
--- reply for each: 1 renewed, 0 not ours, -1 could not be looked at
+-- reply for each: 1 renewed, 0 not ours, -1 could not be looked at, -2 this is a replica
 local function renew(lock, value, ttl)
   local held, err = look(lock)
   if err and not is_other_type(err) then
@@ -14,7 +14,7 @@ local function renew(lock, value, ttl)
   if redis.call('PTTL', lock) < tonumber(ttl) then
     local done = redis.pcall('PEXPIRE', lock, ttl)
     if type(done) == 'table' then
-      return -1
+      return string.find(done.err, 'READONLY', 1, true) and -2 or -1
     end
   end
   return 1

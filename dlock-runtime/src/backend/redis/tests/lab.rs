@@ -73,12 +73,13 @@ pub(super) async fn link(url: &str) -> RedisLink {
         panic!("not the URL of a redis server");
     };
     let plan = Plan {
+        command_timeout: CAP,
         address,
         connect_timeout: CAP,
         max_in_flight: None,
         clock: Clock::real(),
     };
-    connect(&plan, CAP).await.expect("a connection")
+    connect(&plan).await.expect("a connection")
 }
 
 pub(super) fn claim(key: &str, value: &str) -> Claim {

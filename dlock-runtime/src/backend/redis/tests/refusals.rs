@@ -142,5 +142,16 @@ async fn a_server_that_became_a_replica_is_read_only() {
         lab.acquire(&claim("lock:b", "1|ours")).await,
         Refusal::ReadOnly,
     );
-    assert_refused(lab.link.release(&ours, CAP).await, Refusal::ReadOnly);
+    assert!(!lab.link.is_usable(), "the master may be elsewhere by now");
+}
+
+#[tokio::test]
+async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let outcomes = lab.link.renew(&[renewal(&ours, 3600)], CAP).await;
+    assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
+    assert!(!lab.link.is_usable());
 }

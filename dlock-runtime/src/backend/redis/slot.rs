@@ -1,0 +1,154 @@
+//! A place for one connection: made when it is asked for, and again when it broke.
+//!
+//! One attempt at a time, in a task of its own, so that no caller's patience decides what becomes of
+//! it; spaced out while attempts fail, so that an outage costs about one a second, however many wait.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::connect::{Plan, connect};
+use super::link::RedisLink;
+use crate::backend::fault::Fault;
+use crate::observe;
+use crate::policy::retry::{self, Jitter};
+use crate::values::error::Text;
+
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    state: Mutex<State>,
+    /// An attempt has ended.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Option<Arc<RedisLink>>,
+    connecting: bool,
+    /// How many attempts have failed since the slot was made, and how many of them since the last success.
+    failed: u64,
+    in_a_row: u32,
+    next_attempt: Option<Instant>,
+    last: Option<Fault>,
+}
+
+enum Look {
+    Live(Arc<RedisLink>),
+    Failed(Fault),
+    /// An attempt is under way; so many failed before it.
+    Connecting(u64),
+}
+
+impl Slot {
+    /// The connection; waits for an attempt to make it, and fails with that.
+    pub(super) async fn link(
+        self: &Arc<Self>,
+        plan: &Arc<Plan>,
+        within: Duration,
+    ) -> Result<Arc<RedisLink>, Fault> {
+        if let Some(link) = self.live() {
+            return Ok(link);
+        }
+        let deadline = Instant::now() + within;
+        let mut failed_before = None;
+        loop {
+            let ended = self.ended.notified();
+            match self.look(plan, failed_before) {
+                Look::Live(link) => return Ok(link),
+                Look::Failed(fault) => return Err(fault),
+                Look::Connecting(failed) => failed_before.get_or_insert(failed),
+            };
+            if tokio::time::timeout_at(deadline, ended).await.is_err() {
+                let last = self.lock().last.clone();
+                return Err(last.unwrap_or_else(|| {
+                    Fault::Unsent(Text::new(format_args!("no connection within {within:?}")))
+                }));
+            }
+        }
+    }
+
+    /// The connection, if there is one that works; a broken one is dropped here.
+    pub(super) fn live(&self) -> Option<Arc<RedisLink>> {
+        let mut state = self.lock();
+        if state.live.as_ref().is_some_and(|link| !link.is_usable()) {
+            state.live = None;
+        }
+        state.live.clone()
+    }
+
+    fn look(self: &Arc<Self>, plan: &Arc<Plan>, failed_before: Option<u64>) -> Look {
+        if let Some(link) = self.live() {
+            return Look::Live(link);
+        }
+        let mut state = self.lock();
+        let failed = state.failed;
+        let spaced_out = state.next_attempt.is_some_and(|at| Instant::now() < at);
+        if let Some(fault) = &state.last
+            && (failed_before.is_some_and(|before| failed > before)
+                || (spaced_out && !state.connecting && !fault.may_pass()))
+        {
+            return Look::Failed(fault.clone());
+        }
+        if !state.connecting {
+            state.connecting = true;
+            let pause_until = state.next_attempt;
+            drop(state); // a runtime that is shutting down drops the task at once, which ends the attempt
+            tokio::spawn(Attempt::new(self.clone()).run(plan.clone(), pause_until));
+        }
+        Look::Connecting(failed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An attempt to connect; however it ends, those who wait for it hear of that.
+struct Attempt {
+    slot: Arc<Slot>,
+    ended: Option<Result<RedisLink, Fault>>,
+}
+
+impl Attempt {
+    fn new(slot: Arc<Slot>) -> Self {
+        Self { slot, ended: None }
+    }
+
+    async fn run(mut self, plan: Arc<Plan>, pause_until: Option<Instant>) {
+        if let Some(at) = pause_until {
+            tokio::time::sleep_until(at).await;
+        }
+        let ended = connect(&plan).await;
+        let failures = self.slot.lock().in_a_row;
+        if ended.is_ok() && failures > 0 {
+            observe::reconnected(&plan.address, failures);
+        }
+        self.ended = Some(ended);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let mut state = self.slot.lock();
+        state.connecting = false;
+        match self.ended.take() {
+            Some(Ok(link)) => {
+                state.live = Some(Arc::new(link));
+                (state.in_a_row, state.next_attempt, state.last) = (0, None, None);
+            }
+            Some(Err(fault)) => {
+                state.failed += 1;
+                state.in_a_row = state.in_a_row.saturating_add(1);
+                let mut jitter = Jitter::seeded(state.failed);
+                let pause = retry::after_failure(state.in_a_row, &mut jitter);
+                state.next_attempt = Some(Instant::now() + pause);
+                state.last = Some(fault);
+            }
+            None => {} // its runtime ended
+        }
+        drop(state);
+        self.slot.ended.notify_waiters();
+    }
+}
