@@ -1,13 +1,9 @@
 //! Renewal ends with the guard: what the server saw after the key was given back.
 
-use std::time::Duration;
-
 use dlock_harness::{Action, Monitor, until, wait};
 use dlock_runtime::{LockPool, LockRequest, Released};
 
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, requests, sha};
-
-const TTL: Duration = Duration::from_millis(600);
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, TTL, requests, sha};
 
 fn lock(pool: &LockPool) -> LockRequest {
     pool.lock(ITEM).ttl(TTL).renew()

@@ -1,13 +1,10 @@
 //! Leases that are renewed together: what becomes of one is no matter of the others.
 
-use std::time::Duration;
-
 use dlock_harness::wait;
 use dlock_runtime::{LockGuard, LostCause};
 
-use crate::lab::{CAP, Lab, SLACK, sha};
+use crate::lab::{CAP, Lab, SLACK, TTL, sha};
 
-const TTL: Duration = Duration::from_millis(1200);
 const LOCKS: usize = 50;
 
 #[tokio::test]

@@ -6,9 +6,7 @@ use dlock_harness::wait;
 use dlock_runtime::{LockError, LostCause};
 
 use crate::body::lost;
-use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, requests};
-
-const TTL: Duration = Duration::from_millis(900);
+use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, TTL, requests};
 
 #[tokio::test]
 async fn it_lengthens_a_lease() {

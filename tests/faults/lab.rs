@@ -15,8 +15,11 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// Within this a clean-up has to be done once the server can be reached.
 pub(crate) const SOON: Duration = Duration::from_secs(3);
 
-/// How long a command may take here.
-pub(crate) const COMMAND: Duration = Duration::from_millis(300);
+/// How long a command may take here: the default.
+pub(crate) const COMMAND: Duration = Duration::from_millis(500);
+
+/// A lease to renew: a renewal, its connection included, gets its turn in time on a busy machine too.
+pub(crate) const TTL: Duration = Duration::from_millis(1500);
 
 /// What a busy machine may add to a bound.
 pub(crate) const SLACK: Duration = Duration::from_millis(700);

@@ -9,9 +9,7 @@ use dlock_runtime::{Fence, LockGuard, LostCause};
 use tokio::sync::oneshot;
 
 use crate::body::{Polls, Watched, lost, tick};
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK};
-
-const TTL: Duration = Duration::from_millis(900);
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, TTL};
 
 /// Runs a body under a renewed lock until `fault` has ended its lease.
 async fn lose(lab: &Lab, expected: LostCause, fault: impl AsyncFnOnce()) -> Fence {

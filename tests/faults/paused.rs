@@ -4,16 +4,14 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dlock_harness::{Action, Child, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 
 use crate::body::{Polls, Watched, tick};
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, acquires};
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, TTL, acquires};
 
 const URL: &str = "DLOCK_TEST_PAUSED_URL";
-const TTL: Duration = Duration::from_millis(900);
 
 /// The child's part; in the test run itself it has nothing to do.
 #[tokio::test]

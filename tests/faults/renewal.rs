@@ -8,9 +8,7 @@ use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockGuard, Released};
 
 use crate::beside::Onlooker;
-use crate::lab::{CAP, ITEM, Lab, requests};
-
-const TTL: Duration = Duration::from_millis(900);
+use crate::lab::{CAP, ITEM, Lab, TTL, requests};
 
 async fn nothing(_: &Lab) {}
 
@@ -102,11 +100,11 @@ async fn a_renewal_that_is_swallowed() {
     lab.until_free().await;
 }
 
-/// The guardian's connection goes silent: that takes two timeouts to know.
+/// The guardian's connection goes silent: that takes two timeouts to know, and a lease as long.
 #[tokio::test]
 async fn a_renewal_that_is_never_answered() {
     for fault in [Action::Hold, Action::HoldReply] {
-        survives(Duration::from_secs(3), fault).await;
+        survives(Duration::from_secs(4), fault).await;
     }
 }
 
