@@ -4,8 +4,8 @@ use dlock_harness::{Proxy, RedisServer};
 use dlock_runtime::{LockPool, Wait};
 
 use crate::lab::{
-    connecting_fails, fails, fails_after_its_wait, lazy, misconfigured, ms, nothing_left,
-    unavailable, waiter,
+    answers_no, connecting_fails, fails, fails_after_its_wait, lazy, misconfigured, ms,
+    nothing_left, unavailable, waiter,
 };
 
 #[tokio::test]
@@ -90,6 +90,6 @@ async fn a_socket_that_is_not_there_is_unavailable() {
 #[tokio::test]
 async fn a_database_that_is_not_there_is_said() {
     let server = RedisServer::start();
-    let error = connecting_fails(format!("{}/99", server.url())).await;
+    let error = answers_no(format!("{}/99", server.url())).await;
     misconfigured(&error, "the URL's database does not exist there");
 }

@@ -5,7 +5,8 @@ use dlock_runtime::{LockError, LockPool, Refusal};
 
 use crate::fake::Fake;
 use crate::lab::{
-    connecting_fails, fails_at_once, lazy, misconfigured, nothing_left, refused, unavailable,
+    answers_no, connecting_fails, fails_at_once, misconfigured, nothing_left, patient, refused,
+    unavailable,
 };
 
 const AUTH: &str = "check the URL's credentials";
@@ -19,10 +20,14 @@ async fn a_wrong_missing_or_foreign_password_is_refused_at_once() {
         format!("redis://:wrong@{addr}"),
         format!("redis://ann:open-sesame@{addr}"),
     ] {
-        refused(&connecting_fails(&url).await, Refusal::Auth, AUTH);
-        refused(&fails_at_once(&lazy(&url).await).await, Refusal::Auth, AUTH);
+        refused(&answers_no(&url).await, Refusal::Auth, AUTH);
+        refused(
+            &fails_at_once(&LockPool::connect(patient(&url).lazy()).await.unwrap()).await,
+            Refusal::Auth,
+            AUTH,
+        );
         let resp2 = format!("{url}?protocol=resp2");
-        refused(&connecting_fails(resp2).await, Refusal::Auth, AUTH);
+        refused(&answers_no(resp2).await, Refusal::Auth, AUTH);
     }
     nothing_left(&server).await;
 }
@@ -33,7 +38,7 @@ async fn a_password_that_the_server_does_not_want_is_its_business() {
     let server = RedisServer::start();
     let url = format!("redis://:unwanted@{}", server.addr());
     LockPool::connect(url.as_str()).await.unwrap();
-    let error = connecting_fails(format!("{url}?protocol=resp2")).await;
+    let error = answers_no(format!("{url}?protocol=resp2")).await;
     refused(&error, Refusal::Auth, AUTH);
 }
 
@@ -42,8 +47,8 @@ async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
     for version in ["5.0.14", "6.0.16", "6.1.240"] {
         let old = Fake::redis(version, "standalone", "master");
         let says = format!("the server is redis {version}; dlock needs 6.2 or newer");
-        misconfigured(&connecting_fails(old.url()).await, &says);
-        let pool = lazy(old.url()).await;
+        misconfigured(&answers_no(old.url()).await, &says);
+        let pool = LockPool::connect(patient(old.url()).lazy()).await.unwrap();
         misconfigured(&pool.lock("k").acquire().await.unwrap_err(), &says);
     }
 }
@@ -52,11 +57,11 @@ async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
 async fn a_cluster_and_a_sentinel_are_not_supported_yet() {
     let cluster = Fake::redis("7.2.0", "cluster", "master");
     misconfigured(
-        &connecting_fails(cluster.url()).await,
+        &answers_no(cluster.url()).await,
         "a cluster, which is not supported yet",
     );
     let sentinel = Fake::redis("7.2.0", "sentinel", "sentinel");
-    misconfigured(&connecting_fails(sentinel.url()).await, "not supported yet");
+    misconfigured(&answers_no(sentinel.url()).await, "not supported yet");
 }
 
 #[tokio::test]
@@ -88,7 +93,7 @@ async fn what_ends_the_connection_is_unavailable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
-    unavailable(&connecting_fails(format!("redis://{addr}")).await);
+    unavailable(&answers_no(format!("redis://{addr}")).await);
 }
 
 #[tokio::test]
@@ -97,6 +102,6 @@ async fn a_user_without_any_right_is_refused() {
     server
         .cmd(&["ACL", "SETUSER", "nobody", "on", ">pass"])
         .await;
-    let error = connecting_fails(format!("redis://nobody:pass@{}", server.addr())).await;
+    let error = answers_no(format!("redis://nobody:pass@{}", server.addr())).await;
     refused(&error, Refusal::NoPermission, "docs/PROTOCOL.md");
 }

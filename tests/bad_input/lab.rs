@@ -6,7 +6,7 @@ use dlock_harness::RedisServer;
 use dlock_runtime::{Config, Key, LockError, LockPool, Refusal, Wait};
 
 /// Beyond `wait` and one `command_timeout`: for a loaded machine.
-const SLACK: Duration = Duration::from_secs(3);
+const SLACK: Duration = Duration::from_secs(5);
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -80,6 +80,22 @@ pub(crate) fn unavailable(error: &LockError) {
 pub(crate) fn misconfigured(error: &LockError, says: &str) {
     assert!(matches!(error, LockError::Config(_)), "{error:?}");
     assert!(error.to_string().contains(says), "{error}");
+}
+
+/// For a server that answers, on a machine where everything may stand still for a second or two.
+pub(crate) fn patient(url: impl Into<String>) -> Config {
+    Config::new(url)
+        .connect_timeout(ms(20_000))
+        .command_timeout(ms(2_500))
+}
+
+/// Connects to what answers, which must fail well before the `connect_timeout`.
+pub(crate) async fn answers_no(url: impl Into<String>) -> LockError {
+    let begun = Instant::now();
+    let error = LockPool::connect(patient(url)).await.unwrap_err();
+    let took = begun.elapsed();
+    assert!(took <= ms(2_500) + SLACK, "{took:?}");
+    error
 }
 
 /// Connects, which must fail within the `connect_timeout` of 1 s.

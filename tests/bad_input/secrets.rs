@@ -4,7 +4,7 @@ use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockPool, Wait, current};
 use futures_util::FutureExt;
 
-use crate::lab::{LONG, ms};
+use crate::lab::{LONG, ms, patient};
 use crate::texts::{Seen, heard, listen};
 
 const CANARY: &str = "c4n4ry-s3cret";
@@ -26,7 +26,7 @@ async fn server(args: &[&str], rights: &[&str]) -> RedisServer {
 /// The part of a token that all tokens of this process share, read off a lock's value: 32 hexadecimal digits.
 async fn token_of_this_process() -> String {
     let server = RedisServer::start();
-    let pool = LockPool::connect(server.url()).await.unwrap();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let _held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
     let value: String = server.ask(&["GET", "lock:k"]).await;
     let token = value.split('|').nth(1).unwrap();
@@ -175,7 +175,7 @@ async fn a_server_that_repeats_what_it_was_sent() {
 async fn what_is_held_and_who_holds_it() {
     let server = server(&[], &["+@all"]).await;
     let mut seen = Seen::default();
-    let config = Config::new(url(&server));
+    let config = patient(url(&server));
     seen.debug(&config);
     let pool = LockPool::connect(config).await.unwrap();
     seen.debug(&pool);
@@ -199,7 +199,7 @@ async fn what_is_held_and_who_holds_it() {
 async fn what_is_lost_and_what_is_unclear() {
     let server = server(&[], &["+@all"]).await;
     let mut seen = Seen::default();
-    let config = Config::new(url(&server)).connect_timeout(ms(300));
+    let config = patient(url(&server));
     let pool = LockPool::connect(config).await.unwrap();
     let lapsed = pool.lock("lapsed").ttl(ms(100)).acquire().await.unwrap();
     lapsed.lost().await;
@@ -225,7 +225,7 @@ async fn what_is_lost_and_what_is_unclear() {
 #[tokio::test]
 async fn a_panic_that_shows_what_it_has() {
     let server = server(&[], &["+@all"]).await;
-    let pool = LockPool::connect(url(&server)).await.unwrap();
+    let pool = LockPool::connect(patient(url(&server))).await.unwrap();
     let body = pool
         .lock("k")
         .ttl(LONG)

@@ -3,20 +3,18 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Config, LockPool, Refusal, Released, Wait};
+use dlock_runtime::{LockPool, Refusal, Released, Wait};
 
 use crate::lab::{
-    LONG, connecting_fails, fails, fails_after_its_wait, fails_at_once, lazy, ms, nothing_left,
+    LONG, answers_no, fails, fails_after_its_wait, fails_at_once, ms, nothing_left, patient,
     refused, waiter,
 };
 
 const CAP: Duration = Duration::from_secs(20);
 
-/// With a `command_timeout` that a server on a loaded machine keeps: silence is not the topic here.
 async fn pool() -> (RedisServer, LockPool) {
     let server = RedisServer::start();
-    let config = Config::new(server.url()).command_timeout(ms(2_500));
-    let pool = LockPool::connect(config).await.unwrap();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
     (server, pool)
 }
 
@@ -144,13 +142,14 @@ async fn a_replica_is_refused_when_connecting_and_at_once_later() {
     server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let says = "give dlock the master's address";
     refused(&fails_at_once(&pool).await, Refusal::ReadOnly, says);
+    refused(&answers_no(server.url()).await, Refusal::ReadOnly, says);
     refused(
-        &connecting_fails(server.url()).await,
-        Refusal::ReadOnly,
-        says,
-    );
-    refused(
-        &fails_at_once(&lazy(server.url()).await).await,
+        &fails_at_once(
+            &LockPool::connect(patient(server.url()).lazy())
+                .await
+                .unwrap(),
+        )
+        .await,
         Refusal::ReadOnly,
         says,
     );
@@ -178,7 +177,7 @@ async fn a_user_without_the_rights_is_refused_at_once_and_leaves_nothing() {
         server
             .cmd(&[&["ACL", "SETUSER", name, "on", ">pass"], rights].concat())
             .await;
-        let pool = LockPool::connect(format!("redis://{name}:pass@{}", server.addr()))
+        let pool = LockPool::connect(patient(format!("redis://{name}:pass@{}", server.addr())))
             .await
             .unwrap();
         refused(
@@ -193,11 +192,16 @@ async fn a_user_without_the_rights_is_refused_at_once_and_leaves_nothing() {
 #[tokio::test]
 async fn too_many_clients_is_said_after_the_wait_and_waited_for() {
     let server = RedisServer::start();
-    let (pool, mut only) = (lazy(server.url()).await, server.connect().await);
+    let (pool, mut only) = (
+        LockPool::connect(patient(server.url()).lazy())
+            .await
+            .unwrap(),
+        server.connect().await,
+    );
     set_maxclients(&mut only, 1).await;
     let says = "its `maxclients` is reached; raise it";
     refused(
-        &connecting_fails(server.url()).await,
+        &answers_no(server.url()).await,
         Refusal::TooManyClients,
         says,
     );

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::LockPool;
+use dlock_runtime::{Config, LockPool};
 
 pub(crate) async fn on_memory(case: impl AsyncFnOnce(LockPool)) {
     case(LockPool::connect("memory://").await.unwrap()).await;
@@ -11,8 +11,15 @@ pub(crate) async fn on_memory(case: impl AsyncFnOnce(LockPool)) {
 
 pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
     let server = RedisServer::start();
-    case(LockPool::connect(server.url()).await.unwrap()).await;
+    case(LockPool::connect(patient(server.url())).await.unwrap()).await;
     nothing_left(&server).await;
+}
+
+/// For a machine where everything may stand still for a second or two: no case here is about a server that does not answer.
+pub(crate) fn patient(url: impl Into<String>) -> Config {
+    Config::new(url)
+        .connect_timeout(Duration::from_secs(20))
+        .command_timeout(Duration::from_secs(5))
 }
 
 /// The counter of epochs stays, by design; nothing else does.

@@ -31,7 +31,13 @@ async fn fences_rise_across_releases(pool: LockPool) {
 }
 
 async fn fences_rise_across_an_expiry(pool: LockPool) {
-    let first = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
+    let first = pool
+        .lock("k")
+        .ttl(ms(50))
+        .wait(LONG)
+        .acquire()
+        .await
+        .unwrap();
     let next = take(&pool).await;
     assert!(next > first.fence());
 }

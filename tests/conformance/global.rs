@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
 use dlock_tests::alone;
 
-use crate::backends::{LONG, ms};
+use crate::backends::{LONG, ms, patient};
 
 #[distributed_lock(key = "k", ttl = "60s", wait = "0s")]
 async fn annotated() -> Result<&'static str, LockError> {
@@ -109,7 +109,7 @@ fn init_twice_is_refused_and_the_first_stays() {
 fn of_two_inits_at_once_one_wins() {
     alone_on("global::of_two_inits_at_once_one_wins", false, async {
         let server = dlock_harness::RedisServer::start();
-        let init = || dlock_runtime::init(server.url());
+        let init = || dlock_runtime::init(patient(server.url()));
         let (one, two) = tokio::join!(init(), init());
         assert_eq!(u8::from(one.is_ok()) + u8::from(two.is_ok()), 1);
         config_error(one.and(two), "init was called twice");
@@ -289,7 +289,7 @@ fn shutdown_lets_bodies_end_and_waiters_go() {
         false,
         async {
             let server = dlock_harness::RedisServer::start();
-            let pool = dlock_runtime::init(server.url()).await.unwrap();
+            let pool = dlock_runtime::init(patient(server.url())).await.unwrap();
             let (end, ended) = tokio::sync::oneshot::channel::<()>();
             let (started, start) = tokio::sync::oneshot::channel();
             let body = tokio::spawn(pool.lock("k").ttl(LONG).run(async |_| {

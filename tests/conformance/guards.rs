@@ -32,7 +32,13 @@ fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, expected: LostCause
 }
 
 async fn lapsed(pool: &LockPool) -> LockGuard {
-    let held = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
+    let held = pool
+        .lock("k")
+        .ttl(ms(50))
+        .wait(LONG)
+        .acquire()
+        .await
+        .unwrap();
     assert_eq!(held.lost().await, LostCause::Deadline);
     held
 }
@@ -85,7 +91,7 @@ async fn a_lease_without_renewal_ends_and_everybody_is_told(pool: LockPool) {
 }
 
 async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
-    let ttl = ms(1000);
+    let ttl = ms(4000); // a renewal each 200 ms and each third: a stall of 2 s is survived
     let held = pool.lock("k").ttl(ttl).renew().acquire().await.unwrap();
     let also = pool
         .lock("k2")
@@ -94,7 +100,7 @@ async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
         .acquire()
         .await
         .unwrap();
-    tokio::time::sleep(ttl * 2).await;
+    tokio::time::sleep(ttl + ms(1000)).await;
     for guard in [&held, &also] {
         assert!(guard.is_held());
         guard.verify().await.unwrap();
@@ -103,19 +109,19 @@ async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
 }
 
 async fn an_extended_lease_outlives_its_ttl(pool: LockPool) {
-    let held = pool.lock("k").ttl(ms(500)).acquire().await.unwrap();
+    let held = pool.lock("k").ttl(ms(3000)).acquire().await.unwrap();
     held.extend(LONG).await.unwrap();
-    tokio::time::sleep(ms(700)).await;
+    tokio::time::sleep(ms(3200)).await;
     assert!(held.is_held());
     held.verify().await.unwrap();
     assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
 }
 
 async fn lost_is_silent_for_a_lock_that_was_released(pool: LockPool) {
-    let held = pool.lock("k").ttl(ms(300)).acquire().await.unwrap();
+    let held = pool.lock("k").ttl(ms(3000)).acquire().await.unwrap();
     let lost = held.lost();
     held.release().await.unwrap();
-    let heard = tokio::time::timeout(ms(600), lost).await;
+    let heard = tokio::time::timeout(ms(3200), lost).await;
     assert!(heard.is_err(), "{heard:?}");
 }
 
@@ -139,7 +145,13 @@ async fn a_lapsed_guard_frees_nobody_elses_lock(pool: LockPool) {
 }
 
 async fn lapsed_elsewhere(pool: &LockPool) -> LockGuard {
-    let other = pool.lock("k2").ttl(ms(50)).acquire().await.unwrap();
+    let other = pool
+        .lock("k2")
+        .ttl(ms(50))
+        .wait(LONG)
+        .acquire()
+        .await
+        .unwrap();
     other.lost().await;
     other
 }

@@ -38,7 +38,13 @@ async fn a_holder_is_described(pool: LockPool) {
 }
 
 async fn a_lapsed_lock_has_no_holder(pool: LockPool) {
-    let held = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
+    let held = pool
+        .lock("k")
+        .ttl(ms(50))
+        .wait(LONG)
+        .acquire()
+        .await
+        .unwrap();
     held.lost().await;
     // The clean-up follows the loss, or the server's own end of the lease does.
     let next = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();

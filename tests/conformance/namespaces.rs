@@ -1,12 +1,12 @@
 //! Two pools on one server: apart by their namespaces, or sharing their locks.
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{Config, Holder, LockError, LockPool};
+use dlock_runtime::{Holder, LockError, LockPool};
 
-use crate::backends::{LONG, ms, nothing_left};
+use crate::backends::{LONG, ms, nothing_left, patient};
 
 async fn pool(server: &RedisServer, namespace: &str) -> LockPool {
-    let config = Config::new(server.url()).namespace(namespace);
+    let config = patient(server.url()).namespace(namespace);
     LockPool::connect(config).await.unwrap()
 }
 
@@ -59,7 +59,7 @@ async fn pools_of_two_namespaces_do_not_meet() {
 async fn the_applications_own_keys_are_left_alone() {
     let server = RedisServer::start();
     server.cmd(&["SET", "item:7", "an apple"]).await;
-    let pool = LockPool::connect(server.url()).await.unwrap();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
     pool.lock("item:7").run(async |_| ()).await.unwrap();
     assert_eq!(server.ask::<String>(&["GET", "item:7"]).await, "an apple");
     assert_eq!(server.keys().await, ["item:7", "lock:@fence"]);
@@ -91,8 +91,8 @@ async fn each_memory_pool_is_a_world_of_its_own() {
 #[tokio::test]
 async fn the_databases_of_a_server_are_apart() {
     let server = RedisServer::start();
-    let zero = LockPool::connect(server.url()).await.unwrap();
-    let one = LockPool::connect(format!("{}/1", server.url()))
+    let zero = LockPool::connect(patient(server.url())).await.unwrap();
+    let one = LockPool::connect(patient(format!("{}/1", server.url())))
         .await
         .unwrap();
     let _held = zero.lock("k").ttl(LONG).acquire().await.unwrap();
@@ -106,9 +106,11 @@ async fn a_unix_socket_and_resp2_are_ways_to_the_same_locks() {
         .unix_socket()
         .password("open-sesame")
         .start();
-    let tcp = LockPool::connect(server.url()).await.unwrap();
-    let unix = LockPool::connect(server.unix_url().unwrap()).await.unwrap();
-    let resp2 = LockPool::connect(format!("{}?protocol=resp2", server.url()))
+    let tcp = LockPool::connect(patient(server.url())).await.unwrap();
+    let unix = LockPool::connect(patient(server.unix_url().unwrap()))
+        .await
+        .unwrap();
+    let resp2 = LockPool::connect(patient(format!("{}?protocol=resp2", server.url())))
         .await
         .unwrap();
     for (holder, others) in [

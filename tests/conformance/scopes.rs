@@ -154,6 +154,7 @@ async fn a_look_outlives_its_lock_and_holds_nothing(pool: LockPool) {
     let lost = pool
         .lock("k")
         .ttl(ms(50))
+        .wait(LONG)
         .run(async |_| tokio::time::sleep(LONG).await)
         .await;
     assert!(lost.unwrap_err().is_lost());

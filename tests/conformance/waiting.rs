@@ -79,8 +79,8 @@ async fn a_wait_goes_to_its_end_and_not_far_beyond(pool: LockPool) {
         let took = begun.elapsed();
         assert!(error.is_busy(), "{error:?}");
         assert!(took >= ms(wait), "{took:?}");
-        // One command_timeout (500 ms) more, and slack for a busy machine.
-        assert!(took <= ms(wait + 500 + 2_000), "{took:?}");
+        // One command_timeout (500 ms unless configured) more, and slack for a busy machine.
+        assert!(took <= ms(wait + 500 + 5_000), "{took:?}");
     }
 }
 
