@@ -1,5 +1,9 @@
 //! What several of the test programs need.
 
+use std::time::Duration;
+
+use dlock_runtime::Config;
+
 /// The README's code, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -44,4 +48,11 @@ pub fn alone(name: &str, test: impl FnOnce()) {
     );
     let passed = run.status.success() && out.contains("1 passed");
     assert!(passed, "{name}, alone: {}\n{out}\n{err}", run.status);
+}
+
+/// A configuration with timeouts so long that a machine which has other things to do does not look like an outage.
+pub fn patient(url: impl Into<String>) -> Config {
+    Config::new(url)
+        .connect_timeout(Duration::from_secs(10))
+        .command_timeout(Duration::from_secs(5))
 }

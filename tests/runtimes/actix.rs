@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until, until_blocking};
 use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 use crate::clients;
 
 const CAP: Duration = Duration::from_secs(10);
-const TTL: Duration = Duration::from_millis(600);
+const TTL: Duration = Duration::from_millis(1500);
 const WORKERS: usize = 4;
 
 fn worker() -> Runtime {
@@ -20,7 +21,7 @@ fn worker() -> Runtime {
 }
 
 /// Blocks for three leases; whether the lock was still the caller's, as the server sees it.
-#[distributed_lock(key = "blocking", ttl = "600ms", renew, guard = lock)]
+#[distributed_lock(key = "blocking", ttl = "1500ms", renew, guard = lock)]
 async fn blocking(began: &AtomicBool, over: &AtomicBool) -> Result<(), LockError> {
     began.store(true, Ordering::SeqCst);
     thread::sleep(TTL * 3);
@@ -54,7 +55,9 @@ async fn work_beside(pool: &LockPool, over: &AtomicBool) -> u32 {
 fn a_blocked_runtime_keeps_its_lock_and_holds_up_no_other() {
     let server = RedisServer::start();
     let runtime = worker();
-    let pool = runtime.block_on(LockPool::connect(server.url())).unwrap();
+    let pool = runtime
+        .block_on(LockPool::connect(patient(server.url())))
+        .unwrap();
     let (began, over) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let blocked = scope.spawn(|| worker().block_on(pool.scope(blocking(&began, &over))));
@@ -90,7 +93,9 @@ fn each_runtime_has_a_connection_of_its_own() {
     let server = RedisServer::start();
     let workers: Vec<Runtime> = (0..WORKERS).map(|_| worker()).collect();
     let first = &workers[0];
-    let pool = first.block_on(LockPool::connect(server.url())).unwrap();
+    let pool = first
+        .block_on(LockPool::connect(patient(server.url())))
+        .unwrap();
     for (number, worker) in workers.iter().enumerate() {
         for _ in 0..3 {
             worker.block_on(pool.scope(quick())).unwrap();

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until, until_blocking};
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::warm_pool;
@@ -34,7 +34,9 @@ impl World {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         let server = RedisServer::start();
         let proxy = Proxy::start(server.addr());
-        let pool = runtime.block_on(warm_pool(&proxy.url()));
+        // The default `command_timeout`: a clean-up has to be quicker than the bound here.
+        let config = Config::new(proxy.url()).connect_timeout(CAP);
+        let pool = runtime.block_on(warm_pool(config));
         Self {
             runtime,
             server,
@@ -53,8 +55,8 @@ impl World {
             self.server.pttl("lock:key").await == -2
         }));
         // And stays away: the next caller has it to itself.
-        let next = self.pool.lock("key").try_acquire();
-        let next = self.runtime.block_on(next).unwrap().unwrap();
+        let next = self.runtime.block_on(self.pool.lock("key").acquire());
+        let next = next.unwrap();
         self.runtime.block_on(next.release()).unwrap();
     }
 
@@ -130,7 +132,7 @@ fn a_runtime_dropped_before_the_grant_arrives_frees_the_key() {
     }
 }
 
-/// The acquire is executed when its runtime is no more.
+/// The acquire is executed when its runtime is no more, and after a first clean-up has found nothing.
 #[test]
 fn a_runtime_dropped_before_its_acquire_arrives_locks_nothing_for_long() {
     for doomed in each_kind() {
@@ -139,7 +141,10 @@ fn a_runtime_dropped_before_its_acquire_arrives_locks_nothing_for_long() {
         let sent = world.proxy.on(acquire, Action::Hold);
         world.ask(&doomed);
         drive(&doomed, || sent.fired() > 0);
+        let cleaned = Matcher::script().containing("lock:key");
+        let cleaned = world.proxy.on(cleaned, Action::Signal);
         drop(doomed);
+        cleaned.seen_blocking();
         let monitor = world.server.monitor();
         world.proxy.release_held();
         let arrived = monitor.wait_for("\"lock:key\" \"lock:@fence\"", CAP);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::LockPool;
-use dlock_tests::Seeded;
+use dlock_tests::{Seeded, patient};
 use tokio::sync::OnceCell;
 
 use crate::clients;
@@ -24,9 +24,9 @@ static POOL: OnceCell<LockPool> = OnceCell::const_new();
 async fn global_pool() -> LockPool {
     let init = || async {
         let server = RedisServer::start();
-        let url = server.url();
+        let config = patient(server.url());
         *SERVER.lock().unwrap() = Some(server);
-        dlock_runtime::init(url).await
+        dlock_runtime::init(config).await
     };
     POOL.get_or_try_init(init).await.unwrap().clone()
 }

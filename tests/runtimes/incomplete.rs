@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer};
-use dlock_runtime::{Config, LockError, LockPool, Released, distributed_lock};
+use dlock_runtime::{LockError, LockPool, Released, distributed_lock};
+use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::block_on::{block_on, poll_once};
@@ -70,9 +71,9 @@ fn check_all(place: &Place, pool: &LockPool) {
 fn redis_without_a_whole_runtime_is_a_config_error() {
     let server = RedisServer::start();
     for place in without_timers().into_iter().chain([without_io()]) {
-        let connect = LockPool::connect(server.url());
+        let connect = LockPool::connect(patient(server.url()));
         check("connect", &place, place.block_on(connect));
-        let lazy = LockPool::connect(Config::new(server.url()).lazy());
+        let lazy = LockPool::connect(patient(server.url()).lazy());
         let pool = place.block_on(lazy).unwrap();
         check_all(&place, &pool);
         check("ping", &place, place.block_on(pool.ping()));
@@ -99,7 +100,9 @@ fn memory_needs_timers_and_no_io() {
 #[test]
 fn a_guard_carried_into_an_incomplete_runtime_panics_nowhere() {
     let (server, whole) = (RedisServer::start(), whole());
-    let pool = whole.block_on(LockPool::connect(server.url())).unwrap();
+    let pool = whole
+        .block_on(LockPool::connect(patient(server.url())))
+        .unwrap();
     for place in without_timers().into_iter().chain([without_io()]) {
         let guard = whole.block_on(pool.lock("key").acquire()).unwrap();
         check("verify", &place, place.block_on(guard.verify()));
@@ -119,7 +122,7 @@ fn a_release_during_a_renewal_in_an_incomplete_runtime_frees_the_key() {
         let proxy = Proxy::start(server.addr());
         let renewal = Matcher::script().containing("lock:key").nth(2);
         let renewal = proxy.on(renewal, Action::Hold);
-        let pool = whole.block_on(warm_pool(&proxy.url()));
+        let pool = whole.block_on(warm_pool(patient(proxy.url())));
         let request = pool.lock("key").renew_every(Duration::from_millis(50));
         let guard = whole.block_on(request.acquire()).unwrap();
         renewal.seen_blocking();

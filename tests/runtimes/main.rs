@@ -23,11 +23,11 @@ mod visitors;
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
-use dlock_runtime::LockPool;
+use dlock_runtime::{Config, LockPool};
 
 /// A pool whose server knows the scripts, so that each operation from now on is one request.
-async fn warm_pool(url: &str) -> LockPool {
-    let pool = LockPool::connect(url).await.unwrap();
+async fn warm_pool(config: impl Into<Config>) -> LockPool {
+    let pool = LockPool::connect(config).await.unwrap();
     let guard = pool.lock("warm").acquire().await.unwrap();
     guard.extend(Duration::from_secs(40)).await.unwrap();
     guard.release().await.unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 use dlock_runtime::{LockGuard, LockPool, Released};
+use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::block_on::{block_on, poll_once};
@@ -20,7 +21,7 @@ fn runtime() -> Runtime {
 }
 
 async fn guard_of(url: &str) -> LockGuard {
-    let pool = LockPool::connect(url).await.unwrap();
+    let pool = LockPool::connect(patient(url)).await.unwrap();
     pool.lock("key").ttl(TTL).acquire().await.unwrap()
 }
 
@@ -79,7 +80,7 @@ fn release_on_any_executor_waits_for_a_renewal_under_way() {
         Matcher::script().containing("lock:key").nth(2),
         Action::Hold,
     );
-    let pool = runtime.block_on(warm_pool(&proxy.url()));
+    let pool = runtime.block_on(warm_pool(patient(proxy.url())));
     let request = pool.lock("key").ttl(TTL);
     let request = request.renew_every(Duration::from_millis(50));
     let guard = runtime.block_on(request.acquire()).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::LockPool;
-use dlock_tests::Seeded;
+use dlock_tests::{Seeded, patient};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::clients;
@@ -43,7 +43,9 @@ fn let_many_end(pool: &LockPool) {
 #[test]
 fn runtimes_that_end_give_their_locks_and_connections_back() {
     let (server, runtime) = (RedisServer::start(), build(0));
-    let pool = runtime.block_on(LockPool::connect(server.url())).unwrap();
+    let pool = runtime
+        .block_on(LockPool::connect(patient(server.url())))
+        .unwrap();
     let_many_end(&pool);
     runtime.block_on(async {
         until("all locks are back", CAP, async || {

@@ -26,11 +26,15 @@ async fn protocols(server: &RedisServer) -> Vec<String> {
 
 /// Uses the caller's connection and the guardian's; all of them speak `expected`.
 async fn check_works_over(server: &RedisServer, pool: &LockPool, expected: &str) {
-    let lock = || pool.lock("key").ttl(Duration::from_millis(600));
-    let guard = lock().renew().acquire().await.unwrap();
+    let lock = || pool.lock("key").ttl(Duration::from_secs(30));
+    let guard = lock()
+        .renew_every(Duration::from_millis(50))
+        .acquire()
+        .await
+        .unwrap();
     // It is busy, by the server's word.
     assert!(lock().try_acquire().await.unwrap().is_none());
-    until("it was renewed for two leases", CAP, async || {
+    until("it was renewed some times", CAP, async || {
         server.commandstats("pexpire").await >= 6
     })
     .await;

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dlock_harness::{Child, RedisServer};
-use dlock_runtime::{Config, Holder, LockError, LockPool, Process, distributed_lock};
+use dlock_runtime::{Holder, LockError, LockPool, Process, distributed_lock};
+use dlock_tests::patient;
 
 use crate::connect;
 
@@ -52,8 +53,8 @@ async fn ship(id: u64, server: &RedisServer, pool: &LockPool) -> Result<(), Lock
 #[tokio::test]
 async fn an_annotated_functions_value_names_it() {
     let server = RedisServer::start();
-    let config = Config::new(server.url()).holder_name("web 3|blue");
-    let pool = connect(config).await;
+    let config = patient(server.url()).holder_name("web 3|blue");
+    let pool = LockPool::connect(config).await.unwrap();
     pool.scope(ship(7, &server, &pool)).await.unwrap();
 }
 

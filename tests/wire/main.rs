@@ -16,8 +16,9 @@ mod layout;
 mod record;
 mod renewals;
 
-use dlock_runtime::{Config, LockPool};
+use dlock_runtime::LockPool;
+use dlock_tests::patient;
 
-async fn connect(config: impl Into<Config>) -> LockPool {
-    LockPool::connect(config).await.unwrap()
+async fn connect(url: impl Into<String>) -> LockPool {
+    LockPool::connect(patient(url)).await.unwrap()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dlock_harness::{Interval, now_ns, until};
 use dlock_runtime::{LockError, distributed_lock};
-use dlock_tests::Seeded;
+use dlock_tests::{Seeded, patient};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-#[distributed_lock(key = "counter", ttl = "2s", wait = "2m", renew, guard = lock)]
+#[distributed_lock(key = "counter", wait = "2m", renew, guard = lock)]
 async fn add_one_locked(counter: &mut Counter) -> Result<Interval, LockError> {
     let mut interval = counter.add_one().await;
     interval.fence = lock.fence().get();
@@ -26,7 +26,7 @@ async fn add_one_locked(counter: &mut Counter) -> Result<Interval, LockError> {
 /// Prints the interval of each hold.
 #[tokio::main]
 pub(crate) async fn locked(settings: &Settings) {
-    let pool = dlock_runtime::init(settings.url.as_str()).await.unwrap();
+    let pool = dlock_runtime::init(patient(&settings.url)).await.unwrap();
     pool.ping().await.unwrap();
     count(settings, async |counter| {
         add_one_locked(counter).await.unwrap()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::until_blocking;
 use dlock_runtime::LockPool;
+use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::settings::Settings;
@@ -18,7 +19,7 @@ pub(crate) fn come_and_go(settings: &Settings) {
         println!("guardians {n}");
     };
     expect(0);
-    let pool = || runtime.block_on(LockPool::connect(settings.url.as_str()));
+    let pool = || runtime.block_on(LockPool::connect(patient(&settings.url)));
     let (first, second) = (pool().unwrap(), pool().unwrap());
     expect(2);
 
@@ -50,7 +51,7 @@ pub(crate) async fn memory_has_none(settings: &Settings) {
 pub(crate) fn shut_down_anywhere(settings: &Settings) {
     let whole = Runtime::new().unwrap();
     whole
-        .block_on(dlock_runtime::init(settings.url.as_str()))
+        .block_on(dlock_runtime::init(patient(&settings.url)))
         .unwrap();
     let bare = Builder::new_current_thread().build().unwrap();
     println!("drained {:?}", bare.block_on(dlock_runtime::shutdown()));
