@@ -13,18 +13,18 @@ use tokio::task::LocalSet;
 use crate::clients;
 
 const CAP: Duration = Duration::from_secs(10);
-const TTL: Duration = Duration::from_millis(1500);
+const TTL: Duration = Duration::from_secs(3);
 const WORKERS: usize = 4;
 
 fn worker() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Blocks for three leases; whether the lock was still the caller's, as the server sees it.
-#[distributed_lock(key = "blocking", ttl = "1500ms", renew, guard = lock)]
+/// Blocks for two leases; whether the lock was still the caller's, as the server sees it.
+#[distributed_lock(key = "blocking", ttl = "3s", renew = "200ms", guard = lock)]
 async fn blocking(began: &AtomicBool, over: &AtomicBool) -> Result<(), LockError> {
     began.store(true, Ordering::SeqCst);
-    thread::sleep(TTL * 3);
+    thread::sleep(TTL * 2);
     let held = lock.is_held();
     over.store(true, Ordering::SeqCst);
     assert!(held, "lost while its runtime was blocked");

@@ -13,7 +13,12 @@ use crate::settings::Settings;
 pub(crate) async fn hold(settings: &Settings) {
     let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
     let ttl = Duration::from_millis(settings.number("ttl_ms"));
-    let guard = pool.lock("counter").ttl(ttl).renew().acquire().await;
+    let guard = pool
+        .lock("counter")
+        .ttl(ttl)
+        .renew_every(ttl / 10)
+        .acquire()
+        .await;
     let guard = guard.unwrap();
     println!("held {} {}", guard.fence(), now_ns());
     panic!("lost the lock: {:?}", guard.lost().await);
