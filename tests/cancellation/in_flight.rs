@@ -163,7 +163,7 @@ async fn a_renewal_that_is_executed_late_does_not_outlive_its_lock() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_being_made_ends_with_its_caller() {
+async fn a_connection_that_is_being_made_serves_the_next_caller() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let pool = LockPool::connect(Config::new(proxy.url()).lazy())
@@ -172,15 +172,11 @@ async fn a_connection_that_is_being_made_ends_with_its_caller() {
     let hello = proxy.on(Matcher::any(), Action::Hold);
     let task = start(pool.lock("item"));
     hello.seen().await;
-    assert_eq!(proxy.live(), 1);
     stop(task).await;
     proxy.release_held();
+    let lock = pool.lock("item").acquire().await.unwrap();
+    lock.release().await.unwrap();
+    assert_eq!(proxy.accepted(), 1, "no caller's patience ends an attempt");
+    drop(pool);
     until("the connection is closed", SOON, async || proxy.live() == 0).await;
-    pool.lock("item")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
 }

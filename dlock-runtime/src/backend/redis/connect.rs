@@ -108,9 +108,7 @@ where
         .map_err(|error| reply::handshake_fault(&error))?;
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
-    check_server(&mut connection).await?;
-    let asked = redis::cmd("TIME").query_async(&mut connection).await;
-    let time = reply::time(&asked.map_err(|error| reply::handshake_fault(&error))?)?;
+    let time = ask(&mut connection).await?;
     let driver = abort_on_failure.defuse();
     Ok(RedisLink::new(connection, driver, plan, time))
 }
@@ -129,27 +127,39 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     who
 }
 
-/// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.
-async fn check_server(connection: &mut MultiplexedConnection) -> Result<(), Fault> {
-    let hello: Value = match redis::cmd("HELLO").query_async(connection).await {
-        Ok(hello) => hello,
-        Err(error) => {
-            return match reply::handshake_fault(&error) {
-                // A proxy, or a user without the right to ask: nothing can be told.
-                Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => Ok(()),
-                other => Err(other),
-            };
+/// Asks the server what it is and what time it is there, in one round trip.
+async fn ask(connection: &mut MultiplexedConnection) -> Result<u64, Fault> {
+    let (hello, time) = (redis::cmd("HELLO"), redis::cmd("TIME"));
+    let mut both = redis::pipe();
+    both.add_command(hello).add_command(time.clone());
+    let time: Value = match both.query_async(connection).await {
+        Ok((hello, time)) => {
+            check_server(&hello)?;
+            time
         }
+        Err(error) => match reply::handshake_fault(&error) {
+            // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
+            Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {
+                let asked = time.query_async(connection).await;
+                asked.map_err(|error| reply::handshake_fault(&error))?
+            }
+            other => return Err(other),
+        },
     };
+    reply::time(&time)
+}
+
+/// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.
+fn check_server(hello: &Value) -> Result<(), Fault> {
     let setup = |why: String| Err(Fault::Setup(Text::new(why)));
-    if let Some(version) = reply::field(&hello, "version")
+    if let Some(version) = reply::field(hello, "version")
         && is_older(&version, (6, 2))
     {
         return setup(format!(
             "the server is redis {version}; dlock needs 6.2 or newer"
         ));
     }
-    match reply::field(&hello, "mode").as_deref() {
+    match reply::field(hello, "mode").as_deref() {
         Some("cluster") => {
             return setup(
                 "the server is a node of a cluster, which is not supported yet".to_owned(),
@@ -163,7 +173,7 @@ async fn check_server(connection: &mut MultiplexedConnection) -> Result<(), Faul
         }
         _ => {}
     }
-    match reply::field(&hello, "role").as_deref() {
+    match reply::field(hello, "role").as_deref() {
         Some("replica" | "slave") => Err(Fault::Refused(
             Refusal::ReadOnly,
             Text::new("HELLO says: replica"),
