@@ -45,4 +45,5 @@ mod guards;
 mod looking;
 mod namespaces;
 mod scopes;
+mod stalls;
 mod waiting;

@@ -266,12 +266,13 @@ impl<'a> Patience<'a> {
         self.until.is_some_and(|until| self.now() >= until)
     }
 
-    /// What the next attempt may take: the rest of the wait, and one `command_timeout`.
+    /// What the next attempt may take: the rest of the wait, and one `command_timeout`. That in full
+    /// even when this process stood still past the wait: a server that answers is not unavailable.
     fn time_left(&self) -> Duration {
-        self.until.map_or(Duration::MAX, |until| {
-            self.now()
-                .until(until.plus(self.pool.settings().command_timeout))
-        })
+        let rest = self
+            .until
+            .map_or(Duration::MAX, |until| self.now().until(until));
+        rest.saturating_add(self.pool.settings().command_timeout)
     }
 
     /// The pause, but not past the end of the wait: the last attempt is made then.
