@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{Holder, LockError, LockPool, Released};
+use dlock_runtime::{Holder, LockError, LockGuard, LockPool, Released};
 use redis::aio::MultiplexedConnection;
 
 use crate::connect;
+use crate::record::Scripts;
 
 const KEY: &str = "lock:key";
 
@@ -159,22 +160,45 @@ async fn our_next_fence_is_higher_after_a_foreign_holder() {
     assert!(pool.lock("key").acquire().await.unwrap().fence() > before);
 }
 
-/// A lease of ours that was taken over: we neither free nor renew what is theirs now.
+/// A lock of ours that somebody deleted, and a foreign program took.
+async fn taken_over(server: &RedisServer, pool: &LockPool) -> (LockGuard, Foreign) {
+    let ours = pool.lock("key").acquire().await.unwrap();
+    server.cmd(&["DEL", KEY]).await;
+    let mut foreign = Foreign::new(server, TOKENS[0]).await;
+    assert!(foreign.try_lock(Duration::from_secs(30)).await);
+    (ours, foreign)
+}
+
 #[tokio::test]
 async fn a_release_that_comes_too_late_leaves_a_foreign_holder_alone() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
-    let ours = pool.lock("key").acquire().await.unwrap();
-    server.cmd(&["DEL", KEY]).await;
-    let mut foreign = Foreign::new(&server, TOKENS[0]).await;
-    assert!(foreign.try_lock(Duration::from_secs(30)).await);
-    assert!(
-        ours.extend(Duration::from_secs(90))
-            .await
-            .unwrap_err()
-            .is_lost()
-    );
+    let (ours, mut foreign) = taken_over(&server, &pool).await;
     assert_eq!(ours.release().await.unwrap(), Released::NotHeld);
+    assert!(foreign.unlock().await);
+}
+
+#[tokio::test]
+async fn a_drop_that_comes_too_late_leaves_a_foreign_holder_alone() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let scripts = Scripts::learn(&server, &pool).await;
+    let (ours, mut foreign) = taken_over(&server, &pool).await;
+    let monitor = server.monitor();
+    drop(ours);
+    monitor
+        .wait_for(&scripts.cancel, Duration::from_secs(10))
+        .await;
+    assert!(foreign.unlock().await);
+}
+
+#[tokio::test]
+async fn an_extension_that_comes_too_late_leaves_a_foreign_holder_alone() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let (ours, mut foreign) = taken_over(&server, &pool).await;
+    let late = ours.extend(Duration::from_secs(90)).await;
+    assert!(late.unwrap_err().is_lost());
     assert!(server.pttl(KEY).await <= 30_000);
     assert!(foreign.unlock().await);
 }

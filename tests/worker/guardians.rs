@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::until_blocking;
+use dlock_harness::{until, until_blocking};
 use dlock_runtime::LockPool;
 use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
@@ -39,11 +39,17 @@ pub(crate) fn come_and_go(settings: &Settings) {
     runtime.block_on(async { tokio::time::sleep(Duration::from_secs(60)).await });
 }
 
-/// Prints how many guardian threads a pool that needs none has, while it renews a lock.
+/// Prints how many guardian threads a pool that needs none has, when it has renewed a lock.
 #[tokio::main]
 pub(crate) async fn memory_has_none(settings: &Settings) {
     let pool = LockPool::connect(settings.url.as_str()).await.unwrap();
-    let _guard = pool.lock("guard").renew().acquire().await.unwrap();
+    let request = pool.lock("guard").renew_every(Duration::from_millis(50));
+    let guard = request.acquire().await.unwrap();
+    let mut before = guard.remaining();
+    until("it was renewed", CAP, async || {
+        guard.remaining() > std::mem::replace(&mut before, guard.remaining())
+    })
+    .await;
     println!("guardians {}", guardians());
 }
 
