@@ -1,6 +1,6 @@
 //! What a lock does when the wire, the server or its own process fails under it.
 //!
-//! * Ambiguity, an acquire or release whose fate is unclear: `cuts`, `late`, `releases`, `outages`.
+//! * Ambiguity, an acquire or release whose fate is unclear: `cuts`, `late`, `releases`, `outages`, `connecting`.
 //! * Loss, a lease that ends under its holder: `loss`, `deadlines`, `paused`, `finish`.
 //! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
 //! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on.
@@ -15,6 +15,7 @@ mod afterwards;
 mod batches;
 mod beside;
 mod body;
+mod connecting;
 mod cuts;
 mod deadlines;
 mod extend;

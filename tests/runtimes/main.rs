@@ -2,7 +2,7 @@
 //!
 //! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel `#[tokio::test]`s) and `short_lived` (threads) let
 //! many of them end. `actix` blocks one runtime of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete`
-//! has one without timers or I/O. `guardian` counts the pool's own threads.
+//! has one without timers or I/O, `undriven` one that stands still. `guardian` counts the pool's own threads.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +18,7 @@ mod guardian;
 mod incomplete;
 mod outside;
 mod short_lived;
+mod undriven;
 mod visitors;
 
 use std::time::Duration;

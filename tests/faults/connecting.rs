@@ -1,0 +1,150 @@
+//! Connections that are being made, or have to be made anew: no caller's patience decides what becomes of one, and every caller hears why
+//! there is none.
+
+use std::time::Duration;
+
+use dlock_harness::until;
+use dlock_runtime::{Config, LockError, LockPool, Refusal, Wait};
+use futures_util::future::join_all;
+
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
+
+/// Callers that give up sooner than a connection can be made still get one in the end.
+#[tokio::test]
+async fn impatient_callers_get_a_connection_together() {
+    let lab = Lab::new();
+    lab.proxy.delay(Duration::from_millis(40)); // two handshakes take longer than any caller waits
+    let pool = LockPool::connect(lab.config().lazy()).await.unwrap();
+    until("one of them is granted the lock", CAP, async || {
+        let request = pool.lock(ITEM).wait(Wait::Once).acquire();
+        let granted = tokio::time::timeout(Duration::from_millis(100), request).await;
+        matches!(granted, Ok(Ok(_)))
+    })
+    .await;
+    assert_eq!(
+        lab.proxy.accepted(),
+        1,
+        "all of them waited for one attempt"
+    );
+}
+
+/// A refusal that will not pass is told to all who ask, not just to the one whose attempt met it.
+#[tokio::test]
+async fn a_wrong_password_is_told_to_everybody() {
+    let server = dlock_harness::RedisServer::builder()
+        .password("right")
+        .start();
+    let url = server.url().replace("right", "wrong");
+    let pool = LockPool::connect(Config::new(url).lazy()).await.unwrap();
+    let ask = || pool.lock(ITEM).wait(Duration::from_secs(2)).acquire();
+    for refused in join_all((0..20).map(|_| ask())).await {
+        let error = refused.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                LockError::Refused {
+                    reason: Refusal::Auth,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+}
+
+/// A master that was demoted keeps its connections open: who is refused as by a replica asks again where the master is.
+#[tokio::test]
+async fn a_demoted_master_is_left() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let before = lab.proxy.accepted();
+    for _ in 0..2 {
+        let error = pool
+            .lock(ITEM)
+            .wait(Wait::Once)
+            .acquire()
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                LockError::Refused {
+                    reason: Refusal::ReadOnly,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+    assert!(lab.proxy.accepted() > before, "it connected anew");
+    lab.server.cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    drop(pool.lock(ITEM).wait(CAP).acquire().await);
+    until("the pool works again", CAP, async || {
+        pool.lock(ITEM).acquire().await.is_ok()
+    })
+    .await;
+}
+
+/// A stall that is shorter than two command timeouts ends no connection, however many calls it costs their answer.
+#[tokio::test]
+async fn one_stall_is_no_dead_connection() {
+    let lab = Lab::new();
+    let config = lab.config().command_timeout(COMMAND * 4);
+    let pool = lab.pool_of(config).await;
+    let warm = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    warm.release().await.unwrap();
+    let before = lab.proxy.accepted();
+    lab.proxy.stall();
+    // Their leases are over long before the server answers: each is given up after 100 ms.
+    let short = (0..10).map(|n| {
+        let request = pool
+            .lock(format!("short:{n}"))
+            .ttl(Duration::from_millis(100));
+        request.wait(Wait::Once).acquire()
+    });
+    for given_up in join_all(short).await {
+        assert!(matches!(given_up, Err(LockError::Unavailable { .. })));
+    }
+    lab.proxy.pass();
+    pool.lock(ITEM)
+        .wait(CAP)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    lab.until_free().await;
+    assert_eq!(lab.proxy.accepted(), before, "the connections are the same");
+}
+
+/// Another program takes its lock in two steps: a waiter that looks between them waits for the second.
+#[tokio::test]
+async fn a_lock_taken_in_two_steps_is_waited_for() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let key = crate::lab::ON_SERVER;
+    lab.server.cmd(&["SET", key, "theirs", "NX"]).await;
+    let looked = lab.proxy.on(
+        dlock_harness::Matcher::script().containing(key),
+        dlock_harness::Action::Signal,
+    );
+    let waiter = tokio::spawn(pool.lock(ITEM).wait(CAP).acquire());
+    looked.seen().await;
+    lab.server.cmd(&["PEXPIRE", key, "300"]).await;
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+
+    lab.server.cmd(&["SET", key, "left behind"]).await;
+    let error = pool.lock(ITEM).wait(LONG).acquire().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LockError::Refused {
+                reason: Refusal::NoTtl,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
