@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Monitor, Proxy, RedisServer, until};
-use dlock_runtime::{Config, LockPool, LockRequest};
+use dlock_runtime::{LockPool, LockRequest};
 use tokio::task::JoinHandle;
 
 use crate::record;
-use crate::world::SOON;
+use crate::world::{SOON, patient};
 
 /// A server behind a proxy; its scripts are loaded, and its guardian is connected.
 struct Wire {
@@ -21,7 +21,7 @@ impl Wire {
     async fn new() -> Self {
         let server = RedisServer::start();
         let proxy = Proxy::start(server.addr());
-        let pool = LockPool::connect(proxy.url()).await.unwrap();
+        let pool = LockPool::connect(patient(&proxy.url())).await.unwrap();
         let warm = || pool.lock("warm").renew_every(Duration::from_millis(20));
         let monitor = server.monitor();
         let renewed = warm().acquire().await.unwrap();
@@ -135,7 +135,9 @@ async fn a_release_that_was_executed_frees_nobody_elses_lock_when_it_is_repeated
     let task = start_and_end(wire.request());
     release.seen().await;
     assert!(!wire.is_there("item").await);
-    let other = LockPool::connect(wire.server.url()).await.unwrap();
+    let other = LockPool::connect(patient(&wire.server.url()))
+        .await
+        .unwrap();
     let next = other.lock("item").try_acquire().await.unwrap().unwrap();
     stop(task).await;
     wire.proxy.release_held();
@@ -166,7 +168,7 @@ async fn a_renewal_that_is_executed_late_does_not_outlive_its_lock() {
 async fn a_connection_that_is_being_made_serves_the_next_caller() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
-    let pool = LockPool::connect(Config::new(proxy.url()).lazy())
+    let pool = LockPool::connect(patient(&proxy.url()).lazy())
         .await
         .unwrap();
     let hello = proxy.on(Matcher::any(), Action::Hold);
@@ -178,5 +180,22 @@ async fn a_connection_that_is_being_made_serves_the_next_caller() {
     lock.release().await.unwrap();
     assert_eq!(proxy.accepted(), 1, "no caller's patience ends an attempt");
     drop(pool);
+    until("the connection is closed", SOON, async || proxy.live() == 0).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_being_made_ends_with_its_pool() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = LockPool::connect(patient(&proxy.url()).lazy())
+        .await
+        .unwrap();
+    let hello = proxy.on(Matcher::any(), Action::Hold);
+    let task = start(pool.lock("item"));
+    drop(pool);
+    hello.seen().await;
+    assert_eq!(proxy.live(), 1);
+    stop(task).await;
+    proxy.release_held();
     until("the connection is closed", SOON, async || proxy.live() == 0).await;
 }

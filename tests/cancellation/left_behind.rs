@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
+use dlock_runtime::{LockError, LockPool, distributed_lock};
 use dlock_tests::alone;
 use tokio::time::sleep;
 
 use crate::polls::at_every_poll;
-use crate::world::SOON;
+use crate::world::{SOON, patient};
 
 #[distributed_lock(
     key = "item",
@@ -56,8 +56,8 @@ fn the_table_of_tokens_is_empty_after_drops_at_every_poll() {
             dlock_runtime::init_named("memory", "memory://")
                 .await
                 .unwrap();
-            let eager = Config::new(server.url()).poll_interval(Duration::from_millis(10));
-            dlock_runtime::init_named("redis", eager).await.unwrap();
+            let config = patient(&server.url());
+            dlock_runtime::init_named("redis", config).await.unwrap();
             // Waiting for the one before to be cleaned up, too: that is an await more.
             at_every_poll(async |_| on_redis().await.unwrap(), async |_, _| {}).await;
             at_every_poll(async |_| on_memory().await.unwrap(), async |_, _| {}).await;
@@ -111,7 +111,7 @@ fn threads_and_connections_are_the_pools_and_end_with_it() {
             };
             let (threads_before, connections_before) = (threads(), connections().await);
 
-            let pool = LockPool::connect(server.url()).await.unwrap();
+            let pool = LockPool::connect(patient(&server.url())).await.unwrap();
             drop(pool.lock("item").acquire().await.unwrap());
             until("both connections are there", SOON, async || {
                 connections().await == connections_before + 2

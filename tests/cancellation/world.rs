@@ -10,6 +10,9 @@ use tokio::runtime::Handle;
 /// Far less than any lease here: a key that is free by then did not expire.
 pub(crate) const SOON: Duration = Duration::from_secs(3);
 
+/// Longer than anything here may take; less than any lease.
+pub(crate) const A_WHILE: Duration = Duration::from_secs(10);
+
 /// A pool, and the server that it talks to, if that is a server.
 pub(crate) struct World {
     pub(crate) pool: LockPool,
@@ -18,14 +21,14 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn memory() -> Self {
-        let pool = LockPool::connect(eager("memory://")).await.unwrap();
+        let pool = LockPool::connect(patient("memory://")).await.unwrap();
         Self { pool, server: None }
     }
 
     /// A Redis server of its own; the connections of the pool and of its guardian are there.
     pub(crate) async fn redis() -> Self {
         let server = RedisServer::start();
-        let pool = LockPool::connect(eager(&server.url())).await.unwrap();
+        let pool = LockPool::connect(patient(&server.url())).await.unwrap();
         let world = Self {
             pool,
             server: Some(server),
@@ -112,9 +115,10 @@ impl World {
     }
 }
 
-/// Looks often at a busy lock, so that nobody waits long here.
-fn eager(url: &str) -> Config {
-    Config::new(url).poll_interval(Duration::from_millis(10))
+/// Looks often at a busy lock, so that nobody waits long here; and is patient with a server that stands still because the machine does.
+pub(crate) fn patient(url: &str) -> Config {
+    let config = Config::new(url).poll_interval(Duration::from_millis(10));
+    config.connect_timeout(A_WHILE).command_timeout(A_WHILE)
 }
 
 /// See [`World::baseline`].

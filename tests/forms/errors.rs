@@ -99,8 +99,9 @@ async fn busy() -> LockPool {
     pool
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_reported_each_way_and_no_body_runs() {
+    let begun = tokio::time::Instant::now();
     busy()
         .await
         .scope(async {
@@ -122,6 +123,11 @@ async fn a_busy_lock_is_reported_each_way_and_no_body_runs() {
         })
         .await;
     assert_eq!(RAN.load(Ordering::SeqCst), 0);
+    assert_eq!(
+        begun.elapsed(),
+        std::time::Duration::ZERO,
+        "each tried once"
+    );
 }
 
 #[tokio::test]
