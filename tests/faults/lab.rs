@@ -55,12 +55,12 @@ impl Lab {
             let known = self.server.cmd(&["SCRIPT", "LOAD", &text(operation)]).await;
             assert_eq!(known, redis::Value::BulkString(sha(operation).into()));
         }
-        LockPool::connect(config).await.unwrap()
+        connected(config).await
     }
 
     /// A pool that the proxy can't harm.
     pub(crate) async fn direct(&self) -> LockPool {
-        LockPool::connect(self.server.url()).await.unwrap()
+        connected(self.server.url().into()).await
     }
 
     /// The locks on the server: all keys but the counter of fences.
@@ -96,6 +96,17 @@ impl Lab {
         }
         guard.verify().await.unwrap();
     }
+}
+
+/// Connecting has its own timeout, which a busy machine may exceed before a test has begun.
+async fn connected(config: Config) -> LockPool {
+    let mut pool = None;
+    until("connected", CAP, async || {
+        pool = LockPool::connect(config.clone()).await.ok();
+        pool.is_some()
+    })
+    .await;
+    pool.expect("until it is")
 }
 
 /// The Lua of an operation, as it goes over the wire.
