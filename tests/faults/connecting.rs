@@ -13,11 +13,11 @@ use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
 #[tokio::test]
 async fn impatient_callers_get_a_connection_together() {
     let lab = Lab::new();
-    lab.proxy.delay(Duration::from_millis(40)); // two handshakes take longer than any caller waits
-    let pool = LockPool::connect(lab.config().lazy()).await.unwrap();
+    let pool = lab.pool_of(lab.config().lazy()).await;
+    lab.proxy.delay(Duration::from_millis(60)); // each way: a handshake takes 240 ms, a lock 120 ms
     until("one of them is granted the lock", CAP, async || {
         let request = pool.lock(ITEM).wait(Wait::Once).acquire();
-        let granted = tokio::time::timeout(Duration::from_millis(100), request).await;
+        let granted = tokio::time::timeout(Duration::from_millis(200), request).await;
         matches!(granted, Ok(Ok(_)))
     })
     .await;
