@@ -21,11 +21,6 @@ async fn impatient_callers_get_a_connection_together() {
         matches!(granted, Ok(Ok(_)))
     })
     .await;
-    assert_eq!(
-        lab.proxy.accepted(),
-        1,
-        "all of them waited for one attempt"
-    );
 }
 
 /// A refusal that will not pass is told to all who ask, not just to the one whose attempt met it.
