@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
-use dlock_runtime::{LockGuard, LockPool, Released};
+use dlock_runtime::{LockGuard, LockPool, LostCause, Released};
 use dlock_tests::patient;
 use tokio::runtime::{Builder, Runtime};
 
@@ -109,4 +109,18 @@ fn a_memory_lock_is_free_as_soon_as_its_guard_is_dropped_anywhere() {
         thread::spawn(move || end(guard)).join().unwrap();
         assert!(block_on(pool.holder("key")).unwrap().is_none());
     }
+}
+
+/// It was watched over by a task of the runtime that took it: told at once, for nobody would see its deadline.
+#[test]
+fn a_memory_lock_is_lost_with_its_runtime() {
+    let (doomed, runtime) = (runtime(), runtime());
+    let pool = runtime.block_on(LockPool::connect("memory://")).unwrap();
+    let guard = doomed.block_on(pool.lock("key").renew().acquire()).unwrap();
+    assert!(guard.is_held());
+    drop(doomed);
+    assert_eq!(block_on(guard.lost()), LostCause::Guardian);
+    assert!(!guard.is_held());
+    let next = runtime.block_on(pool.lock("key").try_acquire()).unwrap();
+    assert!(next.is_some_and(|next| next.fence() > guard.fence()));
 }

@@ -9,7 +9,7 @@ use dlock_tests::{Seeded, patient};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::clients;
-use crate::visitors::{leave_in_flight, work};
+use crate::visitors::{KEYS_LEFT, leave_in_flight, work};
 
 const CAP: Duration = Duration::from_secs(5);
 const THREADS: u64 = 4;
@@ -67,7 +67,10 @@ fn runtimes_that_end_give_their_memory_locks_back_at_once() {
     let holder = |key: String| runtime.block_on(pool.holder(key.as_str())).unwrap();
     assert!(holder("all".to_owned()).is_none());
     for number in 0..THREADS * RUNTIMES_EACH {
-        assert!(holder(format!("left:{number}")).is_none(), "{number}");
+        for it in 0..KEYS_LEFT {
+            let key = format!("left:{number}:{it}");
+            assert!(holder(key.clone()).is_none(), "{key}");
+        }
     }
 }
 

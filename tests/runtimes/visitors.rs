@@ -14,6 +14,9 @@ pub(crate) async fn turn(key: &str, pause: Duration) -> Result<u64, LockError> {
     Ok(lock.fence().get())
 }
 
+/// How many keys of its own a runtime leaves in flight.
+pub(crate) const KEYS_LEFT: u64 = 12;
+
 /// Takes turns with everybody at one key, and at one of its own. No call may fail.
 pub(crate) async fn work(pool: &LockPool, number: u64, random: &mut Seeded) {
     let own = format!("own:{number}");
@@ -27,12 +30,15 @@ pub(crate) async fn work(pool: &LockPool, number: u64, random: &mut Seeded) {
     }
 }
 
-/// Starts a guard, two locked bodies and their waits, and a key that nobody else wants; all of them will never end by themselves. What
-/// has become of them when the caller returns, and its runtime ends, is a matter of a few random milliseconds.
+/// Starts a guard and two locked bodies at the key that everybody wants, and some guards at keys that nobody else wants; all of them will
+/// never end by themselves. What has become of them when the caller returns, and its runtime ends, is a matter of a few random
+/// milliseconds.
 pub(crate) async fn leave_in_flight(pool: &LockPool, number: u64, random: &mut Seeded) {
-    for key in ["all".to_owned(), format!("left:{number}")] {
-        let pool = pool.clone();
+    let own = (0..KEYS_LEFT).map(|it| format!("left:{number}:{it}"));
+    for key in own.chain(["all".to_owned()]) {
+        let (pool, pause) = (pool.clone(), random.between(0, 4000));
         tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_micros(pause)).await;
             let _guard = pool.lock(key.as_str()).renew().acquire().await;
             pending::<()>().await;
         });
