@@ -16,14 +16,15 @@
 
 mod action;
 mod clean_up;
+mod due;
 mod entries;
 
 use std::time::Duration;
 
 use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
-use super::commands::{Cancelled, Claim, Renewal, Renewed};
-use super::lease::{Due, Lease};
+use super::commands::{Cancelled, Claim, Renewed};
+use super::lease::Lease;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -237,84 +238,8 @@ impl<H: Clone> Tokens<H> {
     }
 }
 
-/// What time brings.
+/// The end of a host, and what is told of the table.
 impl<H: Clone> Tokens<H> {
-    /// When to call [`Tokens::due`] next; [`Moment::NEVER`] while nothing will be.
-    pub(crate) fn next_look(&self) -> Moment {
-        self.entries
-            .first_look()
-            .map_or(Moment::NEVER, |(at, _)| at)
-    }
-
-    /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
-    pub(crate) fn next_look_at(&self, token: Token) -> Option<Moment> {
-        self.entries.get(token).map(Entry::look)
-    }
-
-    /// Everything that has to be done now. A renewal takes along those that would be due soon, so
-    /// that many leases cost few commands.
-    pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
-        let (mut actions, mut horizon) = (Vec::new(), None);
-        while let Some((at, token)) = self.entries.first_look()
-            && at <= now
-        {
-            if let Some(State::Holding { lease, .. }) = self.entries.state(token) {
-                horizon = horizon.max(lease.early_renewals_until(now));
-            }
-            // Each look moves the entry on, so that this loop ends.
-            actions.extend(self.due_of(token, now));
-        }
-        let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
-        for token in soon {
-            match self.entries.state(token) {
-                Some(State::Holding { lease, .. }) if lease.may_renew_early(now) => {
-                    actions.extend(self.renew(token));
-                }
-                _ => {}
-            }
-        }
-        actions
-    }
-
-    /// What has to be done now about one token.
-    pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
-        let entry = self.entries.get_mut(token)?;
-        let next = match &mut entry.state {
-            State::Holding { lease, .. } => match lease.due(now) {
-                Due::Nothing => lease.next(),
-                Due::Renewal => return self.renew(token),
-                Due::End => return self.lose(token, LostCause::Deadline, now),
-            },
-            State::CleaningUp(it) if now >= it.give_up => {
-                let (holder, claim) = (it.holder.take(), entry.claim.clone());
-                self.entries.forget(token);
-                return Some(Action::CleanedUp {
-                    holder,
-                    claim,
-                    found: None,
-                });
-            }
-            State::CleaningUp(it) => {
-                if let Some(report) = it.waits_until(now) {
-                    report
-                } else {
-                    let (claim, not_after, give_up) =
-                        (entry.claim.clone(), it.not_after, it.give_up);
-                    it.expect_report(give_up);
-                    self.entries.look_at(token, give_up);
-                    return Some(Action::Cancel {
-                        token,
-                        claim,
-                        not_after,
-                    });
-                }
-            }
-            State::Acquiring | State::Releasing { .. } => Moment::NEVER,
-        };
-        self.entries.look_at(token, next);
-        None
-    }
-
     /// Nobody would watch over this lease any longer: it is lost.
     pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         self.lose(token, LostCause::Guardian, now)
@@ -341,21 +266,6 @@ impl<H: Clone> Tokens<H> {
 
 /// Moves between states.
 impl<H: Clone> Tokens<H> {
-    fn renew(&mut self, token: Token) -> Option<Action<H>> {
-        let entry = self.entries.get_mut(token)?;
-        let State::Holding { lease, .. } = &mut entry.state else {
-            return None;
-        };
-        lease.renewing();
-        let renewal = Renewal {
-            claim: entry.claim.clone(),
-            ttl: lease.ttl(),
-        };
-        let next = lease.next();
-        self.entries.look_at(token, next);
-        Some(Action::Renew(token, renewal))
-    }
-
     /// Ends a lease under its holder. What may be left on the server is cleaned up, unless the server
     /// itself said that nothing is.
     fn lose(&mut self, token: Token, cause: LostCause, now: Moment) -> Option<Action<H>> {

@@ -1,0 +1,102 @@
+//! What time brings: renewals, deadlines, and the next step of each clean-up.
+
+use super::entries::{Entry, State};
+use super::{Action, Tokens};
+use crate::policy::commands::Renewal;
+use crate::policy::lease::Due;
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+impl<H: Clone> Tokens<H> {
+    /// When to call [`Tokens::due`] next; [`Moment::NEVER`] while nothing will be.
+    pub(crate) fn next_look(&self) -> Moment {
+        self.entries
+            .first_look()
+            .map_or(Moment::NEVER, |(at, _)| at)
+    }
+
+    /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
+    pub(crate) fn next_look_at(&self, token: Token) -> Option<Moment> {
+        self.entries.get(token).map(Entry::look)
+    }
+
+    /// Everything that has to be done now. A renewal takes along those that would be due soon, so
+    /// that many leases cost few commands.
+    pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
+        let (mut actions, mut horizon) = (Vec::new(), None);
+        while let Some((at, token)) = self.entries.first_look()
+            && at <= now
+        {
+            if let Some(State::Holding { lease, .. }) = self.entries.state(token) {
+                horizon = horizon.max(lease.early_renewals_until(now));
+            }
+            // Each look moves the entry on, so that this loop ends.
+            actions.extend(self.due_of(token, now));
+        }
+        let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
+        for token in soon {
+            match self.entries.state(token) {
+                Some(State::Holding { lease, .. }) if lease.may_renew_early(now) => {
+                    actions.extend(self.renew(token));
+                }
+                _ => {}
+            }
+        }
+        actions
+    }
+
+    /// What has to be done now about one token.
+    pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(token)?;
+        let next = match &mut entry.state {
+            State::Holding { lease, .. } => match lease.due(now) {
+                Due::Nothing => lease.next(),
+                Due::Renewal => return self.renew(token),
+                Due::End => return self.lose(token, LostCause::Deadline, now),
+            },
+            State::CleaningUp(it) if now >= it.give_up => {
+                let (holder, claim) = (it.holder.take(), entry.claim.clone());
+                self.entries.forget(token);
+                return Some(Action::CleanedUp {
+                    holder,
+                    claim,
+                    found: None,
+                });
+            }
+            State::CleaningUp(it) => {
+                if let Some(report) = it.waits_until(now) {
+                    report
+                } else {
+                    let (claim, not_after, give_up) =
+                        (entry.claim.clone(), it.not_after, it.give_up);
+                    it.expect_report(give_up);
+                    self.entries.look_at(token, give_up);
+                    return Some(Action::Cancel {
+                        token,
+                        claim,
+                        not_after,
+                    });
+                }
+            }
+            State::Acquiring | State::Releasing { .. } => Moment::NEVER,
+        };
+        self.entries.look_at(token, next);
+        None
+    }
+
+    fn renew(&mut self, token: Token) -> Option<Action<H>> {
+        let entry = self.entries.get_mut(token)?;
+        let State::Holding { lease, .. } = &mut entry.state else {
+            return None;
+        };
+        lease.renewing();
+        let renewal = Renewal {
+            claim: entry.claim.clone(),
+            ttl: lease.ttl(),
+        };
+        let next = lease.next();
+        self.entries.look_at(token, next);
+        Some(Action::Renew(token, renewal))
+    }
+}
