@@ -120,7 +120,7 @@ async fn a_release_at_any_phase_ends_it() {
     for phase in 0..12 {
         let guard = lock(&pool).acquire().await.unwrap();
         wait::pause(TTL * phase / 30).await;
-        guard.release().await.unwrap();
+        drop(guard.release().await); // answered in time or not
     }
     nothing_follows(&lab, &monitor).await;
 }

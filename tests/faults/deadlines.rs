@@ -59,7 +59,8 @@ async fn it_is_never_later_than_the_servers() {
     let lab = Lab::new();
     let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
     lab.proxy.delay(Duration::from_millis(100)); // each way
-    let lock = pool.lock(ITEM).ttl(TTL * 3).renew();
+    let lock = pool.lock(ITEM).ttl(Duration::from_secs(4));
+    let lock = lock.renew_every(Duration::from_millis(500));
     let guard = lock.acquire().await.unwrap();
     let renewing = lab.proxy.on(requests("renew").every(), Action::Signal);
     while renewing.fired() < 3 {

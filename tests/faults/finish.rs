@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::lab::{CAP, Lab, ON_SERVER};
 
 /// Tells when it began, waits for its loss, and tells of that.
-#[distributed_lock(key = "item", ttl = "1500ms", renew, on_lost = "finish", guard = lock, pool = pool)]
+#[distributed_lock(key = "item", ttl = "2s", renew, on_lost = "finish", guard = lock, pool = pool)]
 async fn outlives_its_lease(
     pool: &LockPool,
     began: &Notify,

@@ -19,7 +19,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(3);
 pub(crate) const COMMAND: Duration = Duration::from_millis(500);
 
 /// A lease to renew: a renewal, its connection included, gets its turn in time on a busy machine too.
-pub(crate) const TTL: Duration = Duration::from_millis(1500);
+pub(crate) const TTL: Duration = Duration::from_secs(2);
 
 /// What a busy machine may add to a bound.
 pub(crate) const SLACK: Duration = Duration::from_millis(700);
