@@ -68,7 +68,7 @@ async fn whoever_keeps_a_look_is_told_of_the_loss(world: &World) {
         ));
         std::future::pending::<()>().await;
     };
-    let request = world.pool.lock("item").ttl(Duration::from_millis(100));
+    let request = world.pool.lock("item").ttl(Duration::from_secs(1));
     assert!(request.run(body).await.unwrap_err().is_lost());
     let told = watch.unwrap().await.unwrap();
     assert_eq!(told, (dlock_runtime::LostCause::Deadline, false));

@@ -7,9 +7,9 @@ use dlock_runtime::{LockPool, LockRequest};
 use tokio::task::JoinHandle;
 
 use crate::record;
-use crate::world::{SOON, patient};
+use crate::world::{A_WHILE, SOON, patient};
 
-/// A server behind a proxy; its scripts are loaded, and its guardian is connected.
+/// A server behind a proxy; it knows all scripts, so that each is one request, and the guardian is connected.
 struct Wire {
     server: RedisServer,
     proxy: Proxy,
@@ -22,14 +22,16 @@ impl Wire {
         let server = RedisServer::start();
         let proxy = Proxy::start(server.addr());
         let pool = LockPool::connect(patient(&proxy.url())).await.unwrap();
-        let warm = || pool.lock("warm").renew_every(Duration::from_millis(20));
+        let warm = || pool.lock("warm");
         let monitor = server.monitor();
-        let renewed = warm().acquire().await.unwrap();
-        until("a renewal", SOON, async || {
+        warm().acquire().await.unwrap().release().await.unwrap();
+        let renewed = warm().renew_every(Duration::from_millis(20));
+        let renewed = renewed.acquire().await.unwrap();
+        until("a renewal", A_WHILE, async || {
             record::renewals(&monitor, "warm") > 0
         })
         .await;
-        renewed.release().await.unwrap();
+        renewed.release().await.unwrap(); // by the guardian, if the next renewal is under way
         drop(warm().acquire().await.unwrap());
         let wire = Self {
             server,

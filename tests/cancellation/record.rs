@@ -6,6 +6,8 @@ use std::time::Duration;
 use dlock_harness::{Monitor, until};
 use dlock_runtime::LockPool;
 
+use crate::world::A_WHILE;
+
 /// How often the metronome is renewed.
 const BEAT: Duration = Duration::from_millis(20);
 
@@ -66,7 +68,7 @@ async fn beats(monitor: &Monitor, pool: &LockPool, count: usize) {
     let metronome = pool.lock("metronome").ttl(Duration::from_secs(30));
     let metronome = metronome.renew_every(BEAT).acquire().await.unwrap();
     let before = renewals(monitor, "metronome");
-    until("the metronome beats", Duration::from_secs(5), async || {
+    until("the metronome beats", A_WHILE, async || {
         renewals(monitor, "metronome") >= before + count
     })
     .await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dlock_runtime::{Holder, LockError, LockPool, Wait, current, distributed_lock};
 use futures_util::FutureExt as _;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::polls::at_every_poll;
@@ -164,58 +165,55 @@ async fn a_drop_puts_the_scope_back(world: &World) {
     .await;
 }
 
+/// Which of the pools this body's lock is in.
+#[distributed_lock(key = "item:1", ttl = "30s", wait = "0s")]
+async fn held_in(pools: [&LockPool; 2]) -> Result<[bool; 2], LockError> {
+    let is_in = async |pool: &LockPool| pool.holder("item:1").await.map(|holder| holder.is_some());
+    Ok([is_in(pools[0]).await?, is_in(pools[1]).await?])
+}
+
 async fn the_pool_of_a_scope_is_the_innermost(world: &World) {
     let other = LockPool::connect("memory://").await.unwrap();
-    let is_in = async |pool: &LockPool| pool.holder("item:1").await.unwrap().is_some();
-    let nested = world.pool.scope(async {
-        other
-            .scope(async {
-                tokio::join!(inner(1), async {
-                    (is_in(&world.pool).await, is_in(&other).await)
-                })
-            })
-            .await
-    });
-    let (done, held_in) = nested.await;
-    assert_eq!((done.unwrap(), held_in), (1, (false, true)));
-
-    let after = async {
+    let pools = [&world.pool, &other];
+    let nested = world.pool.scope(other.scope(held_in(pools))).await;
+    assert_eq!(nested.unwrap(), [false, true]);
+    let put_back = world.pool.scope(async {
         other.scope(async {}).await;
-        tokio::join!(biased; inner(1), async {
-            dlock_harness::until("held in the outer scope's pool", crate::world::SOON, async || is_in(&world.pool).await).await;
-        })
-    };
-    world.pool.scope(after).await.0.unwrap();
+        held_in(pools).await
+    });
+    assert_eq!(put_back.await.unwrap(), [true, false]);
+    let siblings = async { tokio::join!(other.scope(held_in(pools)), held_in(pools)) };
+    let (in_other, in_world) = world.pool.scope(siblings).await;
+    assert_eq!((in_other.unwrap()[1], in_world.unwrap()[0]), (true, true));
 
-    let spawned = world
-        .pool
-        .scope(async { tokio::spawn(inner(1)).await.unwrap() });
-    assert!(matches!(spawned.await, Err(LockError::NotInitialized)));
+    let spawned = async { tokio::spawn(inner(1)).await.unwrap() };
+    let spawned = world.pool.scope(spawned).await;
+    assert!(matches!(spawned, Err(LockError::NotInitialized)));
     assert!(matches!(inner(1).await, Err(LockError::NotInitialized)));
 }
 
 #[distributed_lock(key = "item:2", ttl = "30s")]
-async fn stays() -> Result<(), LockError> {
+async fn stays(begun: &Notify) -> Result<(), LockError> {
+    begun.notify_one();
     std::future::pending().await
 }
 
 /// A future that was started under a lock, and lives on outside, has the scope of its start; it must not keep that lock as well.
 async fn what_was_started_under_a_lock_does_not_keep_it(world: &World) {
-    let mut started = Box::pin(world.pool.scope(stays()));
+    let (begun, ready) = (Notify::new(), Notify::new());
+    let mut started = Box::pin(world.pool.scope(stays(&begun)));
     let body = async |_: &_| {
-        let a_while = Duration::from_millis(50);
-        tokio::time::timeout(a_while, &mut started)
-            .await
-            .unwrap_err();
+        tokio::select! {
+            _ = &mut started => panic!("it stays"),
+            () = begun.notified() => ready.notify_one(),
+        }
         std::future::pending::<()>().await;
     };
-    let call = world
-        .pool
-        .lock("item:1")
-        .ttl(Duration::from_secs(30))
-        .run(body);
-    let stopped = tokio::time::timeout(Duration::from_millis(100), call).await;
-    stopped.unwrap_err();
+    let request = world.pool.lock("item:1").ttl(Duration::from_secs(30));
+    tokio::select! {
+        _ = request.run(body) => panic!("it stays"),
+        () = ready.notified() => {}
+    }
     assert!(!world.is_free("item:2").await, "it has its own lock");
     world.freed("item:1").await;
     drop(started);

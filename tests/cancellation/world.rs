@@ -5,6 +5,8 @@ use std::time::Duration;
 use dlock_harness::{Monitor, RedisServer, until};
 use dlock_runtime::{Config, LockPool};
 use futures_util::FutureExt as _;
+use redis::FromRedisValue;
+use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
 
 /// Far less than any lease here: a key that is free by then did not expire.
@@ -17,12 +19,18 @@ pub(crate) const A_WHILE: Duration = Duration::from_secs(10);
 pub(crate) struct World {
     pub(crate) pool: LockPool,
     pub(crate) server: Option<RedisServer>,
+    /// What questions go over: always the same connection, so that asking changes no count.
+    asks: Option<MultiplexedConnection>,
 }
 
 impl World {
     pub(crate) async fn memory() -> Self {
         let pool = LockPool::connect(patient("memory://")).await.unwrap();
-        Self { pool, server: None }
+        Self {
+            pool,
+            server: None,
+            asks: None,
+        }
     }
 
     /// A Redis server of its own; the connections of the pool and of its guardian are there.
@@ -31,6 +39,7 @@ impl World {
         let pool = LockPool::connect(patient(&server.url())).await.unwrap();
         let world = Self {
             pool,
+            asks: Some(server.connect().await),
             server: Some(server),
         };
         drop(world.pool.lock("warm").acquire().await.unwrap());
@@ -44,14 +53,21 @@ impl World {
 
     /// Whether nobody has the lock: on Redis, whether there is no such key.
     pub(crate) async fn is_free(&self, key: &str) -> bool {
-        match &self.server {
-            Some(server) => {
-                !server
-                    .ask::<bool>(&["EXISTS", &format!("lock:{key}")])
-                    .await
-            }
+        match self.ask::<bool>(&["EXISTS", &format!("lock:{key}")]).await {
+            Some(exists) => !exists,
             None => self.pool.holder(key).await.unwrap().is_none(),
         }
+    }
+
+    /// What the server says, if there is one.
+    async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Option<T> {
+        let mut connection = self.asks.clone()?;
+        let (name, rest) = words.split_first()?;
+        let answer = redis::cmd(name)
+            .arg(rest)
+            .query_async(&mut connection)
+            .await;
+        Some(answer.unwrap())
     }
 
     /// [`is_free`](Self::is_free) for a `Drop`: blocks the thread.
@@ -80,7 +96,7 @@ impl World {
     /// The tasks and connections that there are when nothing happens.
     pub(crate) async fn baseline(&self) -> Baseline {
         let (mut last, mut same) = (self.counts().await, 0);
-        until("nothing happens", SOON, async || {
+        until("nothing happens", A_WHILE, async || {
             let now = self.counts().await;
             same = if now == last { same + 1 } else { 0 };
             last = now;
@@ -94,7 +110,7 @@ impl World {
     pub(crate) async fn is_back_at(&self, baseline: &Baseline) {
         let mut now = self.counts().await;
         let what = format!("tasks and connections are back at {:?}", baseline.0);
-        until(&what, SOON, async || {
+        until(&what, A_WHILE, async || {
             now = self.counts().await;
             now == baseline.0
         })
@@ -102,14 +118,8 @@ impl World {
     }
 
     async fn counts(&self) -> Counts {
-        let connections = match &self.server {
-            Some(server) => server
-                .ask::<String>(&["CLIENT", "LIST"])
-                .await
-                .lines()
-                .count(),
-            None => 0,
-        };
+        let clients = self.ask::<String>(&["CLIENT", "LIST"]).await;
+        let connections = clients.map_or(0, |clients| clients.lines().count());
         let tasks = Handle::current().metrics().num_alive_tasks();
         Counts { tasks, connections }
     }
