@@ -11,7 +11,8 @@ use crate::policy::tokens::Census;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
-/// Timers count without suspended time, deadlines with it: so the table is looked at this often.
+/// Timers count without suspended time, deadlines with it: so the table is looked at this often. And
+/// what is due later than that needs no wake-up, so an acquire seldom costs one.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// For how long a closed pool's clean-ups go on.
@@ -46,7 +47,7 @@ async fn watch(work: &Arc<Work>) {
             let mut state = work.table.lock();
             let actions = state.tokens.due(now);
             let next = state.tokens.next_look();
-            state.planned = Some(next);
+            state.planned = Some(next.min(now.plus(LOOK_AT_LEAST_EVERY)));
             (actions, next, state.closing)
         };
         for job in work.sort(actions) {
