@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_runtime::{Held, LockError, current, distributed_lock};
 use tokio::task::yield_now;
 
-use crate::world::World;
+use crate::world::{A_WHILE, World};
 
 fn key() -> Option<String> {
     current().map(|held| held.key().to_string())
@@ -69,7 +69,9 @@ async fn whoever_keeps_a_look_is_told_of_the_loss(world: &World) {
         std::future::pending::<()>().await;
     };
     let request = world.pool.lock("item").ttl(Duration::from_secs(1));
-    assert!(request.run(body).await.unwrap_err().is_lost());
+    let stopped = tokio::time::timeout(A_WHILE, request.run(body)).await;
+    let lost = stopped.expect("the body is stopped").unwrap_err();
+    assert!(lost.is_lost(), "{lost}");
     let told = watch.unwrap().await.unwrap();
     assert_eq!(told, (dlock_runtime::LostCause::Deadline, false));
 }

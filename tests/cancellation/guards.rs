@@ -10,8 +10,8 @@ use crate::world::{A_WHILE, World};
 
 const TTL: Duration = Duration::from_secs(30);
 
-fn request(world: &World, cut: Cut) -> LockRequest {
-    let request = world.pool.lock(key(cut)).ttl(TTL);
+fn request(world: &World, key: &str) -> LockRequest {
+    let request = world.pool.lock(key).ttl(TTL);
     request.renew_every(Duration::from_millis(20))
 }
 
@@ -22,7 +22,7 @@ fn key(cut: Cut) -> String {
 async fn an_acquire_leaves_nothing(world: &World) {
     let (monitor, baseline) = (world.monitor(), world.baseline().await);
     at_every_poll(
-        async |cut| request(world, cut).acquire().await.unwrap(),
+        async |cut| request(world, &key(cut)).acquire().await.unwrap(),
         async |cut, guard| {
             drop(guard);
             world.freed(&key(cut)).await;
@@ -37,23 +37,31 @@ async fn an_acquire_leaves_nothing(world: &World) {
 
 async fn a_release_goes_on_without_its_future(world: &World) {
     let (monitor, baseline) = (world.monitor(), world.baseline().await);
-    let mut drops = 0;
-    for when in [When::AtOnce, When::Woken] {
-        for polls in 0.. {
-            let cut = Cut { polls, when };
-            let guard = request(world, cut).acquire().await.unwrap();
-            let released = dropped_at(cut, guard.release()).await;
-            world.freed(&key(cut)).await;
-            world.is_back_at(&baseline).await;
-            if let Some(released) = released {
-                assert_eq!(released.unwrap(), Released::Freed);
-                break;
+    let (mut passes, mut under_way) = (0, 0);
+    // The answer may be there at the first poll, if the thread stands still for as long as that takes.
+    while passes == 0 || (monitor.is_some() && under_way == 0) {
+        passes += 1;
+        assert!(
+            passes <= 20,
+            "never dropped while the release was under way"
+        );
+        for when in [When::AtOnce, When::Woken] {
+            for polls in 0.. {
+                let cut = Cut { polls, when };
+                let key = format!("item:{passes}-{when:?}-{polls}");
+                let guard = request(world, &key).acquire().await.unwrap();
+                let released = dropped_at(cut, guard.release()).await;
+                world.freed(&key).await;
+                world.is_back_at(&baseline).await;
+                if let Some(released) = released {
+                    assert_eq!(released.unwrap(), Released::Freed);
+                    break;
+                }
+                under_way += polls.min(1);
             }
-            drops += 1;
         }
     }
     if let Some(monitor) = monitor {
-        assert!(drops > 2, "never dropped while the release was under way");
         record::ends_with_its_lock(&monitor, &world.pool, "item:").await;
     }
 }
