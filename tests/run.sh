@@ -27,6 +27,23 @@ for example in quickstart fenced_write; do
     cargo run -q --example "$example"
 done
 
+echo "-- quickstart on redis"
+dir=$(mktemp -d)
+redis-server --port 0 --unixsocket "$dir/redis.sock" --save '' --appendonly no --dir "$dir" >"$dir/log" &
+server=$!
+trap 'kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
+tries=0
+until [ -S "$dir/redis.sock" ]; do
+    tries=$((tries + 1))
+    if [ "$tries" -gt 100 ]; then
+        echo "redis-server did not start:" >&2
+        cat "$dir/log" >&2
+        exit 1
+    fi
+    sleep 0.1
+done
+DLOCK_URL="redis+unix://$dir/redis.sock" cargo run -q --example quickstart
+
 echo "== tests"
 # No test may start a server on the default port or need one there.
 cargo test --workspace --no-fail-fast

@@ -46,11 +46,11 @@ use quote::quote;
 /// | `ttl = "10s"` | the lease, from 10 ms to 24 h | the pool's default |
 /// | `wait = "3s"` | how long to wait while others hold it; `"0s"` tries once, `"forever"` has no end | the pool's default |
 /// | `renew`, `renew = "3s"` | renew the lease while the body runs: every third of it, or at this interval, which must be less than half of it | the lease ends after `ttl` |
-/// | `on_lost = "finish"` | let the body run to its end after the lease was lost | `"cancel"`: the body is not polled any more |
+/// | `on_lost = "finish"` | let the body run to its end after the lease was lost, and return its value; only the log and `lock.lost()` tell | `"cancel"`: the body is not polled any more |
 /// | `guard = lock` | binds `lock: &LockGuard` in the body: fencing token, `verify()`, … | – |
 /// | `pool = "billing"` | a named pool, or an expression such as `self.locks`, which is cloned | the pool in scope, else the global one |
 /// | `map_err = expr` | `FnOnce(LockError) -> E`, for a `Result<_, E>` without `E: From<LockError>` | `From` |
-/// | `on_error = expr` | `FnOnce(LockError) -> R` for a function that returns no `Result`: R is its return type | `From` |
+/// | `on_error = expr` | `FnOnce(LockError) -> R` for a function that returns no `Result`: R is its return type | a `Result` |
 /// | `crate = path` | where `dlock_runtime` is | `::dlock_runtime` |
 ///
 /// Durations are whole numbers with the units `ms s m h d`, the largest first: `"1m30s"`.
@@ -93,7 +93,8 @@ use quote::quote;
 ///
 /// # Beside other attributes
 ///
-/// * Above `#[tokio::main]` and `#[tokio::test]`: below them the function is no longer async.
+/// * Above `#[tokio::test]`, with `pool = …`: below it the function is no longer async. Not on `main`: its lock would be
+///   taken before its body calls `init`.
 /// * Several `#[distributed_lock]` on one function are acquired from the top down.
 /// * On methods with any receiver, in traits, in `impl` blocks under `#[async_trait]`, and on what a `macro_rules!` writes.
 /// * The lock goes around what the attributes above it have put into the body: a `#[tracing::instrument]` above covers the

@@ -38,7 +38,7 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 pub async fn init(config: impl Into<Config>) -> Result<LockPool, LockError> {
     let twice = || {
         LockError::config(
-            "init was called twice; call it once, in main, and `init_named` for further servers",
+            "init was called before in this process (a pool that was shut down stays closed); call it once, in main, and `init_named` for further servers",
         )
     };
     if GLOBAL.get().is_some() {

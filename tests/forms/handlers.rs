@@ -29,7 +29,7 @@ fn to_status(error: LockError) -> StatusCode {
     }
 }
 
-/// As the README's `impl IntoResponse for ShopError` would: with `Retry-After`.
+/// As a shop's `impl IntoResponse for ShopError` would: with `Retry-After`.
 fn to_response(error: LockError) -> Response {
     let seconds = error.retry_after().map_or(0, |after| after.as_secs());
     let headers = [(header::RETRY_AFTER, seconds.to_string())];

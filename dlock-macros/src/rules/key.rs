@@ -66,7 +66,7 @@ impl Scope<'_> {
         let mut parts = Some(Vec::new());
         for part in read_template(literal, self.errors)?.parts {
             let part = match part {
-                Part::Text(text) => Some(KeyPart::Text(text)),
+                Part::Text(text) => self.text(text, literal),
                 Part::Place(place) => self.value(place, literal),
             };
             // After an unknown name the other names are still checked.
@@ -76,6 +76,24 @@ impl Scope<'_> {
             });
         }
         parts
+    }
+
+    /// Text, unless it names an argument the way `format!` does: then all its values would share one lock.
+    fn text(&mut self, text: String, literal: &LitStr) -> Option<KeyPart> {
+        let tag = text
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'))
+            .map(|(tag, _)| tag);
+        let name = tag.filter(|tag| self.names().iter().any(|name| name.unraw() == tag));
+        let Some(name) = name else {
+            return Some(KeyPart::Text(text));
+        };
+        let message = format!(
+            "`{{{name}}}` is the text `{name}` in a cluster's hash tag, the same for every value: write `<{name}>`, or \
+             `{{<{name}>}}` for a hash tag"
+        );
+        self.errors.push(syn::Error::new(literal.span(), message));
+        None
     }
 
     /// A place whose root is known to exist, or is one that only rustc can know: a constant.

@@ -29,9 +29,8 @@ pub(crate) fn after_busy(left: Duration, cap: Duration, jitter: &mut Jitter) -> 
     left.min(cap) + Duration::from_millis(1) + jitter.up_to(cap.min(left) / 10)
 }
 
-/// How long to sleep after the `failures`th failure in a row: 25 ms, doubled up to 1 s, half of it random.
+/// How long to sleep after the `failures`th failure in a row: 25 ms, doubled up to 800 ms, half of it random.
 pub(crate) fn after_failure(failures: u32, jitter: &mut Jitter) -> Duration {
     let full = Duration::from_millis(25) * (1 << failures.saturating_sub(1).min(5));
-    let full = full.min(Duration::from_secs(1));
     full / 2 + jitter.up_to(full / 2)
 }

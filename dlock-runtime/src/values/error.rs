@@ -12,11 +12,12 @@ use super::key::Key;
 
 /// Why a lock could not be had, or could not be kept.
 ///
-/// The body of a locked function runs only when the lock was had; of all variants only
-/// [`LockError::Lost`] can come after it began.
+/// The body of a locked function runs only when its lock was had; of the attribute's own errors only
+/// [`LockError::Lost`] comes after it began.
 ///
-/// For a web handler: [`is_busy`](Self::is_busy) is a 409, everything else a 503, and
-/// [`retry_after`](Self::retry_after) the header's value.
+/// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the wire said:
+/// print both. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
+/// user's value a 400, everything else a 503, and [`retry_after`](Self::retry_after) the header's value.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -208,7 +209,9 @@ pub enum LostCause {
 impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LostCause::Deadline => "its lease ran out; a longer `ttl` or `renew` may help",
+            LostCause::Deadline => {
+                "its lease ran out and was not renewed; a longer `ttl` or `renew` may help, unless redis could not be reached"
+            }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"
             }

@@ -80,6 +80,17 @@ fn key_templates() {
     );
 }
 
+#[test]
+fn a_tag_that_is_an_arguments_name() {
+    check(
+        r#"key = "item:{id}""#,
+        &[(
+            r#""item:{id}""#,
+            "`{id}` is the text `id` in a cluster's hash tag, the same for every value: write `<id>`, or `{<id>}` for a hash tag",
+        )],
+    );
+}
+
 #[track_caller]
 fn check_lock_key(input: &str, expected: &str) {
     let errors = crate::rules::lock_key(input.parse().unwrap())

@@ -88,7 +88,7 @@ impl Config {
         variables: impl Iterator<Item = (String, Option<String>)>,
     ) -> Result<Config, LockError> {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
-        for (name, value) in variables.filter(|(name, _)| !is_service_link(name)) {
+        for (name, value) in variables.filter(|(name, _)| !is_of_others(name)) {
             let Some(value) = value else {
                 wrong.push(format!("{name}: not valid UTF-8"));
                 continue;
@@ -107,9 +107,13 @@ impl Config {
                     .to_owned(),
             );
         }
+        let has_url = url.is_some();
         let mut config = Config::new(url.unwrap_or_default());
         for (name, setting, value) in written {
             config = setting.apply(config, &name, value, &mut wrong);
+        }
+        if has_url && let Err(LockError::Config(out_of_range)) = config.clone().check() {
+            wrong.push(out_of_range.to_string());
         }
         if wrong.is_empty() {
             return Ok(config);
@@ -143,9 +147,11 @@ impl Setting {
     }
 }
 
-/// Kubernetes gives each pod variables for the services beside it, `DLOCK_PORT` for one named `dlock`.
-fn is_service_link(name: &str) -> bool {
+/// Kubernetes gives each pod variables for the services beside it, `DLOCK_PORT` for one named `dlock`;
+/// `DLOCK_TEST_…` is for dlock's own tests.
+fn is_of_others(name: &str) -> bool {
     name.ends_with("_PORT")
+        || name.starts_with("DLOCK_TEST_")
         || ["_PORT_", "_SERVICE_HOST", "_SERVICE_PORT"]
             .iter()
             .any(|part| name.contains(part))

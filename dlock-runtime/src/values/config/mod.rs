@@ -129,7 +129,8 @@ impl Config {
         self
     }
 
-    /// How long a connection may be idle before it is asked whether it still works. Default 15 s.
+    /// How often connections that have been idle for as long are asked whether they still work. Default
+    /// 15 s.
     ///
     /// So a connection that died without a word is replaced before it is needed.
     pub fn health_check_interval(mut self, interval: Duration) -> Self {

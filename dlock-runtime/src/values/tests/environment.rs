@@ -143,10 +143,10 @@ fn every_mistake_is_in_one_error() {
         ("DLOCK_SPEED", "high"),
     ]);
     for name in [
-        "DLOCK_LAZY",
-        "DLOCK_CONNECTIONS",
-        "DLOCK_DEFAULT_TTL",
-        "DLOCK_SPEED",
+        "DLOCK_LAZY: ",
+        "DLOCK_CONNECTIONS: ",
+        "DLOCK_DEFAULT_TTL: ",
+        "DLOCK_SPEED is not a setting",
         "DLOCK_URL is not set",
     ] {
         assert!(said.contains(name), "{name}: {said}");
@@ -213,4 +213,15 @@ fn what_kubernetes_says_of_a_service_is_not_ours() {
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
     assert!(Config::from_variables(variables.into_iter()).is_ok());
+}
+
+#[test]
+fn what_is_unreadable_and_what_is_out_of_range_is_said_at_once() {
+    let said = refused(&[
+        ("DLOCK_URL", "memory://"),
+        ("DLOCK_DEFAULT_TTL", "10"),
+        ("DLOCK_CONNECTIONS", "0"),
+    ]);
+    assert!(said.contains("DLOCK_DEFAULT_TTL"), "{said}");
+    assert!(said.contains("connections: 0"), "{said}");
 }
