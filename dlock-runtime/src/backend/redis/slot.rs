@@ -146,7 +146,13 @@ impl Drop for Attempt {
                 state.next_attempt = Some(Instant::now() + pause);
                 state.last = Some(fault);
             }
-            None => {} // its runtime ended
+            None => {
+                // Told as a failure, so that nobody tries again at once, on a runtime that is ending.
+                state.failed += 1;
+                state.last = Some(Fault::Unsent(Text::new(
+                    "the tokio runtime that was connecting is shutting down",
+                )));
+            }
         }
         drop(state);
         self.slot.ended.notify_waiters();
