@@ -94,9 +94,9 @@ fn init_twice_is_refused_and_the_first_stays() {
             let _held = pool.lock("k").acquire().await.unwrap();
             config_error(
                 dlock_runtime::init("memory://").await,
-                "init was called twice",
+                "call it once, in main",
             );
-            config_error(dlock_runtime::init("no url").await, "init was called twice");
+            config_error(dlock_runtime::init("no url").await, "call it once, in main");
             assert!(
                 annotated().await.unwrap_err().is_busy(),
                 "the first pool is in use"
@@ -112,7 +112,7 @@ fn of_two_inits_at_once_one_wins() {
         let init = || dlock_runtime::init(patient(server.url()));
         let (one, two) = tokio::join!(init(), init());
         assert_eq!(u8::from(one.is_ok()) + u8::from(two.is_ok()), 1);
-        config_error(one.and(two), "init was called twice");
+        config_error(one.and(two), "call it once, in main");
         assert_eq!(annotated().await.unwrap(), "ran");
     });
 }
