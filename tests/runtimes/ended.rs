@@ -1,8 +1,10 @@
 //! A runtime that is dropped at a chosen moment: what its tasks held or asked for comes back at once, not when a lease of 30 s ends.
 
 use std::future::pending;
+use std::sync::mpsc;
 use std::time::Duration;
 
+use dlock_harness::wait::scaled;
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until, until_blocking};
 use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
 use tokio::runtime::{Builder, Runtime};
@@ -169,6 +171,45 @@ fn a_runtime_dropped_while_it_releases_frees_the_key() {
         drop(doomed);
         world.is_gone_soon();
     }
+}
+
+/// Says when its task is gone.
+struct Gone(mpsc::Sender<()>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// A worker thread is in the middle of a poll when the shutdown begins, and only then asks for the lock: whatever that needs to spawn is
+/// dropped at once. The poll has to come to an end all the same, for a runtime's drop waits for it.
+#[test]
+fn an_acquire_that_begins_while_its_runtime_ends_does_not_hold_it_up() {
+    let world = World::new();
+    // The second thread is the one that notices the shutdown.
+    let doomed = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (gone, is_gone) = mpsc::channel();
+    let (in_poll, is_in_poll) = mpsc::channel();
+    let pool = world.pool.clone();
+    doomed.spawn(async move {
+        let _gone = Gone(gone);
+        in_poll.send(()).unwrap();
+        until_blocking("what is spawned is dropped at once", CAP, || {
+            tokio::spawn(pending::<()>()).is_finished()
+        });
+        let _guard = pool.lock("key").acquire().await;
+        pending::<()>().await;
+    });
+    is_in_poll.recv().unwrap();
+    doomed.shutdown_background();
+    let ended = is_gone.recv_timeout(scaled(CAP));
+    assert_eq!(ended, Ok(()), "the task is polled for ever");
+    world.is_gone_soon();
 }
 
 #[test]
