@@ -157,7 +157,7 @@ async fn no_renewal_outlives_it_and_the_key_is_given_back() {
         .await;
     assert_eq!(lost(result), (LostCause::Deadline, false));
     assert_eq!(polls.late(), 0);
-    assert!(unheard.fired() >= 3, "renewals were executed all the time");
+    assert!(unheard.count() >= 3, "renewals were executed all the time");
     let left = lab.server.pttl(ON_SERVER).await;
     assert!(left == -2 || left > 2000, "only {left} ms were left");
     until("the key is free", Duration::from_millis(1500), async || {

@@ -77,10 +77,8 @@ async fn a_connection_that_went_silent_is_replaced_and_the_wait_goes_on() {
     let (begun, connections) = (Instant::now(), lab.proxy.accepted());
     let guard = pool.lock(ITEM).ttl(LONG).wait(CAP).acquire().await.unwrap();
     let took = begun.elapsed();
-    assert!(
-        took < wait::scaled(COMMAND * 2 + SLACK),
-        "got it after {took:?}"
-    );
+    // Two timeouts tell; then a machine that stands still for a second may cost one attempt more.
+    assert!(took < wait::scaled(SOON), "got it after {took:?}");
     assert!(lab.proxy.accepted() > connections, "over a new connection");
     lab.proxy.release_held(); // what had been swallowed comes out again: acquires and clean-ups
     lab.stays(&guard).await;
