@@ -8,8 +8,8 @@ use std::time::Duration;
 use dlock_harness::{Interval, now_ns, until};
 use dlock_runtime::{LockError, distributed_lock};
 use dlock_tests::{Seeded, patient};
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig};
 
 use crate::settings::Settings;
 
@@ -43,7 +43,12 @@ pub(crate) async fn unlocked(settings: &Settings) {
 
 async fn count(settings: &Settings, add_one: impl AsyncFn(&mut Counter) -> Interval) {
     let client = redis::Client::open(settings.url.as_str()).unwrap();
-    let mut redis = client.get_multiplexed_async_connection().await.unwrap();
+    // Its own timeout is half a second, which is nothing on a busy machine.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(Some(PATIENCE));
+    let connect = client.get_multiplexed_async_connection_with_config(&config);
+    let mut redis = connect.await.unwrap();
     meet(&mut redis, settings.number("parties")).await;
     let rounds = settings.number("rounds");
     let tasks = (0..settings.number("tasks")).map(|task| {
