@@ -11,14 +11,17 @@ pub(crate) mod redis;
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use self::clock::Clock;
 use self::fault::Fault;
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Renewal, Renewed};
+use crate::policy::commands::{
+    Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
+};
+use crate::values::moment::Moment;
 
 /// A server's answer, on its way.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
@@ -34,6 +37,9 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// Who watches over its leases.
     fn guardian(&self) -> GuardianKind;
 
+    /// Who hears what the server says unasked. Called once, before the first link is made.
+    fn listen(&self, listener: Weak<dyn Listener>);
+
     /// The connection of the current tokio runtime that carries commands for `key`; made, if need be.
     fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 }
@@ -47,6 +53,17 @@ pub(crate) enum GuardianKind {
     Caller,
 }
 
+/// Hears what a server says unasked. Called from the task that moves a connection's bytes, or from
+/// inside another command's call: it must not block, and must not send anything itself.
+pub(crate) trait Listener: Debug + Send + Sync {
+    /// A waiter's claim was granted. `since` is no later than the grant, on the backend's clock;
+    /// `None` when that can't be told, so that the waiter has to ask.
+    fn granted(&self, grant: Grant, since: Option<Moment>);
+
+    /// A connection ended: pushes may have been lost, and those who wait on it should look.
+    fn disconnected(&self);
+}
+
 /// One live connection. Commands are executed in the order in which they were first polled.
 ///
 /// Each command ends `within` the time given, with [`Fault::Unclear`] if it may have been or may yet
@@ -58,14 +75,29 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// The runtime that moves this connection's bytes; `None` when nothing has to be moved.
     fn runtime(&self) -> Option<&Handle>;
 
+    /// Where grants to this connection's waiters are published; `None` when it can't be told anything
+    /// unasked, so that its waiters have to poll.
+    fn address(&self) -> Option<&str>;
+
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
 
-    /// Whether the claim held the lock.
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool>;
+    /// What became of a claim in the queue, and a sign of life for it.
+    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;
 
+    /// Whether the claim held the lock. Before the server's time `keep_until` (µs, 0: no such time) the
+    /// key stays, as nobody's.
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        within: Duration,
+    ) -> Answer<'a, bool>;
+
+    /// As `release`, for a claim that may also stand in the queue, or whose acquire may still come.
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
+        keep_until: u64,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled>;

@@ -8,36 +8,38 @@ use std::time::Duration;
 use crate::values::ttl::Ttl;
 
 /// One attempt at one key: `value` is unique to the attempt, for its token is in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claim {
     pub(crate) key: Arc<str>,
     pub(crate) value: Arc<str>,
+    /// Its place in the key's queue (see [`super::queue`]), byte for byte; empty: it never queues.
+    pub(crate) entry: Arc<str>,
 }
 
 /// `acquire`: the only command that creates, sent once for each claim.
+///
+/// A claim with an entry queues if the lock is somebody else's.
 #[derive(Clone, Debug)]
 pub(crate) struct Acquire {
     pub(crate) claim: Claim,
-    /// The key of the counter that epochs are drawn from.
-    pub(crate) fences: Arc<str>,
-    pub(crate) ttl: Ttl,
+    /// How long the server keeps the lock: the ttl, or `min_hold` where that is longer.
+    pub(crate) lease: Ttl,
     /// Executed later than this, it creates nothing.
     pub(crate) not_after: u64,
     /// What to give a key that has no time to live; `None` leaves it alone.
     pub(crate) repair_missing_ttl: Option<Duration>,
 }
 
-/// The answer to an [`Acquire`]. A server with a queue will answer `Queued` as well.
+/// The answer to an [`Acquire`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    /// The lock is ours, for the whole ttl.
+    /// The lock is ours, for the whole lease.
     Granted { time: u64, epoch: u64 },
-    /// Somebody else's.
-    Busy {
-        time: u64,
-        left: Left,
-        value: String,
-    },
+    /// Somebody else's, and we are not in the queue: the claim has no entry, the key no time to live,
+    /// or its value is of another layout.
+    Busy(Busy),
+    /// Somebody else's, and we are in the queue.
+    Queued(Busy),
     /// It was ours already: the command was duplicated on its way.
     Yours {
         time: u64,
@@ -48,14 +50,61 @@ pub(crate) enum Acquired {
     Late { time: u64 },
 }
 
+/// Who is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Busy {
+    pub(crate) time: u64,
+    pub(crate) left: Left,
+    pub(crate) value: String,
+}
+
+/// The answer to `poll`, which a waiter in the queue sends. It never creates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Polled {
+    /// The lock is ours: granted by somebody, and the push was lost or is on its way.
+    Yours {
+        time: u64,
+        epoch: u64,
+        left: Duration,
+    },
+    /// Still in the queue, and known to be alive for [`super::queue::HEARTBEAT`] more.
+    Queued(Busy),
+    /// Neither in the queue nor the holder: the claim is dead.
+    Gone { time: u64 },
+}
+
+/// A lock given to a waiter by a script of somebody else's (a release, a poll, …).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Grant {
+    pub(crate) key: Arc<str>,
+    pub(crate) value: Arc<str>,
+    pub(crate) epoch: u64,
+    /// When it was granted …
+    pub(crate) time: u64,
+    /// … and for how long: at most [`super::queue::CLAIM`].
+    pub(crate) lease: Duration,
+}
+
 impl Acquired {
     /// The server's time when it answered.
     pub(crate) fn time(&self) -> u64 {
         match self {
             Acquired::Granted { time, .. }
-            | Acquired::Busy { time, .. }
+            | Acquired::Busy(Busy { time, .. })
+            | Acquired::Queued(Busy { time, .. })
             | Acquired::Yours { time, .. }
             | Acquired::Late { time } => *time,
+        }
+    }
+}
+
+impl Polled {
+    /// The server's time when it answered.
+    pub(crate) fn time(&self) -> u64 {
+        match self {
+            Polled::Yours { time, .. }
+            | Polled::Queued(Busy { time, .. })
+            | Polled::Gone { time } => *time,
         }
     }
 }
@@ -72,7 +121,7 @@ pub(crate) enum Left {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cancelled {
     pub(crate) time: u64,
-    /// The claim held the lock, and no longer does.
+    /// The claim held the lock or stood in the queue, and no longer does.
     pub(crate) found: bool,
     /// Nothing of this claim is left, nor can appear later.
     pub(crate) conclusive: bool,

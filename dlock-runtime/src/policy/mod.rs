@@ -7,6 +7,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod lease;
+pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod server;
 pub(crate) mod tokens;

@@ -1,0 +1,46 @@
+//! A waiter's place in the queue of a key, as it stands on the server, and the times of the queue.
+//!
+//! `x|<reply address>|<lease ms>|<value>`: the letter is the kind (exclusive), the value is SET at the
+//! key if the place is granted. The same bytes stand in both sets and in every command, so that
+//! nothing is looked up by scanning. The scripts have the same times in `prelude.lua`.
+
+use std::time::Duration;
+
+use crate::values::ttl::Ttl;
+
+/// A place without a sign of life for this long is passed over.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
+
+/// A lock that is granted to a waiter is its own for so long at most, until it confirms that it runs: a
+/// waiter that went deaf since its last sign of life costs no more.
+pub(crate) const CLAIM: Duration = Duration::from_secs(3);
+
+/// The queue's keys end so long after the last sign of life in them.
+pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(7);
+
+/// So many lapsed places are swept out in one go; the next look goes on.
+pub(crate) const SWEEP_AT_ONCE: usize = 16;
+
+/// A place, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    /// The channel that its grant is published to; empty: it has to poll.
+    pub(crate) address: &'a str,
+    pub(crate) lease: Duration,
+    pub(crate) value: &'a str,
+}
+
+pub(crate) fn write(address: &str, lease: Ttl, value: &str) -> String {
+    format!("x|{address}|{}|{value}", lease.as_millis())
+}
+
+/// `None`: a place of another kind or version, which only its own clients may touch.
+pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
+    let (address, rest) = entry.strip_prefix("x|")?.split_once('|')?;
+    let (lease, value) = rest.split_once('|')?;
+    Some(Entry {
+        address,
+        lease: Duration::from_millis(lease.parse().ok()?),
+        value,
+    })
+}
