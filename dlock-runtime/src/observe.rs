@@ -18,9 +18,10 @@ pub(crate) fn release_found_nothing(key: &str) {
     tracing::warn!(key, "released a lock that was no longer ours");
 }
 
-pub(crate) fn release_unclear(key: &str, why: &dyn Display) {
+pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
     tracing::warn!(
         key,
+        total,
         "a release got no clear answer and is repeated in the background: {why}"
     );
 }

@@ -1,64 +1,49 @@
-//! Taking one lock: attempt after attempt, each with a fresh token, until it is ours or the wait is over.
+//! Taking one lock: in line with those who wait here, and once past the line when the wait is over.
 //!
-//! Invariant: whatever an attempt may have left on the server has an owner: the guard, or the
+//! Invariant: whatever an attempt may have left on the server has an owner: the gate, the guard, or the
 //! guardian's clean-up. That holds when this future is dropped at any `await`.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use super::scope;
+use super::waiting::Ticket;
 use crate::backend::Link;
 use crate::backend::fault::{self, Fault};
-use crate::observe;
-use crate::policy::commands::{Acquire, Acquired, Claim, Left};
-use crate::policy::lease::Lease;
-use crate::policy::retry::{self, Jitter};
+use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left};
+use crate::policy::gate::{Granted, Offer, Position};
+use crate::policy::lease::{Lease, Terms};
+use crate::policy::queue;
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::moment::Moment;
+use crate::values::release::Release;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
 use crate::values::wait::Wait;
-
-/// How often a wait through an outage is mentioned.
-const MENTION_OUTAGE_EVERY: Duration = Duration::from_secs(60);
-
-/// How long another program's key may be without a time to live before it counts as left behind.
-const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 
 /// A lock to take.
 #[derive(Debug)]
 pub(crate) struct Order {
     /// With the pool's namespace.
     pub(crate) key: Key,
-    pub(crate) ttl: Ttl,
+    /// The key once more, as commands carry it.
+    pub(crate) name: Arc<str>,
+    pub(crate) terms: Terms,
     pub(crate) wait: Wait,
-    /// The watchdog's interval.
-    pub(crate) renew: Option<Duration>,
+    pub(crate) release: Release,
     /// Who asks, for others to read.
     pub(crate) function: Cow<'static, str>,
 }
 
-/// How an attempt went that the server answered.
-enum Attempt {
-    Granted(LockGuard),
-    Busy {
-        holder: Holder,
-        left: Duration,
-    },
-    /// The key has no time to live; its owner may be about to give it one.
-    Endless(Fault),
-    /// The server's clock is ahead of what we thought; now we know.
-    Late,
-}
-
-pub(crate) async fn acquire(pool: &LockPool, order: &Order) -> Result<LockGuard, LockError> {
+pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
     if scope::holds(pool, &order.key) {
         return Err(LockError::WouldDeadlock {
@@ -66,83 +51,182 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Order) -> Result<LockGuard,
         });
     }
     pool.guardian().revive()?;
-    let mut patience = Patience::new(pool, order);
+    let begun = pool.backend().clock().now();
     loop {
         if pool.is_shut() {
             return Err(LockError::ShutDown);
         }
-        let pause = match attempt(pool, order, patience.time_left()).await {
-            Ok(Attempt::Granted(guard)) => return Ok(guard),
-            Ok(Attempt::Busy { holder, left }) => patience.after_busy(holder, left)?,
-            Ok(Attempt::Endless(refusal)) => patience.after_endless(refusal)?,
-            Ok(Attempt::Late) => patience.after_late()?,
-            Err(fault) => patience.after_fault(fault)?,
+        let (guard, offer) = match order.wait {
+            Wait::Once => past_the_line(pool, order, begun).await?,
+            Wait::For(wait) => in_line(pool, order, begun, Some(begun.plus(wait))).await?,
+            Wait::Forever => in_line(pool, order, begun, None).await?,
         };
-        tokio::time::sleep(pause).await;
+        if let Some(guard) = begin(pool, order, guard, offer).await? {
+            return Ok(guard);
+        }
+        // It was lost before it began: nobody has used it, so the wait goes on.
     }
 }
 
-/// One attempt; `time_left` bounds it as a whole.
-async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<Attempt, Fault> {
+/// Waits in line; when the wait is over, looks once past it.
+async fn in_line(
+    pool: &LockPool,
+    order: &Arc<Order>,
+    begun: Moment,
+    until: Option<Moment>,
+) -> Result<(LockGuard, Offer), LockError> {
+    let clock = pool.backend().clock();
+    let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
+    let mut ticket = Ticket::new(pool, order, &here);
+    let over = until.map(|until| tokio::time::sleep(clock.now().until(until)));
+    let mut over = pin!(async {
+        match over {
+            Some(over) => over.await,
+            None => std::future::pending().await,
+        }
+        past_the_line(pool, order, begun).await
+    });
+    std::future::poll_fn(|cx| {
+        while let Poll::Ready(turn) = ticket.poll(cx) {
+            let (position, offer) = turn?;
+            if let Some(guard) = take(pool, order, position, offer) {
+                return Poll::Ready(Ok((guard, offer)));
+            }
+            ticket = Ticket::new(pool, order, &here); // too late for this one: at the end of the line again
+        }
+        over.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Makes a lock that was granted this caller's own; `None`: its lease is over already.
+fn take(pool: &LockPool, order: &Order, position: Position, offer: Offer) -> Option<LockGuard> {
+    let clock = pool.backend().clock();
+    let lease = Lease::granted(offer.since, offer.lease, &order.terms);
+    if clock.now() >= lease.deadline() {
+        pool.gates().left(&order.name, position.token, clock.now());
+        pool.give_up(position);
+        return None;
+    }
+    let Position { token, claim } = position;
+    let cell = Arc::new(LeaseCell::new(claim.key.clone(), clock, &lease));
+    pool.guardian().granted(token, lease, cell.clone());
+    let fence = Fence::of_grant(offer.epoch);
+    Some(LockGuard::new(
+        pool.clone(),
+        order,
+        claim,
+        token,
+        fence,
+        cell,
+    ))
+}
+
+/// Before the body: with `min_hold`, the server has to have promised the whole of it (kinds-model rule
+/// 13); from here on the key stays until then. `None`: lost before it began.
+async fn begin(
+    pool: &LockPool,
+    order: &Order,
+    guard: LockGuard,
+    offer: Offer,
+) -> Result<Option<LockGuard>, LockError> {
+    let Some(min_hold) = order.terms.bounds.min_hold else {
+        return Ok(Some(guard));
+    };
+    if offer.how == Granted::InTurn {
+        match guard.confirm(&order.terms).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(fault) if fault.may_pass() => return Ok(None),
+            Err(fault) => return Err(fault.into_error(Some(&order.key))),
+        }
+    }
+    let until = offer
+        .time
+        .saturating_add(u64::try_from(min_hold.as_micros()).unwrap_or(u64::MAX));
+    Ok(guard.keep_until(until).then_some(guard))
+}
+
+/// One attempt that never queues: behind those who wait, and busy if there are any.
+async fn past_the_line(
+    pool: &LockPool,
+    order: &Order,
+    begun: Moment,
+) -> Result<(LockGuard, Offer), LockError> {
+    let mut was_late = false;
+    loop {
+        let fault = match attempt(pool, order).await {
+            Ok(Attempt::Granted(guard, offer)) => return Ok((guard, offer)),
+            Ok(Attempt::Busy(InTheWay::Somebody { holder, left })) => {
+                return Err(LockError::Busy {
+                    key: order.key.clone(),
+                    waited: begun.until(pool.backend().clock().now()),
+                    holder,
+                    left,
+                });
+            }
+            // Nothing was created, and now we know what time it is there: once more.
+            Ok(Attempt::Late) if !was_late => {
+                was_late = true;
+                continue;
+            }
+            Ok(Attempt::Late) => clock_runs_ahead(),
+            Ok(Attempt::Busy(InTheWay::Endless(fault))) | Err(fault) => fault,
+        };
+        return Err(fault.into_error(Some(&order.key)));
+    }
+}
+
+/// How an attempt went that the server answered.
+enum Attempt {
+    Granted(LockGuard, Offer),
+    Busy(InTheWay),
+    /// The server's clock is ahead of what we thought; now we know.
+    Late,
+}
+
+/// What keeps a lock from being ours.
+pub(super) enum InTheWay {
+    Somebody {
+        holder: Holder,
+        left: Duration,
+    },
+    /// The key has no time to live; its owner may be about to give it one.
+    Endless(Fault),
+}
+
+/// One attempt, which one `command_timeout` bounds as a whole.
+async fn attempt(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
     let (settings, clock) = (pool.settings(), pool.backend().clock());
     let begun = clock.now();
-    let link = pool
-        .backend()
-        .link(order.key.as_str(), settings.connect_timeout.min(time_left))
-        .await?;
-    let token = Token::fresh().map_err(|why| {
-        Fault::Setup(Text::new(format_args!(
-            "the system gives no random numbers: {why}"
-        )))
-    })?;
-    let value = holder::write(
-        token,
-        pool.holder_name(),
-        &order.function,
-        SystemTime::now(),
-    );
-    let claim = Claim {
-        key: order.key.as_str().into(),
-        value: value.into(),
-    };
-
-    let sent = clock.now();
-    let time_left = time_left
-        .saturating_sub(begun.until(sent))
-        .max(Duration::from_millis(1));
-    let within = settings
+    let connect = settings.connect_timeout.min(settings.command_timeout);
+    let link = pool.backend().link(&order.name, connect).await?;
+    let left = settings
         .command_timeout
-        .min(time_left)
-        .min(order.ttl.validity());
-    let command = Acquire {
-        claim: claim.clone(),
-        fences: pool.fences().clone(),
-        ttl: order.ttl,
-        not_after: link
-            .server_time()
-            .saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
-        repair_missing_ttl: settings.repair_missing_ttl,
-    };
-    let open = OpenAttempt {
-        pool,
-        token,
-        claim: &claim,
-        not_after: command.not_after,
-        give_up: sent.plus(within + order.ttl.get() + Duration::from_secs(1)),
-        link: &link,
-        settled: false,
-    };
-    pool.guardian().acquiring(token, claim.clone());
-    let (lease, epoch) = match link.acquire(&command, within).await {
-        Ok(Acquired::Granted { epoch, .. }) => {
-            (Lease::granted(sent, order.ttl, order.renew), epoch)
-        }
-        Ok(Acquired::Yours { epoch, left, .. }) => {
-            (Lease::found(sent, left, order.ttl, order.renew), epoch)
-        }
-        Ok(Acquired::Busy { left, value, .. }) => {
+        .saturating_sub(begun.until(clock.now()));
+    let within = left
+        .max(Duration::from_millis(1))
+        .min(order.terms.ttl.validity());
+    let sent = Sent::prepare(pool, order, &link, None, within)?;
+    let open = OpenAttempt::new(pool, &sent, &link, None);
+    let offer = match link.acquire(&sent.command, within).await {
+        Ok(Acquired::Granted { time, epoch }) => Offer {
+            since: sent.at,
+            lease: sent.command.lease.get(),
+            epoch,
+            time,
+            how: Granted::AtOnce,
+        },
+        Ok(Acquired::Yours { time, epoch, left }) => Offer {
+            since: sent.at,
+            lease: left,
+            epoch,
+            time,
+            how: Granted::InTurn,
+        },
+        Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
             open.created_nothing();
-            return busy(&value, left);
+            return in_the_way(&busy).map(Attempt::Busy);
         }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
@@ -155,183 +239,149 @@ async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<
             return Err(answered);
         }
     };
-    if clock.now() >= lease.deadline() {
-        return Err(Fault::Unclear(Text::new(
-            "the lease was over before its grant arrived",
-        )));
-    }
-    let cell = Arc::new(LeaseCell::new(claim.key.clone(), clock, lease.deadline()));
-    open.became(lease, &cell);
-    let guard = LockGuard::new(
-        pool.clone(),
-        order.key.clone(),
-        claim.clone(),
-        token,
-        Fence::of_grant(epoch),
-        cell,
-    );
-    Ok(Attempt::Granted(guard))
+    open.answered();
+    let position = Position {
+        token: sent.token,
+        claim: sent.command.claim.clone(),
+    };
+    let guard = take(pool, order, position, offer).ok_or_else(|| {
+        Fault::Unclear(Text::new("the lease was over before its grant arrived"))
+    })?;
+    Ok(Attempt::Granted(guard, offer))
 }
 
-fn busy(value: &str, left: Left) -> Result<Attempt, Fault> {
-    match (holder::read(value), left) {
+pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
+    match (holder::read(&busy.value), busy.left) {
         (Reading::UnknownLayout, _) => Err(Fault::Refused(
             Refusal::Layout,
             Text::new("the value's layout version is not 1"),
         )),
         (_, Left::Endless) => {
             let why = Text::new("PTTL of the key is -1");
-            Ok(Attempt::Endless(Fault::Refused(Refusal::NoTtl, why)))
+            Ok(InTheWay::Endless(Fault::Refused(Refusal::NoTtl, why)))
         }
-        (Reading::Holder(holder), Left::For(left)) => Ok(Attempt::Busy { holder, left }),
+        (Reading::Holder(holder), Left::For(left)) => Ok(InTheWay::Somebody { holder, left }),
+    }
+}
+
+pub(super) fn clock_runs_ahead() -> Fault {
+    Fault::Unsent(Text::new("the server's clock runs ahead by leaps"))
+}
+
+/// An acquire that is about to be sent.
+pub(super) struct Sent {
+    pub(super) token: Token,
+    pub(super) command: Acquire,
+    pub(super) at: Moment,
+    /// Nothing of it can be left after this.
+    give_up: Moment,
+}
+
+impl Sent {
+    /// `reply_to`: where a grant is published, if it is to queue (empty: it will poll).
+    pub(super) fn prepare(
+        pool: &LockPool,
+        order: &Order,
+        link: &Arc<dyn Link>,
+        reply_to: Option<&str>,
+        within: Duration,
+    ) -> Result<Self, Fault> {
+        let token = Token::fresh().map_err(|why| {
+            Fault::Setup(Text::new(format_args!(
+                "the system gives no random numbers: {why}"
+            )))
+        })?;
+        let value = holder::write(
+            token,
+            pool.holder_name(),
+            &order.function,
+            SystemTime::now(),
+        );
+        let lease = order.terms.lease();
+        let entry = reply_to.map(|address| queue::write(address, lease, &value));
+        let command = Acquire {
+            claim: Claim {
+                key: order.name.clone(),
+                value: value.into(),
+                entry: entry.unwrap_or_default().into(),
+            },
+            lease,
+            not_after: link
+                .server_time()
+                .saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
+            repair_missing_ttl: pool.settings().repair_missing_ttl,
+        };
+        let at = pool.backend().clock().now();
+        let give_up = at.plus(within + queue::longest_stay(lease.get()));
+        pool.guardian().acquiring(token, command.claim.clone());
+        Ok(Self {
+            token,
+            command,
+            at,
+            give_up,
+        })
     }
 }
 
 /// An acquire whose fate is open. Dropped so, its token goes to the guardian.
-struct OpenAttempt<'a> {
+pub(super) struct OpenAttempt<'a> {
     pool: &'a LockPool,
-    token: Token,
-    claim: &'a Claim,
-    not_after: u64,
-    give_up: Moment,
+    sent: &'a Sent,
     link: &'a Arc<dyn Link>,
+    /// The gate that has it as its place.
+    gate: Option<&'a str>,
     settled: bool,
 }
 
-impl OpenAttempt<'_> {
-    fn created_nothing(mut self) {
-        self.settled = true;
-        self.pool.guardian().not_granted(self.token);
+impl<'a> OpenAttempt<'a> {
+    pub(super) fn new(
+        pool: &'a LockPool,
+        sent: &'a Sent,
+        link: &'a Arc<dyn Link>,
+        gate: Option<&'a str>,
+    ) -> Self {
+        Self {
+            pool,
+            sent,
+            link,
+            gate,
+            settled: false,
+        }
     }
 
-    fn became(mut self, lease: Lease, cell: &Arc<LeaseCell>) {
+    /// It created something, and whoever reads the answer sees to that.
+    pub(super) fn answered(mut self) {
         self.settled = true;
-        self.pool
-            .guardian()
-            .granted(self.token, lease, cell.clone());
+    }
+
+    pub(super) fn created_nothing(mut self) {
+        self.settled = true;
+        if self.leaves_gate() {
+            self.pool.guardian().not_granted(self.sent.token);
+        }
+    }
+
+    /// `false`: a push was faster, and the token is somebody's.
+    fn leaves_gate(&self) -> bool {
+        let now = self.pool.backend().clock().now();
+        self.gate
+            .is_none_or(|key| self.pool.gates().ended(key, self.sent.token, now))
     }
 }
 
 impl Drop for OpenAttempt<'_> {
     fn drop(&mut self) {
-        if !self.settled {
-            let (claim, link) = (self.claim.clone(), self.link.clone());
+        if !self.settled && self.leaves_gate() {
+            let Sent {
+                token,
+                command,
+                give_up,
+                ..
+            } = self.sent;
+            let (claim, link) = (command.claim.clone(), self.link.clone());
             self.pool
                 .guardian()
-                .abandoned(self.token, claim, self.not_after, self.give_up, link);
+                .abandoned(*token, claim, command.not_after, *give_up, link);
         }
-    }
-}
-
-/// How long the caller goes on, and what it hears in the end.
-struct Patience<'a> {
-    pool: &'a LockPool,
-    order: &'a Order,
-    begun: Moment,
-    /// `None`: for ever.
-    until: Option<Moment>,
-    failures: u32,
-    jitter: Jitter,
-    mention_outage: Moment,
-    /// Since when the key was seen without a time to live.
-    endless_since: Option<Moment>,
-}
-
-impl<'a> Patience<'a> {
-    fn new(pool: &'a LockPool, order: &'a Order) -> Self {
-        let begun = pool.backend().clock().now();
-        let until = match order.wait {
-            Wait::Once => Some(begun),
-            Wait::For(wait) => Some(begun.plus(wait)),
-            Wait::Forever => None,
-        };
-        let seed = Token::fresh().map_or(0, Token::scatter);
-        Self {
-            pool,
-            order,
-            begun,
-            until,
-            failures: 0,
-            jitter: Jitter::seeded(seed),
-            mention_outage: begun.plus(MENTION_OUTAGE_EVERY),
-            endless_since: None,
-        }
-    }
-
-    fn now(&self) -> Moment {
-        self.pool.backend().clock().now()
-    }
-
-    fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| self.now() >= until)
-    }
-
-    /// What the next attempt may take: the rest of the wait, and one `command_timeout`. That in full
-    /// even when this process stood still past the wait: a server that answers is not unavailable.
-    fn time_left(&self) -> Duration {
-        let rest = self
-            .until
-            .map_or(Duration::MAX, |until| self.now().until(until));
-        rest.saturating_add(self.pool.settings().command_timeout)
-    }
-
-    /// The pause, but not past the end of the wait: the last attempt is made then.
-    fn pause(&self, pause: Duration) -> Duration {
-        self.until
-            .map_or(pause, |until| pause.min(self.now().until(until)))
-    }
-
-    fn after_busy(&mut self, holder: Holder, left: Duration) -> Result<Duration, LockError> {
-        (self.failures, self.endless_since) = (0, None);
-        if self.is_over() {
-            let (key, waited) = (self.order.key.clone(), self.begun.until(self.now()));
-            return Err(LockError::Busy {
-                key,
-                waited,
-                holder,
-                left,
-            });
-        }
-        let pause = retry::after_busy(left, self.pool.settings().poll_interval, &mut self.jitter);
-        Ok(self.pause(pause))
-    }
-
-    /// A program that takes its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it
-    /// is looked at again before it is refused.
-    fn after_endless(&mut self, refusal: Fault) -> Result<Duration, LockError> {
-        let now = self.now();
-        let since = *self.endless_since.get_or_insert(now);
-        if self.is_over() || since.until(now) >= TWO_STEPS_AT_MOST {
-            return Err(refusal.into_error(Some(&self.order.key)));
-        }
-        let pause = self.pool.settings().poll_interval;
-        Ok(self.pause(pause.min(TWO_STEPS_AT_MOST)))
-    }
-
-    /// Nothing was created, and the estimate of the server's clock has been corrected: once more at
-    /// once, and if that did not help, like any other failure.
-    fn after_late(&mut self) -> Result<Duration, LockError> {
-        if self.failures == 0 {
-            self.failures = 1;
-            return Ok(Duration::ZERO);
-        }
-        self.after_fault(Fault::Unsent(Text::new(
-            "the server's clock runs ahead by leaps",
-        )))
-    }
-
-    fn after_fault(&mut self, fault: Fault) -> Result<Duration, LockError> {
-        if !fault.may_pass() || self.is_over() {
-            return Err(fault.into_error(Some(&self.order.key)));
-        }
-        self.failures = self.failures.saturating_add(1);
-        let now = self.now();
-        if now >= self.mention_outage {
-            self.mention_outage = now.plus(MENTION_OUTAGE_EVERY);
-            let why = fault.into_error(Some(&self.order.key));
-            observe::waiting_through_outage(self.order.key.as_str(), self.begun.until(now), &why);
-        }
-        let pause = retry::after_failure(self.failures, &mut self.jitter);
-        Ok(self.pause(pause))
     }
 }

@@ -4,16 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire::Order;
 use super::held::Held;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::fault::{self, Fault};
 use crate::observe;
 use crate::policy::commands::{Claim, Renewal, Renewed};
+use crate::policy::lease::Terms;
 use crate::policy::tokens::ReleaseBy;
 use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
+use crate::values::release::Release;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
@@ -31,6 +34,7 @@ pub struct LockGuard {
     token: Token,
     fence: Fence,
     cell: Arc<LeaseCell>,
+    release: Release,
 }
 
 /// What a release found.
@@ -46,7 +50,7 @@ pub enum Released {
 impl LockGuard {
     pub(crate) fn new(
         pool: LockPool,
-        key: Key,
+        order: &Order,
         claim: Claim,
         token: Token,
         fence: Fence,
@@ -54,7 +58,8 @@ impl LockGuard {
     ) -> Self {
         Self {
             pool,
-            key,
+            key: order.key.clone(),
+            release: order.release,
             claim,
             token,
             fence,
@@ -125,44 +130,47 @@ impl LockGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease)?;
         self.still_held()?;
-        let timeout = self.pool.settings().command_timeout;
+        match self.prolong(ttl, ttl).await {
+            Ok(Prolonged::Yes) => Ok(()),
+            Ok(Prolonged::TooLate) => {
+                Err(self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline)))
+            }
+            Ok(Prolonged::NotOurs) => Err(self.gone()),
+            Err(fault) => Err(fault.into_error(Some(&self.key))),
+        }
+    }
+
+    /// Before the body: makes the server promise the whole lease. `false`: it is lost.
+    pub(crate) async fn confirm(&self, terms: &Terms) -> Result<bool, Fault> {
+        Ok(self.prolong(terms.lease(), terms.ttl).await? == Prolonged::Yes)
+    }
+
+    /// The body begins: from here on the key stays until this server time. `false`: it is lost.
+    pub(crate) fn keep_until(&self, until: u64) -> bool {
+        self.pool.guardian().keep_until(self.token, until)
+    }
+
+    /// Makes the server keep the lock for `on_server`, of which its holder counts on `ttl`.
+    async fn prolong(&self, on_server: Ttl, ttl: Ttl) -> Result<Prolonged, Fault> {
+        let (timeout, guardian) = (self.pool.settings().command_timeout, self.pool.guardian());
         let item = [Renewal {
             claim: self.claim.clone(),
-            ttl,
+            ttl: on_server,
         }];
-        let renew = async {
-            let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
-            if !self.pool.guardian().extending(self.token, ttl) {
-                return Ok(None);
+        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        if !guardian.extending(self.token, on_server) {
+            return Ok(Prolonged::TooLate);
+        }
+        let sent = self.pool.backend().clock().now();
+        match link.renew(&item, timeout).await?.first() {
+            Some(Renewed::Yes) if guardian.extended(self.token, sent, ttl, &self.cell) => {
+                Ok(Prolonged::Yes)
             }
-            let sent = self.pool.backend().clock().now();
-            Ok(Some((sent, link.renew(&item, timeout).await?)))
-        };
-        let asked = renew
-            .await
-            .map_err(|fault: Fault| fault.into_error(Some(&self.key)))?;
-        let over = || self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline));
-        let Some((sent, outcomes)) = asked else {
-            return Err(over());
-        };
-        match outcomes.first() {
-            Some(Renewed::Yes)
-                if self
-                    .pool
-                    .guardian()
-                    .extended(self.token, sent, ttl, &self.cell) =>
-            {
-                Ok(())
-            }
-            Some(Renewed::Yes) => Err(over()),
-            Some(Renewed::NotOurs) => Err(self.gone()),
-            Some(Renewed::Failed) | None => {
-                let source = Text::new("the server could not look at the key");
-                Err(LockError::Unavailable {
-                    key: Some(self.key.clone()),
-                    source,
-                })
-            }
+            Some(Renewed::Yes) => Ok(Prolonged::TooLate),
+            Some(Renewed::NotOurs) => Ok(Prolonged::NotOurs),
+            Some(Renewed::Failed) | None => Err(Fault::Unclear(Text::new(
+                "the server could not look at the key",
+            ))),
         }
     }
 
@@ -204,16 +212,16 @@ impl LockGuard {
     }
 
     pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
-        if !self.cell.release() {
+        if !self.leave() {
             return Ok(Released::NotHeld);
         }
         match self.pool.guardian().release(self.token) {
-            ReleaseBy::Caller => match self.send_release().await {
+            ReleaseBy::Caller { keep_until } => match self.send_release(keep_until).await {
                 // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
                 Err(Fault::Setup(_)) => self.wait_for_guardian().await,
                 Err(fault) => {
                     let error = fault.into_error(Some(&self.key));
-                    observe::release_unclear(self.key.as_str(), &error);
+                    observe::release_unclear(self.key.as_str(), &error, self.pool.unclear_release());
                     Err(error)
                 }
                 Ok(found) => Ok(self.released(found)),
@@ -225,13 +233,27 @@ impl LockGuard {
 
     /// Gives the lock back in the background, from anywhere.
     pub(crate) fn abandon(&self) {
-        if self.cell.release() {
+        if self.leave() {
             self.pool.guardian().hand_over(self.token);
         }
     }
 
+    /// From here on it is nobody's; `false` if it was before.
+    fn leave(&self) -> bool {
+        let first = self.cell.release();
+        if first {
+            let now = self.pool.backend().clock().now();
+            self.pool.gates().left(&self.claim.key, self.token, now);
+        }
+        first
+    }
+
+    pub(crate) fn is_released_in_background(&self) -> bool {
+        self.release == Release::Background
+    }
+
     /// Whether the lock was ours; without a clear answer, the guardian has been told to see to it.
-    async fn send_release(&self) -> Result<bool, Fault> {
+    async fn send_release(&self, keep_until: u64) -> Result<bool, Fault> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
@@ -243,7 +265,7 @@ impl LockGuard {
         let begun = clock.now();
         let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        let found = link.release(&self.claim, left).await?;
+        let found = link.release(&self.claim, keep_until, left).await?;
         unclear.settled = true;
         self.pool.guardian().released(self.token, &self.cell);
         Ok(found)
@@ -308,6 +330,15 @@ impl LockGuard {
     pub(crate) fn held(&self) -> Held {
         Held::new(self.key.clone(), self.fence, self.cell.clone())
     }
+}
+
+/// What became of a lease that was to be prolonged.
+#[derive(PartialEq)]
+enum Prolonged {
+    Yes,
+    /// It was over before the answer came.
+    TooLate,
+    NotOurs,
 }
 
 impl Drop for LockGuard {

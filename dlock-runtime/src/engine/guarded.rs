@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
 
 use super::guard::LockGuard;
 use super::scope::{self, Frame};
@@ -171,7 +172,21 @@ fn run<F: Future>(
 
 /// A release that fails is logged, and goes on in the background: it never masks the body's value.
 async fn give_back(owner: Option<Owner>) {
-    if let Some(Owner(guard)) = &owner {
-        let _ = guard.give_back().await;
+    let Some(owner) = owner else {
+        return;
+    };
+    let in_background = owner.0.is_released_in_background();
+    let mut release = Box::pin(async move {
+        let _ = owner.0.give_back().await;
+    });
+    match Handle::try_current() {
+        Ok(here) if in_background => {
+            // Polled once, so that it is sent before anything that the caller sends next.
+            let sent = std::future::poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx))).await;
+            if sent.is_pending() {
+                here.spawn(release);
+            }
+        }
+        _ => release.await,
     }
 }

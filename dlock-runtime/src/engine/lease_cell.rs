@@ -3,7 +3,7 @@
 //!
 //! Invariant: once `cause` is set or `released` is true, the lease is never held again.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::sync::futures::Notified;
 
 use crate::backend::clock::Clock;
 use crate::observe;
+use crate::policy::lease::Lease;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 
@@ -20,6 +21,8 @@ pub(crate) struct LeaseCell {
     key: Arc<str>,
     clock: Clock,
     deadline: AtomicU64,
+    /// Why it is over at the deadline: a [`LostCause`] as its number.
+    at_deadline: AtomicU8,
     released: AtomicBool,
     cause: OnceLock<LostCause>,
     /// What the guardian's release found, where the guardian had to do it.
@@ -28,11 +31,12 @@ pub(crate) struct LeaseCell {
 }
 
 impl LeaseCell {
-    pub(crate) fn new(key: Arc<str>, clock: Clock, deadline: Moment) -> Self {
+    pub(crate) fn new(key: Arc<str>, clock: Clock, lease: &Lease) -> Self {
         Self {
             key,
             clock,
-            deadline: AtomicU64::new(deadline.as_nanos()),
+            deadline: AtomicU64::new(lease.deadline().as_nanos()),
+            at_deadline: AtomicU8::new(number(lease.cause())),
             released: AtomicBool::new(false),
             cause: OnceLock::new(),
             freed: OnceLock::new(),
@@ -57,7 +61,7 @@ impl LeaseCell {
     /// somebody has seen that, no late renewal brings it back.
     pub(crate) fn why_lost(&self) -> Option<LostCause> {
         if self.cause.get().is_none() && self.clock.now() >= self.deadline() {
-            self.lose(LostCause::Deadline);
+            self.lose(cause(self.at_deadline.load(Ordering::Acquire)));
         }
         self.cause.get().copied()
     }
@@ -67,11 +71,14 @@ impl LeaseCell {
         Moment::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// The lease now lasts until then; it never gets shorter. `false` if it was over before.
-    pub(crate) fn extend(&self, deadline: Moment) -> bool {
+    /// The lease now lasts until then, and is over then for this cause; it never gets shorter. `false`
+    /// if it was over before.
+    pub(crate) fn extend(&self, deadline: Moment, at_deadline: LostCause) -> bool {
         if self.why_lost().is_some() {
             return false;
         }
+        self.at_deadline
+            .store(number(at_deadline), Ordering::Release);
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
         self.cause.get().is_none()
@@ -133,4 +140,23 @@ impl LeaseCell {
             changed.await;
         }
     }
+}
+
+/// The causes that a deadline can have.
+const AT_DEADLINE: [LostCause; 3] = [
+    LostCause::Deadline,
+    LostCause::MaxHold,
+    LostCause::MaxRenewals,
+];
+
+fn number(cause: LostCause) -> u8 {
+    let at = AT_DEADLINE.iter().position(|known| *known == cause);
+    at.and_then(|at| u8::try_from(at).ok()).unwrap_or(0)
+}
+
+fn cause(number: u8) -> LostCause {
+    AT_DEADLINE
+        .get(usize::from(number))
+        .copied()
+        .unwrap_or(LostCause::Deadline)
 }

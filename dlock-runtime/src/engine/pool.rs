@@ -1,22 +1,27 @@
 //! The handle that everything starts from: a server, the settings, and a guardian.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::guardian::Guardian;
 use super::request::LockRequest;
 use super::scope::InPool;
-use crate::backend::Backend;
+use super::waiting::Gates;
 use crate::backend::memory::Memory;
 use crate::backend::redis::Redis;
+use crate::backend::{Backend, Listener};
 use crate::observe;
+use crate::policy::commands::{Claim, Grant};
+use crate::policy::gate::{Fate, Granted, Offer, Position};
+use crate::policy::queue;
 use crate::policy::tokens::Census;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
+use crate::values::moment::Moment;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -49,10 +54,11 @@ struct Inner {
     settings: Settings,
     backend: Arc<dyn Backend>,
     guardian: Guardian,
-    /// The key of the counter that fencing tokens are drawn from.
-    fences: Arc<str>,
+    gates: Gates,
     holder_name: String,
     shut: AtomicBool,
+    /// How many releases got no clear answer.
+    unclear_releases: AtomicU64,
 }
 
 impl LockPool {
@@ -76,12 +82,15 @@ impl LockPool {
         }
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
-            fences: format!("{}@fence", settings.namespace).into(),
+            gates: Gates::default(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
+            unclear_releases: AtomicU64::new(0),
             backend,
             settings,
         }));
+        let listener: Weak<Inner> = Arc::downgrade(&pool.0);
+        pool.backend().listen(listener);
         if !pool.settings().lazy {
             let within = pool.settings().connect_timeout;
             pool.backend()
@@ -192,8 +201,18 @@ impl LockPool {
         &self.0.guardian
     }
 
-    pub(crate) fn fences(&self) -> &Arc<str> {
-        &self.0.fences
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.0.gates
+    }
+
+    /// Nobody wants what the server has of this position.
+    pub(crate) fn give_up(&self, position: Position) {
+        self.0.give_up(&position);
+    }
+
+    /// One release more without a clear answer; how many there were.
+    pub(crate) fn unclear_release(&self) -> u64 {
+        self.0.unclear_releases.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(crate) fn holder_name(&self) -> &str {
@@ -211,10 +230,52 @@ impl LockPool {
     /// Takes no new locks from here on.
     pub(crate) fn shut(&self) {
         self.0.shut.store(true, Ordering::Release);
+        for position in self.gates().close(&LockError::ShutDown) {
+            self.give_up(position);
+        }
     }
 
     pub(crate) fn census(&self) -> Census {
         self.0.guardian.census()
+    }
+}
+
+impl Inner {
+    fn give_up(&self, position: &Position) {
+        let stay = queue::stay(&position.claim);
+        self.guardian.give_up(position.token, stay);
+    }
+}
+
+impl Listener for Inner {
+    fn granted(&self, grant: Grant, since: Option<Moment>) {
+        let offer = since.map(|since| Offer {
+            since,
+            lease: grant.lease,
+            epoch: grant.epoch,
+            time: grant.time,
+            how: Granted::InTurn,
+        });
+        let now = self.backend.clock().now();
+        match self.gates.granted(&grant.key, &grant.value, offer, now) {
+            Fate::Taken => {}
+            Fate::Unwanted(position) => self.give_up(&position),
+            Fate::NotOurs => {
+                // Somebody else's, or forged, or of a token that this process knows in another state.
+                if let Some(token) = holder::token_of_this_process(&grant.value) {
+                    let claim = Claim {
+                        key: grant.key,
+                        value: grant.value,
+                        entry: "".into(),
+                    };
+                    self.guardian.stray(token, claim, queue::CLAIM);
+                }
+            }
+        }
+    }
+
+    fn disconnected(&self) {
+        self.gates.hurry_all(self.backend.clock().now());
     }
 }
 
@@ -235,9 +296,15 @@ fn host_name() -> String {
 
 impl fmt::Debug for LockPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockPool")
-            .field("url", &format_args!("{}", self.settings().address))
-            .field("namespace", &self.settings().namespace)
+            .field("url", &format_args!("{}", self.settings.address))
+            .field("namespace", &self.settings.namespace)
             .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{self, Order};
@@ -9,8 +10,11 @@ use super::guard::LockGuard;
 use super::guarded::{Guarded, OnLost};
 use super::pool::LockPool;
 use super::scope::ScopedGuard;
+use crate::policy::lease::Terms;
+use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
 use crate::values::key::Key;
+use crate::values::release::Release;
 use crate::values::ttl::{Renew, Ttl};
 use crate::values::wait::Wait;
 
@@ -158,17 +162,23 @@ impl LockRequest {
     }
 
     /// What to do, all checked.
-    pub(crate) fn order(self) -> Result<(LockPool, Order), LockError> {
+    pub(crate) fn order(self) -> Result<(LockPool, Arc<Order>), LockError> {
         let settings = self.pool.settings();
         let ttl = self.ttl.map_or(Ok(settings.default_ttl), Ttl::new)?;
         let renew = self.renew.map(|renew| renew.interval(ttl)).transpose()?;
+        let key = self.key.in_namespace(&settings.namespace)?;
         let order = Order {
-            key: self.key.in_namespace(&settings.namespace)?,
-            ttl,
+            name: key.as_str().into(),
+            key,
+            terms: Terms {
+                ttl,
+                renew,
+                bounds: Bounds::default(),
+            },
             wait: self.wait.unwrap_or(settings.default_wait),
-            renew,
+            release: Release::Confirmed,
             function: self.function,
         };
-        Ok((self.pool, order))
+        Ok((self.pool, Arc::new(order)))
     }
 }

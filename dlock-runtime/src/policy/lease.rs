@@ -6,33 +6,52 @@
 //!    │                        │
 //!    └──────── deadline ──────┴────▶ over (the token table says what happens then)
 //! ```
-//! Invariant: the deadline is never later than (when the granting or renewing command was *sent*)
-//! + (what that command gave) − margin, and it never moves back.
+//! Invariants: the deadline is never later than (when the granting or renewing command was *sent*)
+//! + (what that command gave) − margin, nor than `max_hold` after the grant, and it never moves back.
 
 use std::time::Duration;
 
+use crate::values::bounds::Bounds;
+use crate::values::error::LostCause;
 use crate::values::moment::Moment;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{self, Ttl};
 
 /// A failed renewal is repeated after a tenth of the lease, and at the latest after this.
 const RETRY_AT_MOST: Duration = Duration::from_millis(250);
 
+/// What a holder asks of its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Ttl,
+    /// The watchdog's interval.
+    pub(crate) renew: Option<Duration>,
+    pub(crate) bounds: Bounds,
+}
+
 /// A lease that is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lease {
     ttl: Ttl,
     /// The most that any command about it asked for, answered or not.
-    longest: Ttl,
+    longest: Duration,
     deadline: Moment,
-    watchdog: Option<Watchdog>,
+    /// `max_hold` after the grant.
+    ends: Moment,
+    watchdog: Watchdog,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Watchdog {
-    every: Duration,
+    /// The interval; `None`: the lease is not renewed, or not any more.
+    every: Option<Duration>,
+    /// When to send the next renewal; [`Moment::NEVER`]: none is to come.
     next: Moment,
     /// A renewal was sent and not yet answered.
     sent: bool,
+    /// What was granted is shorter than the ttl: the next renewal makes it whole, and is none by count.
+    short: bool,
+    /// How many renewals may still come.
+    rest: Option<u32>,
 }
 
 /// What a lease needs at a given moment.
@@ -41,28 +60,48 @@ pub(crate) enum Due {
     Nothing,
     Renewal,
     /// The deadline has passed.
-    End,
+    End(LostCause),
+}
+
+impl Terms {
+    /// How long the server shall keep the lock: the holder counts on the ttl, and a job that must not
+    /// run again too soon keeps the key for longer.
+    pub(crate) fn lease(&self) -> Ttl {
+        match self.bounds.min_hold.map(Ttl::new) {
+            Some(Ok(min_hold)) if min_hold.get() > self.ttl.get() => min_hold,
+            _ => self.ttl,
+        }
+    }
 }
 
 impl Lease {
-    /// A lease granted by a command sent at `sent`; `renew` is the watchdog's interval.
-    pub(crate) fn granted(sent: Moment, ttl: Ttl, renew: Option<Duration>) -> Self {
-        Self {
-            ttl,
-            longest: ttl,
-            deadline: sent.plus(ttl.validity()),
-            watchdog: renew.map(|every| Watchdog {
-                every,
-                next: sent.plus(every),
+    /// A lease of which the server gives `left`, counted from `since`: no later than the grant, or than
+    /// the command that found it.
+    pub(crate) fn granted(since: Moment, left: Duration, terms: &Terms) -> Self {
+        let counts = left.min(terms.ttl.get());
+        let short = counts < terms.ttl.get();
+        let mut lease = Self {
+            ttl: terms.ttl,
+            longest: left.max(terms.lease().get()),
+            deadline: Moment::from_nanos(0),
+            ends: terms
+                .bounds
+                .max_hold
+                .map_or(Moment::NEVER, |most| since.plus(most)),
+            watchdog: Watchdog {
+                every: terms.renew,
+                next: Moment::NEVER,
                 sent: false,
-            }),
-        }
-    }
-
-    /// A lease of which `left` was left when a command sent at `sent` was executed.
-    pub(crate) fn found(sent: Moment, left: Duration, ttl: Ttl, renew: Option<Duration>) -> Self {
-        let mut lease = Self::granted(sent, ttl, renew);
-        lease.deadline = sent.plus(crate::values::ttl::validity(left));
+                short,
+                rest: terms.bounds.max_renewals,
+            },
+        };
+        lease.last_until(since.plus(ttl::validity(counts)));
+        lease.watchdog.next = match (short, terms.renew) {
+            (true, renew) => since.plus(renew.map_or(counts / 3, |every| every.min(counts / 3))),
+            (false, Some(every)) => since.plus(every),
+            (false, None) => Moment::NEVER,
+        };
         lease
     }
 
@@ -71,7 +110,7 @@ impl Lease {
     }
 
     /// The key is gone this long after the last command about it, whatever became of that.
-    pub(crate) fn longest(&self) -> Ttl {
+    pub(crate) fn longest(&self) -> Duration {
         self.longest
     }
 
@@ -79,71 +118,96 @@ impl Lease {
         self.deadline
     }
 
+    /// Why the lease is over once its deadline has passed.
+    pub(crate) fn cause(&self) -> LostCause {
+        if self.deadline >= self.ends {
+            LostCause::MaxHold
+        } else if self.watchdog.rest == Some(0) {
+            LostCause::MaxRenewals
+        } else {
+            LostCause::Deadline
+        }
+    }
+
     /// A renewal is on its way.
     pub(crate) fn is_renewing(&self) -> bool {
-        self.watchdog.is_some_and(|watchdog| watchdog.sent)
+        self.watchdog.sent
     }
 
     /// When to look at this lease next.
     pub(crate) fn next(&self) -> Moment {
-        match self.watchdog {
-            Some(watchdog) if !watchdog.sent => watchdog.next.min(self.deadline),
-            _ => self.deadline,
+        if self.watchdog.sent {
+            self.deadline
+        } else {
+            self.watchdog.next.min(self.deadline)
         }
     }
 
     pub(crate) fn due(&self, now: Moment) -> Due {
-        match self.watchdog {
-            _ if now >= self.deadline => Due::End,
-            Some(watchdog) if !watchdog.sent && now >= watchdog.next => Due::Renewal,
-            _ => Due::Nothing,
+        if now >= self.deadline {
+            Due::End(self.cause())
+        } else if !self.watchdog.sent && now >= self.watchdog.next {
+            Due::Renewal
+        } else {
+            Due::Nothing
         }
     }
 
     /// Leases that would be renewed before this may come along with this one's renewal.
     pub(crate) fn early_renewals_until(&self, now: Moment) -> Option<Moment> {
-        self.watchdog.map(|watchdog| now.plus(watchdog.every / 4))
+        self.watchdog.every.map(|every| now.plus(every / 4))
     }
 
-    /// Whether the next renewal is less than a quarter of its interval away.
+    /// Whether the next renewal is less than a quarter of its interval away. One that only makes a short
+    /// grant whole keeps its time: most bodies have ended by then.
     pub(crate) fn may_renew_early(&self, now: Moment) -> bool {
-        self.watchdog
-            .is_some_and(|watchdog| !watchdog.sent && now.plus(watchdog.every / 4) >= watchdog.next)
+        let it = self.watchdog;
+        let soon = |every| now.plus(every / 4) >= it.next;
+        !it.sent && !it.short && it.every.is_some_and(soon)
     }
 
     /// A renewal goes out now.
     pub(crate) fn renewing(&mut self) {
-        if let Some(watchdog) = &mut self.watchdog {
-            watchdog.sent = true;
-        }
+        self.watchdog.sent = true;
     }
 
     /// The renewal that was sent at `sent` succeeded.
     pub(crate) fn renewed(&mut self, sent: Moment) {
-        if let Some(watchdog) = &mut self.watchdog {
-            watchdog.sent = false;
-            watchdog.next = sent.plus(watchdog.every);
+        let it = &mut self.watchdog;
+        it.sent = false;
+        if !std::mem::take(&mut it.short) {
+            it.rest = it.rest.map(|rest| rest.saturating_sub(1));
         }
+        if it.rest == Some(0) {
+            it.every = None;
+        }
+        it.next = it.every.map_or(Moment::NEVER, |every| sent.plus(every));
         self.extended(sent, self.ttl);
     }
 
     /// The renewal got no answer, or an error that says nothing about the lock.
     pub(crate) fn renewal_failed(&mut self, now: Moment) {
-        if let Some(watchdog) = &mut self.watchdog {
-            watchdog.sent = false;
-            watchdog.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
+        if std::mem::take(&mut self.watchdog.sent) {
+            self.watchdog.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
         }
     }
 
     /// A command that makes the lease last `by` is about to be sent.
     pub(crate) fn extending(&mut self, by: Ttl) {
-        if by.get() > self.longest.get() {
-            self.longest = by;
-        }
+        self.longest = self.longest.max(by.get());
     }
 
     /// A command sent at `sent` made the lease last at least `by` from then on.
     pub(crate) fn extended(&mut self, sent: Moment, by: Ttl) {
-        self.deadline = self.deadline.max(sent.plus(by.validity()));
+        self.last_until(sent.plus(by.validity()));
+        if self.watchdog.short && by.get() >= self.ttl.get() {
+            self.watchdog.short = false;
+            let every = self.watchdog.every;
+            self.watchdog.next = every.map_or(Moment::NEVER, |every| sent.plus(every));
+        }
+    }
+
+    fn last_until(&mut self, deadline: Moment) {
+        self.deadline = self.deadline.max(deadline.min(self.ends));
     }
 }

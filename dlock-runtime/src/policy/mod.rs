@@ -6,6 +6,7 @@
 //! and `retry` (when to try again). The states are drawn in `docs/PROTOCOL.md`.
 
 pub(crate) mod commands;
+pub(crate) mod gate;
 pub(crate) mod lease;
 pub(crate) mod queue;
 pub(crate) mod retry;

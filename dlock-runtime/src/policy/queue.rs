@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::commands::Claim;
 use crate::values::ttl::Ttl;
 
 /// A place without a sign of life for this long is passed over.
@@ -43,4 +44,15 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
         lease: Duration::from_millis(lease.parse().ok()?),
         value,
     })
+}
+
+/// How long something of a token can be left at the server after the last command that could create or
+/// prolong it: a lock for its lease, or a place that is granted at the end of its last sign of life.
+pub(crate) fn longest_stay(lease: Duration) -> Duration {
+    lease.max(HEARTBEAT + CLAIM) + Duration::from_secs(1)
+}
+
+/// The same for a claim in the queue, or one that was granted.
+pub(crate) fn stay(claim: &Claim) -> Duration {
+    longest_stay(read(&claim.entry).map_or(CLAIM, |entry| entry.lease))
 }

@@ -201,6 +201,10 @@ pub enum LostCause {
     /// The server says that the key is gone or somebody else's: deleted, flushed, evicted, or the
     /// server lost its data.
     Gone,
+    /// It was held for as long as `max_hold` allows.
+    MaxHold,
+    /// It was renewed as often as `max_renewals` allows, and ran out.
+    MaxRenewals,
     /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
     /// renew or watch the lease.
     Guardian,
@@ -214,6 +218,10 @@ impl fmt::Display for LostCause {
             }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"
+            }
+            LostCause::MaxHold => "it was held for as long as its `max_hold` allows",
+            LostCause::MaxRenewals => {
+                "it ran out after the last of its `max_renewals`; allow more, or a longer `ttl`"
             }
             LostCause::Guardian => "the guardian that watched over it ended",
         })

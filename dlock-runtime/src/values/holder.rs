@@ -114,6 +114,13 @@ pub(crate) fn read(value: &str) -> Reading {
     )
 }
 
+/// The token in a value that this process wrote.
+pub(crate) fn token_of_this_process(value: &str) -> Option<Token> {
+    let (layout, rest) = value.split_once('|')?;
+    let (token, _) = rest.split_once('|')?;
+    (layout == LAYOUT).then(|| Token::of_this_process(token))?
+}
+
 /// A number, a bar, and the number is not ours.
 fn is_other_layout(value: &str) -> bool {
     value.split_once('|').is_some_and(|(layout, _)| {
@@ -134,7 +141,8 @@ fn parse(value: &str) -> Option<Description> {
         pid,
         function,
         since: UNIX_EPOCH.checked_add(Duration::from_millis(since))?,
-        is_this_process: Token::is_of_this_process(token),
+        // A dash in front: kept for `min_hold` after its holder had done.
+        is_this_process: Token::of_this_process(token.trim_start_matches('-')).is_some(),
     })
 }
 

@@ -45,13 +45,14 @@ impl Token {
         format!("{:032x}-{:x}", self.instance, self.sequence)
     }
 
-    /// Whether the token in a lock's value was made by this process.
-    pub(crate) fn is_of_this_process(wire: &str) -> bool {
-        let Ok(instance) = instance() else {
-            return false;
-        };
-        wire.split_once('-')
-            .is_some_and(|(theirs, _)| u128::from_str_radix(theirs, 16) == Ok(instance))
+    /// The token in a lock's value, if it was made by this process.
+    pub(crate) fn of_this_process(wire: &str) -> Option<Self> {
+        let (theirs, sequence) = wire.split_once('-')?;
+        let instance = instance().ok()?;
+        (u128::from_str_radix(theirs, 16) == Ok(instance)).then_some(Self {
+            instance,
+            sequence: u64::from_str_radix(sequence, 16).ok()?,
+        })
     }
 
     /// A number to scatter timers with: spread over all 64 bits, different for each attempt.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::error::LockError;
 
 /// A lease's length: between 10 ms and 24 h.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ttl(Duration);
 
 impl Ttl {

@@ -98,7 +98,36 @@ impl Guardian {
         self.table().lock().tokens.acquiring(token, claim);
     }
 
-    /// The acquire was answered, and created nothing.
+    /// The acquire was answered: its token stands in the queue.
+    pub(crate) fn queued(&self, token: Token) {
+        self.table().lock().tokens.queued(token);
+    }
+
+    /// Nobody wants what the server has of this token: a place in the queue, or the lock.
+    pub(crate) fn give_up(&self, token: Token, stay: Duration) {
+        let now = self.table().clock.now();
+        let give_up = now.plus(self.work.command_timeout + stay);
+        self.table().lock().tokens.give_up(token, give_up, now);
+        self.nudge(token);
+    }
+
+    /// The server granted this process a token that is no gate's: unless somebody here knows it, it has
+    /// to go.
+    pub(crate) fn stray(&self, token: Token, claim: Claim, stay: Duration) {
+        let now = self.table().clock.now();
+        let give_up = now.plus(self.work.command_timeout + stay);
+        let mut state = self.table().lock();
+        state.tokens.stray(token, claim, give_up, now);
+        drop(state);
+        self.table().wake.notify_one(); // never at once: this is called from where nothing may be sent
+    }
+
+    /// The body begins: the key stays until this server time; `false` when the lease is over.
+    pub(crate) fn keep_until(&self, token: Token, until: u64) -> bool {
+        self.table().lock().tokens.keep(token, until)
+    }
+
+    /// The acquire was answered, and created nothing; or its place in the queue is gone.
     pub(crate) fn not_granted(&self, token: Token) {
         self.table().update(|tokens| tokens.not_granted(token));
     }
@@ -191,7 +220,7 @@ impl Guardian {
         let now = self.table().clock.now();
         let deadline = state.tokens.extended(token, sent, by, now);
         drop(state);
-        deadline.is_some_and(|deadline| cell.extend(deadline))
+        deadline.is_some_and(|(deadline, cause)| cell.extend(deadline, cause))
     }
 
     /// The server said that the lock is not the token's.
@@ -269,8 +298,9 @@ impl Table {
                 token,
                 holder,
                 deadline,
+                cause,
             }) => {
-                if !holder.extend(deadline) {
+                if !holder.extend(deadline, cause) {
                     // Its holder has seen the deadline pass: nothing is to be renewed any more.
                     let now = self.clock.now();
                     self.lock().tokens.hand_over(token, now);

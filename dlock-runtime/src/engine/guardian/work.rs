@@ -29,6 +29,7 @@ pub(super) enum Job {
     Cancel {
         token: Token,
         claim: Claim,
+        keep_until: u64,
         not_after: u64,
     },
 }
@@ -43,11 +44,13 @@ impl Work {
                 Action::Cancel {
                     token,
                     claim,
+                    keep_until,
                     not_after,
                 } => {
                     jobs.push(Job::Cancel {
                         token,
                         claim,
+                        keep_until,
                         not_after,
                     });
                 }
@@ -99,8 +102,16 @@ pub(super) async fn carry_out(work: Arc<Work>, job: Job) {
         Job::Cancel {
             token,
             claim,
+            keep_until,
             not_after,
-        } => cancel(work, token, claim, not_after).await,
+        } => {
+            let mut report = CancelReport::new(work.clone(), token, false);
+            let within = work.command_timeout;
+            if let Ok(link) = work.backend.link(&claim.key, within).await {
+                let cancelled = link.cancel(&claim, keep_until, not_after, within).await;
+                report.answer = cancelled.ok();
+            }
+        }
     }
 }
 
@@ -145,14 +156,6 @@ impl Drop for RenewReport<'_> {
     }
 }
 
-async fn cancel(work: Arc<Work>, token: Token, claim: Claim, not_after: u64) {
-    let mut report = CancelReport::new(work.clone(), token, false);
-    if let Ok(link) = work.backend.link(&claim.key, work.command_timeout).await {
-        let cancelled = link.cancel(&claim, not_after, work.command_timeout).await;
-        report.answer = cancelled.ok();
-    }
-}
-
 /// The first clean-up after an acquire, on the acquire's own connection and behind it.
 ///
 /// The report exists before the first poll: a runtime that has ended drops a future unpolled.
@@ -165,7 +168,9 @@ pub(super) fn cancel_behind(
 ) -> impl Future<Output = ()> + Send + 'static {
     let mut report = CancelReport::new(work.clone(), token, true);
     async move {
-        let cancelled = link.cancel(&claim, not_after, work.command_timeout).await;
+        let cancelled = link
+            .cancel(&claim, 0, not_after, work.command_timeout)
+            .await;
         report.answer = cancelled.ok();
         drop(report);
     }

@@ -15,6 +15,7 @@ pub(crate) enum Action<H> {
     Cancel {
         token: Token,
         claim: Claim,
+        keep_until: u64,
         not_after: u64,
     },
     /// Tell the holder, and whoever waits for the news.
@@ -28,6 +29,8 @@ pub(crate) enum Action<H> {
         token: Token,
         holder: H,
         deadline: Moment,
+        /// Why it is over then, unless it is extended again.
+        cause: LostCause,
     },
     /// A clean-up is done; `found`: whether there was anything, `None` when it was given up.
     CleanedUp {
@@ -40,8 +43,8 @@ pub(crate) enum Action<H> {
 /// How a release is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseBy {
-    /// Send it, and report.
-    Caller,
+    /// Send it, and report; before this server time (0: none) the key stays.
+    Caller { keep_until: u64 },
     /// A renewal is on its way; the host sends the release behind it, and tells the holder.
     Host,
     /// There is nothing to release any more.
@@ -52,6 +55,7 @@ pub(crate) enum ReleaseBy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     pub(crate) acquiring: usize,
+    pub(crate) waiting: usize,
     pub(crate) held: usize,
     pub(crate) releasing: usize,
     pub(crate) cleaning_up: usize,

@@ -4,7 +4,6 @@ use super::entries::{Entry, State};
 use super::{Action, Tokens};
 use crate::policy::commands::Renewal;
 use crate::policy::lease::Due;
-use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -53,7 +52,7 @@ impl<H: Clone> Tokens<H> {
             State::Holding { lease, .. } => match lease.due(now) {
                 Due::Nothing => lease.next(),
                 Due::Renewal => return self.renew(token),
-                Due::End => return self.lose(token, LostCause::Deadline, now),
+                Due::End(cause) => return self.lose(token, cause, now),
             },
             State::CleaningUp(it) if now >= it.give_up => {
                 let (holder, claim) = (it.holder.take(), entry.claim.clone());
@@ -68,18 +67,19 @@ impl<H: Clone> Tokens<H> {
                 if let Some(report) = it.waits_until(now) {
                     report
                 } else {
-                    let (claim, not_after, give_up) =
-                        (entry.claim.clone(), it.not_after, it.give_up);
+                    let (claim, keep_until) = (entry.claim.clone(), entry.keep_until);
+                    let (not_after, give_up) = (it.not_after, it.give_up);
                     it.expect_report(give_up);
                     self.entries.look_at(token, give_up);
                     return Some(Action::Cancel {
                         token,
                         claim,
+                        keep_until,
                         not_after,
                     });
                 }
             }
-            State::Acquiring | State::Releasing { .. } => Moment::NEVER,
+            State::Acquiring | State::Waiting | State::Releasing { .. } => Moment::NEVER,
         };
         self.entries.look_at(token, next);
         None

@@ -3,13 +3,13 @@
 //! Invariant: the timeline holds `(entry.look, token)` for each entry that has a time, and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use crate::policy::commands::Claim;
 use crate::policy::lease::Lease;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
 
 #[derive(Debug)]
 pub(super) struct Entries<H> {
@@ -21,6 +21,8 @@ pub(super) struct Entries<H> {
 pub(super) struct Entry<H> {
     pub(super) claim: Claim,
     pub(super) state: State<H>,
+    /// The server's time until which the key stays although its holder is done (`min_hold`); 0: none.
+    pub(super) keep_until: u64,
     /// [`Moment::NEVER`]: it wants no look.
     look: Moment,
 }
@@ -29,8 +31,10 @@ pub(super) struct Entry<H> {
 #[derive(Debug)]
 pub(super) enum State<H> {
     Acquiring,
+    /// In the server's queue, or granted and not yet taken; the gate knows which.
+    Waiting,
     Holding { lease: Lease, holder: H },
-    Releasing { longest: Ttl, holder: H },
+    Releasing { longest: Duration, holder: H },
     CleaningUp(CleanUp<H>),
 }
 
@@ -48,6 +52,7 @@ impl<H> Entries<H> {
         let entry = Entry {
             claim,
             state: State::Acquiring,
+            keep_until: 0,
             look: Moment::NEVER,
         };
         self.by_token.insert(token, entry);

@@ -1,12 +1,14 @@
 //! Every token of this process, from before its acquire is sent until nothing of it can be left.
 //!
 //! ```text
+//!       ┌──────queued──▶ Waiting ──gone──▶ (forgotten)
+//!       │                 │   │
 //! Acquiring ──granted──▶ Holding ──release──▶ Releasing ──answered──▶ (forgotten)
-//!   │   │                 │   │                   │
-//!   │   └ not granted     │   └ refused: Lost(Gone) ▶ (forgotten)
-//!   │     ▶ (forgotten)   │                       │
-//!   │                     ├ deadline: Lost(Deadline), guard dropped
-//!   └ unclear, given up ──┴───────────┬───────────┘ unclear
+//!   │   │                 │   │ │                 │
+//!   │   └ not granted     │   │ └ refused: Lost(Gone) ▶ (forgotten)
+//!   │     ▶ (forgotten)   │   │                   │
+//!   │                     │   ├ deadline, max_hold: Lost; guard dropped
+//!   └ unclear, given up ──┴───┴───────┬───────────┘ unclear
 //!                                     ▼
 //!                                CleaningUp ──conclusive, or its time is over──▶ (forgotten)
 //! ```
@@ -53,14 +55,25 @@ impl<H: Clone> Tokens<H> {
         self.entries.insert(token, claim);
     }
 
-    /// The acquire was answered, and created nothing.
+    /// The acquire was answered: the token stands in the queue.
+    pub(crate) fn queued(&mut self, token: Token) {
+        if let Some(State::Acquiring) = self.entries.state(token) {
+            self.entries.enter(token, Moment::NEVER, State::Waiting);
+        }
+    }
+
+    /// The server was asked, and has nothing of the token: the acquire created nothing, or its place in
+    /// the queue is gone.
     pub(crate) fn not_granted(&mut self, token: Token) {
         self.entries.forget(token);
     }
 
-    /// The acquire was answered, and the lock is ours; `false` when the token was given up before.
+    /// The lock is ours, by the acquire's answer or in turn; `false` when the token was given up before.
     pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
-        let expected = matches!(self.entries.state(token), Some(State::Acquiring));
+        let expected = matches!(
+            self.entries.state(token),
+            Some(State::Acquiring | State::Waiting)
+        );
         if expected {
             self.entries
                 .enter(token, lease.next(), State::Holding { lease, holder });
@@ -86,11 +99,44 @@ impl<H: Clone> Tokens<H> {
         self.clean_up(token, clean_up, now);
     }
 
+    /// Its acquire was answered, and nobody wants what came of it: a place in the queue, or the lock.
+    pub(crate) fn give_up(&mut self, token: Token, give_up: Moment, now: Moment) {
+        if let Some(State::Acquiring | State::Waiting) = self.entries.state(token) {
+            self.clean_up(token, CleanUp::new(token, 0, give_up, None), now);
+        }
+    }
+
+    /// The server granted a token of this process that is not in the table: it has to go.
+    pub(crate) fn stray(&mut self, token: Token, claim: Claim, give_up: Moment, now: Moment) {
+        if self.entries.get(token).is_none() {
+            self.entries.insert(token, claim);
+            self.give_up(token, give_up, now);
+        }
+    }
+
+    /// The body begins: from here on the key stays until this server time, whatever ends the hold.
+    /// `false`: it is held no longer.
+    pub(crate) fn keep(&mut self, token: Token, until: u64) -> bool {
+        match self.entries.get_mut(token) {
+            Some(entry) if matches!(entry.state, State::Holding { .. }) => {
+                entry.keep_until = until;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The holder wants to give the lock back.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
-        let Some(State::Holding { lease, holder }) = self.entries.state(token) else {
+        let Some(Entry {
+            state: State::Holding { lease, holder },
+            keep_until,
+            ..
+        }) = self.entries.get(token)
+        else {
             return ReleaseBy::Nobody;
         };
+        let keep_until = *keep_until;
         if lease.is_renewing() {
             self.hand_over(token, now);
             return ReleaseBy::Host;
@@ -98,7 +144,7 @@ impl<H: Clone> Tokens<H> {
         let (longest, holder) = (lease.longest(), holder.clone());
         let releasing = State::Releasing { longest, holder };
         self.entries.enter(token, Moment::NEVER, releasing);
-        ReleaseBy::Caller
+        ReleaseBy::Caller { keep_until }
     }
 
     /// The release was answered.
@@ -135,19 +181,22 @@ impl<H: Clone> Tokens<H> {
                 let before = lease.deadline();
                 lease.renewal_failed(now); // answered or not: none is on its way any more
                 if now >= before {
-                    return self.lose(token, LostCause::Deadline, now);
+                    let cause = lease.cause();
+                    return self.lose(token, cause, now);
                 }
                 match outcome {
                     Renewed::NotOurs => return self.lose(token, LostCause::Gone, now),
                     Renewed::Yes => lease.renewed(sent),
                     Renewed::Failed => {}
                 }
-                let (deadline, next, holder) = (lease.deadline(), lease.next(), holder.clone());
+                let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
+                let holder = holder.clone();
                 self.entries.look_at(token, next);
                 (deadline > before).then_some(Action::Extended {
                     token,
                     holder,
                     deadline,
+                    cause,
                 })
             }
             State::CleaningUp(it) => {
@@ -155,7 +204,7 @@ impl<H: Clone> Tokens<H> {
                 self.entries.look_at(token, now);
                 None
             }
-            State::Acquiring | State::Releasing { .. } => None,
+            State::Acquiring | State::Waiting | State::Releasing { .. } => None,
         }
     }
 
@@ -173,14 +222,15 @@ impl<H: Clone> Tokens<H> {
         true
     }
 
-    /// The holder made the lease last `by` from `sent` on; its deadline now, if it still holds.
+    /// The holder made the lease last `by` from `sent` on; its deadline now and
+    /// what ends it then, if it still holds.
     pub(crate) fn extended(
         &mut self,
         token: Token,
         sent: Moment,
         by: Ttl,
         now: Moment,
-    ) -> Option<Moment> {
+    ) -> Option<(Moment, LostCause)> {
         let State::Holding { lease, .. } = &mut self.entries.get_mut(token)?.state else {
             return None;
         };
@@ -188,9 +238,9 @@ impl<H: Clone> Tokens<H> {
             return None;
         }
         lease.extended(sent, by);
-        let (deadline, next) = (lease.deadline(), lease.next());
+        let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
         self.entries.look_at(token, next);
-        Some(deadline)
+        Some((deadline, cause))
     }
 
     /// The server said that the lock is not the token's.
@@ -255,6 +305,7 @@ impl<H: Clone> Tokens<H> {
         for state in self.entries.states() {
             *match state {
                 State::Acquiring => &mut census.acquiring,
+                State::Waiting => &mut census.waiting,
                 State::Holding { .. } => &mut census.held,
                 State::Releasing { .. } => &mut census.releasing,
                 State::CleaningUp(_) => &mut census.cleaning_up,
@@ -290,13 +341,13 @@ impl<H: Clone> Tokens<H> {
     fn clean_up_after(
         &mut self,
         token: Token,
-        longest: Ttl,
+        longest: Duration,
         busy: bool,
         holder: Option<H>,
         now: Moment,
     ) {
         // The last command that lengthened the lease was sent before now: nothing outlives this.
-        let give_up = now.plus(longest.get() + Duration::from_secs(1));
+        let give_up = now.plus(longest + Duration::from_secs(1));
         let mut clean_up = CleanUp::new(token, 0, give_up, holder);
         if busy {
             clean_up.expect_report(give_up);

@@ -1,0 +1,367 @@
+//! The task that moves a key's place at the server: one acquire for the first in line, polls while it
+//! stands in the queue, and again for the next.
+//!
+//! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are told, and
+//! one of them starts another. Every command's outcome reaches the gate, or its token is cleaned up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::backend::Link;
+use crate::backend::fault::Fault;
+use crate::engine::acquire::{self, OpenAttempt, Order, Sent};
+use crate::engine::pool::LockPool;
+use crate::observe;
+use crate::policy::commands::{Acquired, Busy, Left, Polled};
+use crate::policy::gate::{Fate, Granted, Next, Offer, Position};
+use crate::policy::queue;
+use crate::policy::retry::{self, Jitter};
+use crate::values::error::{LockError, Refusal};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// How often a wait through an outage is mentioned.
+const MENTION_OUTAGE_EVERY: Duration = Duration::from_secs(60);
+
+/// How long another program's key may be without a time to live before it counts as left behind.
+const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
+
+/// A poll that takes longer is repeated, so that the place shows signs of life.
+const POLL_AT_MOST: Duration = Duration::from_secs(1);
+
+pub(super) struct Driver {
+    pool: LockPool,
+    key: Arc<str>,
+    /// Nobody has to be told that it is gone.
+    dismissed: bool,
+    jitter: Jitter,
+    failures: u32,
+    /// Since when the server can't be used, and when that is mentioned next.
+    outage: Option<(Moment, Moment)>,
+    /// Since when the key was seen without a time to live.
+    endless_since: Option<Moment>,
+}
+
+impl Driver {
+    /// Only for who took the gate's wheel.
+    pub(super) fn new(pool: LockPool, key: Arc<str>) -> Self {
+        Self {
+            pool,
+            key,
+            dismissed: false,
+            jitter: Jitter::seeded(Token::fresh().map_or(0, Token::scatter)),
+            failures: 0,
+            outage: None,
+            endless_since: None,
+        }
+    }
+
+    /// The first acquire, if nothing speaks against it.
+    pub(super) async fn first(mut self) -> Self {
+        if self.next() == Next::Ask {
+            self.ask().await;
+        }
+        self
+    }
+
+    /// Drives on in a task of its own while somebody waits.
+    pub(super) fn go_on(self, runtime: &Handle) {
+        if !self.dismissed && self.pool.gates().is_waited_at(&self.key) {
+            runtime.spawn(self.run());
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            match self.next() {
+                Next::Ask => self.ask().await,
+                Next::Poll(position) => self.poll(position).await,
+                Next::GiveUp(position) => self.pool.give_up(position),
+                Next::Sleep(until) => self.sleep(until).await,
+                Next::Rest => return,
+            }
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        let now = self.now();
+        let next = self.pool.gates().at(&self.key, |keyed| keyed.next(now));
+        let next = next.unwrap_or(Next::Rest);
+        self.dismissed = next == Next::Rest;
+        next
+    }
+
+    fn now(&self) -> Moment {
+        self.pool.backend().clock().now()
+    }
+
+    async fn sleep(&self, until: Moment) {
+        let bell = self
+            .pool
+            .gates()
+            .at(&self.key, |keyed| keyed.bell.clone())
+            .unwrap_or_default();
+        let pause = self.now().until(until);
+        let _ = tokio::time::timeout(pause, bell.notified()).await; // either way, look again
+    }
+}
+
+/// The two commands.
+impl Driver {
+    async fn ask(&mut self) {
+        let gates = self.pool.gates();
+        let first = gates.at(&self.key, |keyed| {
+            keyed.gate.first().map(|first| first.order.clone())
+        });
+        let Some(order) = first.flatten() else {
+            return; // everybody has gone
+        };
+        if let Err(fault) = self.try_ask(&order).await {
+            self.failed(fault);
+        }
+    }
+
+    async fn try_ask(&mut self, order: &Order) -> Result<(), Fault> {
+        let (pool, key) = (self.pool.clone(), self.key.clone());
+        let settings = pool.settings();
+        let link = pool.backend().link(&key, settings.connect_timeout).await?;
+        let within = settings.command_timeout.min(order.terms.ttl.validity());
+        let address = link.address().unwrap_or_default();
+        let sent = Sent::prepare(&pool, order, &link, Some(address), within)?;
+        let position = Position {
+            token: sent.token,
+            claim: sent.command.claim.clone(),
+        };
+        pool.gates().at(&key, |keyed| keyed.gate.asking(position));
+        let open = OpenAttempt::new(&pool, &sent, &link, Some(&key));
+        let answer = link.acquire(&sent.command, within).await;
+        match answer {
+            Ok(Acquired::Granted { time, epoch }) => {
+                let offer = Offer {
+                    since: sent.at,
+                    lease: order.terms.lease().get(),
+                    epoch,
+                    time,
+                    how: Granted::AtOnce,
+                };
+                open.answered();
+                self.offered(sent.token, offer);
+            }
+            Ok(Acquired::Yours { time, epoch, left }) => {
+                open.answered();
+                self.offered(sent.token, found(sent.at, time, epoch, left));
+            }
+            Ok(Acquired::Queued(busy)) => {
+                open.answered();
+                self.pool.guardian().queued(sent.token);
+                self.queued(sent.token, &busy, &*link);
+            }
+            Ok(Acquired::Busy(busy)) => {
+                open.created_nothing();
+                self.not_queued(acquire::in_the_way(&busy));
+            }
+            Ok(Acquired::Late { .. }) => {
+                open.created_nothing();
+                self.late();
+            }
+            // Unknown words may be a proxy's, which lost the answer. `open` sees to the rest.
+            Err(unclear @ (Fault::Unclear(_) | Fault::Refused(Refusal::Other, _))) => {
+                return Err(unclear);
+            }
+            Err(answered) => {
+                open.created_nothing();
+                return Err(answered);
+            }
+        }
+        Ok(())
+    }
+
+    async fn poll(&mut self, position: Position) {
+        let (pool, token) = (self.pool.clone(), position.token);
+        let within = pool.settings().command_timeout.min(POLL_AT_MOST);
+        let link = match pool.backend().link(&self.key, within).await {
+            Ok(link) => link,
+            Err(fault) => return self.poll_failed(position, fault),
+        };
+        let sent = self.now();
+        match link.poll(&position.claim, within).await {
+            Ok(Polled::Yours { time, epoch, left }) => {
+                self.offered(token, found(sent, time, epoch, left));
+            }
+            Ok(Polled::Queued(_)) if !answers_at(&position, &*link) => {
+                // The connection is another one by now: a grant would reach nobody.
+                if self.place_ended(token) {
+                    pool.give_up(position);
+                }
+            }
+            Ok(Polled::Queued(busy)) => self.queued(token, &busy, &*link),
+            Ok(Polled::Gone { .. }) => {
+                if self.place_ended(token) {
+                    pool.guardian().not_granted(token);
+                }
+            }
+            Err(fault) => self.poll_failed(position, fault),
+        }
+    }
+}
+
+/// What the answers mean.
+impl Driver {
+    /// The lock is ours.
+    fn offered(&mut self, token: Token, offer: Offer) {
+        self.works();
+        let gates = self.pool.gates();
+        let fate = gates.at(&self.key, |keyed| keyed.granted(token, offer));
+        self.give_up_if_unwanted(fate);
+    }
+
+    fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
+        self.works();
+        let left = match busy.left {
+            Left::For(left) => left,
+            Left::Endless => Duration::MAX,
+        };
+        let interval = self
+            .pool
+            .settings()
+            .poll_interval(link.address().is_some());
+        let pause = retry::after_busy(left, interval, &mut self.jitter);
+        let next = self.now().plus(pause);
+        let gates = self.pool.gates();
+        let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
+        self.give_up_if_unwanted(fate);
+    }
+
+    fn give_up_if_unwanted(&self, fate: Option<Fate>) {
+        if let Some(Fate::Unwanted(position)) = fate {
+            self.pool.give_up(position);
+        }
+    }
+
+    /// The server has nothing of ours any more, or will not have it for long.
+    fn place_ended(&self, token: Token) -> bool {
+        self.pool.gates().ended(&self.key, token, self.now())
+    }
+
+    /// The key can't be waited for: of another layout, or without a time to live. A program that takes
+    /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
+    fn not_queued(&mut self, why: Result<acquire::InTheWay, Fault>) {
+        self.works();
+        let now = self.now();
+        match why {
+            Ok(acquire::InTheWay::Endless(refusal)) => {
+                let since = *self.endless_since.get_or_insert(now);
+                if since.until(now) >= TWO_STEPS_AT_MOST {
+                    self.endless_since = None;
+                    return self.send_away(refusal);
+                }
+                let pause = self.pool.settings().poll_interval(false);
+                self.pause(pause.min(TWO_STEPS_AT_MOST - since.until(now)));
+            }
+            Ok(acquire::InTheWay::Somebody { left, .. }) => {
+                let interval = self.pool.settings().poll_interval(false);
+                let pause = retry::after_busy(left, interval, &mut self.jitter);
+                self.pause(pause);
+            }
+            Err(refusal) => self.send_away(refusal),
+        }
+    }
+
+    /// Nothing was created, and the estimate of the server's clock has been corrected: once more at
+    /// once, and if that did not help, like any other failure.
+    fn late(&mut self) {
+        if self.failures == 0 {
+            self.failures = 1;
+        } else {
+            self.failed(acquire::clock_runs_ahead());
+        }
+    }
+
+    /// The server answers.
+    fn works(&mut self) {
+        (self.failures, self.outage) = (0, None);
+    }
+
+    fn poll_failed(&mut self, position: Position, fault: Fault) {
+        if fault.may_pass() {
+            let pause = self.outage_pause(fault);
+            let next = self.now().plus(pause);
+            let gates = self.pool.gates();
+            let fate = gates.at(&self.key, |keyed| keyed.gate.queued(position.token, next));
+            return self.give_up_if_unwanted(fate);
+        }
+        self.send_away(fault); // and gives up the place
+    }
+
+    fn failed(&mut self, fault: Fault) {
+        if !fault.may_pass() {
+            return self.send_away(fault);
+        }
+        let pause = self.outage_pause(fault);
+        self.pause(pause);
+    }
+
+    /// How long to leave the server alone; says so once a minute.
+    fn outage_pause(&mut self, fault: Fault) -> Duration {
+        let now = self.now();
+        let (since, mention) = self
+            .outage
+            .get_or_insert((now, now.plus(MENTION_OUTAGE_EVERY)));
+        if now >= *mention {
+            *mention = now.plus(MENTION_OUTAGE_EVERY);
+            let waited = since.until(now);
+            let why = fault.into_error(None);
+            observe::waiting_through_outage(&self.key, waited, &why);
+        }
+        self.failures = self.failures.saturating_add(1);
+        retry::after_failure(self.failures, &mut self.jitter)
+    }
+
+    fn pause(&self, pause: Duration) {
+        let until = self.now().plus(pause);
+        let gates = self.pool.gates();
+        gates.at(&self.key, |keyed| keyed.gate.pause(until));
+    }
+
+    fn send_away(&self, fault: Fault) {
+        let gates = self.pool.gates();
+        let unwanted = gates.at(&self.key, |keyed| {
+            let key = keyed.gate.first().map(|first| first.order.key.clone());
+            let error: LockError = fault.into_error(key.as_ref());
+            keyed.send_away(&error)
+        });
+        if let Some(position) = unwanted.flatten() {
+            self.pool.give_up(position);
+        }
+    }
+}
+
+/// Found by a poll sent at `since`: only what is left of it counts.
+fn found(since: Moment, time: u64, epoch: u64, left: Duration) -> Offer {
+    Offer {
+        since,
+        lease: left,
+        epoch,
+        time,
+        how: Granted::InTurn,
+    }
+}
+
+/// Whether grants to this place arrive at this connection.
+fn answers_at(position: &Position, link: &dyn Link) -> bool {
+    let entry = queue::read(&position.claim.entry);
+    entry.is_some_and(|entry| entry.address == link.address().unwrap_or_default())
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.dismissed {
+            self.pool.gates().at(&self.key, |keyed| {
+                keyed.gate.driver_gone();
+                keyed.wake_all();
+            });
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! One waiter: a seat in line, from when it is taken until the lock is had or the wait is over.
+//!
+//! The first to come drives itself for its first acquire, so that a lock that is free costs no task.
+//! Invariant: a seat that is dropped leaves the line, and what was sent on its behalf goes on for those
+//! behind it, or is cleaned up after.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+use super::driver::Driver;
+use super::{Entered, Sight};
+use crate::engine::acquire::Order;
+use crate::engine::pool::LockPool;
+use crate::policy::gate::{Offer, Position, Seat};
+use crate::values::error::LockError;
+
+pub(in crate::engine) struct Ticket {
+    pool: LockPool,
+    order: Arc<Order>,
+    seat: Seat,
+    /// Where it began to wait: timers and connections of what it sends are this one's.
+    runtime: Handle,
+    /// The first acquire, while this waiter drives by itself.
+    own: Option<Ask>,
+}
+
+type Ask = Pin<Box<dyn Future<Output = Driver> + Send>>;
+
+impl Ticket {
+    /// Takes a seat.
+    pub(in crate::engine) fn new(pool: &LockPool, order: &Arc<Order>, runtime: &Handle) -> Self {
+        let Entered { seat, drives } = pool.gates().enter(order.clone());
+        let driver = || Driver::new(pool.clone(), order.name.clone());
+        let own = drives.then(|| -> Ask { Box::pin(driver().first()) });
+        Self {
+            pool: pool.clone(),
+            order: order.clone(),
+            seat,
+            runtime: runtime.clone(),
+            own,
+        }
+    }
+
+    /// The lock, once it is this waiter's turn. Afterwards the seat is gone, and this is not to be polled.
+    pub(in crate::engine) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(Position, Offer), LockError>> {
+        if let Some(ask) = &mut self.own
+            && let Poll::Ready(driver) = ask.as_mut().poll(cx)
+        {
+            self.own = None;
+            let sight = self.look(cx);
+            driver.go_on(&self.runtime);
+            return sight;
+        }
+        self.look(cx)
+    }
+
+    fn look(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Position, Offer), LockError>> {
+        let (pool, key) = (&self.pool, &self.order.name);
+        let now = pool.backend().clock().now();
+        let (sight, stale) = pool.gates().look(key, self.seat, now, cx.waker());
+        if let Some(position) = stale {
+            pool.give_up(position);
+        }
+        match sight {
+            Sight::Wait => Poll::Pending,
+            Sight::Drive => {
+                let here = Handle::try_current();
+                let here = here.as_ref().unwrap_or(&self.runtime);
+                Driver::new(pool.clone(), key.clone()).go_on(here);
+                Poll::Pending
+            }
+            Sight::Yours(position, offer) => Poll::Ready(Ok((position, offer))),
+            Sight::SentAway(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let unwanted = self.pool.gates().leave(&self.order.name, self.seat);
+        if let Some(position) = unwanted {
+            self.pool.give_up(position);
+        }
+        // Whoever came meanwhile inherits the acquire that is on its way.
+        if let Some(ask) = self.own.take()
+            && self.pool.gates().is_waited_at(&self.order.name)
+        {
+            let runtime = self.runtime.clone();
+            self.runtime
+                .spawn(async move { ask.await.go_on(&runtime) });
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! One key in one process: who waits here, and the one place that the process has at the server.
+//!
+//! ```text
+//!            asking              queued                granted (push, poll)
+//! Vacant ───────────▶ Asking ───────────▶ Queued ──────────────────────────┐
+//!   ▲  ▲                │ │ granted                                        ▼
+//!   │  └─ nothing came ─┘ └───────────────────────────────────────────▶ Offered
+//!   │       of it; gone; nobody waits any more: given up                 │   │
+//!   ├───────────────◀────────────────────────────────── stale, given up ─┘   │ taken
+//!   └──────────────────────────── left ──────────────────────────────── Held ◀┘
+//! ```
+//! Invariants: the process has at most one token at the server that is not held, and whoever is first
+//! in line when it is granted gets it, whoever asked for it; the line is in order of arrival; while
+//! somebody waits, there is a driver or everybody was told that there is none; a token that leaves its
+//! place without being taken is named to the caller, who cleans up after it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::commands::Claim;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl;
+
+/// A waiter's number; the smaller came first.
+pub(crate) type Seat = u64;
+
+/// One key; `W` is what the host knows of a waiter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Gate<W> {
+    line: BTreeMap<Seat, W>,
+    last_seat: Seat,
+    place: Place,
+    /// Somebody carries out what [`Gate::next`] says.
+    driven: bool,
+}
+
+/// What the process has at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// Nothing; the next acquire may be sent from then on.
+    Vacant { not_before: Moment },
+    /// An acquire is on its way.
+    Asking(Position),
+    /// A place in the queue.
+    Queued {
+        position: Position,
+        /// When to ask what became of it.
+        poll: Moment,
+    },
+    /// The lock is ours, and the first in line has not taken it yet.
+    Offered(Position, Offer),
+    /// A waiter of this process took it, and nobody has asked for it since. From here a later version
+    /// may hand it to the next in line without asking the server.
+    Held(Token),
+}
+
+/// A token at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Position {
+    pub(crate) token: Token,
+    pub(crate) claim: Claim,
+}
+
+/// A lock that was granted, until somebody takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Offer {
+    /// No later than the grant, or than the command that found it.
+    pub(crate) since: Moment,
+    /// How long it lasts from then on.
+    pub(crate) lease: Duration,
+    pub(crate) epoch: u64,
+    /// The server's time of the grant, or when it was found.
+    pub(crate) time: u64,
+    pub(crate) how: Granted,
+}
+
+/// How the lock came to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Granted {
+    /// By our own acquire, for the lease that it asked for.
+    AtOnce,
+    /// By somebody else's command, for a short claim.
+    InTurn,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send an acquire for the first in line.
+    Ask,
+    /// Send a poll for this place.
+    Poll(Position),
+    /// Clean up after this token: it was offered, and its lease is over.
+    GiveUp(Position),
+    /// Nothing until then.
+    Sleep(Moment),
+    /// Nothing any more: the driver is dismissed.
+    Rest,
+}
+
+/// What became of news about a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The place has taken it in; the first in line is to be told.
+    Taken,
+    /// Nobody waits any more: the token has to be cleaned up.
+    Unwanted(Position),
+    /// It is not about the place that we have.
+    NotOurs,
+}
+
+/// What somebody in line finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It is not this one's turn.
+    Wait,
+    /// The lock is this one's, and it has left the line.
+    Yours(Position, Offer),
+    /// It was this one's turn, but the lease was over: this token has to be cleaned up.
+    Stale(Position),
+}
+
+impl<W> Default for Gate<W> {
+    fn default() -> Self {
+        Self {
+            line: BTreeMap::new(),
+            last_seat: 0,
+            place: Place::Vacant {
+                not_before: Moment::from_nanos(0),
+            },
+            driven: false,
+        }
+    }
+}
+
+/// The line.
+impl<W> Gate<W> {
+    /// Somebody comes to wait.
+    pub(crate) fn enter(&mut self, waiter: W) -> Seat {
+        self.last_seat += 1;
+        self.line.insert(self.last_seat, waiter);
+        self.last_seat
+    }
+
+    /// Somebody stops waiting, with or without the lock. What was offered goes to the next in line; with
+    /// nobody left, the token of the place has to be cleaned up. An acquire on its way is waited for: who
+    /// comes meanwhile inherits it.
+    pub(crate) fn leave(&mut self, seat: Seat) -> Option<Position> {
+        self.line.remove(&seat);
+        if self.line.is_empty() {
+            return self.vacate();
+        }
+        None
+    }
+
+    /// Everybody is sent away.
+    pub(crate) fn clear(&mut self) -> (BTreeMap<Seat, W>, Option<Position>) {
+        (std::mem::take(&mut self.line), self.vacate())
+    }
+
+    /// Looks whether the lock is this one's by now.
+    pub(crate) fn look(&mut self, seat: Seat, now: Moment) -> Look {
+        let first = self.line.first_key_value().map(|(first, _)| *first);
+        let Place::Offered(position, offer) = &self.place else {
+            return Look::Wait;
+        };
+        if first != Some(seat) {
+            return Look::Wait;
+        }
+        let (position, offer) = (position.clone(), *offer);
+        if now >= offer.deadline() {
+            self.place = Place::vacant(now);
+            return Look::Stale(position);
+        }
+        self.line.remove(&seat);
+        self.place = if self.line.is_empty() {
+            Place::Held(position.token)
+        } else {
+            Place::vacant(now)
+        };
+        Look::Yours(position, offer)
+    }
+
+    pub(crate) fn waiter(&mut self, seat: Seat) -> Option<&mut W> {
+        self.line.get_mut(&seat)
+    }
+
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &W> {
+        self.line.values()
+    }
+
+    pub(crate) fn first(&self) -> Option<&W> {
+        self.line.first_key_value().map(|(_, waiter)| waiter)
+    }
+
+    pub(crate) fn is_waited_at(&self) -> bool {
+        !self.line.is_empty()
+    }
+}
+
+/// The place.
+impl<W> Gate<W> {
+    /// An acquire goes out; only after [`Next::Ask`].
+    pub(crate) fn asking(&mut self, position: Position) {
+        debug_assert!(
+            matches!(self.place, Place::Vacant { .. } | Place::Held(_)),
+            "one place at a time"
+        );
+        self.place = Place::Asking(position);
+    }
+
+    /// The acquire or a poll says: in the queue. `poll`: when to ask again.
+    pub(crate) fn queued(&mut self, token: Token, poll: Moment) -> Fate {
+        let (Place::Asking(position) | Place::Queued { position, .. }) = &self.place else {
+            return Fate::NotOurs;
+        };
+        if position.token != token {
+            return Fate::NotOurs;
+        }
+        let position = position.clone();
+        self.place = Place::Queued { position, poll };
+        self.wanted()
+    }
+
+    /// The lock is ours: an answer or a push says so. The first word counts.
+    pub(crate) fn granted(&mut self, token: Token, offer: Offer) -> Fate {
+        let (Place::Asking(position) | Place::Queued { position, .. }) = &self.place else {
+            return Fate::NotOurs;
+        };
+        if position.token != token {
+            return Fate::NotOurs;
+        }
+        self.place = Place::Offered(position.clone(), offer);
+        self.wanted()
+    }
+
+    /// Nothing of the token is ours any more, or somebody cleans up after it: nothing was created, the
+    /// acquire's fate is open, or the queue has lost it. `false` when it is not about our place, so that
+    /// whoever says so must leave the token alone.
+    pub(crate) fn ended(&mut self, token: Token, not_before: Moment) -> bool {
+        let (Place::Asking(position) | Place::Queued { position, .. }) = &self.place else {
+            return false;
+        };
+        let ours = position.token == token;
+        if ours {
+            self.place = Place::Vacant { not_before };
+        }
+        ours
+    }
+
+    /// Whether this value is at our place, waiting to be granted.
+    pub(crate) fn awaits(&self, value: &str) -> Option<Token> {
+        let (Place::Asking(position) | Place::Queued { position, .. }) = &self.place else {
+            return None;
+        };
+        (*position.claim.value == *value).then_some(position.token)
+    }
+
+    /// The holder in this process has it no longer.
+    pub(crate) fn left(&mut self, token: Token, now: Moment) {
+        if self.place == Place::Held(token) {
+            self.place = Place::vacant(now);
+        }
+    }
+
+    /// No acquire before then, unless somebody hurries.
+    pub(crate) fn pause(&mut self, until: Moment) {
+        if let Place::Vacant { not_before } = &mut self.place {
+            *not_before = until;
+        }
+    }
+
+    /// Asks what became of the place at once: something may have been missed.
+    pub(crate) fn hurry(&mut self, now: Moment) {
+        match &mut self.place {
+            Place::Queued { poll, .. } => *poll = (*poll).min(now),
+            Place::Vacant { not_before } => *not_before = (*not_before).min(now),
+            _ => {}
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Gives up what nobody waits for.
+    fn vacate(&mut self) -> Option<Position> {
+        match std::mem::replace(&mut self.place, Place::vacant(Moment::from_nanos(0))) {
+            Place::Queued { position, .. } | Place::Offered(position, _) => Some(position),
+            kept => {
+                self.place = kept;
+                None
+            }
+        }
+    }
+
+    fn wanted(&mut self) -> Fate {
+        if self.line.is_empty()
+            && let Some(position) = self.vacate()
+        {
+            return Fate::Unwanted(position);
+        }
+        Fate::Taken
+    }
+}
+
+/// The driver.
+impl<W> Gate<W> {
+    /// Takes the driver's part, if nobody has it and somebody waits.
+    pub(crate) fn take_wheel(&mut self) -> bool {
+        let free = !self.driven && !self.line.is_empty();
+        self.driven |= free;
+        free
+    }
+
+    /// The driver is gone; whoever waits has to be told.
+    pub(crate) fn driver_gone(&mut self) {
+        self.driven = false;
+    }
+
+    /// What the driver has to do now.
+    pub(crate) fn next(&mut self, now: Moment) -> Next {
+        if self.line.is_empty() {
+            self.driven = false;
+            return Next::Rest;
+        }
+        match &self.place {
+            Place::Held(_) => Next::Ask,
+            Place::Vacant { not_before } if *not_before <= now => Next::Ask,
+            Place::Vacant { not_before } => Next::Sleep(*not_before),
+            Place::Queued { position, poll } if *poll <= now => Next::Poll(position.clone()),
+            Place::Queued { poll, .. } => Next::Sleep(*poll),
+            // The first in line is slow, or gone without a word.
+            Place::Offered(position, offer) if offer.deadline() <= now => {
+                let position = position.clone();
+                self.place = Place::vacant(now);
+                Next::GiveUp(position)
+            }
+            Place::Offered(_, offer) => Next::Sleep(offer.deadline()),
+            Place::Asking(_) => Next::Sleep(Moment::NEVER),
+        }
+    }
+
+    /// Nobody would miss this gate.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.line.is_empty() && !self.driven && matches!(self.place, Place::Vacant { .. })
+    }
+}
+
+impl Place {
+    fn vacant(not_before: Moment) -> Self {
+        Place::Vacant { not_before }
+    }
+}
+
+impl Offer {
+    /// Nobody may begin after this.
+    fn deadline(&self) -> Moment {
+        self.since.plus(ttl::validity(self.lease))
+    }
+}

@@ -1,0 +1,6 @@
+//! placeholder until the macro branch lands
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    Confirmed,
+    Background,
+}
