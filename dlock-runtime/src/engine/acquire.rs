@@ -14,7 +14,7 @@ use super::scope;
 use crate::backend::Link;
 use crate::backend::fault::{self, Fault};
 use crate::observe;
-use crate::policy::commands::{Acquire, Acquired, Claim, Left};
+use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left};
 use crate::policy::lease::Lease;
 use crate::policy::retry::{self, Jitter};
 use crate::values::error::{LockError, Refusal, Text};
@@ -104,6 +104,7 @@ async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<
     let claim = Claim {
         key: order.key.as_str().into(),
         value: value.into(),
+        entry: "".into(),
     };
 
     let sent = clock.now();
@@ -116,8 +117,7 @@ async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<
         .min(order.ttl.validity());
     let command = Acquire {
         claim: claim.clone(),
-        fences: pool.fences().clone(),
-        ttl: order.ttl,
+        lease: order.ttl,
         not_after: link
             .server_time()
             .saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
@@ -140,7 +140,9 @@ async fn attempt(pool: &LockPool, order: &Order, time_left: Duration) -> Result<
         Ok(Acquired::Yours { epoch, left, .. }) => {
             (Lease::found(sent, left, order.ttl, order.renew), epoch)
         }
-        Ok(Acquired::Busy { left, value, .. }) => {
+        Ok(
+            Acquired::Busy(Busy { left, value, .. }) | Acquired::Queued(Busy { left, value, .. }),
+        ) => {
             open.created_nothing();
             return busy(&value, left);
         }

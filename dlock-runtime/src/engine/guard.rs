@@ -243,7 +243,7 @@ impl LockGuard {
         let begun = clock.now();
         let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        let found = link.release(&self.claim, left).await?;
+        let found = link.release(&self.claim, 0, left).await?;
         unclear.settled = true;
         self.pool.guardian().released(self.token, &self.cell);
         Ok(found)

@@ -49,8 +49,6 @@ struct Inner {
     settings: Settings,
     backend: Arc<dyn Backend>,
     guardian: Guardian,
-    /// The key of the counter that fencing tokens are drawn from.
-    fences: Arc<str>,
     holder_name: String,
     shut: AtomicBool,
 }
@@ -76,7 +74,6 @@ impl LockPool {
         }
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
-            fences: format!("{}@fence", settings.namespace).into(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             backend,
@@ -190,10 +187,6 @@ impl LockPool {
 
     pub(crate) fn guardian(&self) -> &Guardian {
         &self.0.guardian
-    }
-
-    pub(crate) fn fences(&self) -> &Arc<str> {
-        &self.0.fences
     }
 
     pub(crate) fn holder_name(&self) -> &str {

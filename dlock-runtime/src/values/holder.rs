@@ -115,7 +115,7 @@ pub(crate) fn read(value: &str) -> Reading {
 }
 
 /// A number, a bar, and the number is not ours.
-fn is_other_layout(value: &str) -> bool {
+pub(crate) fn is_other_layout(value: &str) -> bool {
     value.split_once('|').is_some_and(|(layout, _)| {
         layout != LAYOUT && !layout.is_empty() && layout.bytes().all(|b| b.is_ascii_digit())
     })

@@ -148,7 +148,9 @@ impl Drop for RenewReport<'_> {
 async fn cancel(work: Arc<Work>, token: Token, claim: Claim, not_after: u64) {
     let mut report = CancelReport::new(work.clone(), token, false);
     if let Ok(link) = work.backend.link(&claim.key, work.command_timeout).await {
-        let cancelled = link.cancel(&claim, not_after, work.command_timeout).await;
+        let cancelled = link
+            .cancel(&claim, 0, not_after, work.command_timeout)
+            .await;
         report.answer = cancelled.ok();
     }
 }
@@ -165,7 +167,9 @@ pub(super) fn cancel_behind(
 ) -> impl Future<Output = ()> + Send + 'static {
     let mut report = CancelReport::new(work.clone(), token, true);
     async move {
-        let cancelled = link.cancel(&claim, not_after, work.command_timeout).await;
+        let cancelled = link
+            .cancel(&claim, 0, not_after, work.command_timeout)
+            .await;
         report.answer = cancelled.ok();
         drop(report);
     }
