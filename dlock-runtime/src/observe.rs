@@ -41,6 +41,14 @@ pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
     tracing::info!(%address, attempts, "connected to redis again");
 }
 
+/// Once for each pool.
+pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
+    tracing::warn!(
+        %address,
+        "no pushes can be had from redis, so those who wait for a lock poll it: {why}"
+    );
+}
+
 pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Display) {
     tracing::warn!(
         key,

@@ -61,7 +61,7 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
             Wait::For(wait) => in_line(pool, order, begun, Some(begun.plus(wait))).await?,
             Wait::Forever => in_line(pool, order, begun, None).await?,
         };
-        if let Some(guard) = begin(pool, order, guard, offer).await? {
+        if let Some(guard) = begin(order, guard, offer).await? {
             return Ok(guard);
         }
         // It was lost before it began: nobody has used it, so the wait goes on.
@@ -125,7 +125,6 @@ fn take(pool: &LockPool, order: &Order, position: Position, offer: Offer) -> Opt
 /// Before the body: with `min_hold`, the server has to have promised the whole of it (kinds-model rule
 /// 13); from here on the key stays until then. `None`: lost before it began.
 async fn begin(
-    pool: &LockPool,
     order: &Order,
     guard: LockGuard,
     offer: Offer,
@@ -244,9 +243,8 @@ async fn attempt(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
         token: sent.token,
         claim: sent.command.claim.clone(),
     };
-    let guard = take(pool, order, position, offer).ok_or_else(|| {
-        Fault::Unclear(Text::new("the lease was over before its grant arrived"))
-    })?;
+    let guard = take(pool, order, position, offer)
+        .ok_or_else(|| Fault::Unclear(Text::new("the lease was over before its grant arrived")))?;
     Ok(Attempt::Granted(guard, offer))
 }
 

@@ -221,7 +221,11 @@ impl LockGuard {
                 Err(Fault::Setup(_)) => self.wait_for_guardian().await,
                 Err(fault) => {
                     let error = fault.into_error(Some(&self.key));
-                    observe::release_unclear(self.key.as_str(), &error, self.pool.unclear_release());
+                    observe::release_unclear(
+                        self.key.as_str(),
+                        &error,
+                        self.pool.unclear_release(),
+                    );
                     Err(error)
                 }
                 Ok(found) => Ok(self.released(found)),

@@ -2,7 +2,7 @@
 //!
 //! `x|<reply address>|<lease ms>|<value>`: the letter is the kind (exclusive), the value is SET at the
 //! key if the place is granted. The same bytes stand in both sets and in every command, so that
-//! nothing is looked up by scanning. The scripts have the same times in `prelude.lua`.
+//! nothing is looked up by scanning. The scripts have the same times in `queue.lua`.
 
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(7);
 /// So many lapsed places are swept out in one go; the next look goes on.
 pub(crate) const SWEEP_AT_ONCE: usize = 16;
 
+/// A lease of more digits is no lease; so that both sides agree on what can be read.
+const MOST_DIGITS: usize = 15;
+
 /// A place, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
@@ -39,9 +42,11 @@ pub(crate) fn write(address: &str, lease: Ttl, value: &str) -> String {
 pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     let (address, rest) = entry.strip_prefix("x|")?.split_once('|')?;
     let (lease, value) = rest.split_once('|')?;
-    Some(Entry {
+    let is_number = lease.len() <= MOST_DIGITS && lease.bytes().all(|it| it.is_ascii_digit());
+    let lease: u64 = is_number.then(|| lease.parse().ok())??;
+    (lease > 0 && !value.is_empty()).then_some(Entry {
         address,
-        lease: Duration::from_millis(lease.parse().ok()?),
+        lease: Duration::from_millis(lease),
         value,
     })
 }

@@ -122,7 +122,7 @@ pub(crate) fn token_of_this_process(value: &str) -> Option<Token> {
 }
 
 /// A number, a bar, and the number is not ours.
-fn is_other_layout(value: &str) -> bool {
+pub(crate) fn is_other_layout(value: &str) -> bool {
     value.split_once('|').is_some_and(|(layout, _)| {
         layout != LAYOUT && !layout.is_empty() && layout.bytes().all(|b| b.is_ascii_digit())
     })

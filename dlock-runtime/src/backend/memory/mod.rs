@@ -3,16 +3,22 @@
 //! Every answer is ready at once and no step crosses a thread, so tokio's paused clock works.
 //! It protects this process only.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
 use super::clock::Clock;
 use super::fault::Fault;
-use super::{Answer, Backend, GuardianKind, Link};
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Renewal, Renewed};
-use crate::policy::server::Server;
+use super::{Answer, Backend, GuardianKind, Link, Listener};
+use crate::policy::commands::{
+    Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
+};
+use crate::policy::server::{Publish, Reached, Server};
+use crate::values::moment::Moment;
+
+/// The one who listens: the pool that this server belongs to.
+const ADDRESS: &str = "here";
 
 /// A server in this process; each pool has its own.
 #[derive(Debug)]
@@ -22,6 +28,7 @@ pub(crate) struct Memory(Arc<Shared>);
 struct Shared {
     server: Mutex<Server>,
     clock: Clock,
+    listener: OnceLock<Weak<dyn Listener>>,
     /// The wall clock's µs when `clock` began.
     began: u64,
 }
@@ -34,18 +41,44 @@ impl Memory {
         Self(Arc::new(Shared {
             server: Mutex::default(),
             clock: Clock::pausable(),
+            listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),
         }))
     }
 }
 
 impl Shared {
-    fn server(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Runs a command; whom it granted a lock hears of that when the server is free again.
+    fn run<T>(&self, command: impl FnOnce(&mut Server, u64, &mut Outbox) -> T) -> T {
+        let mut outbox = Outbox::default();
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let answer = command(&mut server, self.time_at(now), &mut outbox);
+        drop(server);
+        if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {
+            for grant in outbox.0 {
+                listener.granted(grant, Some(now));
+            }
+        }
+        answer
     }
 
-    fn time(&self) -> u64 {
-        self.began + self.clock.now().as_nanos() / 1000
+    fn time_at(&self, now: Moment) -> u64 {
+        self.began + now.as_nanos() / 1000
+    }
+}
+
+/// The grants of one command.
+#[derive(Debug, Default)]
+struct Outbox(Vec<Grant>);
+
+impl Publish for Outbox {
+    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+        if address != ADDRESS {
+            return Reached::Nobody;
+        }
+        self.0.push(grant.clone());
+        Reached::Somebody
     }
 }
 
@@ -56,6 +89,10 @@ impl Backend for Memory {
 
     fn guardian(&self) -> GuardianKind {
         GuardianKind::Caller
+    }
+
+    fn listen(&self, listener: Weak<dyn Listener>) {
+        let _ = self.0.listener.set(listener); // once, by its contract
     }
 
     fn link<'a>(&'a self, _key: &'a str, _within: Duration) -> Answer<'a, Arc<dyn Link>> {
@@ -69,37 +106,57 @@ fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
 
 impl Link for Shared {
     fn server_time(&self) -> u64 {
-        self.time()
+        self.time_at(self.clock.now())
     }
 
     fn runtime(&self) -> Option<&Handle> {
         None
     }
 
-    fn acquire<'a>(&'a self, command: &'a Acquire, _within: Duration) -> Answer<'a, Acquired> {
-        ready(self.server().acquire(command, self.time()))
+    fn address(&self) -> Option<&str> {
+        Some(ADDRESS)
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, bool> {
-        ready(self.server().release(claim, self.time()))
+    fn acquire<'a>(&'a self, command: &'a Acquire, _within: Duration) -> Answer<'a, Acquired> {
+        ready(self.run(|server, time, outbox| server.acquire(command, time, outbox)))
+    }
+
+    fn poll<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, Polled> {
+        ready(self.run(|server, time, outbox| server.poll(claim, time, outbox)))
+    }
+
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        _within: Duration,
+    ) -> Answer<'a, bool> {
+        ready(self.run(|server, time, outbox| server.release(claim, keep_until, time, outbox)))
     }
 
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
+        keep_until: u64,
         not_after: u64,
         _within: Duration,
     ) -> Answer<'a, Cancelled> {
-        ready(self.server().cancel(claim, not_after, self.time()))
+        ready(
+            self.run(|server, time, outbox| {
+                server.cancel(claim, keep_until, not_after, time, outbox)
+            }),
+        )
     }
 
     fn renew<'a>(&'a self, items: &'a [Renewal], _within: Duration) -> Answer<'a, Vec<Renewed>> {
-        let (mut server, time) = (self.server(), self.time());
-        ready(items.iter().map(|item| server.renew(item, time)).collect())
+        ready(self.run(|server, time, _| {
+            let renewed = items.iter().map(|item| server.renew(item, time));
+            renewed.collect()
+        }))
     }
 
     fn read<'a>(&'a self, key: &'a str, _within: Duration) -> Answer<'a, Option<String>> {
-        ready(self.server().read(key, self.time()))
+        ready(self.run(|server, time, _| server.read(key, time)))
     }
 
     fn ping(&self, _within: Duration) -> Answer<'_, ()> {

@@ -1,17 +1,25 @@
 //! Making one connection: the socket, the handshake, and whether the server will do.
 
+use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::link::RedisLink;
+use super::link::{Hello, RedisLink};
+use super::names::Names;
+use super::push::Ear;
 use super::reply;
+use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::fault::{self, Fault};
+use crate::observe;
 use crate::values::config::{Endpoint, RedisAddress};
 use crate::values::error::{Refusal, Text};
 
@@ -23,6 +31,20 @@ pub(super) struct Plan {
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
     pub(super) clock: Clock,
+    pub(super) names: Names,
+    /// Who hears pushes.
+    pub(super) listener: OnceLock<Weak<dyn Listener>>,
+    /// It was said that waiters have to poll.
+    pub(super) warned: AtomicBool,
+}
+
+impl Plan {
+    /// Said once for each pool.
+    fn waiters_poll(&self, why: &Text) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            observe::waiters_poll(&self.address, why);
+        }
+    }
 }
 
 /// A connection that has said hello, on the current runtime.
@@ -40,7 +62,7 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, Fault> {
     std::future::poll_fn(
         |cx| match fault::needs_drivers(|| attempt.as_mut().poll(cx)) {
             Ok(progress) => progress,
-            Err(missing) => std::task::Poll::Ready(Err(missing)),
+            Err(missing) => Poll::Ready(Err(missing)),
         },
     )
     .await
@@ -103,14 +125,90 @@ where
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
-    let (mut connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+    let ear = Ear::new(plan.clock, channel(plan)?, plan.listener.get().cloned());
+    if protocol.supports_resp3() {
+        let ear = ear.clone();
+        config = config.set_push_sender(move |push: PushInfo| {
+            ear.hear(&push);
+            Ok::<(), Infallible>(())
+        });
+    }
+    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
         .map_err(|error| reply::handshake_fault(&error))?;
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
-    let time = ask(&mut connection).await?;
+    let sent = plan.clock.now();
+    // Both are sent before either is answered.
+    let asked = ask(connection.clone());
+    let subscribed = subscribe(plan, protocol, &ear, connection.clone());
+    let (time, address) = both(asked, subscribed).await;
+    let (time, address) = (time?, address?);
+    ear.answered(time, sent);
     let driver = abort_on_failure.defuse();
-    Ok(RedisLink::new(connection, driver, plan, time))
+    let hello = Hello { time, ear, address };
+    Ok(RedisLink::new(connection, driver, plan, hello))
+}
+
+/// What both come to, the first of them polled first.
+async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let (mut one, mut two) = (None, None);
+    std::future::poll_fn(|cx| {
+        if one.is_none()
+            && let Poll::Ready(done) = first.as_mut().poll(cx)
+        {
+            one = Some(done);
+        }
+        if two.is_none()
+            && let Poll::Ready(done) = second.as_mut().poll(cx)
+        {
+            two = Some(done);
+        }
+        match (one.take(), two.take()) {
+            (Some(one), Some(two)) => Poll::Ready((one, two)),
+            unfinished => {
+                (one, two) = unfinished;
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// A name that no connection ever had.
+fn channel(plan: &Plan) -> Result<String, Fault> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|why| {
+        Fault::Setup(Text::new(format_args!(
+            "the system gives no random numbers: {why}"
+        )))
+    })?;
+    Ok(plan.names.channel(u128::from_le_bytes(id)))
+}
+
+/// The channel that this connection hears from now on; `None` where the server has none for us, so
+/// that waiters have to poll.
+async fn subscribe(
+    plan: &Plan,
+    protocol: ProtocolVersion,
+    ear: &Ear,
+    mut connection: MultiplexedConnection,
+) -> Result<Option<String>, Fault> {
+    if !protocol.supports_resp3() {
+        plan.waiters_poll(&Text::new("RESP2 has no pushes"));
+        return Ok(None);
+    }
+    match connection.subscribe(ear.channel()).await {
+        Ok(()) => Ok(Some(ear.channel().to_owned())),
+        Err(error) => match reply::handshake_fault(&error) {
+            Fault::Refused(_, why) => {
+                plan.waiters_poll(&why);
+                Ok(None)
+            }
+            other => Err(other),
+        },
+    }
 }
 
 fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectionInfo {
@@ -128,11 +226,11 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
 }
 
 /// Asks the server what it is and what time it is there, in one round trip.
-async fn ask(connection: &mut MultiplexedConnection) -> Result<u64, Fault> {
+async fn ask(mut connection: MultiplexedConnection) -> Result<u64, Fault> {
     let (hello, time) = (redis::cmd("HELLO"), redis::cmd("TIME"));
     let mut both = redis::pipe();
     both.add_command(hello).add_command(time.clone());
-    let time: Value = match both.query_async(connection).await {
+    let time: Value = match both.query_async(&mut connection).await {
         Ok((hello, time)) => {
             check_server(&hello)?;
             time
@@ -140,7 +238,7 @@ async fn ask(connection: &mut MultiplexedConnection) -> Result<u64, Fault> {
         Err(error) => match reply::handshake_fault(&error) {
             // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
             Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {
-                let asked = time.query_async(connection).await;
+                let asked = time.query_async(&mut connection).await;
                 asked.map_err(|error| reply::handshake_fault(&error))?
             }
             other => return Err(other),

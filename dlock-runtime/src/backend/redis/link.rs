@@ -3,7 +3,7 @@
 //! It counts what tells a dead connection from a slow server; the supervisor replaces it then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::RedisError;
@@ -12,13 +12,15 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::connect::Plan;
+use super::names::{Keys, Names};
+use super::push::Ear;
 use super::reply;
 use super::scripts::{self, Script};
 use super::server_clock::ServerClock;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::{Answer, Link};
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Renewal, Renewed};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Polled, Renewal, Renewed};
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 use crate::values::ttl;
@@ -26,6 +28,15 @@ use crate::values::ttl;
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
 /// which no error ever tells.
 const SILENCE_OF_A_DEAD_LINK: u32 = 2;
+
+/// What was learned while saying hello.
+pub(super) struct Hello {
+    /// The server's time as just heard.
+    pub(super) time: u64,
+    pub(super) ear: Arc<Ear>,
+    /// The channel that was subscribed to, if any was.
+    pub(super) address: Option<String>,
+}
 
 /// A connection of one tokio runtime; it ends with its last owner.
 #[derive(Debug)]
@@ -41,16 +52,20 @@ pub(super) struct RedisLink {
     /// When the first command after the last answer was sent; 0: there was none.
     unanswered: AtomicU64,
     server_clock: Mutex<ServerClock>,
+    names: Names,
+    ear: Arc<Ear>,
+    /// The channel that this connection has subscribed to.
+    address: Option<String>,
 }
 
 impl RedisLink {
-    /// `time` is the server's time as just heard.
     pub(super) fn new(
         connection: MultiplexedConnection,
         driver: Option<JoinHandle<()>>,
         plan: &Plan,
-        time: u64,
+        hello: Hello,
     ) -> Self {
+        let Hello { time, ear, address } = hello;
         let heard = plan.clock.now();
         Self {
             connection,
@@ -62,6 +77,9 @@ impl RedisLink {
             answered: AtomicU64::new(heard.as_nanos()),
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
+            names: plan.names.clone(),
+            ear,
+            address,
         }
     }
 
@@ -91,6 +109,8 @@ impl RedisLink {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         clock.hear(time, sent, self.clock.now());
+        drop(clock);
+        self.ear.answered(time, sent);
     }
 
     /// Puts a deadline around a command and learns from how it went.
@@ -140,7 +160,9 @@ impl RedisLink {
 
     /// The next command goes over a new connection.
     fn give_up(&self) {
-        self.broken.store(true, Ordering::Release);
+        if !self.broken.swap(true, Ordering::AcqRel) {
+            self.ear.disconnected();
+        }
     }
 
     async fn script(
@@ -153,6 +175,23 @@ impl RedisLink {
         let mut connection = self.connection.clone();
         self.call(within, script.run(&mut connection, keys, arguments))
             .await
+    }
+
+    /// A script about one lock, with the keys of that lock.
+    async fn script_on(
+        &self,
+        script: &Script,
+        lock: &str,
+        arguments: &[&str],
+        within: Duration,
+    ) -> Result<redis::Value, Fault> {
+        let Keys {
+            counter,
+            waiting,
+            alive,
+        } = self.names.of(lock);
+        let keys = [lock, counter, &waiting, &alive];
+        self.script(script, &keys, arguments, within).await
     }
 }
 
@@ -169,22 +208,24 @@ impl Link for RedisLink {
         Some(&self.runtime)
     }
 
+    fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
         Box::pin(async move {
             let Acquire {
                 claim,
-                fences,
-                ttl,
+                lease,
                 not_after,
                 repair_missing_ttl,
             } = command;
-            let (ttl, not_after) = (ttl.as_millis().to_string(), not_after.to_string());
+            let (lease, not_after) = (lease.as_millis().to_string(), not_after.to_string());
             let repair = repair_missing_ttl.map_or(0, ttl::millis).to_string();
-            let keys = [&*claim.key, &**fences];
-            let arguments = [&*claim.value, &ttl, &not_after, &repair];
+            let arguments = [&*claim.value, &lease, &not_after, &repair, &*claim.entry];
             let sent = self.clock.now();
             let reply = self
-                .script(&scripts::ACQUIRE, &keys, &arguments, within)
+                .script_on(&scripts::ACQUIRE, &claim.key, &arguments, within)
                 .await?;
             let answer = reply::acquired(&reply)?;
             self.heard_time(answer.time(), sent);
@@ -192,10 +233,29 @@ impl Link for RedisLink {
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
+    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
         Box::pin(async move {
+            let arguments = [&*claim.value, &*claim.entry];
+            let sent = self.clock.now();
             let reply = self
-                .script(&scripts::RELEASE, &[&claim.key], &[&claim.value], within)
+                .script_on(&scripts::POLL, &claim.key, &arguments, within)
+                .await?;
+            let answer = reply::polled(&reply)?;
+            self.heard_time(answer.time(), sent);
+            Ok(answer)
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        within: Duration,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let arguments = [&*claim.value, &*keep_until.to_string()];
+            let reply = self
+                .script_on(&scripts::RELEASE, &claim.key, &arguments, within)
                 .await?;
             reply::released(&reply)
         })
@@ -204,14 +264,16 @@ impl Link for RedisLink {
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
+        keep_until: u64,
         not_after: u64,
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
-            let arguments = [&*claim.value, &*not_after.to_string()];
+            let (keep_until, not_after) = (keep_until.to_string(), not_after.to_string());
+            let arguments = [&*claim.value, &*claim.entry, &keep_until, &not_after];
             let sent = self.clock.now();
             let reply = self
-                .script(&scripts::CANCEL, &[&claim.key], &arguments, within)
+                .script_on(&scripts::CANCEL, &claim.key, &arguments, within)
                 .await?;
             let answer = reply::cancelled(&reply)?;
             self.heard_time(answer.time, sent);

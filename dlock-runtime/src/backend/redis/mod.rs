@@ -1,11 +1,14 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, `link` speaks
-//! the protocol over it, `scripts` holds the Lua and `reply` reads what comes back. No `redis::` type
+//! the protocol over it, `push` hears what comes unasked, `names` the keys beside a lock's own, `scripts`
+//! holds the Lua and `reply` reads what comes back. No `redis::` type
 //! leaves this folder, and the client library never repeats a command by itself.
 
 mod connect;
 mod link;
+mod names;
+mod push;
 mod reply;
 mod scripts;
 mod server_clock;
@@ -15,12 +18,12 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use self::supervisor::Supervisor;
 use super::clock::Clock;
-use super::{Answer, Backend, GuardianKind, Link};
+use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::values::config::{RedisAddress, Settings};
 
 /// A pool's way to its server.
@@ -47,6 +50,10 @@ impl Backend for Redis {
 
     fn guardian(&self) -> GuardianKind {
         GuardianKind::Thread
+    }
+
+    fn listen(&self, listener: Weak<dyn Listener>) {
+        self.supervisor.listen(listener);
     }
 
     fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {

@@ -6,49 +6,100 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, Value};
 
 use crate::backend::fault::Fault;
-use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
+use crate::policy::commands::{Acquired, Busy, Cancelled, Left, Polled, Renewed};
 use crate::values::error::{Refusal, Text};
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
+    match outcome(reply) {
+        Some(Outcome::Granted { time, epoch }) => Ok(Acquired::Granted { time, epoch }),
+        Some(Outcome::Busy(busy)) => Ok(Acquired::Busy(busy)),
+        Some(Outcome::Queued(busy)) => Ok(Acquired::Queued(busy)),
+        Some(Outcome::Yours { time, epoch, left }) => Ok(Acquired::Yours { time, epoch, left }),
+        Some(Outcome::Late { time }) => Ok(Acquired::Late { time }),
+        Some(Outcome::OtherType) => Err(other_type()),
+        Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
+    }
+}
+
+pub(super) fn polled(reply: &Value) -> Result<Polled, Fault> {
+    match outcome(reply) {
+        Some(Outcome::Queued(busy)) => Ok(Polled::Queued(busy)),
+        Some(Outcome::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
+        Some(Outcome::Gone { time }) => Ok(Polled::Gone { time }),
+        Some(Outcome::OtherType) => Err(other_type()),
+        _ => Err(unexpected("poll", reply)),
+    }
+}
+
+/// What `acquire` and `poll` answer, by the first number.
+enum Outcome {
+    Granted {
+        time: u64,
+        epoch: u64,
+    },
+    Busy(Busy),
+    Queued(Busy),
+    Yours {
+        time: u64,
+        epoch: u64,
+        left: Duration,
+    },
+    Late {
+        time: u64,
+    },
+    OtherType,
+    Gone {
+        time: u64,
+    },
+}
+
+fn outcome(reply: &Value) -> Option<Outcome> {
     let Value::Array(items) = reply else {
-        return Err(unexpected("acquire", reply));
+        return None;
     };
-    let parts = (items.first(), items.get(1), items.get(2), items.get(3));
-    let numbers = || Some((number(items.get(1)?)?, number(items.get(2)?)?));
-    let answer = match parts.0 {
-        Some(Value::Int(1)) => numbers().map(|(time, epoch)| Acquired::Granted { time, epoch }),
-        Some(Value::Int(2)) => busy(parts.1, parts.2, parts.3),
-        Some(Value::Int(4)) => numbers().and_then(|(time, epoch)| {
-            let left = match parts.3? {
+    let Value::Int(kind) = items.first()? else {
+        return None;
+    };
+    let time = number(items.get(1)?)?;
+    let busy = || busy(time, items.get(2)?, items.get(3)?);
+    let epoch = || number(items.get(2)?);
+    Some(match kind {
+        1 => Outcome::Granted {
+            time,
+            epoch: epoch()?,
+        },
+        2 => Outcome::Busy(busy()?),
+        3 => Outcome::Queued(busy()?),
+        4 => Outcome::Yours {
+            time,
+            epoch: epoch()?,
+            left: match items.get(3)? {
                 // Persisted by somebody, or lapsed meanwhile: nothing to count on.
                 Value::Int(-2 | -1) => Duration::ZERO,
                 left => Duration::from_millis(number(left)?),
-            };
-            Some(Acquired::Yours { time, epoch, left })
-        }),
-        Some(Value::Int(5)) => parts.1.and_then(number).map(|time| Acquired::Late { time }),
-        Some(Value::Int(6)) => {
-            let why = Text::new("a value that is no string stands at the key");
-            return Err(Fault::Refused(Refusal::WrongType, why));
-        }
-        _ => None,
-    };
-    answer.ok_or_else(|| unexpected("acquire", reply))
+            },
+        },
+        5 => Outcome::Late { time },
+        6 => Outcome::OtherType,
+        7 => Outcome::Gone { time },
+        _ => return None,
+    })
 }
 
-fn busy(time: Option<&Value>, left: Option<&Value>, value: Option<&Value>) -> Option<Acquired> {
-    let left = match left? {
+fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
+    let left = match left {
         Value::Int(-1) => Left::Endless,
-        // The key lapsed between two commands of the script: as good as free.
+        // Free, behind a place in the queue that can't be read; or lapsed within the script.
         Value::Int(-2) => Left::For(Duration::ZERO),
         left => Left::For(Duration::from_millis(number(left)?)),
     };
-    let value = text(value?)?;
-    Some(Acquired::Busy {
-        time: number(time?)?,
-        left,
-        value,
-    })
+    let value = text(value)?;
+    Some(Busy { time, left, value })
+}
+
+fn other_type() -> Fault {
+    let why = Text::new("a value that is no string stands at the key");
+    Fault::Refused(Refusal::WrongType, why)
 }
 
 pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
@@ -147,7 +198,7 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! The Lua scripts, each with the shared prelude in front, and how one is called.
+//! The Lua scripts, each with what they share in front, and how one is called.
 
 use std::sync::LazyLock;
 
@@ -7,6 +7,8 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 pub(super) static ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/acquire.lua")));
+pub(super) static POLL: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("lua/poll.lua")));
 pub(super) static RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
 pub(super) static CANCEL: LazyLock<Script> =
@@ -23,7 +25,11 @@ pub(super) struct Script {
 
 impl Script {
     fn new(operation: &str) -> Self {
-        let text = [include_str!("lua/prelude.lua"), operation].concat();
+        let shared = [
+            include_str!("lua/prelude.lua"),
+            include_str!("lua/queue.lua"),
+        ];
+        let text = [&shared.concat(), operation].concat();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Self { text, sha1 }
     }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use tokio::task::AbortHandle;
 
 use super::connect::Plan;
 use super::link::RedisLink;
+use super::names::Names;
 use super::slot::Slot;
+use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::fault::{self, Fault};
 use crate::values::config::{RedisAddress, Settings};
@@ -43,12 +46,20 @@ impl Supervisor {
                 max_in_flight: settings.max_in_flight,
                 command_timeout: settings.command_timeout,
                 clock,
+                names: Names::new(&settings.namespace),
+                listener: OnceLock::new(),
+                warned: AtomicBool::new(false),
             }),
             connections: settings.connections,
             health_check_interval: settings.health_check_interval,
             command_timeout: settings.command_timeout,
             runtimes: Mutex::default(),
         })
+    }
+
+    /// Who hears what the connections made from now on are told unasked.
+    pub(super) fn listen(&self, listener: Weak<dyn Listener>) {
+        let _ = self.plan.listener.set(listener); // once, by its contract
     }
 
     /// The current runtime's connection for this key.

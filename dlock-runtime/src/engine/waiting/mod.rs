@@ -75,13 +75,7 @@ impl Gates {
     }
 
     /// Second: what has to be cleaned up.
-    fn look(
-        &self,
-        key: &str,
-        seat: Seat,
-        now: Moment,
-        waker: &Waker,
-    ) -> (Sight, Option<Position>) {
+    fn look(&self, key: &str, seat: Seat, now: Moment, waker: &Waker) -> (Sight, Option<Position>) {
         let looked = self.at(key, |keyed| {
             if let Some(error) = keyed.sent_away.remove(&seat) {
                 return (Sight::SentAway(error), None);

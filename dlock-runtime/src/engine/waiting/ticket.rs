@@ -92,8 +92,7 @@ impl Drop for Ticket {
             && self.pool.gates().is_waited_at(&self.order.name)
         {
             let runtime = self.runtime.clone();
-            self.runtime
-                .spawn(async move { ask.await.go_on(&runtime) });
+            self.runtime.spawn(async move { ask.await.go_on(&runtime) });
         }
     }
 }

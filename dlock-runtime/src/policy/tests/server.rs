@@ -1,18 +1,62 @@
 //! The server's side at its boundaries; that the scripts do the same is tested with them.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Left, Renewal, Renewed};
-use crate::policy::server::Server;
+use crate::policy::commands::{
+    Acquire, Acquired, Busy, Cancelled, Claim, Grant, Left, Renewal, Renewed,
+};
+use crate::policy::server::{Publish, Reached, Server};
 use crate::values::ttl::Ttl;
 
 const NOW: u64 = 1_700_000_000_000_000;
 const MS: u64 = 1000;
 
+/// A server at which nobody waits.
+#[derive(Default)]
+struct Quiet(Server);
+
+struct NoPushes;
+
+impl Publish for NoPushes {
+    fn publish(&mut self, _: &str, grant: &Grant) -> Reached {
+        panic!("nobody waits: {grant:?}")
+    }
+}
+
+impl Quiet {
+    fn acquire(&mut self, command: &Acquire, time: u64) -> Acquired {
+        self.0.acquire(command, time, &mut NoPushes)
+    }
+
+    fn release(&mut self, claim: &Claim, time: u64) -> bool {
+        self.0.release(claim, 0, time, &mut NoPushes)
+    }
+
+    fn cancel(&mut self, claim: &Claim, not_after: u64, time: u64) -> Cancelled {
+        self.0.cancel(claim, 0, not_after, time, &mut NoPushes)
+    }
+}
+
+impl Deref for Quiet {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+impl DerefMut for Quiet {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.0
+    }
+}
+
 fn claim(key: &str, value: &str) -> Claim {
     Claim {
         key: key.into(),
         value: value.into(),
+        entry: "".into(),
     }
 }
 
@@ -20,8 +64,7 @@ fn claim(key: &str, value: &str) -> Claim {
 fn acquire(key: &str, value: &str) -> Acquire {
     Acquire {
         claim: claim(key, value),
-        fences: "@fence".into(),
-        ttl: Ttl::new(Duration::from_millis(100)).unwrap(),
+        lease: Ttl::new(Duration::from_millis(100)).unwrap(),
         not_after: u64::MAX,
         repair_missing_ttl: None,
     }
@@ -47,17 +90,17 @@ fn renewal(key: &str, value: &str, millis: u64) -> Renewal {
 
 #[test]
 fn a_lock_is_free_at_the_moment_its_lease_ends() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     assert!(is_granted(&server.acquire(&acquire("k", "a"), NOW)));
     let before = server.acquire(&acquire("k", "b"), NOW + 100 * MS - 1);
     let left = Left::For(Duration::from_millis(1));
     assert_eq!(
         before,
-        Acquired::Busy {
+        Acquired::Busy(Busy {
             time: NOW + 100 * MS - 1,
             left,
             value: "a".to_owned()
-        }
+        })
     );
     assert!(is_granted(
         &server.acquire(&acquire("k", "b"), NOW + 100 * MS)
@@ -70,7 +113,7 @@ fn a_lock_is_free_at_the_moment_its_lease_ends() {
 
 #[test]
 fn an_acquire_may_come_at_its_last_moment_and_not_after() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     let command = Acquire {
         not_after: NOW,
         ..acquire("k", "a")
@@ -85,7 +128,7 @@ fn an_acquire_may_come_at_its_last_moment_and_not_after() {
 
 #[test]
 fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     for (time, conclusive) in [(NOW - 1, false), (NOW, false), (NOW + 1, true)] {
         let answer = server.cancel(&claim("k", "a"), NOW, time);
         assert_eq!(
@@ -112,7 +155,7 @@ fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
 
 #[test]
 fn epochs_follow_the_clock_and_rise_when_it_stands_or_goes_back() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     let mut last = 0;
     for (index, time) in [NOW, NOW, NOW - 5000, NOW + 7, 0].into_iter().enumerate() {
         let drawn = epoch(&server.acquire(&acquire(&format!("k{index}"), "a"), time));
@@ -122,13 +165,13 @@ fn epochs_follow_the_clock_and_rise_when_it_stands_or_goes_back() {
         );
         last = drawn;
     }
-    let afresh = epoch(&Server::default().acquire(&acquire("k", "a"), NOW + 50));
+    let afresh = epoch(&Quiet::default().acquire(&acquire("k", "a"), NOW + 50));
     assert!(afresh > last, "a server that lost everything");
 }
 
 #[test]
 fn a_renewal_lengthens_and_never_shortens_and_never_creates() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     server.acquire(&acquire("k", "a"), NOW);
     assert_eq!(server.renew(&renewal("k", "a", 50), NOW), Renewed::Yes);
     assert_eq!(server.expires("k"), Some(NOW + 100 * MS));
@@ -151,7 +194,7 @@ fn a_renewal_lengthens_and_never_shortens_and_never_creates() {
 
 #[test]
 fn a_duplicate_is_yours_with_what_is_left() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     let first = epoch(&server.acquire(&acquire("k", "a"), NOW));
     let again = server.acquire(&acquire("k", "a"), NOW + 40 * MS);
     assert!(epoch(&again) > first);
@@ -164,12 +207,14 @@ fn a_duplicate_is_yours_with_what_is_left() {
 
 #[test]
 fn a_key_without_a_time_to_live_is_endless_unless_repaired() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     server.put("k", "left behind", None);
-    let busy = |left| Acquired::Busy {
-        time: NOW,
-        left,
-        value: "left behind".to_owned(),
+    let busy = |left| {
+        Acquired::Busy(Busy {
+            time: NOW,
+            left,
+            value: "left behind".to_owned(),
+        })
     };
     assert_eq!(server.acquire(&acquire("k", "a"), NOW), busy(Left::Endless));
     let command = Acquire {
@@ -186,7 +231,7 @@ fn a_key_without_a_time_to_live_is_endless_unless_repaired() {
 /// Ids as keys: a program that locks each order once must not fill its memory with leases that ended.
 #[test]
 fn lapsed_keys_do_not_pile_up() {
-    let mut server = Server::default();
+    let mut server = Quiet::default();
     server.put("endless", "x", None);
     for index in 0..10_000 {
         server.acquire(

@@ -33,8 +33,14 @@ pub(super) enum State<H> {
     Acquiring,
     /// In the server's queue, or granted and not yet taken; the gate knows which.
     Waiting,
-    Holding { lease: Lease, holder: H },
-    Releasing { longest: Duration, holder: H },
+    Holding {
+        lease: Lease,
+        holder: H,
+    },
+    Releasing {
+        longest: Duration,
+        holder: H,
+    },
     CleaningUp(CleanUp<H>),
 }
 

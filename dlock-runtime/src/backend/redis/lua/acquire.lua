@@ -1,14 +1,19 @@
--- acquire: takes the lock if nobody holds it. Sent once for each value; creates nothing after not_after.
--- KEYS  1 the lock, 2 the counter of epochs
--- ARGV  1 value, 2 ttl ms, 3 not_after µs, 4 ttl ms for a key that has none (0: leave it)
+-- acquire: takes the lock if nobody holds it and nobody waits for it; else queues, if it has an entry.
+-- Sent once for each value; creates nothing after not_after. Executed twice, it says `yours` or keeps
+-- its place.
+-- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- ARGV  1 value, 2 lease ms, 3 not_after µs, 4 ttl ms for a key that has none (0: leave it),
+--       5 entry ('': never queue)
 -- reply {1, T, epoch}        granted
---       {2, T, pttl, value}  busy; pttl -1: the key has no time to live
+--       {2, T, pttl, value}  busy, and not in the queue: no entry, no time to live (pttl -1), or a value
+--                            of another layout
+--       {3, T, pttl, value}  busy, and in the queue; pttl -2 and '': free, but the first place in the
+--                            queue can't be read
 --       {4, T, epoch, pttl}  ours already: this command was duplicated
 --       {5, T}               late
 --       {6, T}               a value of another type stands there
---       3 is kept for a server with a queue
-local lock, counter = KEYS[1], KEYS[2]
-local value, ttl, repair = ARGV[1], ARGV[2], tonumber(ARGV[4])
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local value, lease, repair, entry = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local T = now()
 if T > tonumber(ARGV[3]) then
   return {5, T}
@@ -18,16 +23,29 @@ if is_other_type(err) then
   return {6, T}
 elseif err then
   return redis.error_reply(err)
-elseif held == value then
-  return {4, T, draw_epoch(counter, T), redis.call('PTTL', lock)}
-elseif held then
-  local left = redis.call('PTTL', lock)
-  if left == -1 and repair > 0 then
-    redis.call('PEXPIRE', lock, repair)
-    left = repair
+elseif not held then
+  local somebody_waits
+  held, somebody_waits = grant_next(lock, counter, W, A, T)
+  if not held and not somebody_waits then
+    local epoch = draw_epoch(counter, T)
+    redis.call('SET', lock, value, 'PX', lease)
+    return {1, T, epoch}
   end
+end
+if held == value then
+  return yours(lock, counter, T)
+end
+local left = redis.call('PTTL', lock)
+if left == -1 and repair > 0 then
+  redis.call('PEXPIRE', lock, repair)
+  left = repair
+end
+held = held or ''
+local is_other_layout = string.find(held, '^%d+|') and not string.find(held, '^1|')
+if entry == '' or left == -1 or is_other_layout then
   return {2, T, left, held}
 end
-local epoch = draw_epoch(counter, T)
-redis.call('SET', lock, value, 'PX', ttl)
-return {1, T, epoch}
+local arrival = draw_epoch(counter, T) -- first, so that it is refused as a whole when memory is out
+redis.call('ZADD', W, 'NX', string.format('%.0f', arrival), entry)
+beat(W, A, entry, T)
+return {3, T, left, held}

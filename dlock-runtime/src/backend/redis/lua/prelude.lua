@@ -1,5 +1,6 @@
--- What every script begins with. Each operation is a function over one item, so that its batch form
--- is a loop over it. A number becomes text by string.format only: Lua would write 1.79e+15.
+-- What every script begins with; queue.lua comes behind it. Each operation is a function over one item,
+-- so that its batch form is a loop over it. A number becomes text by string.format only: Lua would
+-- write 1.79e+15.
 
 -- Server time in microseconds.
 local function now()
@@ -22,28 +23,24 @@ local function is_other_type(err)
 end
 
 -- Above every epoch before it, and above the clock, so that it grows after a loss of the counter too.
--- Its SET is refused when memory is out, so it comes before every other write.
-local function draw_epoch(counter, time)
+-- Its SET is refused when memory is out, unless the script has begun with a write that is not.
+local function draw_epoch(counter, T)
   local last = tonumber(redis.call('GET', counter) or '0') or 0
   if not (last >= 0 and last < 9007199254740991) then
     last = 0 -- nobody drew that: no number, or so large that a double can't count on
   end
-  local epoch = math.max(last + 1, time)
+  local epoch = math.max(last + 1, T)
   redis.call('SET', counter, string.format('%.0f', epoch))
   return epoch
 end
 
--- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known.
--- DEL is its first write, for it is allowed when memory is out.
-local function release(lock, value)
-  local held, err = look(lock)
-  if err and not is_other_type(err) then
-    return nil, err
+-- A new epoch for a lock that is ours, and its PTTL. Begins with a write that changes nothing and is
+-- allowed when memory is out; PEXPIRE of 0 or less would delete.
+local function yours(lock, counter, T)
+  local left = redis.call('PTTL', lock)
+  if left > 0 then
+    redis.call('PEXPIRE', lock, left)
   end
-  if held ~= value then
-    return 0, nil
-  end
-  redis.call('DEL', lock)
-  return 1, nil
+  return {4, T, draw_epoch(counter, T), left}
 end
 

@@ -1,20 +1,24 @@
 //! A private server, a link to it, and commands that need few words.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 
-use crate::backend::Link;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::redis::connect::{Plan, connect};
 use crate::backend::redis::link::RedisLink;
-use crate::policy::commands::{Acquire, Acquired, Claim, Renewal};
+use crate::backend::redis::names::Names;
+use crate::backend::{Link, Listener};
+use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewal};
+use crate::policy::queue;
 use crate::values::config::Address;
 use crate::values::error::Refusal;
+use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
 /// Nothing here is about timeouts.
@@ -25,6 +29,8 @@ pub(super) const FENCES: &str = "lock:@fence";
 pub(super) struct Lab {
     pub(super) server: RedisServer,
     pub(super) link: RedisLink,
+    /// What the link was told unasked.
+    pub(super) heard: Arc<Heard>,
     /// For [`tell`](Self::tell).
     direct: MultiplexedConnection,
 }
@@ -32,11 +38,13 @@ pub(super) struct Lab {
 impl Lab {
     pub(super) async fn new() -> Self {
         let server = RedisServer::start();
-        let link = link(&server.url()).await;
+        let heard = Arc::<Heard>::default();
+        let link = listening(&server.url(), &heard).await;
         let direct = server.connect().await;
         Self {
             server,
             link,
+            heard,
             direct,
         }
     }
@@ -68,24 +76,69 @@ impl Lab {
     }
 }
 
+/// What pushes tell; never more than once.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    grants: Mutex<Vec<(Grant, Option<Moment>)>>,
+    pub(super) disconnected: AtomicBool,
+}
+
+impl Heard {
+    pub(super) fn take(&self) -> Vec<(Grant, Option<Moment>)> {
+        std::mem::take(&mut *self.grants.lock().unwrap())
+    }
+}
+
+impl Listener for Heard {
+    fn granted(&self, grant: Grant, since: Option<Moment>) {
+        self.grants.lock().unwrap().push((grant, since));
+    }
+
+    fn disconnected(&self) {
+        self.disconnected.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A link that nobody listens to.
 pub(super) async fn link(url: &str) -> RedisLink {
+    connect(&plan(url)).await.expect("a connection")
+}
+
+pub(super) async fn listening(url: &str, heard: &Arc<Heard>) -> RedisLink {
+    let (plan, listener) = (plan(url), Arc::downgrade(heard));
+    let _ = plan.listener.set(listener as Weak<dyn Listener>);
+    connect(&plan).await.expect("a connection")
+}
+
+pub(super) fn plan(url: &str) -> Plan {
     let Ok(Address::Redis(address)) = Address::parse(url) else {
         panic!("not the URL of a redis server");
     };
-    let plan = Plan {
+    Plan {
         command_timeout: CAP,
         address,
         connect_timeout: CAP,
         max_in_flight: None,
         clock: Clock::real(),
-    };
-    connect(&plan).await.expect("a connection")
+        names: Names::new("lock:"),
+        listener: OnceLock::new(),
+        warned: AtomicBool::new(false),
+    }
 }
 
 pub(super) fn claim(key: &str, value: &str) -> Claim {
     Claim {
         key: key.into(),
         value: value.into(),
+        entry: "".into(),
+    }
+}
+
+/// A claim for 30 s that queues, and hears of its grant at `address`.
+pub(super) fn waiter(key: &str, address: &str, value: &str) -> Claim {
+    Claim {
+        entry: queue::write(address, seconds(30), value).into(),
+        ..claim(key, value)
     }
 }
 
@@ -97,8 +150,7 @@ pub(super) fn seconds(ttl: u64) -> Ttl {
 pub(super) fn acquire(who: &Claim, not_after: u64) -> Acquire {
     Acquire {
         claim: who.clone(),
-        fences: Arc::from(FENCES),
-        ttl: seconds(30),
+        lease: seconds(30),
         not_after,
         repair_missing_ttl: None,
     }

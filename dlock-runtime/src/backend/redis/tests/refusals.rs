@@ -9,8 +9,24 @@ use crate::policy::commands::{Acquired, Renewed};
 use crate::values::error::Refusal;
 
 /// All that a lock needs; `docs/PROTOCOL.md` names the same.
-const RIGHTS: [&str; 10] = [
-    "+hello", "+ping", "+eval", "+evalsha", "+time", "+get", "+set", "+del", "+pttl", "+pexpire",
+const RIGHTS: [&str; 17] = [
+    "+hello",
+    "+ping",
+    "+eval",
+    "+evalsha",
+    "+time",
+    "+get",
+    "+set",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+zadd",
+    "+zrem",
+    "+zrange",
+    "+zscore",
+    "+publish",
+    "+subscribe",
+    "&lock:@grant:*",
 ];
 
 #[tokio::test]
@@ -30,14 +46,14 @@ async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
     lab.granted(&two).await;
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let busy = lab.acquire(&claim("lock:a", "1|other")).await;
-    assert!(matches!(busy, Ok(Acquired::Busy { .. })), "{busy:?}");
+    assert!(matches!(busy, Ok(Acquired::Busy(_))), "{busy:?}");
     let items = [renewal(&one, 60), renewal(&two, 60)];
     assert_eq!(
         lab.link.renew(&items, CAP).await.unwrap(),
         [Renewed::Yes; 2]
     );
-    assert!(lab.link.release(&one, CAP).await.unwrap());
-    assert!(lab.link.cancel(&two, 0, CAP).await.unwrap().found);
+    assert!(lab.link.release(&one, 0, CAP).await.unwrap());
+    assert!(lab.link.cancel(&two, 0, 0, CAP).await.unwrap().found);
     assert_eq!(lab.keys().await, ["lock:@fence"]);
 }
 
@@ -55,7 +71,7 @@ async fn as_user(server: &RedisServer, rights: &[&str]) -> RedisLink {
 }
 
 #[tokio::test]
-async fn ten_rights_are_enough() {
+async fn sixteen_rights_and_a_channel_pattern_are_enough() {
     let server = RedisServer::start();
     let link = as_user(&server, &RIGHTS).await;
     let ours = claim("lock:a", "1|ours");
@@ -72,8 +88,8 @@ async fn ten_rights_are_enough() {
         link.read("lock:a", CAP).await.unwrap().as_deref(),
         Some("1|ours")
     );
-    assert!(link.release(&ours, CAP).await.unwrap());
-    assert!(link.cancel(&ours, 0, CAP).await.unwrap().conclusive);
+    assert!(link.release(&ours, 0, CAP).await.unwrap());
+    assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().conclusive);
     link.ping(CAP).await.unwrap();
 }
 
@@ -81,7 +97,7 @@ async fn ten_rights_are_enough() {
 #[tokio::test]
 async fn a_missing_right_is_named_and_leaves_nothing() {
     let server = RedisServer::start();
-    for missing in ["eval", "evalsha", "get", "set"] {
+    for missing in ["eval", "evalsha", "get", "set", "zrange"] {
         let rights: Vec<&str> = RIGHTS
             .into_iter()
             .filter(|right| right[1..] != *missing)
@@ -117,14 +133,14 @@ async fn a_release_without_rights_says_so_and_leaves_the_lock() {
     server
         .cmd(&["ACL", "SETUSER", "worker", "-del", "-pexpire"])
         .await;
-    assert_refused(link.release(&ours, CAP).await, Refusal::NoPermission);
-    assert_refused(link.cancel(&ours, 0, CAP).await, Refusal::NoPermission);
+    assert_refused(link.release(&ours, 0, CAP).await, Refusal::NoPermission);
+    assert_refused(link.cancel(&ours, 0, 0, CAP).await, Refusal::NoPermission);
     assert_eq!(
         link.renew(&[renewal(&ours, 60)], CAP).await.unwrap(),
         [Renewed::Failed]
     );
     server.cmd(&["ACL", "SETUSER", "worker", "-get"]).await;
-    assert_refused(link.release(&ours, CAP).await, Refusal::NoPermission);
+    assert_refused(link.release(&ours, 0, CAP).await, Refusal::NoPermission);
     assert_eq!(
         link.renew(&[renewal(&ours, 60)], CAP).await.unwrap(),
         [Renewed::Failed]

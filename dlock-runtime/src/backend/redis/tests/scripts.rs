@@ -38,7 +38,7 @@ async fn epochs_rise_over_keys_releases_and_a_flush() {
     let (one, two) = (claim("lock:a", "1|one"), claim("lock:b", "1|two"));
     let first = lab.granted(&one).await;
     let second = lab.granted(&two).await;
-    assert!(lab.link.release(&one, CAP).await.unwrap());
+    assert!(lab.link.release(&one, 0, CAP).await.unwrap());
     let third = lab.granted(&one).await;
     lab.server.cmd(&["FLUSHALL"]).await;
     let fourth = lab.granted(&one).await;
@@ -57,7 +57,7 @@ async fn an_epoch_is_written_in_plain_digits() {
     assert!(epoch > 1_000_000_000_000_000, "a time in µs");
 
     lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await; // a clock that was far ahead
-    lab.link.release(&ours, CAP).await.unwrap();
+    lab.link.release(&ours, 0, CAP).await.unwrap();
     assert_eq!(lab.granted(&ours).await, 8_000_000_000_000_001);
     assert_eq!(
         lab.server.ask::<String>(&["GET", FENCES]).await,
@@ -71,7 +71,7 @@ async fn a_script_that_the_server_forgot_is_sent_again_in_the_same_call() {
     let ours = claim("lock:a", "1|ours");
     lab.granted(&ours).await;
     assert_eq!(stats(&lab).await, (1, 1), "unknown at first");
-    lab.link.release(&ours, CAP).await.unwrap();
+    lab.link.release(&ours, 0, CAP).await.unwrap();
     let before = stats(&lab).await;
     lab.granted(&ours).await;
     assert_eq!(
@@ -134,10 +134,10 @@ async fn a_value_of_another_type_is_left_alone() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "1|ours");
     lab.server.cmd(&["SADD", "lock:a", "1|ours"]).await;
-    assert!(!lab.link.release(&ours, CAP).await.unwrap());
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap());
     let Cancelled {
         found, conclusive, ..
-    } = lab.link.cancel(&ours, 0, CAP).await.unwrap();
+    } = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
     assert_eq!((found, conclusive), (false, true));
     assert!(lab.acquire(&ours).await.is_err());
     assert_eq!(lab.keys().await, ["lock:a"], "no epoch was drawn either");
@@ -148,12 +148,12 @@ async fn a_cancel_is_conclusive_when_it_found_something_or_nothing_can_come() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "1|ours");
     let later = lab.link.server_time() + HOUR;
-    let open = lab.link.cancel(&ours, later, CAP).await.unwrap();
+    let open = lab.link.cancel(&ours, 0, later, CAP).await.unwrap();
     assert_eq!((open.found, open.conclusive), (false, false));
     lab.granted(&ours).await;
-    let found = lab.link.cancel(&ours, later, CAP).await.unwrap();
+    let found = lab.link.cancel(&ours, 0, later, CAP).await.unwrap();
     assert_eq!((found.found, found.conclusive), (true, true));
-    let answered = lab.link.cancel(&ours, 0, CAP).await.unwrap();
+    let answered = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
     assert_eq!((answered.found, answered.conclusive), (false, true));
     assert_eq!(lab.keys().await, [FENCES]);
 }
@@ -164,7 +164,7 @@ async fn a_key_without_a_time_to_live_is_repaired_only_on_request() {
     lab.server.cmd(&["SET", "lock:a", "left behind"]).await;
     let ours = claim("lock:a", "1|ours");
     let left = |answer| match answer {
-        Acquired::Busy { left, .. } => left,
+        Acquired::Busy(busy) => busy.left,
         other => panic!("{other:?}"),
     };
     assert_eq!(left(lab.acquire(&ours).await.unwrap()), Left::Endless);
@@ -184,7 +184,7 @@ async fn a_foreign_value_that_is_no_text_is_busy() {
     let set = "return redis.call('SET', KEYS[1], '\\255\\0\\128', 'PX', 30000)";
     lab.server.cmd(&["EVAL", set, "1", "lock:a"]).await;
     let answer = lab.acquire(&claim("lock:a", "1|ours")).await.unwrap();
-    assert!(matches!(answer, Acquired::Busy { .. }), "{answer:?}");
+    assert!(matches!(answer, Acquired::Busy(_)), "{answer:?}");
     assert!(lab.link.read("lock:a", CAP).await.unwrap().is_some());
 }
 
@@ -210,7 +210,7 @@ async fn resp2_says_the_same() {
         link.read("lock:a", CAP).await.unwrap().as_deref(),
         Some("1|ours")
     );
-    assert!(link.cancel(&ours, 0, CAP).await.unwrap().found);
-    assert!(!link.release(&ours, CAP).await.unwrap());
+    assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
+    assert!(!link.release(&ours, 0, CAP).await.unwrap());
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }

@@ -66,6 +66,7 @@ impl Account {
                 let claim = Claim {
                     key: "k".into(),
                     value: format!("{}", self.started).into(),
+                    entry: "".into(),
                 };
                 self.table.acquiring(token, claim);
                 self.phases.insert(token, Phase::Acquiring);

@@ -1,28 +1,56 @@
 //! The two servers side by side: every operation on both, and what stands on them afterwards.
 
+mod compare;
+
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
 
-use super::{KEYS, Op, Tens, Who};
+use super::clockwork::Clockwork;
+use super::{KEYS, Op, Seconds, Who};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
-use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, claim, renewal, seconds};
-use crate::policy::commands::{Acquired, Cancelled, Claim, Left, Renewal, Renewed};
-use crate::policy::server::Server;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, claim, renewal, seconds, waiter};
+use crate::policy::commands::{Cancelled, Claim, Grant, Renewal, Renewed};
+use crate::policy::queue;
+use crate::policy::server::{Publish, Reached, Server};
 use crate::values::error::Refusal;
+
+const SECOND: u64 = 1_000_000;
+
+/// A place that this version can't read.
+const STRANGE: &str = "r|lock:@grant:x|30000|1|reader";
 
 /// Both servers, and what the pure one can't represent.
 pub(super) struct Pair<'a> {
     lab: &'a Lab,
     pure: Server,
+    wire: Wire,
     /// The pure machine's clock, µs.
     time: u64,
-    /// Keys with a value of another type; the pure machine sees nothing there.
+    clockwork: Clockwork,
+    /// Keys with a value of another type; in the pure machine it is of another layout.
     other_type: BTreeSet<usize>,
     epochs: (u64, u64),
-    began: Instant,
+}
+
+/// Where the pure machine publishes.
+struct Wire {
+    /// The only one that anybody listens to.
+    address: String,
+    pushed: Vec<Grant>,
+}
+
+impl Publish for Wire {
+    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+        if address != self.address {
+            return Reached::Nobody;
+        }
+        self.pushed.push(grant.clone());
+        Reached::Somebody
+    }
 }
 
 impl<'a> Pair<'a> {
@@ -30,57 +58,75 @@ impl<'a> Pair<'a> {
         Self {
             lab,
             pure: Server::default(),
+            wire: Wire {
+                address: lab.link.address().unwrap().to_owned(),
+                pushed: Vec::new(),
+            },
             time: 1_000 * HOUR,
+            clockwork: Clockwork::start(),
             other_type: BTreeSet::new(),
             epochs: (0, 0),
-            began: Instant::now(),
         }
     }
 
     pub(super) async fn step(&mut self, op: &Op) {
+        self.clockwork.make_good(self.lab, &every_key()).await;
         match op {
             Op::Acquire {
                 who,
-                ttl,
+                lease,
                 late,
                 repair,
-            } => self.acquire(*who, *ttl, *late, *repair).await,
-            Op::Release(who) => {
-                let pure = self.pure.release(&named(*who), self.time);
-                let real = self.lab.link.release(&named(*who), CAP).await.unwrap();
-                assert_eq!(real, pure, "release");
-            }
-            Op::Cancel { who, over } => self.cancel(*who, *over).await,
+            } => self.acquire(*who, *lease, *late, *repair).await,
+            Op::Poll(who) => self.poll(*who).await,
+            Op::Release { who, keep } => self.release(*who, *keep).await,
+            Op::Cancel { who, keep, over } => self.cancel(*who, *keep, *over).await,
             Op::Renew(items) => self.renew(items).await,
             Op::Read(key) => {
                 let real = self.lab.link.read(KEYS[*key], CAP).await;
                 if self.other_type.contains(key) {
-                    assert!(
-                        matches!(real, Err(Fault::Refused(Refusal::WrongType, _))),
-                        "{real:?}"
-                    );
+                    assert!(is_other_type(&real), "{real:?}");
                 } else {
                     assert_eq!(real.unwrap(), self.pure.read(KEYS[*key], self.time), "read");
                 }
             }
-            Op::Pass(tens) => self.pass(*tens).await,
+            Op::Pass(seconds) => {
+                self.time += seconds * SECOND;
+                self.clockwork.pass(*seconds, self.lab, &every_key()).await;
+            }
+            Op::Strange(key) => self.strange(KEYS[*key]).await,
+            Op::LoseQueue(key) => {
+                let [_, waiting, alive] = keys(KEYS[*key]);
+                self.lab.tell::<Value>(&["DEL", &waiting, &alive]).await;
+                self.pure.lose_queue(KEYS[*key]);
+            }
             Op::Set(..) | Op::Del(_) | Op::OtherType(_) => self.interfere(op).await,
         }
     }
 
-    async fn acquire(&mut self, who: Who, ttl: Tens, late: bool, repair: Option<Tens>) {
-        let repair = repair.map(|tens| Duration::from_secs(10 * tens));
-        let mut command = acquire(
-            &named(who),
-            if late {
-                self.time - 1
-            } else {
-                self.time + HOUR
+    fn named(&self, (key, number): Who) -> Claim {
+        let key = KEYS[key];
+        match number {
+            0 => waiter(key, &self.wire.address, "1|red"),
+            1 => waiter(key, "lock:@grant:nobody", "1|green"),
+            2 => Claim {
+                entry: queue::write("", seconds(2), "1|gold").into(), // shorter than `CLAIM`
+                ..claim(key, "1|gold")
             },
-        );
-        (command.ttl, command.repair_missing_ttl) = (seconds(10 * ttl), repair);
+            3 => waiter(key, &self.wire.address, "1|blue"),
+            _ => claim(key, "2|grey"), // never queues; in the way, it is of another layout
+        }
+    }
+
+    async fn acquire(&mut self, who: Who, lease: Seconds, late: bool, repair: Option<Seconds>) {
+        let mut command = acquire(&self.named(who), self.time + HOUR);
+        command.lease = seconds(lease);
+        command.repair_missing_ttl = repair.map(Duration::from_secs);
+        if late {
+            command.not_after = self.time - 1;
+        }
         let hindered = self.other_type.contains(&who.0) && !late;
-        let pure = (!hindered).then(|| self.pure.acquire(&command, self.time));
+        let pure = (!hindered).then(|| self.pure.acquire(&command, self.time, &mut self.wire));
         let real_time = self.lab.link.server_time();
         command.not_after = if late {
             real_time - HOUR
@@ -88,88 +134,61 @@ impl<'a> Pair<'a> {
             real_time + HOUR
         };
         let real = self.lab.link.acquire(&command, CAP).await;
+        self.compare_pushes().await;
         match (real, pure) {
             (Ok(real), Some(pure)) => self.compare_acquired(real, pure),
-            (Err(Fault::Refused(Refusal::WrongType, _)), None) => {}
+            (real, None) if is_other_type(&real) => {}
             (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
         }
     }
 
-    fn compare_acquired(&mut self, real: Acquired, pure: Acquired) {
+    async fn poll(&mut self, who: Who) {
+        let claim = self.named(who);
+        let pure = (!self.other_type.contains(&who.0))
+            .then(|| self.pure.poll(&claim, self.time, &mut self.wire));
+        let real = self.lab.link.poll(&claim, CAP).await;
+        self.compare_pushes().await;
         match (real, pure) {
-            (Acquired::Granted { epoch: real, .. }, Acquired::Granted { epoch: pure, .. }) => {
-                self.epochs_rise(real, pure);
-            }
-            (
-                Acquired::Yours {
-                    epoch: real,
-                    left: real_left,
-                    ..
-                },
-                Acquired::Yours {
-                    epoch: pure,
-                    left: pure_left,
-                    ..
-                },
-            ) => {
-                self.epochs_rise(real, pure);
-                self.compare_left(real_left, pure_left);
-            }
-            (
-                Acquired::Busy {
-                    left: real_left,
-                    value: real,
-                    ..
-                },
-                Acquired::Busy {
-                    left: pure_left,
-                    value: pure,
-                    ..
-                },
-            ) => {
-                assert_eq!(real, pure);
-                match (real_left, pure_left) {
-                    (Left::For(real), Left::For(pure)) => self.compare_left(real, pure),
-                    (real, pure) => assert_eq!(real, pure),
-                }
-            }
-            (Acquired::Late { .. }, Acquired::Late { .. }) => {}
-            (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
+            (Ok(real), Some(pure)) => self.compare_polled(real, pure),
+            (real, None) if is_other_type(&real) => {}
+            (real, pure) => panic!("poll: {real:?} is not like {pure:?}"),
         }
     }
 
-    fn epochs_rise(&mut self, real: u64, pure: u64) {
-        assert!(real > self.epochs.0 && pure > self.epochs.1);
-        self.epochs = (real, pure);
+    /// The same `keep_until` by each clock.
+    fn keep(&self, keep: Option<Seconds>) -> (u64, u64) {
+        let real = self.lab.link.server_time();
+        keep.map_or((0, 0), |it| (real + it * SECOND, self.time + it * SECOND))
     }
 
-    fn compare_left(&self, real: Duration, pure: Duration) {
-        let least = pure.saturating_sub(self.began.elapsed() + Duration::from_millis(20));
-        assert!(
-            real <= pure && real >= least,
-            "{real:?} is not like {pure:?}"
-        );
+    async fn release(&mut self, who: Who, keep: Option<Seconds>) {
+        let (claim, (real, pure)) = (self.named(who), self.keep(keep));
+        let pure = self.pure.release(&claim, pure, self.time, &mut self.wire);
+        let real = self.lab.link.release(&claim, real, CAP).await.unwrap();
+        self.compare_pushes().await;
+        assert_eq!(real, pure, "release");
     }
 
-    async fn cancel(&mut self, who: Who, over: bool) {
-        let pure = if over {
-            self.time - 1
-        } else {
-            self.time + HOUR
-        };
+    async fn cancel(&mut self, who: Who, keep: Option<Seconds>, over: bool) {
+        let (claim, (real_keep, pure_keep)) = (self.named(who), self.keep(keep));
+        let not_after = |now: u64| if over { now - 1 } else { now + HOUR };
+        let (real, pure) = (self.lab.link.server_time(), self.time);
         let Cancelled {
             found, conclusive, ..
-        } = self.pure.cancel(&named(who), pure, self.time);
-        let real = self.lab.link.server_time();
-        let real = if over { real - HOUR } else { real + HOUR };
-        let real = self.lab.link.cancel(&named(who), real, CAP).await.unwrap();
+        } = self
+            .pure
+            .cancel(&claim, pure_keep, not_after(pure), pure, &mut self.wire);
+        let real = not_after(if over { real - HOUR } else { real });
+        let real = self.lab.link.cancel(&claim, real_keep, real, CAP).await;
+        let real = real.unwrap();
+        self.compare_pushes().await;
         assert_eq!((real.found, real.conclusive), (found, conclusive), "cancel");
     }
 
-    async fn renew(&mut self, items: &[(Who, Tens)]) {
+    async fn renew(&mut self, items: &[(Who, Seconds)]) {
         let items: Vec<Renewal> = items
             .iter()
-            .map(|(who, ttl)| renewal(&named(*who), 10 * ttl))
+            .map(|(who, ttl)| renewal(&self.named(*who), *ttl))
             .collect();
         let pure: Vec<Renewed> = items
             .iter()
@@ -179,18 +198,19 @@ impl<'a> Pair<'a> {
         assert_eq!(real, pure, "renew");
     }
 
-    async fn pass(&mut self, tens: Tens) {
-        self.time += tens * 10_000_000;
-        for key in KEYS {
-            let left = self.lab.tell::<i64>(&["PTTL", key]).await;
-            let after = left - i64::try_from(tens * 10_000).unwrap();
-            if left > 0 && after <= 0 {
-                self.lab.tell::<Value>(&["DEL", key]).await;
-            } else if left > 0 {
-                self.lab
-                    .tell::<Value>(&["PEXPIRE", key, &after.to_string()])
-                    .await;
-            }
+    async fn strange(&mut self, key: &str) {
+        self.pure.enter(key, STRANGE, self.time);
+        let [_, waiting, alive] = keys(key);
+        let now = self.lab.link.server_time();
+        let (arrival, beat) = (self.epochs.0.max(now), now + 3_500_000);
+        let (arrival, beat) = (arrival.to_string(), beat.to_string());
+        for command in [
+            &["ZADD", &waiting, "NX", &arrival, STRANGE][..],
+            &["ZADD", &alive, &beat, STRANGE],
+            &["PEXPIRE", &waiting, "7000"],
+            &["PEXPIRE", &alive, "7000"],
+        ] {
+            self.lab.tell::<Value>(command).await;
         }
     }
 
@@ -198,62 +218,41 @@ impl<'a> Pair<'a> {
         let (Op::Set((key, _), _) | Op::Del(key) | Op::OtherType(key)) = op else {
             return;
         };
-        self.lab.tell::<Value>(&["DEL", KEYS[*key]]).await;
-        self.pure.remove(KEYS[*key]);
+        let lock = KEYS[*key];
+        self.lab.tell::<Value>(&["DEL", lock]).await;
+        self.pure.remove(lock);
         self.other_type.remove(key);
         match op {
-            Op::Set(who, Some(tens)) => {
-                let (claim, ttl) = (named(*who), tens * 10_000);
-                self.lab
-                    .tell::<Value>(&["SET", &claim.key, &claim.value, "PX", &ttl.to_string()])
-                    .await;
-                self.pure
-                    .put(&claim.key, &claim.value, Some(self.time + ttl * 1000));
-            }
-            Op::Set(who, None) => {
-                let claim = named(*who);
-                self.lab
-                    .tell::<Value>(&["SET", &claim.key, &claim.value])
-                    .await;
-                self.pure.put(&claim.key, &claim.value, None);
+            Op::Set(who, ttl) => {
+                let value = self.named(*who).value;
+                let mut words = vec!["SET", lock, &value];
+                let px = ttl.map(|ttl| (ttl * 1000).to_string());
+                words.extend(px.iter().flat_map(|px| ["PX", px]));
+                self.lab.tell::<Value>(&words).await;
+                let expires = ttl.map(|ttl| self.time + ttl * SECOND);
+                self.pure.put(lock, &value, expires);
             }
             Op::OtherType(_) => {
-                self.lab.tell::<Value>(&["LPUSH", KEYS[*key], "x"]).await;
+                self.lab.tell::<Value>(&["LPUSH", lock, "x"]).await;
+                self.pure.put(lock, "2|a list", None);
                 self.other_type.insert(*key);
             }
             _ => {}
         }
     }
-
-    /// What stands at each key, and for how long: an operation may answer alike and still leave something else behind.
-    pub(super) async fn compare_all(&mut self) {
-        for (index, key) in KEYS.into_iter().enumerate() {
-            if self.other_type.contains(&index) {
-                let kind: String = self.lab.tell(&["TYPE", key]).await;
-                assert_eq!(kind, "list");
-                continue;
-            }
-            let real: Option<String> = self.lab.tell(&["GET", key]).await;
-            assert_eq!(real, self.pure.read(key, self.time), "what stands at {key}");
-            let real = self.lab.tell::<i64>(&["PTTL", key]).await;
-            match self.pure.expires(key) {
-                None => assert_eq!(
-                    real,
-                    if self.pure.read(key, self.time).is_some() {
-                        -1
-                    } else {
-                        -2
-                    }
-                ),
-                Some(at) => {
-                    let real = Duration::from_millis(u64::try_from(real).unwrap());
-                    self.compare_left(real, Duration::from_micros(at - self.time));
-                }
-            }
-        }
-    }
 }
 
-fn named((key, value): Who) -> Claim {
-    claim(KEYS[key], ["1|red", "1|green", "blue"][value])
+/// A lock, W and A.
+fn keys(lock: &str) -> [String; 3] {
+    let names = Names::new("lock:");
+    let keys = names.of(lock);
+    [lock.to_owned(), keys.waiting, keys.alive]
+}
+
+fn every_key() -> Vec<String> {
+    KEYS.into_iter().flat_map(keys).collect()
+}
+
+fn is_other_type<T>(answer: &Result<T, Fault>) -> bool {
+    matches!(answer, Err(Fault::Refused(Refusal::WrongType, _)))
 }

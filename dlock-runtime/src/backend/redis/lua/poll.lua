@@ -1,0 +1,31 @@
+-- poll: what became of a claim in the queue, and a sign of life for it. Never creates: it only grants
+-- what is free to the first in the queue, whoever that is. Idempotent.
+-- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- ARGV  1 value, 2 entry
+-- reply {3, T, pttl, value}  still in the queue; pttl -2 and '': free, but the first place can't be read
+--       {4, T, epoch, pttl}  ours: granted, and the push was lost or is on its way
+--       {6, T}               a value of another type stands there
+--       {7, T}               neither: the claim is dead
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local value, entry = ARGV[1], ARGV[2]
+local T = now()
+local held, err = look(lock)
+if is_other_type(err) then
+  return {6, T}
+elseif err then
+  return redis.error_reply(err)
+end
+local waits = entry ~= '' and redis.call('ZSCORE', W, entry)
+if waits then
+  beat(W, A, entry, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
+end
+if not held then
+  held = grant_next(lock, counter, W, A, T)
+  waits = waits and redis.call('ZSCORE', W, entry)
+end
+if held == value then
+  return yours(lock, counter, T)
+elseif waits then
+  return {3, T, redis.call('PTTL', lock), held or ''}
+end
+return {7, T}

@@ -1,0 +1,98 @@
+-- The queue of a lock: W holds the waiting entries by arrival (an epoch), A the same by heartbeat (alive
+-- until this µs). Both end 7 s after the last sign of life in them. An entry is
+-- x|<reply address>|<lease ms>|<value>, the same bytes in W, in A and in every command. The times are
+-- those of policy/queue.rs.
+local HEARTBEAT, CLAIM, QUEUE_TTL, SWEEP_AT_ONCE = 3500000, 3000, 7000, 16
+
+-- The address, lease in ms and value of an entry; nothing for one of another kind or version, which
+-- only its own clients may touch.
+local function read(entry)
+  local address, lease, value = string.match(entry, '^x|([^|]*)|(%d+)|(.+)$')
+  if not address or #lease > 15 or tonumber(lease) == 0 then
+    return nil
+  end
+  return address, tonumber(lease), value
+end
+
+local function leave(W, A, ...)
+  redis.call('ZREM', A, ...)
+  return redis.call('ZREM', W, ...)
+end
+
+-- A sign of life of an entry that is in W. Begins with a write that is allowed when memory is out.
+local function beat(W, A, entry, T)
+  redis.call('PEXPIRE', W, QUEUE_TTL)
+  redis.call('ZADD', A, string.format('%.0f', T + HEARTBEAT), entry)
+  redis.call('PEXPIRE', A, QUEUE_TTL)
+end
+
+-- Whether somebody may have heard of a grant. 0 proves that its waiter is dead, or has lost its place
+-- with its connection; an error (the ACL forbids the channel) proves nothing: its poll finds the grant.
+local function publish(address, lock, value, epoch, T, lease)
+  local numbers = string.format('\n%.0f\n%.0f\n%.0f', epoch, T, lease)
+  local heard = redis.pcall('PUBLISH', address, lock .. '\n' .. value .. numbers)
+  return type(heard) == 'table' or heard > 0
+end
+
+-- Gives a lock that is absent to the first of W that is alive and hears of it; without an address it
+-- has to poll, and finds the grant. The lapsed go first, so that they do not pile up behind a head that
+-- can't be read. Without a queue: one look at W, no write; else begins with ZREM, which is allowed when
+-- memory is out. Returns the value that now stands at the lock, or false; second, whether anybody is
+-- left in W, if it is false.
+local function grant_next(lock, counter, W, A, T)
+  local head = redis.call('ZRANGE', W, 0, 0)[1]
+  if not head then
+    return false, false
+  end
+  local by = string.format('%.0f', T)
+  local lapsed = redis.call('ZRANGE', A, '-inf', by, 'BYSCORE', 'LIMIT', 0, SWEEP_AT_ONCE)
+  if #lapsed > 0 then
+    leave(W, A, unpack(lapsed))
+    head = redis.call('ZRANGE', W, 0, 0)[1]
+  end
+  while head do
+    local address, lease, value = read(head)
+    if not address then
+      return false, true
+    end
+    local alive_until = tonumber(redis.call('ZSCORE', A, head) or 0)
+    leave(W, A, head)
+    if alive_until > T then
+      lease = math.min(lease, CLAIM)
+      local epoch = draw_epoch(counter, T)
+      redis.call('SET', lock, value, 'PX', lease)
+      if address == '' or publish(address, lock, value, epoch, T, lease) then
+        return value, nil
+      end
+      redis.call('DEL', lock)
+    end
+    head = redis.call('ZRANGE', W, 0, 0)[1]
+  end
+  return false, false
+end
+
+-- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known.
+-- Before keep_until it stays, as nobody's: a retired value, which answers to no token, for the rest of
+-- the time, and nobody is granted. Else the next one is, also where nothing was found: whoever held it
+-- may have lapsed. The first writes are DEL or PEXPIRE, for they are allowed when memory is out.
+local function release(lock, counter, W, A, value, keep_until, T)
+  local held, err = look(lock)
+  if is_other_type(err) then
+    return 0, nil
+  elseif err then
+    return nil, err
+  elseif held == value and keep_until > T then
+    local rest = math.ceil((keep_until - T) / 1000)
+    redis.call('PEXPIRE', lock, string.format('%.0f', rest))
+    redis.call('SET', lock, '1|-' .. string.gsub(value, '^1|', '', 1), 'KEEPTTL')
+    return 1, nil
+  elseif held and held ~= value then
+    return 0, nil
+  end
+  if held then
+    redis.call('DEL', lock)
+  end
+  grant_next(lock, counter, W, A, T)
+  return held and 1 or 0, nil
+end
+

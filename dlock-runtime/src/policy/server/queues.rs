@@ -1,0 +1,152 @@
+//! Who waits for which key: the sets W (order of arrival) and A (heartbeats) of each, which lapse together.
+//!
+//! Invariant: an entry stands at most once in the queue of a key, at the place where it first came.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::micros;
+use crate::policy::queue::{HEARTBEAT, QUEUE_TTL, SWEEP_AT_ONCE};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Queues(BTreeMap<Arc<str>, Queue>);
+
+/// Never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Queue {
+    /// In order of arrival.
+    places: Vec<Place>,
+    expires: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) entry: Arc<str>,
+    arrival: u64,
+    alive_until: u64,
+}
+
+impl Place {
+    pub(super) fn is_alive(&self, time: u64) -> bool {
+        self.alive_until > time
+    }
+}
+
+impl Queues {
+    pub(super) fn is_empty(&mut self, key: &str, time: u64) -> bool {
+        self.live(key, time).is_none()
+    }
+
+    pub(super) fn has(&mut self, key: &str, entry: &str, time: u64) -> bool {
+        self.live(key, time)
+            .is_some_and(|queue| queue.places.iter().any(|place| *place.entry == *entry))
+    }
+
+    pub(super) fn first(&mut self, key: &str, time: u64) -> Option<Place> {
+        self.live(key, time)?.places.first().cloned()
+    }
+
+    /// Goes behind all others, or stays where it is; either way it is alive.
+    pub(super) fn enter(&mut self, key: &Arc<str>, entry: &Arc<str>, arrival: u64, time: u64) {
+        if !self.has(key, entry, time) {
+            let queue = self.0.entry(key.clone()).or_insert(Queue {
+                places: Vec::new(),
+                expires: 0,
+            });
+            let at = queue
+                .places
+                .partition_point(|place| place.arrival <= arrival);
+            let place = Place {
+                entry: entry.clone(),
+                arrival,
+                alive_until: 0,
+            };
+            queue.places.insert(at, place);
+            queue.expires = time + micros(QUEUE_TTL);
+        }
+        self.beat(key, entry, time);
+    }
+
+    /// A sign of life of a place, if there is one.
+    pub(super) fn beat(&mut self, key: &str, entry: &str, time: u64) {
+        let Some(queue) = self.live(key, time) else {
+            return;
+        };
+        let Some(place) = queue.places.iter_mut().find(|it| *it.entry == *entry) else {
+            return;
+        };
+        place.alive_until = time + micros(HEARTBEAT);
+        queue.expires = time + micros(QUEUE_TTL);
+    }
+
+    /// Whether it was there.
+    pub(super) fn leave(&mut self, key: &str, entry: &str, time: u64) -> bool {
+        let found = self.has(key, entry, time);
+        self.retain(key, time, |place| *place.entry != *entry);
+        found
+    }
+
+    /// Takes out the lapsed places, those that lapsed first, but not too many at once.
+    pub(super) fn drop_lapsed(&mut self, key: &str, time: u64) {
+        let Some(queue) = self.live(key, time) else {
+            return;
+        };
+        let mut lapsed: Vec<_> = queue
+            .places
+            .iter()
+            .filter(|place| !place.is_alive(time))
+            .map(|place| (place.alive_until, place.entry.clone()))
+            .collect();
+        lapsed.sort_unstable();
+        lapsed.truncate(SWEEP_AT_ONCE);
+        self.retain(key, time, |place| {
+            !lapsed.iter().any(|(_, entry)| *entry == place.entry)
+        });
+    }
+
+    /// How many queues are stored, lapsed ones included.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn sweep(&mut self, time: u64) {
+        self.0.retain(|_, queue| queue.expires > time);
+    }
+
+    #[cfg(test)]
+    pub(super) fn list(&mut self, key: &str, time: u64) -> Vec<(Arc<str>, u64)> {
+        let places = self.live(key, time).map(|queue| queue.places.iter());
+        places
+            .into_iter()
+            .flatten()
+            .map(|place| (place.entry.clone(), place.alive_until))
+            .collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn lose(&mut self, key: &str) {
+        self.0.remove(key);
+    }
+
+    #[cfg(test)]
+    pub(super) fn ends(&mut self, key: &str, time: u64) -> Option<u64> {
+        self.live(key, time).map(|queue| queue.expires)
+    }
+
+    fn retain(&mut self, key: &str, time: u64, stays: impl Fn(&Place) -> bool) {
+        let Some(queue) = self.live(key, time) else {
+            return;
+        };
+        queue.places.retain(stays);
+        if queue.places.is_empty() {
+            self.0.remove(key);
+        }
+    }
+
+    fn live(&mut self, key: &str, time: u64) -> Option<&mut Queue> {
+        if self.0.get(key).is_some_and(|queue| queue.expires <= time) {
+            self.0.remove(key);
+        }
+        self.0.get_mut(key)
+    }
+}
