@@ -31,10 +31,9 @@ impl Hold {
     pub fn check(&self) -> Vec<HoldError> {
         let max_hold = self.max_hold.and_then(|max_hold| self.max_hold(max_hold));
         let max_renewals = match self.max_renewals {
-            None => None,
             Some(_) if !self.renewed => Some(HoldError::MaxRenewalsUnrenewed),
             Some(0) => Some(HoldError::MaxRenewalsZero),
-            Some(_) => None,
+            _ => None,
         };
         let min_hold = self.min_hold.and_then(|min_hold| self.min_hold(min_hold));
         [max_hold, max_renewals, min_hold]

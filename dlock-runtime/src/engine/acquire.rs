@@ -17,11 +17,13 @@ use crate::observe;
 use crate::policy::commands::{Acquire, Acquired, Claim, Left};
 use crate::policy::lease::Lease;
 use crate::policy::retry::{self, Jitter};
+use crate::values::bounds::Bounds;
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::moment::Moment;
+use crate::values::release::Release;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 use crate::values::wait::Wait;
@@ -41,6 +43,10 @@ pub(crate) struct Order {
     pub(crate) wait: Wait,
     /// The watchdog's interval.
     pub(crate) renew: Option<Duration>,
+    #[allow(dead_code, reason = "the engine that obeys it comes next")]
+    pub(crate) bounds: Bounds,
+    #[allow(dead_code, reason = "the engine that obeys it comes next")]
+    pub(crate) release: Release,
     /// Who asks, for others to read.
     pub(crate) function: Cow<'static, str>,
 }
@@ -292,7 +298,11 @@ impl<'a> Patience<'a> {
                 left,
             });
         }
-        let pause = retry::after_busy(left, self.pool.settings().poll_interval, &mut self.jitter);
+        let pause = retry::after_busy(
+            left,
+            self.pool.settings().poll_interval(false),
+            &mut self.jitter,
+        );
         Ok(self.pause(pause))
     }
 
@@ -304,7 +314,7 @@ impl<'a> Patience<'a> {
         if self.is_over() || since.until(now) >= TWO_STEPS_AT_MOST {
             return Err(refusal.into_error(Some(&self.order.key)));
         }
-        let pause = self.pool.settings().poll_interval;
+        let pause = self.pool.settings().poll_interval(false);
         Ok(self.pause(pause.min(TWO_STEPS_AT_MOST)))
     }
 

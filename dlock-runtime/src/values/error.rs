@@ -201,6 +201,10 @@ pub enum LostCause {
     /// The server says that the key is gone or somebody else's: deleted, flushed, evicted, or the
     /// server lost its data.
     Gone,
+    /// It was held for as long as its `max_hold` allows, and given up then.
+    MaxHold,
+    /// Its `max_renewals` were used up, and its lease ran out.
+    MaxRenewals,
     /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
     /// renew or watch the lease.
     Guardian,
@@ -214,6 +218,12 @@ impl fmt::Display for LostCause {
             }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"
+            }
+            LostCause::MaxHold => {
+                "it was held for as long as its `max_hold` allows; raise that if the body may take longer"
+            }
+            LostCause::MaxRenewals => {
+                "its `max_renewals` were used up; raise that, or the ttl, if the body may take longer"
             }
             LostCause::Guardian => "the guardian that watched over it ended",
         })

@@ -1,14 +1,17 @@
 //! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
-//! Read in this order: `key`, `token`, `holder`, `fence`, `moment`, `ttl`, `wait`, `error`, `config`.
+//! Read in this order: `key`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
+//! `error`, `config`.
 
+pub(crate) mod bounds;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod holder;
 pub(crate) mod key;
 pub(crate) mod moment;
+pub(crate) mod release;
 pub(crate) mod token;
 pub(crate) mod ttl;
 pub(crate) mod wait;

@@ -44,7 +44,7 @@ fn max_hold() {
     check(hold(10 * S), &[]);
     check(hold(Duration::MAX), &[]);
     check(
-        hold(10 * S - MS),
+        hold(9_999 * MS),
         &[(
             "max_hold",
             "max_hold 9s999ms is shorter than a ttl of 10s: raise it, or shorten the ttl",
@@ -56,7 +56,7 @@ fn max_hold() {
     };
     check(unknown(TTL_MIN), &[]);
     check(
-        unknown(TTL_MIN - MS),
+        unknown(9 * MS),
         &[(
             "max_hold",
             "max_hold 9ms is shorter than a ttl of 10ms: raise it, or shorten the ttl",
