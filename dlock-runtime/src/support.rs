@@ -169,24 +169,33 @@ pub trait Skipped {
     fn skipped() -> Self;
 }
 
+// Else the compiler lists all impls, in their private terms: the note says it already.
+#[diagnostic::do_not_recommend]
 impl Skipped for () {
     fn skipped() {}
 }
 
+#[diagnostic::do_not_recommend]
 impl<T> Skipped for Option<T> {
     fn skipped() -> Self {
         None
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E> Skipped for Result<(), E> {
     fn skipped() -> Self {
         Ok(())
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E> Skipped for Result<Option<T>, E> {
     fn skipped() -> Self {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+#[path = "support/tests.rs"]
+mod tests;

@@ -286,3 +286,6 @@ impl LockRequest {
         Ok((self.pool, order))
     }
 }
+
+#[cfg(test)]
+mod tests;
