@@ -118,32 +118,34 @@ async fn fleet() -> Result<(), Failure> {
         drew += usize::from(said.starts_with("drew "));
     }
 
-    let list = redis::cmd("LRANGE")
-        .arg(recorded(&round))
-        .arg(0)
-        .arg(-1)
-        .to_owned();
-    let winners: Vec<String> = list.query_async(&mut redis).await?;
-    let distinct: HashSet<_> = winners
-        .iter()
-        .filter(|winner| names.contains(winner))
-        .collect();
+    let (recorded, distinct) = what_was_recorded(&mut redis, &round, &names).await?;
     println!(
-        "{drew} of {} instances drew; recorded: {} winners, of them {} eligible and distinct",
-        LATE.len(),
-        winners.len(),
-        distinct.len()
+        "{drew} of {} instances drew; recorded: {recorded} winners, of them {distinct} eligible and distinct",
+        LATE.len()
     );
-    redis::pipe()
-        .del(eligible(&round))
-        .del(recorded(&round))
-        .exec_async(&mut redis)
-        .await?;
-    if (drew, winners.len(), distinct.len()) == (1, WINNERS, WINNERS) {
+    if (drew, recorded, distinct) == (1, WINNERS, WINNERS) {
         Ok(())
     } else {
         Err("the winners were not recorded exactly once".into())
     }
+}
+
+/// How many winners there are, and how many of them are different eligible ones. The round is then cleared away.
+async fn what_was_recorded(
+    redis: &mut MultiplexedConnection,
+    round: &str,
+    names: &[String],
+) -> Result<(usize, usize), Failure> {
+    let (winners,): (Vec<String>,) = redis::pipe()
+        .lrange(recorded(round), 0, -1)
+        .del(recorded(round))
+        .ignore()
+        .del(eligible(round))
+        .ignore()
+        .query_async(redis)
+        .await?;
+    let eligible = winners.iter().filter(|winner| names.contains(winner));
+    Ok((winners.len(), eligible.collect::<HashSet<_>>().len()))
 }
 
 fn start_instance(url: &str, round: &str, at: u64) -> Result<Child, Failure> {

@@ -139,6 +139,34 @@ fn shapes() {
             "write `on_lost = \"cancel\"` or `on_lost = \"finish\"`",
         )],
     );
+    check(
+        r#"key = "a", guard = "lock""#,
+        &[("\"lock\"", "write `guard = lock`")],
+    );
+    check(
+        r#"key = "a", guard = self"#,
+        &[("self", "write `guard = lock`")],
+    );
+    check(
+        r#"key = "a", guard = a::b"#,
+        &[("a::b", "write `guard = lock`")],
+    );
+    check(
+        r#"key = "a", crate = "x""#,
+        &[("\"x\"", "write `crate = path::to::dlock_runtime`")],
+    );
+    check(
+        r#"key = "a" ttl = "1s""#,
+        &[("ttl", "expected `,` between two arguments")],
+    );
+    check(
+        r#"key = "a", = 3"#,
+        &[("=", "expected an argument such as `key = \"item:<id>\"`")],
+    );
+}
+
+#[test]
+fn shapes_of_bounds_and_words() {
     for (argument, value, write) in [
         ("max_hold", "5", "`max_hold = \"5m\"`"),
         ("max_renewals", "\"4\"", "`max_renewals = 4`"),
@@ -168,30 +196,6 @@ fn shapes() {
             )],
         );
     }
-    check(
-        r#"key = "a", guard = "lock""#,
-        &[("\"lock\"", "write `guard = lock`")],
-    );
-    check(
-        r#"key = "a", guard = self"#,
-        &[("self", "write `guard = lock`")],
-    );
-    check(
-        r#"key = "a", guard = a::b"#,
-        &[("a::b", "write `guard = lock`")],
-    );
-    check(
-        r#"key = "a", crate = "x""#,
-        &[("\"x\"", "write `crate = path::to::dlock_runtime`")],
-    );
-    check(
-        r#"key = "a" ttl = "1s""#,
-        &[("ttl", "expected `,` between two arguments")],
-    );
-    check(
-        r#"key = "a", = 3"#,
-        &[("=", "expected an argument such as `key = \"item:<id>\"`")],
-    );
 }
 
 #[test]

@@ -102,6 +102,8 @@ impl Config {
     }
 
     /// How long to wait where a lock does not say its `wait`. Default 3 s.
+    ///
+    /// A function with `on_busy = "skip"` tries once instead, if it does not say its own.
     pub fn default_wait(mut self, wait: impl Into<Wait>) -> Self {
         self.default_wait = wait.into();
         self
@@ -216,13 +218,8 @@ impl Config {
                 ));
             }
         }
-        if let Some(time) = self.poll_interval
-            && !POLL_INTERVAL.contains(&time)
-        {
-            wrong.push(format!(
-                "poll_interval: {time:?} is out of range; give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place in the queue)"
-            ));
-        }
+        let poll_interval = self.poll_interval.map(check_poll_interval);
+        wrong.extend(poll_interval.and_then(Result::err));
         if !(1..=64).contains(&self.connections) {
             wrong.push(format!(
                 "connections: {} is out of range; give 1 to 64 (one is enough for hundreds of tasks)",
@@ -255,6 +252,15 @@ impl Config {
             _ => Err(LockError::config(wrong.join("; "))),
         }
     }
+}
+
+fn check_poll_interval(interval: Duration) -> Result<(), String> {
+    if POLL_INTERVAL.contains(&interval) {
+        return Ok(());
+    }
+    Err(format!(
+        "poll_interval: {interval:?} is out of range; give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place in the queue)"
+    ))
 }
 
 fn check_namespace(namespace: &str) -> Result<(), String> {
