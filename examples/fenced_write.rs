@@ -4,12 +4,15 @@
 //! the write. What can is the fencing token, checked where the write goes. `cargo run --example
 //! fenced_write` starts a private `redis-server` for it; `DLOCK_URL` names another.
 
+mod server;
+
 use std::error::Error;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use dlock_runtime::{Config, Fence, LockPool};
+
+use server::Server;
 
 /// Whatever is written to. It keeps the highest token it has seen and refuses lower ones; in SQL:
 /// `UPDATE account SET balance = $1, fence = $2 WHERE id = 7 AND fence <= $2`.
@@ -32,12 +35,11 @@ impl Account {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (config, _server) = if std::env::var_os("DLOCK_URL").is_some() {
         (Config::from_env()?, None)
     } else {
         let (url, server) = Server::start().await?;
-        println!("DLOCK_URL is not set: using a private redis-server at {url}\n");
         (Config::new(url), Some(server))
     };
     let pool = LockPool::connect(config).await?;
@@ -71,40 +73,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     } else {
         Err("the stale write was accepted".into())
-    }
-}
-
-/// A `redis-server` of our own, which ends with us.
-struct Server(Child);
-
-impl Server {
-    async fn start() -> Result<(String, Self), Box<dyn Error>> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?
-            .local_addr()?
-            .port();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no"])
-            .current_dir(std::env::temp_dir())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|why| {
-                format!("no redis-server on PATH ({why}): install it, or set DLOCK_URL")
-            })?;
-        let (url, server) = (format!("redis://127.0.0.1:{port}"), Server(child));
-        for _ in 0..100 {
-            if LockPool::connect(url.as_str()).await.is_ok() {
-                return Ok((url, server));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Err("redis-server did not answer within 5 s".into())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill(); // it may have ended by itself
-        let _ = self.0.wait();
     }
 }

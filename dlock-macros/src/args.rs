@@ -5,49 +5,63 @@
 use crate::{errors::Errors, spelling::nearest};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{
-    Expr, ExprLit, Ident, Lit, LitStr, Path, Token,
+    Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
 
 /// Arguments that work, in the order of the documentation.
-const ARGUMENTS: [&str; 10] = [
-    "key", "ttl", "wait", "renew", "on_lost", "guard", "pool", "map_err", "on_error", "crate",
-];
-
-/// Arguments that the design has and no code yet.
-const LATER: [&str; 12] = [
-    "keys",
+const ARGUMENTS: [&str; 15] = [
+    "key",
+    "ttl",
+    "wait",
+    "renew",
     "max_hold",
     "max_renewals",
     "min_hold",
+    "on_busy",
+    "on_lost",
+    "release",
+    "guard",
+    "pool",
+    "map_err",
+    "on_error",
+    "crate",
+];
+
+/// Arguments that the design has and no code yet.
+const LATER: [&str; 7] = [
+    "keys",
     "reentrant",
     "read",
     "write",
     "fair",
     "permits",
     "owner",
-    "on_busy",
-    "release",
 ];
 
 /// The arguments of one attribute. `None` is: not written, or written wrongly and already reported.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) key: Option<TextOrExpr>,
-    /// A key was meant, though it could not be read: "missing `key`" would be noise.
-    pub(crate) key_attempted: bool,
     pub(crate) ttl: Option<LitStr>,
     pub(crate) wait: Option<LitStr>,
     pub(crate) renew: Option<Renew>,
+    pub(crate) max_hold: Option<Named<LitStr>>,
+    pub(crate) max_renewals: Option<Named<LitInt>>,
+    pub(crate) min_hold: Option<Named<LitStr>>,
+    pub(crate) on_busy: Option<LitStr>,
     pub(crate) on_lost: Option<LitStr>,
+    pub(crate) release: Option<LitStr>,
     pub(crate) guard: Option<Ident>,
     pub(crate) pool: Option<TextOrExpr>,
-    pub(crate) map_err: Option<Handler>,
-    pub(crate) on_error: Option<Handler>,
+    pub(crate) map_err: Option<Named<Expr>>,
+    pub(crate) on_error: Option<Named<Expr>>,
     pub(crate) krate: Option<Path>,
     /// Names seen so far, for duplicates.
     seen: Vec<String>,
+    /// Names that were probably meant by what is none.
+    near: Vec<&'static str>,
 }
 
 /// `"text"` or any other expression.
@@ -63,13 +77,18 @@ pub(crate) enum Renew {
     Every(LitStr),
 }
 
-/// `map_err` or `on_error`: its name, for errors about the pair, and the function.
-pub(crate) struct Handler {
+/// A value beside the argument's name, for errors that are not about the value.
+pub(crate) struct Named<T> {
     pub(crate) name: Ident,
-    pub(crate) function: Expr,
+    pub(crate) value: T,
 }
 
 impl Args {
+    /// Whether the argument was written, be it so that it could not be read: that it is missing would be noise.
+    pub(crate) fn meant(&self, name: &str) -> bool {
+        self.seen.iter().any(|seen| seen == name) || self.near.contains(&name)
+    }
+
     /// Reads all arguments; what cannot be read is reported and left out.
     pub(crate) fn read(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Self::default();
@@ -92,7 +111,7 @@ impl Args {
 
     fn read_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) {
         if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
-            self.key_attempted = true;
+            self.near.push("key");
             errors.at(
                 &literal,
                 format!(
@@ -110,7 +129,6 @@ impl Args {
             return skip_to_comma(input);
         };
         let text = name.to_string();
-        self.key_attempted |= text == "key" || text == "keys";
         if !ARGUMENTS.contains(&text.as_str()) {
             self.refuse(&name, &text, errors);
             return skip_to_comma(input);
@@ -129,11 +147,14 @@ impl Args {
     /// An argument that is none, or none yet.
     fn refuse(&mut self, name: &Ident, text: &str, errors: &mut Errors) {
         if LATER.contains(&text) {
+            if text == "keys" {
+                self.near.push("key");
+            }
             return errors.at(name, format!("`{text}` is not supported yet"));
         }
         match nearest(text, &ARGUMENTS) {
             Some(near) => {
-                self.key_attempted |= near == "key";
+                self.near.push(near);
                 errors.at(
                     name,
                     format!("unknown argument `{text}`, did you mean `{near}`?"),
@@ -169,20 +190,23 @@ impl Args {
             ("pool", other) => self.pool = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
             ("ttl", Shape::Text(text)) => self.ttl = Some(text),
             ("wait", Shape::Text(text)) => self.wait = Some(text),
+            ("max_hold", Shape::Text(value)) => self.max_hold = Some(Named { name, value }),
+            ("max_renewals", Shape::Number(value)) => {
+                self.max_renewals = Some(Named { name, value });
+            }
+            ("min_hold", Shape::Text(value)) => self.min_hold = Some(Named { name, value }),
+            ("on_busy", Shape::Text(text)) => self.on_busy = Some(text),
             ("on_lost", Shape::Text(text)) => self.on_lost = Some(text),
+            ("release", Shape::Text(text)) => self.release = Some(text),
             ("renew", Shape::Text(text)) => self.renew = Some(Renew::Every(text)),
             ("renew", Shape::Bool(on, _)) => self.renew = Some(Renew::Switch(on)),
             ("map_err", other) => {
-                self.map_err = Some(Handler {
-                    name,
-                    function: other.into_expr(),
-                });
+                let value = other.into_expr();
+                self.map_err = Some(Named { name, value });
             }
             ("on_error", other) => {
-                self.on_error = Some(Handler {
-                    name,
-                    function: other.into_expr(),
-                });
+                let value = other.into_expr();
+                self.on_error = Some(Named { name, value });
             }
             ("guard", Shape::Path(path)) => match path.get_ident() {
                 Some(ident) if is_variable(ident) => self.guard = Some(ident.clone()),
@@ -198,6 +222,8 @@ impl Args {
 enum Shape {
     Text(LitStr),
     Bool(bool, Expr),
+    /// Without a suffix.
+    Number(LitInt),
     Path(Path),
     Other(Expr),
 }
@@ -215,6 +241,10 @@ impl Shape {
                 lit: Lit::Bool(ref on),
                 ..
             }) => Self::Bool(on.value, value),
+            Expr::Lit(ExprLit {
+                lit: Lit::Int(number),
+                attrs,
+            }) if attrs.is_empty() && number.suffix().is_empty() => Self::Number(number),
             Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => {
                 Self::Path(path.path)
             }
@@ -224,10 +254,8 @@ impl Shape {
 
     fn into_expr(self) -> Expr {
         match self {
-            Self::Text(text) => Expr::Lit(ExprLit {
-                attrs: Vec::new(),
-                lit: Lit::Str(text),
-            }),
+            Self::Text(text) => literal(Lit::Str(text)),
+            Self::Number(number) => literal(Lit::Int(number)),
             Self::Path(path) => Expr::Path(syn::ExprPath {
                 attrs: Vec::new(),
                 qself: None,
@@ -236,6 +264,11 @@ impl Shape {
             Self::Bool(_, value) | Self::Other(value) => value,
         }
     }
+}
+
+fn literal(lit: Lit) -> Expr {
+    let attrs = Vec::new();
+    Expr::Lit(ExprLit { attrs, lit })
 }
 
 /// The expression after `=`, or `None` for a bare name; `Err` if it was reported.
@@ -292,6 +325,11 @@ fn example(name: &str) -> &'static str {
         "ttl" => "ttl = \"10s\"",
         "wait" => "wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"",
         "renew" => "renew`, `renew = \"3s\"` or `renew = false",
+        "max_hold" => "max_hold = \"5m\"",
+        "max_renewals" => "max_renewals = 4",
+        "min_hold" => "min_hold = \"30s\"",
+        "on_busy" => "on_busy = \"skip\"` or `on_busy = \"error\"",
+        "release" => "release = \"confirmed\"` or `release = \"background\"",
         "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
         "guard" => "guard = lock",
         "pool" => "pool = \"billing\"` or `pool = self.locks",

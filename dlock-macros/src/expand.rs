@@ -4,7 +4,7 @@
 //! cannot see them, and nothing that is written here may cause a warning in the user's crate.
 
 use crate::{
-    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Renew, Wait},
+    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     signature::{Form, Output},
 };
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
@@ -112,6 +112,7 @@ impl Lock {
             }
             _ => (TokenStream::new(), quote!(run(&__DLOCK_SPEC, #key, #body))),
         };
+        let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
         // The static comes first: an item after statements is a lint of clippy's.
         quote! {
@@ -121,6 +122,7 @@ impl Lock {
             let #body = async move { #edge #guard #block };
             match #krate::__private::#run.await {
                 ::core::result::Result::Ok(#value) => #value,
+                #skip
                 ::core::result::Result::Err(#error) => #on_error,
             }
         }
@@ -129,51 +131,65 @@ impl Lock {
     /// Only what was written: the rest is the pool's to say.
     fn spec(&self) -> TokenStream {
         let krate = &self.krate;
-        let some = |value: TokenStream| quote!(::core::option::Option::Some(#value));
-        let ttl = self.ttl.map(|ttl| {
-            let ttl = some(millis(ttl));
-            quote!(ttl: #ttl,)
+        let wait = self.wait.as_ref().map(|wait| match wait {
+            Wait::Once => quote!(#krate::Wait::Once),
+            Wait::Forever => quote!(#krate::Wait::Forever),
+            Wait::For(time) => {
+                let time = millis(*time);
+                quote!(#krate::Wait::For(#time))
+            }
         });
-        let wait = self.wait.as_ref().map(|wait| {
-            let wait = some(match wait {
-                Wait::Once => quote!(#krate::Wait::Once),
-                Wait::Forever => quote!(#krate::Wait::Forever),
-                Wait::For(time) => {
-                    let time = millis(*time);
-                    quote!(#krate::Wait::For(#time))
-                }
-            });
-            quote!(wait: #wait,)
+        let renew = self.renew.as_ref().map(|renew| match renew {
+            Renew::Default => quote!(#krate::__private::Renew::Default),
+            Renew::Every(every) => {
+                let every = millis(*every);
+                quote!(#krate::__private::Renew::Every(#every))
+            }
         });
-        let renew = self.renew.as_ref().map(|renew| {
-            let renew = some(match renew {
-                Renew::Default => quote!(#krate::__private::Renew::Default),
-                Renew::Every(every) => {
-                    let every = millis(*every);
-                    quote!(#krate::__private::Renew::Every(#every))
-                }
-            });
-            quote!(renew: #renew,)
+        let release = self.release.as_ref().map(|release| match release {
+            Release::Confirmed => quote!(#krate::Release::Confirmed),
+            Release::Background => quote!(#krate::Release::Background),
         });
+        let pool = match &self.pool {
+            Some(Pool::Named(name)) => Some(quote!(#name)),
+            _ => None,
+        };
+        let before: TokenStream = [
+            ("ttl", self.ttl.map(millis)),
+            ("wait", wait),
+            ("renew", renew),
+            ("max_hold", self.max_hold.map(millis)),
+            ("max_renewals", self.max_renewals.map(count)),
+            ("min_hold", self.min_hold.map(millis)),
+            ("release", release),
+            ("pool", pool),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some(field(name, &value?)))
+        .collect();
         let on_lost = match self.on_lost {
             OnLost::Cancel => None,
             OnLost::Finish => Some(quote!(on_lost: #krate::__private::OnLost::Finish,)),
         };
-        let pool = match &self.pool {
-            Some(Pool::Named(name)) => {
-                let name = some(quote!(#name));
-                Some(quote!(pool: #name,))
-            }
-            _ => None,
-        };
         let name = &self.name;
         let new = quote!(#krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)));
-        let written = quote!(#ttl #wait #renew #on_lost #pool);
+        let written = quote!(#before #on_lost);
         if written.is_empty() {
             new
         } else {
             quote!(#krate::__private::Spec { #written ..#new })
         }
+    }
+
+    /// The arm for a lock that is busy and may be.
+    fn skip(&self, error: &Ident, output: &Output) -> Option<TokenStream> {
+        let (krate, ty) = (&self.krate, &output.ty);
+        let skipped = quote_spanned!(output.span=> <#ty as #krate::__private::Skipped>::skipped());
+        self.skip.then(|| {
+            quote! {
+                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => #skipped,
+            }
+        })
     }
 
     /// `let lock: &LockGuard = …;` in the name that the user chose.
@@ -235,6 +251,17 @@ fn millis(time: Duration) -> TokenStream {
     // Every duration was read by `duration::parse`, which counts in `u64` milliseconds.
     let millis = Literal::u64_unsuffixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     quote!(::core::time::Duration::from_millis(#millis))
+}
+
+fn count(count: u32) -> TokenStream {
+    let count = Literal::u32_unsuffixed(count);
+    quote!(#count)
+}
+
+/// `name: Some(value),`
+fn field(name: &str, value: &TokenStream) -> TokenStream {
+    let name = Ident::new(name, Span::call_site());
+    quote!(#name: ::core::option::Option::Some(#value),)
 }
 
 /// `&expr`: errors about it are shown at `span`, but lints do not take the `&` for the user's.

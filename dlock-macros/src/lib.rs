@@ -46,7 +46,12 @@ use quote::quote;
 /// | `ttl = "10s"` | the lease, from 10 ms to 24 h | the pool's default |
 /// | `wait = "3s"` | how long to wait while others hold it; `"0s"` tries once, `"forever"` has no end | the pool's default |
 /// | `renew`, `renew = "3s"` | renew the lease while the body runs: every third of it, or at this interval, which must be less than half of it | the lease ends after `ttl` |
+/// | `max_hold = "5m"` | with `renew`: the lock is lost after this long, the body stopped and the key freed; at least the ttl | no bound |
+/// | `max_renewals = 4` | with `renew`: renew no more often than this, and lose the lock when the last lease ends | no bound |
+/// | `min_hold = "30s"` | the key stays at least this long after the grant, even when the body ends sooner; without `renew` at most the ttl | freed when the body ends |
+/// | `on_busy = "skip"` | a busy lock leaves the body out (below); tries once unless `wait` is written | `"error"`: `LockError::Busy` |
 /// | `on_lost = "finish"` | let the body run to its end after the lease was lost, and return its value; only the log and `lock.lost()` tell | `"cancel"`: the body is not polled any more |
+/// | `release = "background"` | send the release at the end of the body and return, which halves the cost of an uncontended call; `"confirmed"` waits for its answer | the pool's, which is `"confirmed"` |
 /// | `guard = lock` | binds `lock: &LockGuard` in the body: fencing token, `verify()`, … | – |
 /// | `pool = "billing"` | a named pool, or an expression such as `self.locks`, which is cloned | the pool in scope, else the global one |
 /// | `map_err = expr` | `FnOnce(LockError) -> E`, for a `Result<_, E>` without `E: From<LockError>` | `From` |
@@ -86,6 +91,27 @@ use quote::quote;
 ///
 /// `map_err`, `on_error`, `pool` and an expression for `key` are evaluated outside the body. `map_err` and `on_error` run after
 /// the body took the arguments: they can use what is `Copy` or borrowed.
+///
+/// # Jobs that only one instance runs
+///
+/// `on_busy = "skip"`: whoever finds the lock busy does nothing and returns `()`, `None`, `Ok(())` or `Ok(None)`; a function
+/// that returns anything else does not compile. Only `LockError::Busy` is skipped: an outage is an error as ever, so that a
+/// function without a `Result` says `on_error` too. Instances never start at the same moment: `min_hold` keeps the key until
+/// the last of them has looked, however short the job.
+///
+/// ```text
+/// #[distributed_lock(key = "nightly:<day>", ttl = "10m", on_busy = "skip", min_hold = "1m")]
+/// async fn nightly(day: u32) -> Result<Option<Report>, AppError> { … }   // Ok(None): another instance did it
+/// ```
+///
+/// # Work of unknown length
+///
+/// `renew` goes on for as long as the body runs, also if that hangs. `max_hold` and `max_renewals` end it:
+///
+/// ```text
+/// #[distributed_lock(key = "import:<file>", ttl = "10s", renew, max_hold = "5m")]
+/// async fn import(file: &str) -> Result<(), AppError> { … }              // LockError::Lost after 5 minutes
+/// ```
 ///
 /// # Cancel safety
 ///

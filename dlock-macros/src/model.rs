@@ -27,7 +27,13 @@ pub(crate) struct Lock {
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) renew: Option<Renew>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) max_renewals: Option<u32>,
+    pub(crate) min_hold: Option<Duration>,
+    /// Whether a busy lock leaves the body out.
+    pub(crate) skip: bool,
     pub(crate) on_lost: OnLost,
+    pub(crate) release: Option<Release>,
     pub(crate) guard: Option<Ident>,
     pub(crate) pool: Option<Pool>,
     pub(crate) on_error: OnError,
@@ -64,6 +70,11 @@ pub(crate) enum OnLost {
     #[default]
     Cancel,
     Finish,
+}
+
+pub(crate) enum Release {
+    Confirmed,
+    Background,
 }
 
 pub(crate) enum Pool {

@@ -3,10 +3,10 @@
 //! What a duration, a lease or a key may be is not decided here but in `dlock-grammar`, which the runtime asks too.
 
 use crate::{
-    args::{self, Args, Handler, TextOrExpr},
+    args::{self, Args, Named, TextOrExpr},
     async_trait,
     errors::Errors,
-    model::{Key, Lock, Model, OnError, OnLost, Pool, Renew, Wait},
+    model::{Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     signature::{Form, Function, Output, OutputKind},
 };
 use dlock_grammar::{bounds, duration};
@@ -15,6 +15,8 @@ use quote::{ToTokens as _, quote};
 use std::time::Duration;
 use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 
+mod busy;
+mod hold;
 mod key;
 
 pub(crate) use key::lock_key;
@@ -92,7 +94,7 @@ struct Scope<'a> {
 impl Scope<'_> {
     /// Checks the arguments of one attribute; `path` is that of a stacked one.
     fn lock(&mut self, path: Option<&Path>, args: Args) -> Option<Lock> {
-        if args.key.is_none() && !args.key_attempted {
+        if !args.meant("key") {
             let message = "missing `key`: say what is locked, such as `key = \"item:<id>\"`";
             match path {
                 Some(path) => self.errors.at(path, message),
@@ -100,13 +102,19 @@ impl Scope<'_> {
             }
         }
         let ttl = args.ttl.as_ref().and_then(|text| self.ttl(text));
-        let wait = args.wait.as_ref().and_then(|text| self.wait(text));
+        let skip = self.skips(&args);
+        let wait = match &args.wait {
+            Some(text) => self.wait(text),
+            None => skip.then_some(Wait::Once),
+        };
         let renew = args.renew.as_ref().and_then(|renew| self.renew(renew, ttl));
+        let bounds = self.bounds(&args, ttl);
         let on_lost = args
             .on_lost
             .as_ref()
             .and_then(|text| self.on_lost(text))
             .unwrap_or_default();
+        let release = args.release.as_ref().and_then(|text| self.release(text));
         let guard = args.guard.inspect(|guard| self.guard(guard));
         let on_error = self.on_error(args.map_err, args.on_error);
         let key = args.key.and_then(|key| match key {
@@ -127,7 +135,12 @@ impl Scope<'_> {
             ttl,
             wait,
             renew,
+            max_hold: bounds.max_hold,
+            max_renewals: bounds.max_renewals,
+            min_hold: bounds.min_hold,
+            skip,
             on_lost,
+            release,
             guard,
             pool,
             on_error,
@@ -189,6 +202,19 @@ impl Scope<'_> {
         }
     }
 
+    fn release(&mut self, text: &LitStr) -> Option<Release> {
+        match text.value().as_str() {
+            "confirmed" => Some(Release::Confirmed),
+            "background" => Some(Release::Background),
+            other => {
+                let message =
+                    format!("unknown `release` {other:?}: write \"confirmed\" or \"background\"");
+                self.errors.at(text, message);
+                None
+            }
+        }
+    }
+
     fn guard(&mut self, guard: &Ident) {
         if self
             .names()
@@ -202,25 +228,25 @@ impl Scope<'_> {
         }
     }
 
-    fn on_error(&mut self, map_err: Option<Handler>, on_error: Option<Handler>) -> OnError {
+    fn on_error(&mut self, map_err: Option<Named<Expr>>, on_error: Option<Named<Expr>>) -> OnError {
         if let (Some(_), Some(handler)) = (&map_err, &on_error) {
             self.errors.at(&handler.name, "`on_error` makes the whole return value, so it cannot stand beside `map_err`: remove one");
         }
-        if let (
-            Some(handler),
-            Some(Output {
-                kind: OutputKind::Unit,
-                ..
-            }),
-        ) = (&map_err, self.output)
-        {
-            let message = "`map_err` needs a function that returns `Result`, and this one returns `()`: write `on_error = |error| …`";
+        let returns = match self.output.map(|output| &output.kind) {
+            Some(OutputKind::Unit) => Some("()"),
+            Some(OutputKind::Option) => Some("Option"),
+            _ => None,
+        };
+        if let (Some(handler), Some(returns)) = (&map_err, returns) {
+            let message = format!(
+                "`map_err` needs a function that returns `Result`, and this one returns `{returns}`: write `on_error = |error| …`"
+            );
             self.errors.at(&handler.name, message);
         }
         match (map_err, on_error) {
             (None, None) => OnError::From,
-            (Some(handler), _) => OnError::MapErr(self.expr(handler.function)),
-            (None, Some(handler)) => OnError::Output(self.expr(handler.function)),
+            (Some(handler), _) => OnError::MapErr(self.expr(handler.value)),
+            (None, Some(handler)) => OnError::Output(self.expr(handler.value)),
         }
     }
 

@@ -8,7 +8,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{
     Attribute, FnArg, Ident, Pat, PatIdent, ReturnType, Signature, Token, Type, TypeInfer,
-    Visibility, braced,
+    TypePath, Visibility, braced,
     parse::{Parse, ParseStream},
     spanned::Spanned as _,
     token::Brace,
@@ -162,6 +162,8 @@ pub(crate) struct Output {
 pub(crate) enum OutputKind {
     Unit,
     Never,
+    /// By its name: what an alias stands for is not to be seen here.
+    Option,
     Other,
 }
 
@@ -183,6 +185,7 @@ impl Output {
         let kind = match ty {
             Type::Tuple(tuple) if tuple.elems.is_empty() => OutputKind::Unit,
             Type::Never(_) => OutputKind::Never,
+            Type::Path(path) if is_option(path) => OutputKind::Option,
             _ => OutputKind::Other,
         };
         let mut erased = ty.clone();
@@ -193,6 +196,11 @@ impl Output {
             kind,
         }
     }
+}
+
+fn is_option(ty: &TypePath) -> bool {
+    let last = ty.path.segments.last();
+    last.is_some_and(|last| last.ident == "Option" && !last.arguments.is_none())
 }
 
 /// `impl Trait` → `_`: it may be named in the signature only.

@@ -31,12 +31,42 @@
 //! body spawned end, or that a server which loses its data keeps its locks. Check the fencing token
 //! where that matters. `docs/GUARANTEES.md` has every case.
 //!
+//! # Jobs, and work of unknown length
+//!
+//! ```
+//! use dlock_runtime::{LockError, LockPool, distributed_lock};
+//!
+//! // Every instance calls it at about three o'clock. One does the work, the others get `None`, also
+//! // one that comes when the work is done: the key stays for a minute.
+//! #[distributed_lock(key = "nightly", ttl = "10m", on_busy = "skip", min_hold = "1m")]
+//! async fn nightly() -> Result<Option<&'static str>, LockError> {
+//!     Ok(Some("sent"))
+//! }
+//!
+//! // Renewed while it runs, but if it hangs the lock is free after five minutes; nobody waits for the
+//! // answer to its release.
+//! #[distributed_lock(
+//!     key = "import:<file>", ttl = "10s", renew, max_hold = "5m", max_renewals = 100, release = "background"
+//! )]
+//! async fn import(file: &str) -> Result<usize, LockError> {
+//!     Ok(file.len())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LockError> {
+//! let pool = LockPool::connect("memory://").await?;
+//! let elsewhere = pool.lock("nightly").acquire().await?;
+//! assert_eq!(pool.scope(nightly()).await?, None);
+//! # drop(elsewhere); assert_eq!(pool.scope(import("a.csv")).await?, 5);
+//! # Ok(()) }
+//! ```
+//!
 //! # Where to look
 //!
 //! | | |
 //! | --- | --- |
 //! | the attribute and its arguments | [`distributed_lock`] |
-//! | configure, once in `main` | [`init`], [`Config`], [`shutdown`] |
+//! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`shutdown`] |
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
 //! | what the current code runs under | [`current`], [`Held`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
@@ -69,6 +99,7 @@ pub use values::error::{LockError, LostCause, Refusal, Text};
 pub use values::fence::Fence;
 pub use values::holder::{Holder, Process};
 pub use values::key::Key;
+pub use values::release::Release;
 pub use values::wait::Wait;
 
 /// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that asks

@@ -11,6 +11,7 @@ use crate::engine::scope;
 use crate::global;
 use crate::values::error::LockError;
 use crate::values::key::Key;
+use crate::values::release::Release;
 use crate::values::wait::Wait;
 
 pub use crate::engine::guarded::OnLost;
@@ -27,6 +28,10 @@ pub struct Spec {
     pub ttl: Option<Duration>,
     pub wait: Option<Wait>,
     pub renew: Option<Renew>,
+    pub max_hold: Option<Duration>,
+    pub max_renewals: Option<u32>,
+    pub min_hold: Option<Duration>,
+    pub release: Option<Release>,
     pub on_lost: OnLost,
     /// The name of a pool.
     pub pool: Option<&'static str>,
@@ -40,6 +45,10 @@ impl Spec {
             ttl: None,
             wait: None,
             renew: None,
+            max_hold: None,
+            max_renewals: None,
+            min_hold: None,
+            release: None,
             on_lost: OnLost::Cancel,
             pool: None,
         }
@@ -53,9 +62,22 @@ impl Spec {
         if let Some(wait) = self.wait {
             request = request.wait(wait);
         }
-        match self.renew {
+        request = match self.renew {
             Some(Renew::Default) => request.renew(),
             Some(Renew::Every(interval)) => request.renew_every(interval),
+            None => request,
+        };
+        if let Some(max_hold) = self.max_hold {
+            request = request.max_hold(max_hold);
+        }
+        if let Some(max_renewals) = self.max_renewals {
+            request = request.max_renewals(max_renewals);
+        }
+        if let Some(min_hold) = self.min_hold {
+            request = request.min_hold(min_hold);
+        }
+        match self.release {
+            Some(release) => request.release(release),
             None => request,
         }
     }
@@ -136,3 +158,44 @@ impl<T, E: From<LockError>> FromLockError for Result<T, E> {
         Err(error.into())
     }
 }
+
+/// What a function returns whose body was left out because its lock was busy.
+#[diagnostic::on_unimplemented(
+    message = "`on_busy = \"skip\"` leaves the body out, and then there is no `{Self}` to return",
+    label = "make it `Option`",
+    note = "a function that may be skipped returns `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>`"
+)]
+pub trait Skipped {
+    fn skipped() -> Self;
+}
+
+// Else the compiler lists all impls, in their private terms: the note says it already.
+#[diagnostic::do_not_recommend]
+impl Skipped for () {
+    fn skipped() {}
+}
+
+#[diagnostic::do_not_recommend]
+impl<T> Skipped for Option<T> {
+    fn skipped() -> Self {
+        None
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E> Skipped for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> Skipped for Result<Option<T>, E> {
+    fn skipped() -> Self {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+#[path = "support/tests.rs"]
+mod tests;

@@ -34,6 +34,26 @@ async fn a_lease_out_of_bounds_is_refused_before_anything_is_sent() {
             "default_ttl",
         );
     }
+    for (request, says) in [
+        (pool.lock("k").max_hold(day), "add `renew`"),
+        (pool.lock("k").max_renewals(4), "add `renew`"),
+        (
+            pool.lock("k").renew().max_renewals(0),
+            "max_renewals 0 would never renew",
+        ),
+        (
+            pool.lock("k").renew().max_hold(ms(9)),
+            "shorter than a ttl of 30s",
+        ),
+        (pool.lock("k").min_hold(LONG), "longer than the ttl 30s"),
+        (pool.lock("k").min_hold(ms(9)), "minimum of 10ms"),
+        (
+            pool.lock("k").renew().min_hold(day + ms(1)),
+            "maximum of 24h",
+        ),
+    ] {
+        misconfigured(&request.acquire().await.unwrap_err(), says);
+    }
     for (interval, says) in [
         (ms(0), "minimum of 1ms"),
         (ms(500), "less than half of the ttl"),
@@ -93,6 +113,7 @@ async fn every_bad_setting_is_in_one_error() {
     let config = Config::new("redis://host:port")
         .namespace("{")
         .connections(0)
+        .poll_interval(ms(1_001))
         .command_timeout(ms(0));
     let error = LockPool::connect(config.max_in_flight(0).repair_missing_ttl(ms(1)))
         .await
@@ -102,6 +123,7 @@ async fn every_bad_setting_is_in_one_error() {
         "namespace",
         "connections",
         "command_timeout",
+        "poll_interval",
         "max_in_flight",
         "repair_missing_ttl",
     ] {

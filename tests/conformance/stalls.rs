@@ -14,7 +14,7 @@ async fn a_waiter_that_stood_still_past_its_wait_is_told_busy() {
     let proxy = Proxy::start(server.addr());
     let config = patient(proxy.url())
         .command_timeout(ms(2_000))
-        .poll_interval(LONG);
+        .poll_interval(ms(1_000));
     let pool = LockPool::connect(config).await.unwrap();
     let _held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
     let before = server.commandstats("evalsha").await;

@@ -13,7 +13,12 @@ use crate::{held, on_memory};
     ttl = "10s",
     wait = "3s",
     renew = "1s",
+    max_hold = "5m",
+    max_renewals = 9,
+    min_hold = "10ms",
+    on_busy = "error",
     on_lost = "finish",
+    release = "background",
     guard = lock
 )]
 #[must_use]

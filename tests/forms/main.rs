@@ -20,6 +20,7 @@ mod macros;
 mod pools;
 mod receivers;
 mod sizes;
+mod skipped;
 mod traits;
 mod ui;
 

@@ -5,8 +5,10 @@
 //!
 //! * [`duration`]: the notation `1m30s`
 //! * [`bounds`]: how long a lease may be, how often it may be renewed
+//! * [`hold`]: how long a lock may be held, and how long it must be
 //! * [`key`]: what a key may look like, and how a value is encoded into one
 
 pub mod bounds;
 pub mod duration;
+pub mod hold;
 pub mod key;

@@ -1,7 +1,9 @@
 //! What is refused: the text that each error underlines, and what it says.
 
 mod arguments;
+mod busy;
 mod function;
+mod hold;
 mod key;
 
 use proc_macro2::TokenStream;

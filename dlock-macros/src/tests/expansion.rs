@@ -46,7 +46,12 @@ fn every_setting() {
             ttl = "10s",
             wait = "3s",
             renew = "2s",
+            max_hold = "5m",
+            max_renewals = 4,
+            min_hold = "20s",
+            on_busy = "error",
             on_lost = "finish",
+            release = "background",
             pool = "billing",
             crate = crate::dlock
         ),
@@ -62,7 +67,13 @@ fn every_setting() {
 fn other_settings() {
     check(
         "other_settings",
-        quote!(key = "k", wait = "0s", renew = true, on_lost = "cancel",),
+        quote!(
+            key = "k",
+            wait = "0s",
+            renew = true,
+            on_lost = "cancel",
+            release = "confirmed",
+        ),
         &quote!(
             async fn r#type() -> Result<(), E> {
                 Ok(())
@@ -118,6 +129,33 @@ fn on_error_without_return_type() {
         &quote!(
             async fn f() {
                 work().await;
+            }
+        ),
+    );
+}
+
+/// The lock is tried once, whatever the pool's wait is, and what is busy goes before `on_error`.
+#[test]
+fn skip() {
+    check(
+        "skip",
+        quote!(key = "k", on_busy = "skip", on_error = log),
+        &quote!(
+            async fn f() {
+                work().await;
+            }
+        ),
+    );
+}
+
+#[test]
+fn skip_after_a_wait() {
+    check(
+        "skip_after_a_wait",
+        quote!(key = "k", on_busy = "skip", wait = "3s"),
+        &quote!(
+            async fn f() -> Result<Option<impl Send>, E> {
+                Ok(Some(1))
             }
         ),
     );

@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn any_arguments_expand(
-        arguments in "((key|ttl|wait|renew|guard|pool|crate|on_lost|map_err|x|self) ?|[=,.<:]|\"[a-z0-9<>]{0,4}\"|\\(\\)|1){0,12}",
+        arguments in "((key|ttl|wait|renew|max_hold|max_renewals|min_hold|on_busy|release|guard|pool|crate|on_lost|map_err|x|self) ?|[=,.<:]|\"[a-z0-9<>]{0,4}\"|\\(\\)|1){0,12}",
         item in "(async |fn |f|\\(\\)|\\{\\}|->|!|;|struct |pub |const |extern |#\\[x\\]){0,8}",
     ) {
         if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {

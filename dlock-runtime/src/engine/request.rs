@@ -30,6 +30,8 @@ pub struct LockRequest {
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
+    bounds: Bounds,
+    release: Option<Release>,
 }
 
 impl LockRequest {
@@ -49,6 +51,8 @@ impl LockRequest {
             ttl: None,
             wait: None,
             renew: None,
+            bounds: Bounds::default(),
+            release: None,
         }
     }
 
@@ -75,6 +79,97 @@ impl LockRequest {
     /// Renews the lease at this interval, which must be less than half of the ttl.
     pub fn renew_every(mut self, interval: Duration) -> Self {
         self.renew = Some(Renew::Every(interval));
+        self
+    }
+
+    /// Gives a renewed lock up after this long, whatever its body does: at least the ttl. Default: never.
+    ///
+    /// It bounds what a body that hangs can block: the lock is lost *then*, with
+    /// [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let bounded = || pool.lock("report").max_hold(Duration::from_secs(300));
+    /// let held = bounded().renew().acquire().await?;
+    ///
+    /// // Nothing is renewed here, so there is nothing to bound:
+    /// let error = bounded().acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("add `renew`"));
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.bounds.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Renews the lock this often and no more, at least once. Default: for as long as the guard lives.
+    ///
+    /// After the last one it goes on to its deadline, and is lost there, with
+    /// [`LostCause::MaxRenewals`](crate::LostCause::MaxRenewals).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let held = pool.lock("report").renew().max_renewals(4).acquire().await?;
+    ///
+    /// let error = pool.lock("other").renew().max_renewals(0).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("at least 1"));
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn max_renewals(mut self, max_renewals: u32) -> Self {
+        self.bounds.max_renewals = Some(max_renewals);
+        self
+    }
+
+    /// Keeps the key for at least this long after the grant, even when the work is done sooner: 10 ms to
+    /// 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: it is freed at the end.
+    ///
+    /// For a job that all instances start at about the same time: one that is a little late must not
+    /// find the lock free and run it again. The guard is gone as ever; only its key stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let nightly = pool.lock("nightly").min_hold(Duration::from_secs(20));
+    /// let sent = nightly.run(async |_| "sent").await?;
+    ///
+    /// // Longer than the 30 s that the lease lasts, and nobody renews it:
+    /// let error = pool.lock("other").min_hold(Duration::from_secs(60)).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("raise the ttl or add `renew`"));
+    /// # let _ = sent; Ok(()) }
+    /// ```
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.bounds.min_hold = Some(min_hold);
+        self
+    }
+
+    /// Whether [`run`](Self::run) waits for the answer to its release. Default: the pool's `release`,
+    /// [`Release::Confirmed`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError, Release};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let request = pool.lock("report").release(Release::Background);
+    /// let written = request.run(async |_| "written").await?; // half the round trips
+    /// # let _ = written; Ok(()) }
+    /// ```
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = Some(release);
         self
     }
 
@@ -161,24 +256,42 @@ impl LockRequest {
         })
     }
 
-    /// What to do, all checked.
+    /// What to do, all checked; every setting that can't work is in one error.
     pub(crate) fn order(self) -> Result<(LockPool, Arc<Order>), LockError> {
         let settings = self.pool.settings();
-        let ttl = self.ttl.map_or(Ok(settings.default_ttl), Ttl::new)?;
-        let renew = self.renew.map(|renew| renew.interval(ttl)).transpose()?;
+        let mut wrong = Vec::new();
+        let ttl = match self.ttl {
+            Some(ttl) => Ttl::checked(ttl)
+                .map_err(|why| wrong.push(why.to_string()))
+                .ok(),
+            None => Some(settings.default_ttl),
+        };
+        let interval = self.renew.zip(ttl).map(|(renew, ttl)| renew.interval(ttl));
+        let interval = interval.transpose().unwrap_or_else(|why| {
+            wrong.push(why.to_string());
+            None
+        });
+        let holds = self.bounds.check(ttl, self.renew.is_some());
+        wrong.extend(holds.iter().map(ToString::to_string));
+        let Some(ttl) = ttl.filter(|_| wrong.is_empty()) else {
+            return Err(LockError::config(wrong.join("; ")));
+        };
         let key = self.key.in_namespace(&settings.namespace)?;
         let order = Order {
             name: key.as_str().into(),
             key,
             terms: Terms {
                 ttl,
-                renew,
-                bounds: Bounds::default(),
+                renew: interval,
+                bounds: self.bounds,
             },
             wait: self.wait.unwrap_or(settings.default_wait),
-            release: Release::Confirmed,
+            release: self.release.unwrap_or(settings.release),
             function: self.function,
         };
         Ok((self.pool, Arc::new(order)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,9 +201,9 @@ pub enum LostCause {
     /// The server says that the key is gone or somebody else's: deleted, flushed, evicted, or the
     /// server lost its data.
     Gone,
-    /// It was held for as long as `max_hold` allows.
+    /// It was held for as long as its `max_hold` allows, and given up then.
     MaxHold,
-    /// It was renewed as often as `max_renewals` allows, and ran out.
+    /// Its `max_renewals` were used up, and its lease ran out.
     MaxRenewals,
     /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
     /// renew or watch the lease.
@@ -219,9 +219,11 @@ impl fmt::Display for LostCause {
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"
             }
-            LostCause::MaxHold => "it was held for as long as its `max_hold` allows",
+            LostCause::MaxHold => {
+                "it was held for as long as its `max_hold` allows; raise that if the body may take longer"
+            }
             LostCause::MaxRenewals => {
-                "it ran out after the last of its `max_renewals`; allow more, or a longer `ttl`"
+                "its `max_renewals` were used up; raise that, or the ttl, if the body may take longer"
             }
             LostCause::Guardian => "the guardian that watched over it ended",
         })

@@ -1,7 +1,8 @@
 //! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
-//! Read in this order: `key`, `token`, `holder`, `fence`, `moment`, `ttl`, `wait`, `error`, `config`.
+//! Read in this order: `key`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
+//! `error`, `config`.
 
 pub(crate) mod bounds;
 pub(crate) mod config;

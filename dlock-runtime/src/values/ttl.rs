@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use dlock_grammar::bounds::{self, BoundError};
+
 use super::error::LockError;
 
 /// A lease's length: between 10 ms and 24 h.
@@ -10,7 +12,12 @@ pub(crate) struct Ttl(Duration);
 
 impl Ttl {
     pub(crate) fn new(ttl: Duration) -> Result<Self, LockError> {
-        dlock_grammar::bounds::check_ttl(ttl).map_err(LockError::config)?;
+        Self::checked(ttl).map_err(LockError::config)
+    }
+
+    /// [`Ttl::new`], for who collects what is wrong.
+    pub(crate) fn checked(ttl: Duration) -> Result<Self, BoundError> {
+        bounds::check_ttl(ttl)?;
         Ok(Self(ttl))
     }
 
@@ -50,12 +57,12 @@ pub enum Renew {
 
 impl Renew {
     /// The interval for a lease of this length.
-    pub(crate) fn interval(self, ttl: Ttl) -> Result<Duration, LockError> {
+    pub(crate) fn interval(self, ttl: Ttl) -> Result<Duration, BoundError> {
         let interval = match self {
             Renew::Default => ttl.get() / 3,
             Renew::Every(interval) => interval,
         };
-        dlock_grammar::bounds::check_renew(interval, ttl.get()).map_err(LockError::config)?;
+        bounds::check_renew(interval, ttl.get())?;
         Ok(interval)
     }
 }

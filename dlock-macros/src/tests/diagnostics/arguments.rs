@@ -11,6 +11,13 @@ fn unknown_arguments() {
         &[("tll", "unknown argument `tll`, did you mean `ttl`?")],
     );
     check(
+        r#"key = "a", max_renewal = 4"#,
+        &[(
+            "max_renewal",
+            "unknown argument `max_renewal`, did you mean `max_renewals`?",
+        )],
+    );
+    check(
         r#"key = "a", on_eror = f(a, b)"#,
         &[(
             "on_eror",
@@ -21,17 +28,15 @@ fn unknown_arguments() {
         r#"key = "a", timeout = "1s""#,
         &[(
             "timeout",
-            "unknown argument `timeout`, arguments are: key, ttl, wait, renew, on_lost, guard, pool, map_err, on_error, crate",
+            "unknown argument `timeout`, arguments are: key, ttl, wait, renew, max_hold, max_renewals, min_hold, on_busy, on_lost, release, \
+             guard, pool, map_err, on_error, crate",
         )],
     );
 }
 
 #[test]
 fn later_arguments() {
-    for name in
-        "max_hold max_renewals min_hold reentrant read write fair permits owner on_busy release"
-            .split(' ')
-    {
+    for name in "reentrant read write fair permits owner".split(' ') {
         check(
             &format!("key = \"a\", {name}"),
             &[(name, &format!("`{name}` is not supported yet"))],
@@ -44,6 +49,27 @@ fn later_arguments() {
     check(
         r#"keys = ["a", "b"]"#,
         &[("keys", "`keys` is not supported yet")],
+    );
+}
+
+/// One mistake gives one error: what was meant is not reported as missing.
+#[test]
+fn a_near_miss_is_not_missing_as_well() {
+    check(
+        r#"key = "a", rennew, max_hold = "5m""#,
+        &[("rennew", "unknown argument `rennew`, did you mean `renew`?")],
+    );
+    check(
+        r#"key = "a", renew = 3, max_renewals = 4"#,
+        &[("3", "write `renew`, `renew = \"3s\"` or `renew = false`")],
+    );
+    check_on(
+        "async fn f() {}",
+        r#"key = "a", on_busy = "skip", on_error"#,
+        &[(
+            "on_error",
+            "`on_error` needs a value: write `on_error = |error| …`",
+        )],
     );
 }
 
@@ -140,6 +166,39 @@ fn shapes() {
 }
 
 #[test]
+fn shapes_of_bounds_and_words() {
+    for (argument, value, write) in [
+        ("max_hold", "5", "`max_hold = \"5m\"`"),
+        ("max_renewals", "\"4\"", "`max_renewals = 4`"),
+        ("max_renewals", "4u8", "`max_renewals = 4`"),
+        ("max_renewals", "N", "`max_renewals = 4`"),
+        ("min_hold", "30", "`min_hold = \"30s\"`"),
+        (
+            "on_busy",
+            "skip",
+            "`on_busy = \"skip\"` or `on_busy = \"error\"`",
+        ),
+        (
+            "release",
+            "true",
+            "`release = \"confirmed\"` or `release = \"background\"`",
+        ),
+    ] {
+        check(
+            &format!("key = \"a\", renew, {argument} = {value}"),
+            &[(value, &format!("write {write}"))],
+        );
+        check(
+            &format!("key = \"a\", renew, {argument}"),
+            &[(
+                argument,
+                &format!("`{argument}` needs a value: write {write}"),
+            )],
+        );
+    }
+}
+
+#[test]
 fn duplicates() {
     check(
         r#"key = "a", key = "b""#,
@@ -225,6 +284,20 @@ fn words() {
         )],
     );
     check(
+        r#"key = "a", on_busy = "ignore""#,
+        &[(
+            "\"ignore\"",
+            "unknown `on_busy` \"ignore\": write \"error\" or \"skip\"",
+        )],
+    );
+    check(
+        r#"key = "a", release = "later""#,
+        &[(
+            "\"later\"",
+            "unknown `release` \"later\": write \"confirmed\" or \"background\"",
+        )],
+    );
+    check(
         r#"key = "a", guard = id"#,
         &[(
             "id",
@@ -252,5 +325,10 @@ fn error_handlers() {
         "async fn f() -> () {}",
         r#"key = "a", map_err = f"#,
         &[("map_err", message)],
+    );
+    check_on(
+        "async fn f() -> Option<u8> { None }",
+        r#"key = "a", map_err = f"#,
+        &[("map_err", &message.replace("()", "Option"))],
     );
 }

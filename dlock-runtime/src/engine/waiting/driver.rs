@@ -223,7 +223,8 @@ impl Driver {
             Left::For(left) => left,
             Left::Endless => Duration::MAX,
         };
-        let interval = self.pool.settings().poll_interval;
+        let pushes = link.address().is_some();
+        let interval = self.pool.settings().poll_interval(pushes);
         let pause = retry::after_busy(left, interval, &mut self.jitter);
         let next = self.now().plus(pause);
         let gates = self.pool.gates();
@@ -254,11 +255,11 @@ impl Driver {
                     self.endless_since = None;
                     return self.send_away(refusal);
                 }
-                let pause = self.pool.settings().poll_interval;
+                let pause = self.pool.settings().poll_interval(false);
                 self.pause(pause.min(TWO_STEPS_AT_MOST - since.until(now)));
             }
             Ok(acquire::InTheWay::Somebody { left, .. }) => {
-                let interval = self.pool.settings().poll_interval;
+                let interval = self.pool.settings().poll_interval(false);
                 let pause = retry::after_busy(left, interval, &mut self.jitter);
                 self.pause(pause);
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Config;
 use crate::values::error::LockError;
+use crate::values::release::Release;
 use crate::values::wait::Wait;
 
 /// What a variable's text has to be, and where it goes.
@@ -11,6 +12,7 @@ enum Setting {
     Text(fn(Config, String) -> Config),
     Time(fn(Config, Duration) -> Config),
     Wait(fn(Config, Wait) -> Config),
+    Release(fn(Config, Release) -> Config),
     Count(fn(Config, usize) -> Config),
     Flag(fn(Config) -> Config),
 }
@@ -19,6 +21,7 @@ const SETTINGS: &[(&str, Setting)] = &[
     ("DLOCK_NAMESPACE", Setting::Text(Config::namespace)),
     ("DLOCK_DEFAULT_TTL", Setting::Time(Config::default_ttl)),
     ("DLOCK_DEFAULT_WAIT", Setting::Wait(Config::default_wait)),
+    ("DLOCK_RELEASE", Setting::Release(Config::release)),
     ("DLOCK_CONNECTIONS", Setting::Count(Config::connections)),
     (
         "DLOCK_CONNECT_TIMEOUT",
@@ -51,10 +54,11 @@ impl Config {
     /// | `DLOCK_NAMESPACE` | `shop:lock:` | `lock:` |
     /// | `DLOCK_DEFAULT_TTL` | `10s` | `30s` |
     /// | `DLOCK_DEFAULT_WAIT` | `500ms`, `0s`, `forever` | `3s` |
+    /// | `DLOCK_RELEASE` | `background` | `confirmed` |
     /// | `DLOCK_CONNECTIONS` | `2` | `1` |
     /// | `DLOCK_CONNECT_TIMEOUT` | `2s` | `1s` |
     /// | `DLOCK_COMMAND_TIMEOUT` | `250ms` | `500ms` |
-    /// | `DLOCK_POLL_INTERVAL` | `50ms` | `100ms` |
+    /// | `DLOCK_POLL_INTERVAL` | `50ms` | `1s`; `100ms` where waiters can't be told |
     /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
@@ -130,6 +134,11 @@ impl Setting {
             Setting::Time(set) => time(&value).map(|time| set(config.clone(), time)),
             Setting::Wait(set) if value == "forever" => Ok(set(config.clone(), Wait::Forever)),
             Setting::Wait(set) => time(&value).map(|time| set(config.clone(), time.into())),
+            Setting::Release(set) => match value.as_str() {
+                "confirmed" => Ok(set(config.clone(), Release::Confirmed)),
+                "background" => Ok(set(config.clone(), Release::Background)),
+                _ => Err(format!("{value:?} is neither confirmed nor background")),
+            },
             Setting::Count(set) => value
                 .parse()
                 .map(|count| set(config.clone(), count))

@@ -7,13 +7,19 @@ mod address;
 mod environment;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::error::LockError;
+use super::release::Release;
 use super::ttl::Ttl;
 use super::wait::Wait;
 
 pub(crate) use address::{Address, Endpoint, RedisAddress};
+
+/// What `poll_interval` may be. Above, one lost poll would cost a waiter its place in the queue, which
+/// is kept for 3.5 s after its last.
+const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
 /// How a [`LockPool`](crate::LockPool) is configured.
 ///
@@ -44,10 +50,11 @@ pub struct Config {
     namespace: String,
     default_ttl: Duration,
     default_wait: Wait,
+    release: Release,
     connections: usize,
     connect_timeout: Duration,
     command_timeout: Duration,
-    poll_interval: Duration,
+    poll_interval: Option<Duration>,
     health_check_interval: Duration,
     max_in_flight: Option<usize>,
     repair_missing_ttl: Option<Duration>,
@@ -67,10 +74,11 @@ impl Config {
             namespace: "lock:".to_owned(),
             default_ttl: Duration::from_secs(30),
             default_wait: Wait::For(Duration::from_secs(3)),
+            release: Release::Confirmed,
             connections: 1,
             connect_timeout: Duration::from_secs(1),
             command_timeout: Duration::from_millis(500),
-            poll_interval: Duration::from_millis(100),
+            poll_interval: None,
             health_check_interval: Duration::from_secs(15),
             max_in_flight: None,
             repair_missing_ttl: None,
@@ -94,8 +102,17 @@ impl Config {
     }
 
     /// How long to wait where a lock does not say its `wait`. Default 3 s.
+    ///
+    /// A function with `on_busy = "skip"` tries once instead, if it does not say its own.
     pub fn default_wait(mut self, wait: impl Into<Wait>) -> Self {
         self.default_wait = wait.into();
+        self
+    }
+
+    /// Whether the end of a locked body waits for the answer to its release. Default
+    /// [`Release::Confirmed`]; a lock's own `release` comes first.
+    pub fn release(mut self, release: Release) -> Self {
+        self.release = release;
         self
     }
 
@@ -122,10 +139,14 @@ impl Config {
         self
     }
 
-    /// How long a waiter sleeps between two looks at a lock that somebody else holds, at most.
-    /// Default 100 ms; a lease that ends sooner is looked at when it ends.
+    /// How long a waiter sleeps between two looks at a lock that somebody else holds, at most: 1 ms to
+    /// 1 s. A lease that ends sooner is looked at when it ends.
+    ///
+    /// Where the server can tell a waiter that the lock is its own (RESP3), this is a safety net only,
+    /// 1 s by default. Where it can't (RESP2, a proxy, an ACL without the channel) looking is all there
+    /// is, every 100 ms by default. What is set here counts for both.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.poll_interval = interval;
+        self.poll_interval = Some(interval);
         self
     }
 
@@ -189,7 +210,6 @@ impl Config {
         for (what, time) in [
             ("connect_timeout", self.connect_timeout),
             ("command_timeout", self.command_timeout),
-            ("poll_interval", self.poll_interval),
             ("health_check_interval", self.health_check_interval),
         ] {
             if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
@@ -198,6 +218,8 @@ impl Config {
                 ));
             }
         }
+        let poll_interval = self.poll_interval.map(check_poll_interval);
+        wrong.extend(poll_interval.and_then(Result::err));
         if !(1..=64).contains(&self.connections) {
             wrong.push(format!(
                 "connections: {} is out of range; give 1 to 64 (one is enough for hundreds of tasks)",
@@ -216,6 +238,7 @@ impl Config {
                 namespace: self.namespace,
                 default_ttl,
                 default_wait: self.default_wait,
+                release: self.release,
                 connections: self.connections,
                 connect_timeout: self.connect_timeout,
                 command_timeout: self.command_timeout,
@@ -229,6 +252,15 @@ impl Config {
             _ => Err(LockError::config(wrong.join("; "))),
         }
     }
+}
+
+fn check_poll_interval(interval: Duration) -> Result<(), String> {
+    if POLL_INTERVAL.contains(&interval) {
+        return Ok(());
+    }
+    Err(format!(
+        "poll_interval: {interval:?} is out of range; give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place in the queue)"
+    ))
 }
 
 fn check_namespace(namespace: &str) -> Result<(), String> {
@@ -276,6 +308,7 @@ impl fmt::Debug for Config {
             .field("namespace", &self.namespace)
             .field("default_ttl", &self.default_ttl)
             .field("default_wait", &self.default_wait)
+            .field("release", &self.release)
             .finish_non_exhaustive()
     }
 }
@@ -287,13 +320,28 @@ pub(crate) struct Settings {
     pub(crate) namespace: String,
     pub(crate) default_ttl: Ttl,
     pub(crate) default_wait: Wait,
+    pub(crate) release: Release,
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
-    pub(crate) poll_interval: Duration,
+    /// As it was configured; to read with [`Settings::poll_interval`].
+    poll_interval: Option<Duration>,
     pub(crate) health_check_interval: Duration,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
     pub(crate) lazy: bool,
+}
+
+impl Settings {
+    /// How long a waiter sleeps between two looks, at most; with `pushes` it is told when the lock is
+    /// its own.
+    pub(crate) fn poll_interval(&self, pushes: bool) -> Duration {
+        let default = if pushes {
+            Duration::from_secs(1)
+        } else {
+            Duration::from_millis(100)
+        };
+        self.poll_interval.unwrap_or(default)
+    }
 }

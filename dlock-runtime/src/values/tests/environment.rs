@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::values::config::{Config, Settings};
 use crate::values::error::LockError;
+use crate::values::release::Release;
 use crate::values::wait::Wait;
 
 fn from(variables: &[(&str, &str)]) -> Result<Config, LockError> {
@@ -47,6 +48,12 @@ fn every_variable_sets_its_setting() {
         settings("DLOCK_DEFAULT_WAIT", "forever").default_wait,
         Wait::Forever
     );
+    for (value, release) in [
+        ("confirmed", Release::Confirmed),
+        ("background", Release::Background),
+    ] {
+        assert_eq!(settings("DLOCK_RELEASE", value).release, release);
+    }
     assert_eq!(settings("DLOCK_CONNECTIONS", "2").connections, 2);
     assert_eq!(
         settings("DLOCK_CONNECT_TIMEOUT", "2s").connect_timeout,
@@ -55,10 +62,6 @@ fn every_variable_sets_its_setting() {
     assert_eq!(
         settings("DLOCK_COMMAND_TIMEOUT", "250ms").command_timeout,
         ms(250)
-    );
-    assert_eq!(
-        settings("DLOCK_POLL_INTERVAL", "50ms").poll_interval,
-        ms(50)
     );
     assert_eq!(
         settings("DLOCK_HEALTH_CHECK_INTERVAL", "1m30s").health_check_interval,
@@ -82,6 +85,33 @@ fn every_variable_sets_its_setting() {
     assert!(!settings("DLOCK_LAZY", "false").lazy && !settings("DLOCK_LAZY", "0").lazy);
 }
 
+/// A waiter that is told needs to look seldom; one that is not, often. What was written counts for both.
+#[test]
+fn the_poll_interval_depends_on_whether_waiters_are_told() {
+    let both = |settings: Settings| [true, false].map(|pushes| settings.poll_interval(pushes));
+    let ms = Duration::from_millis;
+    assert_eq!(both(settings("DLOCK_LAZY", "0")), [ms(1_000), ms(100)]);
+    for (value, interval) in [("1ms", ms(1)), ("50ms", ms(50)), ("1s", ms(1_000))] {
+        let written = settings("DLOCK_POLL_INTERVAL", value);
+        assert_eq!(both(written), [interval; 2]);
+    }
+    for value in ["0s", "1s1ms"] {
+        let said = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_POLL_INTERVAL", value)]);
+        assert!(
+            said.contains("poll_interval: ")
+                && said.contains(
+                    "give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place"
+                ),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn without_a_word_a_release_is_confirmed() {
+    assert_eq!(settings("DLOCK_LAZY", "0").release, Release::Confirmed);
+}
+
 #[test]
 fn a_bad_value_is_refused_by_its_name() {
     let long = "n".repeat(129);
@@ -98,6 +128,8 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_DEFAULT_TTL", "forever"),
         ("DLOCK_DEFAULT_WAIT", "never"),
         ("DLOCK_DEFAULT_WAIT", "Forever"),
+        ("DLOCK_RELEASE", "Background"),
+        ("DLOCK_RELEASE", ""),
         ("DLOCK_CONNECTIONS", "0"),
         ("DLOCK_CONNECTIONS", "65"),
         ("DLOCK_CONNECTIONS", "two"),
@@ -105,6 +137,7 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_COMMAND_TIMEOUT", "0ms"),
         ("DLOCK_COMMAND_TIMEOUT", "2h"),
         ("DLOCK_POLL_INTERVAL", "1.5s"),
+        ("DLOCK_POLL_INTERVAL", "2s"),
         ("DLOCK_HEALTH_CHECK_INTERVAL", "2h"),
         ("DLOCK_MAX_IN_FLIGHT", "0"),
         ("DLOCK_MAX_IN_FLIGHT", "-3"),

@@ -7,6 +7,14 @@ use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::holder::Holder;
 use crate::values::key::Key;
 
+const CAUSES: [LostCause; 5] = [
+    LostCause::Deadline,
+    LostCause::Gone,
+    LostCause::MaxHold,
+    LostCause::MaxRenewals,
+    LostCause::Guardian,
+];
+
 const REFUSALS: [Refusal; 12] = [
     Refusal::ReadOnly,
     Refusal::OutOfMemory,
@@ -66,7 +74,7 @@ fn all() -> Vec<LockError> {
         LockError::Unavailable { key: None, source },
         LockError::ShutDown,
     ];
-    for cause in [LostCause::Deadline, LostCause::Gone, LostCause::Guardian] {
+    for cause in CAUSES {
         all.extend([lost(cause, false), lost(cause, true)]);
     }
     all.extend(REFUSALS.map(refused));
@@ -152,6 +160,14 @@ fn others_say_what_to_do() {
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
+        (
+            lost(LostCause::MaxHold, false),
+            "its `max_hold` allows; raise",
+        ),
+        (
+            lost(LostCause::MaxRenewals, false),
+            "its `max_renewals` were used up; raise",
+        ),
         (
             busy(Duration::ZERO),
             "held by a program that does not use dlock (waited 1s)",

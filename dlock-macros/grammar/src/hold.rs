@@ -1,0 +1,180 @@
+//! How long a lock may be held, and how long it must be: `max_hold` and `max_renewals` bound the watchdog, `min_hold` keeps
+//! the key after a body that was quick.
+//!
+//! These only make sense together, so they are checked together, with what is known then: the compiler may not know the ttl,
+//! the runtime knows all.
+
+use crate::{
+    bounds::{TTL_MAX, TTL_MIN},
+    duration,
+};
+use std::{fmt, time::Duration};
+
+/// What one lock says about how long it is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Hold {
+    /// `None`: not known yet, so nothing is compared with it.
+    pub ttl: Option<Duration>,
+    /// Whether a watchdog renews the lease.
+    pub renewed: bool,
+    /// When a renewed lock is given up.
+    pub max_hold: Option<Duration>,
+    /// After how many renewals a lock is left to its end.
+    pub max_renewals: Option<u32>,
+    /// How long the key stays after the grant at least.
+    pub min_hold: Option<Duration>,
+}
+
+impl Hold {
+    /// Everything that is wrong; empty if it can work.
+    #[must_use]
+    pub fn check(&self) -> Vec<HoldError> {
+        let max_hold = self.max_hold.and_then(|max_hold| self.max_hold(max_hold));
+        let max_renewals = match self.max_renewals {
+            Some(_) if !self.renewed => Some(HoldError::MaxRenewalsUnrenewed),
+            Some(0) => Some(HoldError::MaxRenewalsZero),
+            _ => None,
+        };
+        let min_hold = self.min_hold.and_then(|min_hold| self.min_hold(min_hold));
+        [max_hold, max_renewals, min_hold]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn max_hold(&self, max_hold: Duration) -> Option<HoldError> {
+        // No lease is shorter than `TTL_MIN`, whatever it will be.
+        let ttl = self.ttl.unwrap_or(TTL_MIN);
+        if !self.renewed {
+            Some(HoldError::MaxHoldUnrenewed)
+        } else if max_hold < ttl {
+            Some(HoldError::MaxHoldUnderTtl { max_hold, ttl })
+        } else {
+            None
+        }
+    }
+
+    fn min_hold(&self, min_hold: Duration) -> Option<HoldError> {
+        let longer = |than: Option<Duration>| than.filter(|than| min_hold > *than);
+        if min_hold < TTL_MIN {
+            return Some(HoldError::MinHoldTooShort { min_hold });
+        }
+        if min_hold > TTL_MAX {
+            return Some(HoldError::MinHoldTooLong { min_hold });
+        }
+        if let Some(max_hold) = longer(self.max_hold) {
+            return Some(HoldError::MinHoldOverMaxHold { min_hold, max_hold });
+        }
+        longer(self.ttl)
+            .filter(|_| !self.renewed)
+            .map(|ttl| HoldError::MinHoldOverTtl { min_hold, ttl })
+    }
+}
+
+/// What cannot work; its `Display` says the bound and the fix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HoldError {
+    /// `max_hold` on a lock that is not renewed: its ttl bounds it already.
+    MaxHoldUnrenewed,
+    /// `max_hold` ends before the first lease.
+    MaxHoldUnderTtl {
+        /// The bound that was asked for.
+        max_hold: Duration,
+        /// The lease, or the shortest there is.
+        ttl: Duration,
+    },
+    /// `max_renewals` on a lock that is not renewed.
+    MaxRenewalsUnrenewed,
+    /// A watchdog that may not renew.
+    MaxRenewalsZero,
+    /// `min_hold` is shorter than any lease.
+    MinHoldTooShort {
+        /// What was asked for.
+        min_hold: Duration,
+    },
+    /// `min_hold` is longer than any lease.
+    MinHoldTooLong {
+        /// What was asked for.
+        min_hold: Duration,
+    },
+    /// The lock is given up before it may be.
+    MinHoldOverMaxHold {
+        /// What was asked for.
+        min_hold: Duration,
+        /// When the lock is given up.
+        max_hold: Duration,
+    },
+    /// The lease, which nobody renews, ends before `min_hold`.
+    MinHoldOverTtl {
+        /// What was asked for.
+        min_hold: Duration,
+        /// The lease.
+        ttl: Duration,
+    },
+}
+
+impl HoldError {
+    /// The argument that it is about, as it is written in the attribute.
+    #[must_use]
+    pub fn argument(&self) -> &'static str {
+        match self {
+            Self::MaxHoldUnrenewed | Self::MaxHoldUnderTtl { .. } => "max_hold",
+            Self::MaxRenewalsUnrenewed | Self::MaxRenewalsZero => "max_renewals",
+            Self::MinHoldTooShort { .. }
+            | Self::MinHoldTooLong { .. }
+            | Self::MinHoldOverMaxHold { .. }
+            | Self::MinHoldOverTtl { .. } => "min_hold",
+        }
+    }
+}
+
+impl fmt::Display for HoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = duration::format;
+        match *self {
+            Self::MaxHoldUnrenewed => f.write_str(
+                "max_hold bounds the watchdog, and this lock has none: add `renew`, or let the ttl be the bound",
+            ),
+            Self::MaxHoldUnderTtl { max_hold, ttl } => write!(
+                f,
+                "max_hold {} is shorter than a ttl of {}: raise it, or shorten the ttl",
+                show(max_hold),
+                show(ttl)
+            ),
+            Self::MaxRenewalsUnrenewed => f.write_str(
+                "max_renewals bounds the watchdog, and this lock has none: add `renew`, or leave max_renewals out",
+            ),
+            Self::MaxRenewalsZero => {
+                f.write_str("max_renewals 0 would never renew: give at least 1, or leave `renew` out")
+            }
+            Self::MinHoldTooShort { min_hold } => write!(
+                f,
+                "min_hold {} is shorter than the minimum of 10ms: raise it, or leave it out to free the key when the body ends",
+                show(min_hold)
+            ),
+            Self::MinHoldTooLong { min_hold } => write!(
+                f,
+                "min_hold {} is longer than the maximum of 24h: shorten it, or put the date into the key",
+                show(min_hold)
+            ),
+            Self::MinHoldOverMaxHold { min_hold, max_hold } => write!(
+                f,
+                "min_hold {} is longer than the max_hold {}, at which the lock is given up: shorten min_hold or raise max_hold",
+                show(min_hold),
+                show(max_hold)
+            ),
+            Self::MinHoldOverTtl { min_hold, ttl } => write!(
+                f,
+                "min_hold {} is longer than the ttl {}, at which the lock ends: raise the ttl or add `renew`",
+                show(min_hold),
+                show(ttl)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for HoldError {}
+
+#[cfg(test)]
+mod tests;

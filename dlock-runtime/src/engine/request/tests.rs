@@ -1,0 +1,101 @@
+//! What a request says, and what it leaves to the pool, becomes the order; what can't work is all in one error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockRequest;
+use crate::engine::acquire::Order;
+use crate::values::bounds::Bounds;
+use crate::values::config::Config;
+use crate::values::error::LockError;
+use crate::values::release::Release;
+use crate::{LockPool, Wait};
+
+const S: Duration = Duration::from_secs(1);
+
+async fn order(config: Config, set: impl FnOnce(LockRequest) -> LockRequest) -> Arc<Order> {
+    let pool = LockPool::connect(config).await.unwrap();
+    let (_, order) = set(pool.lock("k")).order().unwrap();
+    order
+}
+
+fn memory() -> Config {
+    Config::new("memory://")
+}
+
+#[tokio::test]
+async fn without_a_word_there_are_no_bounds_and_the_pool_decides() {
+    let built_in = order(memory(), |request| request).await;
+    assert_eq!(built_in.terms.bounds, Bounds::default());
+    assert_eq!(built_in.release, Release::Confirmed);
+    let config = memory()
+        .release(Release::Background)
+        .default_wait(Wait::Forever)
+        .default_ttl(10 * S);
+    let pools = order(config, |request| request).await;
+    assert_eq!(
+        (pools.release, pools.wait, pools.terms.ttl.get()),
+        (Release::Background, Wait::Forever, 10 * S)
+    );
+}
+
+#[tokio::test]
+async fn the_request_comes_before_the_pool() {
+    let config = memory().release(Release::Background);
+    let order = order(config, |request| {
+        request
+            .ttl(10 * S)
+            .renew()
+            .max_hold(60 * S)
+            .max_renewals(4)
+            .min_hold(20 * S)
+            .release(Release::Confirmed)
+    })
+    .await;
+    let bounds = Bounds {
+        max_hold: Some(60 * S),
+        max_renewals: Some(4),
+        min_hold: Some(20 * S),
+    };
+    assert_eq!(
+        (order.terms.bounds, order.release),
+        (bounds, Release::Confirmed)
+    );
+    assert_eq!(order.terms.renew, Some(10 * S / 3));
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_in_one_error() {
+    let pool = LockPool::connect(memory()).await.unwrap();
+    let request = pool.lock("k").ttl(10 * S).renew_every(5 * S);
+    let request = request.max_hold(S).max_renewals(0).min_hold(2 * S);
+    let LockError::Config(said) = request.order().unwrap_err() else {
+        panic!("another kind of error");
+    };
+    let said = said.to_string();
+    let parts: Vec<_> = said.split("; ").collect();
+    let begin = [
+        "renewal interval 5s",
+        "max_hold 1s",
+        "max_renewals 0",
+        "min_hold 2s",
+    ];
+    assert_eq!(parts.len(), begin.len(), "{said}");
+    for (part, begin) in parts.iter().zip(begin) {
+        assert!(part.starts_with(begin), "{said}");
+    }
+}
+
+/// The pool's ttl is what the compiler could not know.
+#[tokio::test]
+async fn the_bounds_are_compared_with_the_pools_ttl() {
+    let pool = LockPool::connect(memory().default_ttl(10 * S))
+        .await
+        .unwrap();
+    let refused = |request: LockRequest| request.order().unwrap_err().to_string();
+    let said = refused(pool.lock("k").min_hold(11 * S));
+    assert!(said.contains("longer than the ttl 10s"), "{said}");
+    let said = refused(pool.lock("k").renew().max_hold(9 * S));
+    assert!(said.contains("shorter than a ttl of 10s"), "{said}");
+    assert!(pool.lock("k").renew().min_hold(11 * S).order().is_ok());
+}

@@ -1,0 +1,44 @@
+//! A private `redis-server` for an example that was given no `DLOCK_URL`.
+
+use std::error::Error;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use dlock_runtime::LockPool;
+
+/// Ends with its owner.
+pub(crate) struct Server(Child);
+
+impl Server {
+    /// Starts one; returns its address and what keeps it alive.
+    pub(crate) async fn start() -> Result<(String, Self), Box<dyn Error + Send + Sync>> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?
+            .local_addr()?
+            .port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .current_dir(std::env::temp_dir())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|why| {
+                format!("no redis-server on PATH ({why}): install it, or set DLOCK_URL")
+            })?;
+        let (url, server) = (format!("redis://127.0.0.1:{port}"), Server(child));
+        for _ in 0..100 {
+            if LockPool::connect(url.as_str()).await.is_ok() {
+                println!("DLOCK_URL is not set: using a private redis-server at {url}\n");
+                return Ok((url, server));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Err("redis-server did not answer within 5 s".into())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have ended by itself
+        let _ = self.0.wait();
+    }
+}
