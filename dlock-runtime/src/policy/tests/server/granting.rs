@@ -215,6 +215,24 @@ fn more_silent_places_than_one_sweep_takes_are_passed_over_in_one_grant() {
     assert!(world.waiting().is_empty());
 }
 
+/// One look at the queue must not block the server; the next one goes on.
+#[test]
+fn a_sweep_takes_sixteen_places_those_that_lapsed_first() {
+    let mut world = World::with_waiters(&[]);
+    world.server.enter(KEY, "r|reader|30000|1|r", world.time);
+    for number in 0..20 {
+        world.pass(1);
+        world.acquire(&waiter(&format!("{number}")));
+    }
+    world.pass(3500);
+    // Nobody else is left alive, and the head is alive and can't be read.
+    world.server.enter(KEY, "r|reader|30000|1|r", world.time);
+    world.release(&once("holder"));
+    assert_eq!(world.waiting(), ["?", "16", "17", "18", "19"]);
+    world.release(&once("holder"));
+    assert_eq!(world.waiting(), ["?"]);
+}
+
 /// Only what can be read is granted; who wrote the rest will see to it.
 #[test]
 fn behind_a_place_that_cant_be_read_everybody_waits_until_it_lapses() {
