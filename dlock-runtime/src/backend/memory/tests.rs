@@ -13,11 +13,14 @@ use crate::values::ttl::Ttl;
 
 const CAP: Duration = Duration::from_secs(10);
 
+/// A grant, since when, and what stood at its key then.
+type Told = (Grant, Option<Moment>, Option<String>);
+
 /// Asks the server something whenever it is told something.
 #[derive(Debug)]
 struct Curious {
     link: Arc<dyn Link>,
-    told: Sender<(Grant, Option<Moment>, Option<String>)>,
+    told: Sender<Told>,
 }
 
 impl Listener for Curious {
@@ -64,12 +67,7 @@ fn acquire(link: &dyn Link, value: &str) -> Acquired {
 }
 
 /// A server, its listener, and what that hears.
-fn world() -> (
-    Memory,
-    Arc<dyn Link>,
-    Arc<Curious>,
-    Receiver<(Grant, Option<Moment>, Option<String>)>,
-) {
+fn world() -> (Memory, Arc<dyn Link>, Arc<Curious>, Receiver<Told>) {
     let memory = Memory::new();
     let link = now(memory.link("k", CAP));
     let (told, heard) = channel();
@@ -109,7 +107,7 @@ async fn each_command_that_grants_tells() {
     for value in ["1|a", "1|b", "1|c", "1|d"] {
         acquire(&*link, value);
     }
-    let mut next = || heard.try_recv().expect("one grant").0.value;
+    let next = || heard.try_recv().expect("one grant").0.value;
     assert!(now(link.cancel(&claim("1|ours"), 0, 0, CAP)).found);
     assert_eq!(&*next(), "1|a");
     for value in ["1|b", "1|c", "1|d"] {

@@ -107,7 +107,8 @@ impl Pair<'_> {
             } else {
                 let pure = self.pure.read(key, self.time);
                 assert_eq!(held, pure, "what stands at {key}");
-                self.compare_end(left, pure.map(|_| self.pure.expires(key)));
+                let ends = pure.map(|_| End::at(self.pure.expires(key)));
+                self.compare_end(left, ends);
             }
             let pure = self.pure.waiting(key, self.time);
             let entries: Vec<&str> = pure.iter().map(|(entry, _)| &**entry).collect();
@@ -116,7 +117,7 @@ impl Pair<'_> {
             for (entry, until) in &pure {
                 self.compare_heartbeat(alive[&**entry], now, *until);
             }
-            let pure = self.pure.queue_ends(key, self.time).map(Some);
+            let pure = self.pure.queue_ends(key, self.time).map(End::At);
             self.compare_end(ends.0, pure);
             self.compare_end(ends.1, pure);
         }
@@ -130,12 +131,12 @@ impl Pair<'_> {
         self.lab.tell(&words).await
     }
 
-    /// `None`: nothing is there; `Some(None)`: it does not end.
-    fn compare_end(&self, real: i64, pure: Option<Option<u64>>) {
+    /// `None`: nothing is there.
+    fn compare_end(&self, real: i64, pure: Option<End>) {
         match pure {
             None => assert_eq!(real, -2, "it is gone"),
-            Some(None) => assert_eq!(real, -1, "it does not end"),
-            Some(Some(at)) => {
+            Some(End::Never) => assert_eq!(real, -1, "it does not end"),
+            Some(End::At(at)) => {
                 let real = Duration::from_millis(u64::try_from(real).expect("it ends"));
                 self.compare_left(real, Duration::from_micros(at - self.time));
             }
@@ -150,6 +151,19 @@ impl Pair<'_> {
         };
         let pure = left(pure, Duration::from_micros(self.time));
         self.compare_left(left(real, now), pure);
+    }
+}
+
+/// When a key ends, by the machine's clock.
+#[derive(Clone, Copy)]
+enum End {
+    Never,
+    At(u64),
+}
+
+impl End {
+    fn at(expires: Option<u64>) -> Self {
+        expires.map_or(End::Never, End::At)
     }
 }
 
