@@ -11,6 +11,14 @@ use crate::record::{Scripts, lines};
 const CAP: Duration = Duration::from_secs(10);
 const TIMES: usize = 25;
 
+/// The lock, the counter and the queue: a cluster and an ACL want to be told all.
+const KEYS: [&str; 4] = [
+    "lock:key",
+    "lock:@fence",
+    "lock:@w:{lock:key}",
+    "lock:@a:{lock:key}",
+];
+
 /// What clients sent while `once` ran so many times on a warm pool: exactly an acquire and a release each time.
 async fn check_two_commands(once: impl AsyncFn(&LockPool)) {
     let server = RedisServer::start();
@@ -25,9 +33,9 @@ async fn check_two_commands(once: impl AsyncFn(&LockPool)) {
     assert_eq!(sent.len(), 2 * TIMES, "{sent:#?}");
     for pair in sent.chunks(2) {
         let acquired = Scripts::keys(&scripts.acquire, &pair[0]).expect("an acquire");
-        assert_eq!(acquired, ["lock:key", "lock:@fence"]);
+        assert_eq!(acquired, KEYS);
         let released = Scripts::keys(&scripts.release, &pair[1]).expect("a release");
-        assert_eq!(released, ["lock:key"]);
+        assert_eq!(released, KEYS);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 
 use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, waiter};
 use crate::backend::Link;
@@ -222,6 +222,24 @@ async fn the_end_of_a_connection_is_heard() {
             .load(std::sync::atomic::Ordering::SeqCst)
     })
     .await;
+}
+
+/// Connecting takes as many round trips as without pushes.
+#[tokio::test]
+async fn the_channel_is_asked_for_before_the_time_is_answered() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let time = proxy.on(Matcher::command("TIME"), Action::HoldReply);
+    let channel = proxy.on(Matcher::command("SUBSCRIBE"), Action::Signal);
+    let url = proxy.url();
+    let connecting = link(&url);
+    let answering = async {
+        time.seen().await;
+        channel.seen().await;
+        proxy.release_held();
+    };
+    let (link, ()) = tokio::join!(connecting, answering);
+    assert!(link.address().is_some());
 }
 
 #[tokio::test]
