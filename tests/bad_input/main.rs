@@ -16,6 +16,7 @@ mod fake;
 mod handshake;
 mod keys;
 mod lab;
+mod pushes;
 mod requests;
 mod secrets;
 mod servers;

@@ -11,7 +11,7 @@ use crate::record::{Scripts, lines};
 const CAP: Duration = Duration::from_secs(10);
 const TIMES: usize = 25;
 
-/// What both name: the lock, the epochs, and the two halves of the queue.
+/// The lock, the counter and the queue: a cluster and an ACL want to be told all.
 const KEYS: [&str; 4] = [
     "lock:key",
     "lock:@fence",

@@ -3,6 +3,9 @@
 //! Every answer is ready at once and no step crosses a thread, so tokio's paused clock works.
 //! It protects this process only.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

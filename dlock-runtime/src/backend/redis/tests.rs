@@ -1,8 +1,11 @@
-//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` each by itself, `refusals` when the
-//! server does not want to.
+//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself, `refusals`
+//! when the server does not want to; beside them what needs no server.
 
 mod alike;
 mod lab;
+mod names;
+mod push;
+mod queue;
 mod refusals;
 mod scripts;
 mod server_clock;

@@ -1,5 +1,9 @@
 //! The server's side at its boundaries; that the scripts do the same is tested with them.
 
+mod granting;
+mod queueing;
+mod world;
+
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use dlock_harness::RedisServer;
 
-use super::lab::{CAP, HOUR, Lab, acquire, assert_refused, claim, link, renewal};
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, link, renewal, waiter};
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
-use crate::policy::commands::{Acquired, Renewed};
+use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
 
 /// All that a lock needs; `docs/PROTOCOL.md` names the same.
@@ -55,6 +55,134 @@ async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
     assert!(lab.link.release(&one, 0, CAP).await.unwrap());
     assert!(lab.link.cancel(&two, 0, 0, CAP).await.unwrap().found);
     assert_eq!(lab.keys().await, ["lock:@fence"]);
+}
+
+/// Somebody holds `lock:a`, and two wait for it; then memory is out.
+async fn waited_for_out_of_memory(lab: &Lab) -> [Claim; 3] {
+    let address = lab.link.address().unwrap();
+    let ours = claim("lock:a", "1|ours");
+    let waiters = ["1|first", "1|second"].map(|value| waiter("lock:a", address, value));
+    lab.granted(&ours).await;
+    for claim in &waiters {
+        let answer = lab.acquire(claim).await;
+        assert!(matches!(answer, Ok(Acquired::Queued(_))), "{answer:?}");
+    }
+    lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let [first, second] = waiters;
+    [ours, first, second]
+}
+
+#[tokio::test]
+async fn out_of_memory_nobody_enters_the_queue() {
+    let lab = Lab::new().await;
+    lab.granted(&claim("lock:a", "1|ours")).await;
+    let counter: String = lab.server.ask(&["GET", FENCES]).await;
+    lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let answer = lab.acquire(&waiter("lock:a", "", "1|first")).await;
+    assert_refused(answer, Refusal::OutOfMemory);
+    assert_eq!(lab.keys().await, [FENCES, "lock:a"]);
+    assert_eq!(lab.server.ask::<String>(&["GET", FENCES]).await, counter);
+}
+
+#[tokio::test]
+async fn out_of_memory_a_release_hands_over() {
+    let lab = Lab::new().await;
+    let [ours, ..] = waited_for_out_of_memory(&lab).await;
+    assert!(lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
+}
+
+#[tokio::test]
+async fn out_of_memory_a_cancel_hands_over() {
+    let lab = Lab::new().await;
+    let [ours, first, second] = waited_for_out_of_memory(&lab).await;
+    assert!(lab.link.cancel(&first, 0, 0, CAP).await.unwrap().found);
+    assert!(lab.link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
+    assert_eq!(&*lab.heard.take()[0].0.value, "1|second");
+    assert!(lab.link.cancel(&second, 0, 0, CAP).await.unwrap().found);
+    assert_eq!(lab.keys().await, [FENCES]);
+}
+
+#[tokio::test]
+async fn out_of_memory_a_late_release_hands_over() {
+    let lab = Lab::new().await;
+    let [ours, ..] = waited_for_out_of_memory(&lab).await;
+    lab.server.cmd(&["DEL", "lock:a"]).await;
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
+}
+
+#[tokio::test]
+async fn out_of_memory_a_lock_is_kept() {
+    let lab = Lab::new().await;
+    let [ours, ..] = waited_for_out_of_memory(&lab).await;
+    let until = lab.link.server_time() + HOUR;
+    assert!(lab.link.release(&ours, until, CAP).await.unwrap());
+    let value = lab.link.read("lock:a", CAP).await.unwrap();
+    assert_eq!(value.as_deref(), Some("1|-ours"));
+}
+
+#[tokio::test]
+async fn out_of_memory_a_poll_keeps_its_place_alive() {
+    let lab = Lab::new().await;
+    let [_, first, _] = waited_for_out_of_memory(&lab).await;
+    let beat = async || -> f64 {
+        let score = ["ZSCORE", "lock:@a:{lock:a}", &first.entry];
+        lab.server.ask(&score).await
+    };
+    let before = beat().await;
+    let answer = lab.link.poll(&first, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
+    assert!(beat().await > before);
+}
+
+/// K16: `yours` draws an epoch, whose SET is refused as a script's first write.
+#[tokio::test]
+async fn k16_out_of_memory_a_waiter_learns_of_its_grant() {
+    let lab = Lab::new().await;
+    let [ours, first, _] = waited_for_out_of_memory(&lab).await;
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    let before = lab.server.pttl("lock:a").await;
+    let answer = lab.link.poll(&first, CAP).await;
+    assert!(matches!(answer, Ok(Polled::Yours { .. })), "{answer:?}");
+    let again = lab.acquire(&first).await;
+    assert!(matches!(again, Ok(Acquired::Yours { .. })), "{again:?}");
+    assert!(lab.server.pttl("lock:a").await <= before, "its end stays");
+}
+
+/// The user may subscribe to its channel and may not publish.
+#[tokio::test]
+async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
+    let lab = Lab::new().await;
+    let [may_not, others] = [
+        ["-publish", "&lock:@grant:*"],
+        ["+publish", "&lock:@grant:other"],
+    ];
+    for (number, rights) in [may_not, others].into_iter().enumerate() {
+        let rights = [&RIGHTS[..16], &rights].concat();
+        let link = as_user(&lab.server, &rights).await;
+        let key = format!("lock:{number}");
+        let waiting = waiter(&key, lab.link.address().unwrap(), "1|first");
+        let ours = claim(&key, "1|ours");
+        for claim in [&ours, &waiting] {
+            let command = acquire(claim, link.server_time() + HOUR);
+            link.acquire(&command, CAP).await.unwrap();
+        }
+        assert!(link.release(&ours, 0, CAP).await.unwrap());
+        let answer = link.poll(&waiting, CAP).await;
+        assert!(matches!(answer, Ok(Polled::Yours { .. })), "{answer:?}");
+        lab.link.ping(CAP).await.unwrap();
+        assert!(lab.heard.take().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn where_subscribe_is_refused_waiters_poll() {
+    let server = RedisServer::start();
+    for rights in [&RIGHTS[..15], &RIGHTS[..16]] {
+        assert_eq!(as_user(&server, rights).await.address(), None);
+    }
+    assert!(as_user(&server, &RIGHTS).await.address().is_some());
 }
 
 /// A link as a new ACL user with these rights, on keys that begin with `lock:`.

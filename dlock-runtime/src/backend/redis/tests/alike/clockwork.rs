@@ -45,7 +45,7 @@ impl Clockwork {
 
     /// How far the server's clock is ahead of the machine's, at most.
     pub(super) fn drift(&self) -> Duration {
-        self.began.elapsed() - self.made_good
+        self.began.elapsed().saturating_sub(self.made_good)
     }
 
     /// How far it may be behind.

@@ -1,8 +1,9 @@
 //! Whether two answers are alike, and whether the two servers are afterwards.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use super::{Pair, keys};
+use super::{Pair, every_key};
 use crate::backend::Link;
 use crate::backend::redis::tests::alike::KEYS;
 use crate::backend::redis::tests::lab::CAP;
@@ -96,61 +97,96 @@ impl Pair<'_> {
 
     /// What stands at each key, and for how long: an operation may answer alike and still leave something else behind.
     pub(in super::super) async fn compare_all(&mut self) {
-        for (index, key) in KEYS.into_iter().enumerate() {
+        let (seconds, micros, looks) = self.look().await;
+        let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
+        for (index, look) in looks.into_iter().enumerate() {
+            let key = KEYS[index];
+            let (held, left, waiting, alive, ends) = look;
             if self.other_type.contains(&index) {
-                let kind: String = self.lab.tell(&["TYPE", key]).await;
-                assert_eq!(kind, "list");
+                assert_eq!(held.as_deref(), Some("a list"));
             } else {
-                let real: Option<String> = self.lab.tell(&["GET", key]).await;
-                assert_eq!(real, self.pure.read(key, self.time), "what stands at {key}");
-                let expected = real.is_some().then(|| self.pure.expires(key));
-                self.compare_end(key, expected).await;
+                let pure = self.pure.read(key, self.time);
+                assert_eq!(held, pure, "what stands at {key}");
+                let ends = pure.map(|_| End::at(self.pure.expires(key)));
+                self.compare_end(left, ends);
             }
-            self.compare_queue(key).await;
+            let pure = self.pure.waiting(key, self.time);
+            let entries: Vec<&str> = pure.iter().map(|(entry, _)| &**entry).collect();
+            assert_eq!(waiting, entries, "who waits for {key}");
+            assert_eq!(alive.len(), entries.len());
+            for (entry, until) in &pure {
+                self.compare_heartbeat(alive[&**entry], now, *until);
+            }
+            let pure = self.pure.queue_ends(key, self.time).map(End::At);
+            self.compare_end(ends.0, pure);
+            self.compare_end(ends.1, pure);
         }
     }
 
-    /// `None`: nothing is there; `Some(None)`: it does not end.
-    async fn compare_end(&self, key: &str, expected: Option<Option<u64>>) {
-        let real = self.lab.tell::<i64>(&["PTTL", key]).await;
-        match expected {
-            None => assert_eq!(real, -2, "{key}"),
-            Some(None) => assert_eq!(real, -1, "{key}"),
-            Some(Some(at)) => {
-                let real = Duration::from_millis(u64::try_from(real).expect(key));
+    async fn look(&self) -> (u64, u64, Vec<Look>) {
+        let (keys, mut words) = (every_key(), vec!["EVAL", LOOK]);
+        let count = keys.len().to_string();
+        words.push(&count);
+        words.extend(keys.iter().map(String::as_str));
+        self.lab.tell(&words).await
+    }
+
+    /// `None`: nothing is there.
+    fn compare_end(&self, real: i64, pure: Option<End>) {
+        match pure {
+            None => assert_eq!(real, -2, "it is gone"),
+            Some(End::Never) => assert_eq!(real, -1, "it does not end"),
+            Some(End::At(at)) => {
+                let real = Duration::from_millis(u64::try_from(real).expect("it ends"));
                 self.compare_left(real, Duration::from_micros(at - self.time));
             }
         }
     }
 
-    async fn compare_queue(&mut self, key: &str) {
-        let [_, waiting, alive] = keys(key);
-        let pure = self.pure.waiting(key, self.time);
-        let entries: Vec<&str> = pure.iter().map(|(entry, _)| &**entry).collect();
-        let real: Vec<String> = self.lab.tell(&["ZRANGE", &waiting, "0", "-1"]).await;
-        assert_eq!(real, entries, "who waits for {key}");
-        let beating: i64 = self.lab.tell(&["ZCARD", &alive]).await;
-        assert_eq!(usize::try_from(beating).unwrap(), entries.len());
-        let now = self.server_time().await;
-        for (entry, until) in &pure {
-            let real: f64 = self.lab.tell(&["ZSCORE", &alive, entry]).await;
-            let ahead = Duration::from_secs(100); // heartbeats may have lapsed
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let real = Duration::from_micros(real as u64) + ahead;
-            let pure = Duration::from_micros(*until) + ahead;
-            self.compare_left(
-                real.saturating_sub(now),
-                pure.saturating_sub(Duration::from_micros(self.time)),
-            );
-        }
-        let ends = self.pure.queue_ends(key, self.time);
-        for key in [&waiting, &alive] {
-            self.compare_end(key, ends.map(Some)).await;
-        }
-    }
-
-    async fn server_time(&self) -> Duration {
-        let (seconds, micros): (u64, u64) = self.lab.tell(&["TIME"]).await;
-        Duration::from_secs(seconds) + Duration::from_micros(micros)
+    /// Both by their own clocks; a heartbeat may have lapsed.
+    fn compare_heartbeat(&self, real: u64, now: Duration, pure: u64) {
+        let left = |until: u64, now: Duration| {
+            let ahead = Duration::from_secs(100);
+            (Duration::from_micros(until) + ahead).saturating_sub(now)
+        };
+        let pure = left(pure, Duration::from_micros(self.time));
+        self.compare_left(left(real, now), pure);
     }
 }
+
+/// When a key ends, by the machine's clock.
+#[derive(Clone, Copy)]
+enum End {
+    Never,
+    At(u64),
+}
+
+impl End {
+    fn at(expires: Option<u64>) -> Self {
+        expires.map_or(End::Never, End::At)
+    }
+}
+
+/// Value, PTTL, W, A, PTTL of both.
+type Look = (
+    Option<String>,
+    i64,
+    Vec<String>,
+    HashMap<String, u64>,
+    (i64, i64),
+);
+
+/// KEYS: lock, W and A of each lock in turn.
+const LOOK: &str = "
+    local looks = {}
+    for i = 1, #KEYS, 3 do
+      local lock, W, A = KEYS[i], KEYS[i + 1], KEYS[i + 2]
+      local held = redis.call('TYPE', lock).ok == 'list' and 'a list' or redis.call('GET', lock)
+      looks[#looks + 1] = {
+        held, redis.call('PTTL', lock),
+        redis.call('ZRANGE', W, 0, -1), redis.call('ZRANGE', A, 0, -1, 'WITHSCORES'),
+        {redis.call('PTTL', W), redis.call('PTTL', A)},
+      }
+    end
+    local time = redis.call('TIME')
+    return {time[1], time[2], looks}";

@@ -1,0 +1,137 @@
+//! Who hears of grants, and when.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::{ADDRESS, Memory};
+use crate::backend::{Backend, Link, Listener};
+use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled};
+use crate::policy::queue;
+use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
+
+const CAP: Duration = Duration::from_secs(10);
+
+/// A grant, since when, and what stood at its key then.
+type Told = (Grant, Option<Moment>, Option<String>);
+
+/// Asks the server something whenever it is told something.
+#[derive(Debug)]
+struct Curious {
+    link: Arc<dyn Link>,
+    told: Sender<Told>,
+}
+
+impl Listener for Curious {
+    fn granted(&self, grant: Grant, since: Option<Moment>) {
+        let value = now(self.link.read(&grant.key, CAP));
+        self.told.send((grant, since, value)).unwrap();
+    }
+
+    fn disconnected(&self) {}
+}
+
+/// Every answer is there at once.
+fn now<T>(answer: crate::backend::Answer<'_, T>) -> T {
+    let mut answer = answer;
+    let waker = std::task::Waker::noop();
+    match answer
+        .as_mut()
+        .poll(&mut std::task::Context::from_waker(waker))
+    {
+        std::task::Poll::Ready(Ok(answer)) => answer,
+        _ => panic!("no answer at once"),
+    }
+}
+
+fn claim(value: &str) -> Claim {
+    let lease = Ttl::new(Duration::from_secs(30)).unwrap();
+    Claim {
+        key: "k".into(),
+        value: value.into(),
+        entry: queue::write(ADDRESS, lease, value).into(),
+    }
+}
+
+fn acquire(link: &dyn Link, value: &str) -> Acquired {
+    now(link.acquire(
+        &Acquire {
+            claim: claim(value),
+            lease: Ttl::new(Duration::from_secs(30)).unwrap(),
+            not_after: u64::MAX,
+            repair_missing_ttl: None,
+        },
+        CAP,
+    ))
+}
+
+/// A server, its listener, and what that hears.
+fn world() -> (Memory, Arc<dyn Link>, Arc<Curious>, Receiver<Told>) {
+    let memory = Memory::new();
+    let link = now(memory.link("k", CAP));
+    let (told, heard) = channel();
+    let curious = Arc::new(Curious {
+        link: link.clone(),
+        told,
+    });
+    let weak = Arc::downgrade(&curious);
+    memory.listen(weak as Weak<dyn Listener>);
+    (memory, link, curious, heard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_hears_of_its_grant_when_the_server_is_free_again() {
+    let (memory, link, listener, heard) = world();
+    acquire(&*link, "1|ours");
+    assert!(matches!(acquire(&*link, "1|next"), Acquired::Queued(_)));
+    let releasing = link.clone();
+    // On a thread, because a server that is still locked would never answer.
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        let _paused = runtime.enter();
+        now(releasing.release(&claim("1|ours"), 0, CAP))
+    });
+    let (grant, since, value) = heard.recv_timeout(CAP).expect("it is told");
+    assert_eq!((&*grant.key, &*grant.value), ("k", "1|next"));
+    assert_eq!(grant.lease, queue::CLAIM);
+    assert_eq!(since, Some(memory.clock().now()));
+    assert_eq!(value.as_deref(), Some("1|next"), "and may ask at once");
+    drop(listener);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_command_that_grants_tells() {
+    let (_memory, link, _listener, heard) = world();
+    acquire(&*link, "1|ours");
+    for value in ["1|a", "1|b", "1|c", "1|d"] {
+        acquire(&*link, value);
+    }
+    let next = || heard.try_recv().expect("one grant").0.value;
+    assert!(now(link.cancel(&claim("1|ours"), 0, 0, CAP)).found);
+    assert_eq!(&*next(), "1|a");
+    for value in ["1|b", "1|c", "1|d"] {
+        tokio::time::advance(Duration::from_secs(2)).await;
+        for waiting in ["1|b", "1|c", "1|d"] {
+            now(link.poll(&claim(waiting), CAP));
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        // Lapsed by now; whoever looks grants it to the head.
+        match value {
+            "1|c" => drop(acquire(&*link, "1|d")),
+            _ => assert!(matches!(
+                now(link.poll(&claim("1|d"), CAP)),
+                Polled::Queued(_) | Polled::Yours { .. }
+            )),
+        }
+        assert_eq!(&*next(), value);
+    }
+    assert!(heard.try_recv().is_err());
+}
+
+#[test]
+fn grants_need_no_listener() {
+    let memory = Memory::new();
+    let link = now(memory.link("k", CAP));
+    assert_eq!(link.address(), Some(ADDRESS));
+}

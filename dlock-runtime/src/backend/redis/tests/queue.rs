@@ -1,0 +1,258 @@
+//! The queue on a real server: pushes over the wire, and what the random sequences can't reach.
+
+use std::time::Duration;
+
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
+
+use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, waiter};
+use crate::backend::Link;
+use crate::backend::redis::link::RedisLink;
+use crate::policy::commands::{Acquired, Claim, Polled};
+
+impl Lab {
+    /// A claim of this link's, in the queue behind whoever holds the lock.
+    async fn queued(&self, key: &str, value: &str) -> Claim {
+        let claim = waiter(key, self.link.address().unwrap(), value);
+        let answer = self.acquire(&claim).await;
+        assert!(matches!(answer, Ok(Acquired::Queued(_))), "{answer:?}");
+        claim
+    }
+}
+
+/// What a link answers to an acquire at its ease.
+async fn ask(link: &RedisLink, who: &Claim) -> Acquired {
+    let command = acquire(who, link.server_time() + HOUR);
+    link.acquire(&command, CAP).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_release_reaches_the_waiter_over_its_own_connection() {
+    let lab = Lab::new().await;
+    let (theirs, ours) = (
+        std::sync::Arc::<Heard>::default(),
+        claim("lock:a", "1|ours"),
+    );
+    let other = listening(&lab.server.url(), &theirs).await;
+    assert_ne!(other.address(), lab.link.address());
+    let epoch = lab.granted(&ours).await;
+    let waiting = waiter("lock:a", other.address().unwrap(), "1|theirs");
+    assert!(matches!(ask(&other, &waiting).await, Acquired::Queued(_)));
+
+    assert!(lab.link.release(&ours, 0, CAP).await.unwrap());
+    let mut heard = Vec::new();
+    until("the waiter hears of it", CAP, async || {
+        heard.extend(theirs.take());
+        !heard.is_empty()
+    })
+    .await;
+    let [(grant, since)] = &heard[..] else {
+        panic!("{heard:?}")
+    };
+    assert_eq!((&*grant.key, &*grant.value), ("lock:a", "1|theirs"));
+    assert_eq!(grant.lease, Duration::from_secs(3));
+    assert!(grant.epoch > epoch);
+    assert!(since.is_some(), "its acquire was answered just now");
+    assert!(lab.heard.take().is_empty(), "nobody else");
+    lab.link.ping(CAP).await.unwrap();
+    assert!(lab.heard.take().is_empty());
+}
+
+#[tokio::test]
+async fn a_hand_over_is_two_commands() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    let first = lab.queued("lock:a", "1|first").await;
+    for number in 0..20 {
+        lab.queued("lock:a", &format!("1|{number}")).await;
+    }
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    let scripts =
+        async || lab.server.commandstats("evalsha").await + lab.server.commandstats("eval").await;
+    let before = scripts().await;
+    lab.link.release(&first, 0, CAP).await.unwrap();
+    assert_eq!(
+        scripts().await,
+        before + 1,
+        "the next one's own release is the other"
+    );
+    assert_eq!(lab.heard.take().len(), 2);
+}
+
+/// The uncontended acquire: TIME, GET, one look at the queue, the counter, the lock.
+#[tokio::test]
+async fn a_free_lock_costs_one_look_at_the_queue() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await; // the script is known from now on
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+    lab.granted(&ours).await;
+    for (command, times) in [
+        ("time", 1),
+        ("get", 2),
+        ("zrange", 1),
+        ("set", 2),
+        ("pttl", 0),
+        ("zscore", 0),
+        ("zrem", 0),
+        ("pexpire", 0),
+    ] {
+        let counted = lab.server.commandstats(command).await;
+        assert_eq!(counted, times, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_whose_heartbeat_was_lost_is_passed_over() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    lab.queued("lock:a", "1|first").await;
+    lab.server.cmd(&["DEL", "lock:@a:{lock:a}"]).await;
+    lab.queued("lock:a", "1|second").await;
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    let value = lab.link.read("lock:a", CAP).await.unwrap();
+    assert_eq!(value.as_deref(), Some("1|second"));
+}
+
+/// As in the pure machine; the random sequences have fewer waiters.
+#[tokio::test]
+async fn a_sweep_takes_sixteen_places_those_that_lapsed_first() {
+    let lab = Lab::new().await;
+    let add = "
+        redis.call('ZADD', KEYS[1], 0, 'r|strange')
+        redis.call('ZADD', KEYS[2], '+inf', 'r|strange')
+        for i = 1, 20 do
+          redis.call('ZADD', KEYS[1], 100 - i, 'x||5|' .. i)
+          redis.call('ZADD', KEYS[2], i, 'x||5|' .. i)
+        end";
+    let (waiting, alive) = ("lock:@w:{lock:a}", "lock:@a:{lock:a}");
+    lab.server.cmd(&["EVAL", add, "2", waiting, alive]).await;
+    let ours = claim("lock:a", "1|ours");
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap());
+    for set in [waiting, alive] {
+        let left: Vec<String> = lab.server.ask(&["ZRANGE", set, "0", "-1"]).await;
+        let mut left: Vec<&str> = left.iter().map(String::as_str).collect();
+        left.sort_unstable();
+        let last = ["r|strange", "x||5|17", "x||5|18", "x||5|19", "x||5|20"];
+        assert_eq!(left, last, "{set}");
+    }
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    assert_eq!(lab.server.ask::<u64>(&["ZCARD", waiting]).await, 1);
+}
+
+#[tokio::test]
+async fn what_is_left_at_rest_ends_by_itself() {
+    let lab = Lab::new().await;
+    lab.granted(&claim("lock:a", "1|ours")).await;
+    lab.queued("lock:a", "1|first").await;
+    let keys = [
+        "lock:@a:{lock:a}",
+        "lock:@fence",
+        "lock:@w:{lock:a}",
+        "lock:a",
+    ];
+    assert_eq!(lab.keys().await, keys);
+    for key in ["lock:@a:{lock:a}", "lock:@w:{lock:a}", "lock:a"] {
+        assert!(lab.server.pttl(key).await > 0, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|token|host|7|f|0");
+    lab.granted(&ours).await;
+    let waiting = lab.queued("lock:a", "1|first").await;
+    let until = lab.link.server_time() + 60_000_000;
+    assert!(lab.link.release(&ours, until, CAP).await.unwrap());
+    let value = lab.link.read("lock:a", CAP).await.unwrap();
+    assert_eq!(value.as_deref(), Some("1|-token|host|7|f|0"));
+    assert!((30_001..=60_000).contains(&lab.server.pttl("lock:a").await));
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap(), "again");
+    let answer = lab.link.poll(&waiting, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
+    assert!(lab.heard.take().is_empty());
+}
+
+/// An address of ours that is not subscribed any more, after a reconnection.
+#[tokio::test]
+async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
+    let lab = Lab::new().await;
+    let gone = link(&lab.server.url()).await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    let waiting = waiter("lock:a", gone.address().unwrap(), "1|gone");
+    assert!(matches!(ask(&gone, &waiting).await, Acquired::Queued(_)));
+    drop(gone);
+    let channels = ["PUBSUB", "NUMSUB", waiting.entry.split('|').nth(1).unwrap()];
+    until("the server has seen its end", CAP, async || {
+        let (_, subscribers): (String, i64) = lab.server.ask(&channels).await;
+        subscribers == 0
+    })
+    .await;
+    lab.queued("lock:a", "1|next").await;
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    assert_eq!(&*lab.heard.take()[0].0.value, "1|next");
+    let answer = lab.link.poll(&waiting, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Gone { .. }), "{answer:?}");
+}
+
+#[tokio::test]
+async fn another_type_is_told_and_left_alone_by_a_poll() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    let waiting = lab.queued("lock:a", "1|first").await;
+    lab.server.cmd(&["DEL", "lock:a"]).await;
+    lab.server.cmd(&["SADD", "lock:a", "x"]).await;
+    assert!(lab.link.poll(&waiting, CAP).await.is_err());
+    assert!(lab.link.cancel(&waiting, 0, 0, CAP).await.unwrap().found);
+    assert_eq!(lab.keys().await, ["lock:@fence", "lock:a"]);
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_is_heard() {
+    let lab = Lab::new().await;
+    lab.server.cmd(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    until("the listener knows", CAP, async || {
+        lab.heard
+            .disconnected
+            .load(std::sync::atomic::Ordering::SeqCst)
+    })
+    .await;
+}
+
+/// Connecting takes as many round trips as without pushes.
+#[tokio::test]
+async fn the_channel_is_asked_for_before_the_time_is_answered() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let time = proxy.on(Matcher::command("TIME"), Action::HoldReply);
+    let channel = proxy.on(Matcher::command("SUBSCRIBE"), Action::Signal);
+    let url = proxy.url();
+    let connecting = link(&url);
+    let answering = async {
+        time.seen().await;
+        channel.seen().await;
+        proxy.release_held();
+    };
+    let (link, ()) = tokio::join!(connecting, answering);
+    assert!(link.address().is_some());
+}
+
+#[tokio::test]
+async fn resp2_has_no_address_and_its_waiters_poll() {
+    let server = RedisServer::start();
+    let link = link(&format!("{}?protocol=resp2", server.url())).await;
+    assert_eq!(link.address(), None);
+    let (ours, waiting) = (claim("lock:a", "1|ours"), waiter("lock:a", "", "1|first"));
+    assert!(matches!(ask(&link, &ours).await, Acquired::Granted { .. }));
+    assert!(matches!(ask(&link, &waiting).await, Acquired::Queued(_)));
+    let answer = link.poll(&waiting, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
+    link.release(&ours, 0, CAP).await.unwrap();
+    let answer = link.poll(&waiting, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
+}

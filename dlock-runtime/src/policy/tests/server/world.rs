@@ -1,0 +1,145 @@
+//! One lock, its waiters, and who hears of grants.
+
+use std::collections::BTreeSet;
+
+use super::{MS, NOW};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Grant, Polled};
+use crate::policy::queue;
+use crate::policy::server::{Publish, Reached, Server};
+use crate::values::ttl::Ttl;
+
+pub(super) const KEY: &str = "k";
+
+pub(super) struct World {
+    pub(super) server: Server,
+    pub(super) time: u64,
+    pub(super) wire: Wire,
+}
+
+#[derive(Default)]
+pub(super) struct Wire {
+    /// Addresses that nobody listens to any more.
+    pub(super) deaf: BTreeSet<String>,
+    /// The server refuses to publish.
+    pub(super) forbidden: bool,
+    pub(super) pushed: Vec<Grant>,
+}
+
+impl Publish for Wire {
+    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+        if self.forbidden {
+            Reached::Unknown
+        } else if self.deaf.contains(address) {
+            Reached::Nobody
+        } else {
+            self.pushed.push(grant.clone());
+            Reached::Somebody
+        }
+    }
+}
+
+/// Of 30 s; its value is `1|<name>`, its address the name.
+pub(super) fn waiter(name: &str) -> Claim {
+    at_address(name, name)
+}
+
+pub(super) fn at_address(address: &str, name: &str) -> Claim {
+    let (value, lease) = (format!("1|{name}"), lease(30));
+    Claim {
+        key: KEY.into(),
+        entry: queue::write(address, lease, &value).into(),
+        value: value.into(),
+    }
+}
+
+/// Never queues.
+pub(super) fn once(name: &str) -> Claim {
+    Claim {
+        entry: "".into(),
+        ..waiter(name)
+    }
+}
+
+fn lease(seconds: u64) -> Ttl {
+    Ttl::new(std::time::Duration::from_secs(seconds)).unwrap()
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            server: Server::default(),
+            time: NOW,
+            wire: Wire::default(),
+        }
+    }
+
+    /// Somebody holds the lock for 30 s and these wait for it, in order.
+    pub(super) fn with_waiters(names: &[&str]) -> Self {
+        let mut world = Self::new();
+        world.acquire(&once("holder"));
+        for name in names {
+            let answer = world.acquire(&waiter(name));
+            assert!(matches!(answer, Acquired::Queued(_)), "{name}: {answer:?}");
+        }
+        world
+    }
+
+    pub(super) fn pass(&mut self, millis: u64) {
+        self.time += millis * MS;
+    }
+
+    pub(super) fn acquire(&mut self, claim: &Claim) -> Acquired {
+        let command = Acquire {
+            claim: claim.clone(),
+            lease: lease(30),
+            not_after: u64::MAX,
+            repair_missing_ttl: None,
+        };
+        self.server.acquire(&command, self.time, &mut self.wire)
+    }
+
+    pub(super) fn poll(&mut self, claim: &Claim) -> Polled {
+        self.server.poll(claim, self.time, &mut self.wire)
+    }
+
+    pub(super) fn release(&mut self, claim: &Claim) -> bool {
+        self.release_keeping(claim, 0)
+    }
+
+    pub(super) fn release_keeping(&mut self, claim: &Claim, until: u64) -> bool {
+        self.server.release(claim, until, self.time, &mut self.wire)
+    }
+
+    /// Of a claim whose acquire was answered.
+    pub(super) fn cancel(&mut self, claim: &Claim) -> Cancelled {
+        self.server.cancel(claim, 0, 0, self.time, &mut self.wire)
+    }
+
+    /// Who holds the lock, by name.
+    pub(super) fn holder(&mut self) -> Option<String> {
+        let value = self.server.read(KEY, self.time)?;
+        Some(value.trim_start_matches("1|").to_owned())
+    }
+
+    /// Who waits, by name, in order.
+    pub(super) fn waiting(&mut self) -> Vec<String> {
+        let places = self.server.waiting(KEY, self.time);
+        let name = |entry: &str| {
+            queue::read(entry)
+                .map_or("?", |it| &it.value[2..])
+                .to_owned()
+        };
+        places.iter().map(|(entry, _)| name(entry)).collect()
+    }
+
+    /// Who was told of a grant since the last look, by name.
+    pub(super) fn pushed(&mut self) -> Vec<String> {
+        let pushed = std::mem::take(&mut self.wire.pushed);
+        pushed.iter().map(|it| it.value[2..].to_owned()).collect()
+    }
+
+    /// How many ms the lock has left.
+    pub(super) fn left(&self) -> u64 {
+        (self.server.expires(KEY).unwrap() - self.time) / MS
+    }
+}

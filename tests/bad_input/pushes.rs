@@ -1,0 +1,62 @@
+//! A server that tells this user nothing unasked: said once, with the reason, and locks are had all the same.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::LockPool;
+
+use crate::lab::{LONG, ms, patient};
+use crate::texts::{heard, listen};
+
+const CAP: Duration = Duration::from_secs(20);
+
+/// The warnings about pushes from this server.
+fn warnings(server: &RedisServer) -> Vec<String> {
+    let address = server.addr().to_string();
+    let about_pushes = |text: &String| text.contains("no pushes") && text.contains(&address);
+    heard().into_iter().filter(about_pushes).collect()
+}
+
+/// Uses the caller's connection and the guardian's.
+async fn check_said_once(server: &RedisServer, url: String, reason: &str) {
+    listen();
+    let pool = LockPool::connect(patient(url)).await.unwrap();
+    let lock = pool.lock("k").ttl(LONG).renew_every(ms(50));
+    let guard = lock.acquire().await.unwrap();
+    until("the guardian has connected and renewed", CAP, async || {
+        server.commandstats("pexpire").await > 0
+    })
+    .await;
+    guard.release().await.unwrap();
+    let [warning] = &warnings(server)[..] else {
+        panic!("{:?}", warnings(server));
+    };
+    assert!(warning.contains(reason), "{warning}");
+}
+
+#[tokio::test]
+async fn over_resp2() {
+    let server = RedisServer::start();
+    let url = format!("{}?protocol=resp2", server.url());
+    check_said_once(&server, url, "RESP2").await;
+}
+
+#[tokio::test]
+async fn where_the_user_may_not_subscribe() {
+    for rights in [&["+@all"][..], &["+@all", "-subscribe", "&*"]] {
+        let server = RedisServer::start();
+        let user = ["ACL", "SETUSER", "ann", "reset", "on", ">secret", "~*"];
+        server.cmd(&[&user, rights].concat()).await;
+        let url = format!("redis://ann:secret@{}", server.addr());
+        check_said_once(&server, url, "no permissions").await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_said_where_they_can_be_had() {
+    listen();
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    drop(pool.lock("k").ttl(LONG).acquire().await.unwrap());
+    assert!(warnings(&server).is_empty());
+}
