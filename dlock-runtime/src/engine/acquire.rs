@@ -7,26 +7,23 @@ use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use super::scope;
 use super::waiting::Ticket;
-use crate::backend::Link;
 use crate::backend::fault::{self, Fault};
-use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left};
+use crate::policy::commands::Acquired;
 use crate::policy::gate::{Granted, Offer, Position};
 use crate::policy::lease::{Lease, Terms};
-use crate::policy::queue;
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::fence::Fence;
-use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::moment::Moment;
 use crate::values::release::Release;
-use crate::values::token::Token;
 use crate::values::wait::Wait;
 
 /// A lock to take.
@@ -105,7 +102,7 @@ fn take(pool: &LockPool, order: &Order, position: Position, offer: Offer) -> Opt
     let lease = Lease::granted(offer.since, offer.lease, &order.terms);
     if clock.now() >= lease.deadline() {
         pool.gates().left(&order.name, position.token, clock.now());
-        pool.give_up(position);
+        pool.give_up(&position);
         return None;
     }
     let Position { token, claim } = position;
@@ -154,7 +151,7 @@ async fn past_the_line(
 ) -> Result<(LockGuard, Offer), LockError> {
     let mut was_late = false;
     loop {
-        let fault = match attempt(pool, order).await {
+        let fault = match try_once(pool, order).await {
             Ok(Attempt::Granted(guard, offer)) => return Ok((guard, offer)),
             Ok(Attempt::Busy(InTheWay::Somebody { holder, left })) => {
                 return Err(LockError::Busy {
@@ -169,7 +166,7 @@ async fn past_the_line(
                 was_late = true;
                 continue;
             }
-            Ok(Attempt::Late) => clock_runs_ahead(),
+            Ok(Attempt::Late) => attempt::clock_runs_ahead(),
             Ok(Attempt::Busy(InTheWay::Endless(fault))) | Err(fault) => fault,
         };
         return Err(fault.into_error(Some(&order.key)));
@@ -184,18 +181,8 @@ enum Attempt {
     Late,
 }
 
-/// What keeps a lock from being ours.
-pub(super) enum InTheWay {
-    Somebody {
-        holder: Holder,
-        left: Duration,
-    },
-    /// The key has no time to live; its owner may be about to give it one.
-    Endless(Fault),
-}
-
 /// One attempt, which one `command_timeout` bounds as a whole.
-async fn attempt(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
+async fn try_once(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
     let (settings, clock) = (pool.settings(), pool.backend().clock());
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);
@@ -225,7 +212,7 @@ async fn attempt(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
         },
         Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
             open.created_nothing();
-            return in_the_way(&busy).map(Attempt::Busy);
+            return attempt::in_the_way(&busy).map(Attempt::Busy);
         }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
@@ -246,140 +233,4 @@ async fn attempt(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
     let guard = take(pool, order, position, offer)
         .ok_or_else(|| Fault::Unclear(Text::new("the lease was over before its grant arrived")))?;
     Ok(Attempt::Granted(guard, offer))
-}
-
-pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
-    match (holder::read(&busy.value), busy.left) {
-        (Reading::UnknownLayout, _) => Err(Fault::Refused(
-            Refusal::Layout,
-            Text::new("the value's layout version is not 1"),
-        )),
-        (_, Left::Endless) => {
-            let why = Text::new("PTTL of the key is -1");
-            Ok(InTheWay::Endless(Fault::Refused(Refusal::NoTtl, why)))
-        }
-        (Reading::Holder(holder), Left::For(left)) => Ok(InTheWay::Somebody { holder, left }),
-    }
-}
-
-pub(super) fn clock_runs_ahead() -> Fault {
-    Fault::Unsent(Text::new("the server's clock runs ahead by leaps"))
-}
-
-/// An acquire that is about to be sent.
-pub(super) struct Sent {
-    pub(super) token: Token,
-    pub(super) command: Acquire,
-    pub(super) at: Moment,
-    /// Nothing of it can be left after this.
-    give_up: Moment,
-}
-
-impl Sent {
-    /// `reply_to`: where a grant is published, if it is to queue (empty: it will poll).
-    pub(super) fn prepare(
-        pool: &LockPool,
-        order: &Order,
-        link: &Arc<dyn Link>,
-        reply_to: Option<&str>,
-        within: Duration,
-    ) -> Result<Self, Fault> {
-        let token = Token::fresh().map_err(|why| {
-            Fault::Setup(Text::new(format_args!(
-                "the system gives no random numbers: {why}"
-            )))
-        })?;
-        let value = holder::write(
-            token,
-            pool.holder_name(),
-            &order.function,
-            SystemTime::now(),
-        );
-        let lease = order.terms.lease();
-        let entry = reply_to.map(|address| queue::write(address, lease, &value));
-        let command = Acquire {
-            claim: Claim {
-                key: order.name.clone(),
-                value: value.into(),
-                entry: entry.unwrap_or_default().into(),
-            },
-            lease,
-            not_after: link
-                .server_time()
-                .saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
-            repair_missing_ttl: pool.settings().repair_missing_ttl,
-        };
-        let at = pool.backend().clock().now();
-        let give_up = at.plus(within + queue::longest_stay(lease.get()));
-        pool.guardian().acquiring(token, command.claim.clone());
-        Ok(Self {
-            token,
-            command,
-            at,
-            give_up,
-        })
-    }
-}
-
-/// An acquire whose fate is open. Dropped so, its token goes to the guardian.
-pub(super) struct OpenAttempt<'a> {
-    pool: &'a LockPool,
-    sent: &'a Sent,
-    link: &'a Arc<dyn Link>,
-    /// The gate that has it as its place.
-    gate: Option<&'a str>,
-    settled: bool,
-}
-
-impl<'a> OpenAttempt<'a> {
-    pub(super) fn new(
-        pool: &'a LockPool,
-        sent: &'a Sent,
-        link: &'a Arc<dyn Link>,
-        gate: Option<&'a str>,
-    ) -> Self {
-        Self {
-            pool,
-            sent,
-            link,
-            gate,
-            settled: false,
-        }
-    }
-
-    /// It created something, and whoever reads the answer sees to that.
-    pub(super) fn answered(mut self) {
-        self.settled = true;
-    }
-
-    pub(super) fn created_nothing(mut self) {
-        self.settled = true;
-        if self.leaves_gate() {
-            self.pool.guardian().not_granted(self.sent.token);
-        }
-    }
-
-    /// `false`: a push was faster, and the token is somebody's.
-    fn leaves_gate(&self) -> bool {
-        let now = self.pool.backend().clock().now();
-        self.gate
-            .is_none_or(|key| self.pool.gates().ended(key, self.sent.token, now))
-    }
-}
-
-impl Drop for OpenAttempt<'_> {
-    fn drop(&mut self) {
-        if !self.settled && self.leaves_gate() {
-            let Sent {
-                token,
-                command,
-                give_up,
-                ..
-            } = self.sent;
-            let (claim, link) = (command.claim.clone(), self.link.clone());
-            self.pool
-                .guardian()
-                .abandoned(*token, claim, command.not_after, *give_up, link);
-        }
-    }
 }

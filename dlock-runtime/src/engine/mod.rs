@@ -6,6 +6,7 @@
 //! is what a body's poll finds around it.
 
 pub(crate) mod acquire;
+mod attempt;
 pub(crate) mod guard;
 pub(crate) mod guarded;
 pub(crate) mod guardian;

@@ -206,8 +206,8 @@ impl LockPool {
     }
 
     /// Nobody wants what the server has of this position.
-    pub(crate) fn give_up(&self, position: Position) {
-        self.0.give_up(&position);
+    pub(crate) fn give_up(&self, position: &Position) {
+        self.0.give_up(position);
     }
 
     /// One release more without a clear answer; how many there were.
@@ -231,7 +231,7 @@ impl LockPool {
     pub(crate) fn shut(&self) {
         self.0.shut.store(true, Ordering::Release);
         for position in self.gates().close(&LockError::ShutDown) {
-            self.give_up(position);
+            self.give_up(&position);
         }
     }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::outage::Outage;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
-use crate::engine::acquire::{self, OpenAttempt, Order, Sent};
+use crate::engine::acquire::Order;
+use crate::engine::attempt::{self, InTheWay, OpenAttempt, Sent};
 use crate::engine::pool::LockPool;
-use crate::observe;
 use crate::policy::commands::{Acquired, Busy, Left, Polled};
 use crate::policy::gate::{Fate, Granted, Next, Offer, Position};
 use crate::policy::queue;
@@ -21,9 +22,6 @@ use crate::policy::retry::{self, Jitter};
 use crate::values::error::{LockError, Refusal};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-
-/// How often a wait through an outage is mentioned.
-const MENTION_OUTAGE_EVERY: Duration = Duration::from_secs(60);
 
 /// How long another program's key may be without a time to live before it counts as left behind.
 const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
@@ -37,9 +35,7 @@ pub(super) struct Driver {
     /// Nobody has to be told that it is gone.
     dismissed: bool,
     jitter: Jitter,
-    failures: u32,
-    /// Since when the server can't be used, and when that is mentioned next.
-    outage: Option<(Moment, Moment)>,
+    outage: Outage,
     /// Since when the key was seen without a time to live.
     endless_since: Option<Moment>,
 }
@@ -52,8 +48,7 @@ impl Driver {
             key,
             dismissed: false,
             jitter: Jitter::seeded(Token::fresh().map_or(0, Token::scatter)),
-            failures: 0,
-            outage: None,
+            outage: Outage::default(),
             endless_since: None,
         }
     }
@@ -78,7 +73,7 @@ impl Driver {
             match self.next() {
                 Next::Ask => self.ask().await,
                 Next::Poll(position) => self.poll(position).await,
-                Next::GiveUp(position) => self.pool.give_up(position),
+                Next::GiveUp(position) => self.pool.give_up(&position),
                 Next::Sleep(until) => self.sleep(until).await,
                 Next::Rest => return,
             }
@@ -160,7 +155,7 @@ impl Driver {
             }
             Ok(Acquired::Busy(busy)) => {
                 open.created_nothing();
-                self.not_queued(acquire::in_the_way(&busy));
+                self.not_queued(attempt::in_the_way(&busy));
             }
             Ok(Acquired::Late { .. }) => {
                 open.created_nothing();
@@ -183,7 +178,7 @@ impl Driver {
         let within = pool.settings().command_timeout.min(POLL_AT_MOST);
         let link = match pool.backend().link(&self.key, within).await {
             Ok(link) => link,
-            Err(fault) => return self.poll_failed(position, fault),
+            Err(fault) => return self.poll_failed(token, fault),
         };
         let sent = self.now();
         match link.poll(&position.claim, within).await {
@@ -193,7 +188,7 @@ impl Driver {
             Ok(Polled::Queued(_)) if !answers_at(&position, &*link) => {
                 // The connection is another one by now: a grant would reach nobody.
                 if self.place_ended(token) {
-                    pool.give_up(position);
+                    pool.give_up(&position);
                 }
             }
             Ok(Polled::Queued(busy)) => self.queued(token, &busy, &*link),
@@ -202,7 +197,7 @@ impl Driver {
                     pool.guardian().not_granted(token);
                 }
             }
-            Err(fault) => self.poll_failed(position, fault),
+            Err(fault) => self.poll_failed(token, fault),
         }
     }
 }
@@ -234,7 +229,7 @@ impl Driver {
 
     fn give_up_if_unwanted(&self, fate: Option<Fate>) {
         if let Some(Fate::Unwanted(position)) = fate {
-            self.pool.give_up(position);
+            self.pool.give_up(&position);
         }
     }
 
@@ -245,20 +240,21 @@ impl Driver {
 
     /// The key can't be waited for: of another layout, or without a time to live. A program that takes
     /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
-    fn not_queued(&mut self, why: Result<acquire::InTheWay, Fault>) {
+    fn not_queued(&mut self, why: Result<InTheWay, Fault>) {
         self.works();
         let now = self.now();
         match why {
-            Ok(acquire::InTheWay::Endless(refusal)) => {
+            Ok(InTheWay::Endless(refusal)) => {
                 let since = *self.endless_since.get_or_insert(now);
                 if since.until(now) >= TWO_STEPS_AT_MOST {
                     self.endless_since = None;
                     return self.send_away(refusal);
                 }
                 let pause = self.pool.settings().poll_interval(false);
-                self.pause(pause.min(TWO_STEPS_AT_MOST - since.until(now)));
+                let rest = TWO_STEPS_AT_MOST.saturating_sub(since.until(now));
+                self.pause(pause.min(rest));
             }
-            Ok(acquire::InTheWay::Somebody { left, .. }) => {
+            Ok(InTheWay::Somebody { left, .. }) => {
                 let interval = self.pool.settings().poll_interval(false);
                 let pause = retry::after_busy(left, interval, &mut self.jitter);
                 self.pause(pause);
@@ -270,24 +266,24 @@ impl Driver {
     /// Nothing was created, and the estimate of the server's clock has been corrected: once more at
     /// once, and if that did not help, like any other failure.
     fn late(&mut self) {
-        if self.failures == 0 {
-            self.failures = 1;
-        } else {
-            self.failed(acquire::clock_runs_ahead());
+        if !self.outage.first_failure() {
+            self.failed(attempt::clock_runs_ahead());
         }
     }
 
     /// The server answers.
     fn works(&mut self) {
-        (self.failures, self.outage) = (0, None);
+        self.outage = Outage::default();
     }
 
-    fn poll_failed(&mut self, position: Position, fault: Fault) {
+    fn poll_failed(&mut self, token: Token, fault: Fault) {
         if fault.may_pass() {
-            let pause = self.outage_pause(fault);
+            let pause = self
+                .outage
+                .pause(&self.key, fault, self.now(), &mut self.jitter);
             let next = self.now().plus(pause);
             let gates = self.pool.gates();
-            let fate = gates.at(&self.key, |keyed| keyed.gate.queued(position.token, next));
+            let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
             return self.give_up_if_unwanted(fate);
         }
         self.send_away(fault); // and gives up the place
@@ -297,24 +293,10 @@ impl Driver {
         if !fault.may_pass() {
             return self.send_away(fault);
         }
-        let pause = self.outage_pause(fault);
-        self.pause(pause);
-    }
-
-    /// How long to leave the server alone; says so once a minute.
-    fn outage_pause(&mut self, fault: Fault) -> Duration {
-        let now = self.now();
-        let (since, mention) = self
+        let pause = self
             .outage
-            .get_or_insert((now, now.plus(MENTION_OUTAGE_EVERY)));
-        if now >= *mention {
-            *mention = now.plus(MENTION_OUTAGE_EVERY);
-            let waited = since.until(now);
-            let why = fault.into_error(None);
-            observe::waiting_through_outage(&self.key, waited, &why);
-        }
-        self.failures = self.failures.saturating_add(1);
-        retry::after_failure(self.failures, &mut self.jitter)
+            .pause(&self.key, fault, self.now(), &mut self.jitter);
+        self.pause(pause);
     }
 
     fn pause(&self, pause: Duration) {
@@ -331,7 +313,7 @@ impl Driver {
             keyed.send_away(&error)
         });
         if let Some(position) = unwanted.flatten() {
-            self.pool.give_up(position);
+            self.pool.give_up(&position);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! while something is sent or awaited, nor together with the token table's.
 
 mod driver;
+mod outage;
 mod ticket;
 
 use std::collections::{BTreeMap, HashMap};

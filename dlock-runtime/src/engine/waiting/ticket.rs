@@ -65,7 +65,7 @@ impl Ticket {
         let now = pool.backend().clock().now();
         let (sight, stale) = pool.gates().look(key, self.seat, now, cx.waker());
         if let Some(position) = stale {
-            pool.give_up(position);
+            pool.give_up(&position);
         }
         match sight {
             Sight::Wait => Poll::Pending,
@@ -85,7 +85,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let unwanted = self.pool.gates().leave(&self.order.name, self.seat);
         if let Some(position) = unwanted {
-            self.pool.give_up(position);
+            self.pool.give_up(&position);
         }
         // Whoever came meanwhile inherits the acquire that is on its way.
         if let Some(ask) = self.own.take()

@@ -1,0 +1,164 @@
+//! One acquire on its way: what is sent, who sees to it if its answer never comes, and what is in the way
+//! of a lock that is not ours.
+//!
+//! Invariant: from before it is sent until it is settled, an acquire's token is known to the guardian.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::acquire::Order;
+use super::pool::LockPool;
+use crate::backend::Link;
+use crate::backend::fault::Fault;
+use crate::policy::commands::{Acquire, Busy, Claim, Left};
+use crate::policy::queue;
+use crate::values::error::{Refusal, Text};
+use crate::values::holder::{self, Holder, Reading};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// An acquire that is about to be sent.
+pub(super) struct Sent {
+    pub(super) token: Token,
+    pub(super) command: Acquire,
+    pub(super) at: Moment,
+    /// Nothing of it can be left after this.
+    give_up: Moment,
+}
+
+impl Sent {
+    /// `reply_to`: where a grant is published, if it is to queue (empty: it will poll).
+    pub(super) fn prepare(
+        pool: &LockPool,
+        order: &Order,
+        link: &Arc<dyn Link>,
+        reply_to: Option<&str>,
+        within: Duration,
+    ) -> Result<Self, Fault> {
+        let token = Token::fresh().map_err(|why| {
+            Fault::Setup(Text::new(format_args!(
+                "the system gives no random numbers: {why}"
+            )))
+        })?;
+        let value = holder::write(
+            token,
+            pool.holder_name(),
+            &order.function,
+            SystemTime::now(),
+        );
+        let lease = order.terms.lease();
+        let entry = reply_to.map(|address| queue::write(address, lease, &value));
+        let command = Acquire {
+            claim: Claim {
+                key: order.name.clone(),
+                value: value.into(),
+                entry: entry.unwrap_or_default().into(),
+            },
+            lease,
+            not_after: link
+                .server_time()
+                .saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
+            repair_missing_ttl: pool.settings().repair_missing_ttl,
+        };
+        let at = pool.backend().clock().now();
+        let give_up = at.plus(within + queue::longest_stay(lease.get()));
+        pool.guardian().acquiring(token, command.claim.clone());
+        Ok(Self {
+            token,
+            command,
+            at,
+            give_up,
+        })
+    }
+}
+
+/// An acquire whose fate is open. Dropped so, its token goes to the guardian.
+pub(super) struct OpenAttempt<'a> {
+    pool: &'a LockPool,
+    sent: &'a Sent,
+    link: &'a Arc<dyn Link>,
+    /// The gate that has it as its place.
+    gate: Option<&'a str>,
+    settled: bool,
+}
+
+impl<'a> OpenAttempt<'a> {
+    pub(super) fn new(
+        pool: &'a LockPool,
+        sent: &'a Sent,
+        link: &'a Arc<dyn Link>,
+        gate: Option<&'a str>,
+    ) -> Self {
+        Self {
+            pool,
+            sent,
+            link,
+            gate,
+            settled: false,
+        }
+    }
+
+    /// It created something, and whoever reads the answer sees to that.
+    pub(super) fn answered(mut self) {
+        self.settled = true;
+    }
+
+    pub(super) fn created_nothing(mut self) {
+        self.settled = true;
+        if self.leaves_gate() {
+            self.pool.guardian().not_granted(self.sent.token);
+        }
+    }
+
+    /// `false`: a push was faster, and the token is somebody's.
+    fn leaves_gate(&self) -> bool {
+        let now = self.pool.backend().clock().now();
+        self.gate
+            .is_none_or(|key| self.pool.gates().ended(key, self.sent.token, now))
+    }
+}
+
+impl Drop for OpenAttempt<'_> {
+    fn drop(&mut self) {
+        if !self.settled && self.leaves_gate() {
+            let Sent {
+                token,
+                command,
+                give_up,
+                ..
+            } = self.sent;
+            let (claim, link) = (command.claim.clone(), self.link.clone());
+            self.pool
+                .guardian()
+                .abandoned(*token, claim, command.not_after, *give_up, link);
+        }
+    }
+}
+
+/// What keeps a lock from being ours.
+pub(super) enum InTheWay {
+    Somebody {
+        holder: Holder,
+        left: Duration,
+    },
+    /// The key has no time to live; its owner may be about to give it one.
+    Endless(Fault),
+}
+
+pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
+    match (holder::read(&busy.value), busy.left) {
+        (Reading::UnknownLayout, _) => Err(Fault::Refused(
+            Refusal::Layout,
+            Text::new("the value's layout version is not 1"),
+        )),
+        (_, Left::Endless) => {
+            let why = Text::new("PTTL of the key is -1");
+            Ok(InTheWay::Endless(Fault::Refused(Refusal::NoTtl, why)))
+        }
+        (Reading::Holder(holder), Left::For(left)) => Ok(InTheWay::Somebody { holder, left }),
+    }
+}
+
+pub(super) fn clock_runs_ahead() -> Fault {
+    Fault::Unsent(Text::new("the server's clock runs ahead by leaps"))
+}
