@@ -1,4 +1,6 @@
-//! A lock that is held: what its owner can ask and do, and what happens when it goes.
+//! A lock that is held: what its owner can ask and do. `release` is how it goes.
+
+mod release;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,17 +10,17 @@ use super::acquire::Order;
 use super::held::Held;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
-use crate::backend::fault::{self, Fault};
-use crate::observe;
+use crate::backend::fault::Fault;
 use crate::policy::commands::{Claim, Renewal, Renewed};
 use crate::policy::lease::Terms;
-use crate::policy::tokens::ReleaseBy;
 use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::release::Release;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
+
+pub use self::release::Released;
 
 /// A lock that is held, until it is released, dropped or lost.
 ///
@@ -35,16 +37,6 @@ pub struct LockGuard {
     fence: Fence,
     cell: Arc<LeaseCell>,
     release: Release,
-}
-
-/// What a release found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Released {
-    /// The lock was ours, and is free.
-    Freed,
-    /// It was no longer ours: lost before, or released before.
-    NotHeld,
 }
 
 impl LockGuard {
@@ -211,98 +203,6 @@ impl LockGuard {
         self.give_back().await
     }
 
-    pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
-        if !self.leave() {
-            return Ok(Released::NotHeld);
-        }
-        match self.pool.guardian().release(self.token) {
-            ReleaseBy::Caller { keep_until } => match self.send_release(keep_until).await {
-                // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
-                Err(Fault::Setup(_)) => self.wait_for_guardian().await,
-                Err(fault) => {
-                    let error = fault.into_error(Some(&self.key));
-                    observe::release_unclear(
-                        self.key.as_str(),
-                        &error,
-                        self.pool.unclear_release(),
-                    );
-                    Err(error)
-                }
-                Ok(found) => Ok(self.released(found)),
-            },
-            ReleaseBy::Host => self.wait_for_guardian().await,
-            ReleaseBy::Nobody => Ok(Released::NotHeld),
-        }
-    }
-
-    /// Gives the lock back in the background, from anywhere.
-    pub(crate) fn abandon(&self) {
-        if self.leave() {
-            self.pool.guardian().hand_over(self.token);
-        }
-    }
-
-    /// From here on it is nobody's; `false` if it was before.
-    fn leave(&self) -> bool {
-        let first = self.cell.release();
-        if first {
-            let now = self.pool.backend().clock().now();
-            self.pool.gates().left(&self.claim.key, self.token, now);
-        }
-        first
-    }
-
-    pub(crate) fn is_released_in_background(&self) -> bool {
-        self.release == Release::Background
-    }
-
-    /// Whether the lock was ours; without a clear answer, the guardian has been told to see to it.
-    async fn send_release(&self, keep_until: u64) -> Result<bool, Fault> {
-        let mut unclear = Unclear {
-            guard: self,
-            settled: false,
-        };
-        let (timeout, clock) = (
-            self.pool.settings().command_timeout,
-            self.pool.backend().clock(),
-        );
-        let begun = clock.now();
-        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
-        let left = clock.now().until(begun.plus(timeout));
-        let found = link.release(&self.claim, keep_until, left).await?;
-        unclear.settled = true;
-        self.pool.guardian().released(self.token, &self.cell);
-        Ok(found)
-    }
-
-    /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
-    async fn wait_for_guardian(&self) -> Result<Released, LockError> {
-        let freed = self.cell.wait_freed();
-        let found = match fault::check_timers() {
-            Ok(()) => tokio::time::timeout(self.pool.settings().command_timeout * 2, freed)
-                .await
-                .ok()
-                .flatten(),
-            Err(_) => freed.await,
-        };
-        found.map(|found| self.released(found)).ok_or_else(|| {
-            let source =
-                Text::new("the release is not confirmed yet, and goes on in the background");
-            LockError::Unavailable {
-                key: Some(self.key.clone()),
-                source,
-            }
-        })
-    }
-
-    fn released(&self, found: bool) -> Released {
-        if found {
-            return Released::Freed;
-        }
-        observe::release_found_nothing(self.key.as_str());
-        Released::NotHeld
-    }
-
     fn still_held(&self) -> Result<(), LockError> {
         match self.cell.why_lost() {
             Some(cause) => Err(self.lost_error(cause)),
@@ -354,19 +254,5 @@ impl Drop for LockGuard {
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.held().fmt(f)
-    }
-}
-
-/// A release under way; dropped before it is settled, the guardian finishes it.
-struct Unclear<'a> {
-    guard: &'a LockGuard,
-    settled: bool,
-}
-
-impl Drop for Unclear<'_> {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.guard.pool.guardian().hand_over(self.guard.token);
-        }
     }
 }

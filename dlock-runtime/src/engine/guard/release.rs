@@ -1,0 +1,128 @@
+//! How a lock goes: released and confirmed, or handed to the guardian, who sees to it.
+//!
+//! Invariant: whoever flips the lease cell to released, and nobody else, gives the lock back.
+
+use super::LockGuard;
+use crate::backend::fault::{self, Fault};
+use crate::observe;
+use crate::policy::tokens::ReleaseBy;
+use crate::values::error::{LockError, Text};
+use crate::values::release::Release;
+
+/// What a release found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Released {
+    /// The lock was ours, and is given back: free, or with `min_hold` kept as nobody's until its time.
+    Freed,
+    /// It was no longer ours: lost before, or released before.
+    NotHeld,
+}
+
+impl LockGuard {
+    pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
+        if !self.leave() {
+            return Ok(Released::NotHeld);
+        }
+        match self.pool.guardian().release(self.token) {
+            ReleaseBy::Caller { keep_until } => match self.send_release(keep_until).await {
+                // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
+                Err(Fault::Setup(_)) => self.wait_for_guardian().await,
+                Err(fault) => {
+                    let error = fault.into_error(Some(&self.key));
+                    observe::release_unclear(
+                        self.key.as_str(),
+                        &error,
+                        self.pool.unclear_release(),
+                    );
+                    Err(error)
+                }
+                Ok(found) => Ok(self.released(found)),
+            },
+            ReleaseBy::Host => self.wait_for_guardian().await,
+            ReleaseBy::Nobody => Ok(Released::NotHeld),
+        }
+    }
+
+    /// Gives the lock back in the background, from anywhere.
+    pub(crate) fn abandon(&self) {
+        if self.leave() {
+            self.pool.guardian().hand_over(self.token);
+        }
+    }
+
+    /// From here on it is nobody's; `false` if it was before.
+    fn leave(&self) -> bool {
+        let first = self.cell.release();
+        if first {
+            let now = self.pool.backend().clock().now();
+            self.pool.gates().left(&self.claim.key, self.token, now);
+        }
+        first
+    }
+
+    pub(crate) fn is_released_in_background(&self) -> bool {
+        self.release == Release::Background
+    }
+
+    /// Whether the lock was ours; without a clear answer, the guardian has been told to see to it.
+    async fn send_release(&self, keep_until: u64) -> Result<bool, Fault> {
+        let mut unclear = Unclear {
+            guard: self,
+            settled: false,
+        };
+        let (timeout, clock) = (
+            self.pool.settings().command_timeout,
+            self.pool.backend().clock(),
+        );
+        let begun = clock.now();
+        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let left = clock.now().until(begun.plus(timeout));
+        let found = link.release(&self.claim, keep_until, left).await?;
+        unclear.settled = true;
+        self.pool.guardian().released(self.token, &self.cell);
+        Ok(found)
+    }
+
+    /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
+    async fn wait_for_guardian(&self) -> Result<Released, LockError> {
+        let freed = self.cell.wait_freed();
+        let found = match fault::check_timers() {
+            Ok(()) => tokio::time::timeout(self.pool.settings().command_timeout * 2, freed)
+                .await
+                .ok()
+                .flatten(),
+            Err(_) => freed.await,
+        };
+        found.map(|found| self.released(found)).ok_or_else(|| {
+            let source =
+                Text::new("the release is not confirmed yet, and goes on in the background");
+            LockError::Unavailable {
+                key: Some(self.key.clone()),
+                source,
+            }
+        })
+    }
+
+    fn released(&self, found: bool) -> Released {
+        if found {
+            return Released::Freed;
+        }
+        observe::release_found_nothing(self.key.as_str());
+        Released::NotHeld
+    }
+}
+
+/// A release under way; dropped before it is settled, the guardian finishes it.
+struct Unclear<'a> {
+    guard: &'a LockGuard,
+    settled: bool,
+}
+
+impl Drop for Unclear<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.guard.pool.guardian().hand_over(self.guard.token);
+        }
+    }
+}
