@@ -144,7 +144,8 @@ pub async fn shutdown() -> Drained {
     };
     for census in pools.iter().map(LockPool::census) {
         drained.held += census.held;
-        drained.unconfirmed += census.acquiring + census.releasing + census.cleaning_up;
+        drained.unconfirmed += census.acquiring + census.waiting;
+        drained.unconfirmed += census.releasing + census.cleaning_up;
     }
     drained
 }
