@@ -1,24 +1,14 @@
 //! The table of tokens, one path at a time.
 
-use std::time::Duration;
-
+use super::{at, ms, terms, ttl};
 use crate::policy::commands::{Cancelled, Claim, Renewed};
 use crate::policy::lease::Lease;
 use crate::policy::tokens::{Action, Census, ReleaseBy, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
 
 type Table = Tokens<u64>;
-
-fn at(millis: u64) -> Moment {
-    Moment::from_nanos(millis * 1_000_000)
-}
-
-fn ttl(millis: u64) -> Ttl {
-    Ttl::new(Duration::from_millis(millis)).unwrap()
-}
 
 fn token(number: u64) -> Token {
     Token::of_test(number)
@@ -41,7 +31,7 @@ fn holding() -> Table {
 
 fn grant(table: &mut Table, number: u64, sent: Moment, renew: Option<u64>) {
     table.acquiring(token(number), claim(number));
-    let lease = Lease::granted(sent, ttl(900), renew.map(Duration::from_millis));
+    let lease = Lease::granted(sent, ms(900), &terms(900, renew));
     assert!(table.granted(token(number), lease, number));
 }
 
@@ -123,7 +113,8 @@ fn a_renewal_lengthens_and_tells_the_holder() {
         Some(Action::Extended {
             token: token(1),
             holder: 1,
-            deadline: at(300 + 900 - 9 - 2)
+            deadline: at(300 + 900 - 9 - 2),
+            cause: LostCause::Deadline
         })
     );
     assert_eq!(table.next_look(), at(600));
@@ -160,7 +151,10 @@ fn a_release_during_a_renewal_goes_behind_it() {
 #[test]
 fn a_release_is_the_callers_when_nothing_is_under_way() {
     let mut table = holding();
-    assert_eq!(table.release(token(1), at(10)), ReleaseBy::Caller);
+    assert_eq!(
+        table.release(token(1), at(10)),
+        ReleaseBy::Caller { keep_until: 0 }
+    );
     assert_eq!(table.next_look(), Moment::NEVER, "not renewed any more");
     assert_eq!(table.release(token(1), at(10)), ReleaseBy::Nobody);
     table.released(token(1));
@@ -222,11 +216,11 @@ fn an_extension_counts_before_the_deadline_only() {
     let mut table = holding();
     assert_eq!(
         table.extended(token(1), at(10), ttl(2000), at(20)),
-        Some(at(10 + 2000 - 20 - 2))
+        Some((at(10 + 2000 - 20 - 2), LostCause::Deadline))
     );
     assert_eq!(
         table.extended(token(1), at(10), ttl(100), at(20)),
-        Some(at(1988)),
+        Some((at(1988), LostCause::Deadline)),
         "never shorter"
     );
     let mut late = holding();
@@ -240,7 +234,11 @@ fn an_abandoned_acquire_waits_for_the_cancel_behind_it() {
     table.abandoned(token(1), 5_000, at(3000), Some(at(600)), at(100));
     assert!(table.due(at(200)).is_empty());
     assert!(
-        !table.granted(token(1), Lease::granted(at(0), ttl(900), None), 1),
+        !table.granted(
+            token(1),
+            Lease::granted(at(0), ms(900), &terms(900, None)),
+            1
+        ),
         "no late answer revives it"
     );
     assert!(
