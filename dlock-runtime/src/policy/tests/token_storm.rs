@@ -60,7 +60,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => proptest::strategy::Just(Event::Start),
         4 => who().prop_map(Event::Queued),
-        6 => (who(), 10..3000u64, 100..1500u64, any::<bool>(), bounds())
+        6 => (who(), 10..3000u64, 100..1250u64, any::<bool>(), bounds())
             .prop_map(|(who, ttl, given, renew, bounds)| Event::Grant { who, ttl, given, renew, bounds }),
         1 => who().prop_map(Event::NotGranted),
         2 => who().prop_map(Event::GiveUp),
@@ -79,7 +79,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn bounds() -> impl Strategy<Value = Bounds> {
-    let length = || (1..6000u64).prop_map(ms);
+    let length = || (1..4000u64).prop_map(ms);
     let (max_hold, min_hold) = (
         option::weighted(0.3, length()),
         option::weighted(0.3, length()),

@@ -236,7 +236,7 @@ fn a_key_that_is_kept_stays_so_in_every_clean_up() {
         }),
         ("ran out", |table| {
             let end = lease().deadline();
-            assert_eq!(table.due(end)[0], lost(LostCause::Deadline));
+            assert_eq!(table.due_of(token(), end), Some(lost(LostCause::Deadline)));
         }),
         ("ran out during a renewal", |table| {
             table.due(at(300));

@@ -182,8 +182,12 @@ impl Account {
         }
     }
 
-    /// What is known here is left alone; what is not, dead or never there, has to go.
+    /// What is known here is left alone; what is not, dead or never there, has to go. (With a renewal of a
+    /// dead token still under way there may be two commands; a cancel more does no harm.)
     fn stray(&mut self, token: Token) {
+        if !self.phases.contains_key(&token) && self.under_way.contains_key(&token) {
+            return;
+        }
         let number = (0..).find(|it| Token::of_test(*it) == token).unwrap();
         let (now, give_up) = (self.now(), self.now().plus(ms(4000)));
         self.started = self.started.max(number + 1);
@@ -400,7 +404,7 @@ impl Account {
                 _ => self.hand_over(token),
             }
         }
-        let end = self.now + 6_000;
+        let end = self.now + 7_000;
         loop {
             for token in self.under_way.keys().copied().collect::<Vec<_>>() {
                 if how < 3 {
