@@ -8,6 +8,7 @@ mod lease_bounds;
 mod queue;
 mod retry;
 mod server;
+mod token_bounds;
 mod token_life;
 mod token_storm;
 mod token_wait;

@@ -65,7 +65,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 2000, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
+        cases: 1000, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]

@@ -58,6 +58,14 @@ fn cancelled(conclusive: bool, time: u64) -> Cancelled {
     }
 }
 
+fn lost(cause: LostCause) -> Action<u64> {
+    Action::Lost {
+        holder: 1,
+        claim: claim(1),
+        cause,
+    }
+}
+
 fn assert_empty(table: &Table) {
     assert_eq!(
         (table.census(), table.next_look(), table.all()),
@@ -86,12 +94,7 @@ fn a_lease_ends_at_its_deadline_and_is_cleaned_up() {
     let end = at(900 - 9 - 2);
     table.due(at(300)); // a renewal that is never answered
     assert_eq!(table.next_look(), end);
-    let lost = Action::Lost {
-        holder: 1,
-        claim: claim(1),
-        cause: LostCause::Deadline,
-    };
-    assert_eq!(table.due(end), [lost]);
+    assert_eq!(table.due(end), [lost(LostCause::Deadline)]);
     assert_eq!(
         table.census(),
         Census {
@@ -183,15 +186,8 @@ fn an_unclear_release_is_cleaned_up() {
 fn what_the_server_denies_is_lost_and_needs_no_clean_up() {
     let mut table = holding();
     table.due(at(300));
-    let lost = table.renewed(token(1), at(300), Renewed::NotOurs, at(310));
-    assert_eq!(
-        lost,
-        Some(Action::Lost {
-            holder: 1,
-            claim: claim(1),
-            cause: LostCause::Gone
-        })
-    );
+    let told = table.renewed(token(1), at(300), Renewed::NotOurs, at(310));
+    assert_eq!(told, Some(lost(LostCause::Gone)));
     assert_empty(&table);
 }
 
@@ -199,15 +195,8 @@ fn what_the_server_denies_is_lost_and_needs_no_clean_up() {
 fn an_answer_after_the_deadline_saves_nothing() {
     let mut table = holding();
     table.due(at(300));
-    let lost = table.renewed(token(1), at(300), Renewed::Yes, at(895));
-    assert_eq!(
-        lost,
-        Some(Action::Lost {
-            holder: 1,
-            claim: claim(1),
-            cause: LostCause::Deadline
-        })
-    );
+    let told = table.renewed(token(1), at(300), Renewed::Yes, at(895));
+    assert_eq!(told, Some(lost(LostCause::Deadline)));
     assert_eq!(table.extended(token(1), at(894), ttl(900), at(896)), None);
 }
 
@@ -323,15 +312,8 @@ fn one_renewal_takes_those_along_that_are_nearly_due() {
 #[test]
 fn a_guardian_that_ends_loses_every_lease_once() {
     let mut table = holding();
-    let lost = table.unguarded(token(1), at(10));
-    assert_eq!(
-        lost,
-        Some(Action::Lost {
-            holder: 1,
-            claim: claim(1),
-            cause: LostCause::Guardian
-        })
-    );
+    let told = table.unguarded(token(1), at(10));
+    assert_eq!(told, Some(lost(LostCause::Guardian)));
     assert_eq!(table.unguarded(token(1), at(10)), None);
 }
 
