@@ -165,7 +165,8 @@ fn a_stale_offer_is_named_and_its_finder_stays_in_line() {
 /// With nobody left, the place is given up, whatever it is by then, and its token is named exactly once.
 #[test]
 fn a_place_that_nobody_waits_for_is_named_once() {
-    let news: [(&str, fn(&mut Line) -> Fate); 2] = [
+    type News = fn(&mut Line) -> Fate;
+    let news: [(&str, News); 2] = [
         ("queued", |gate| gate.queued(token(1), at(50))),
         ("offered", |gate| gate.granted(token(1), offer(0))),
     ];

@@ -46,7 +46,8 @@ fn a_key_is_kept_by_its_holder_only() {
 /// Whatever ends the hold, and however often the cancel has to be sent.
 #[test]
 fn a_key_that_is_kept_stays_so_in_every_clean_up() {
-    let ends: [(&str, fn(&mut Table)); 6] = [
+    type End = fn(&mut Table);
+    let ends: [(&str, End); 6] = [
         ("dropped", |table| table.hand_over(token(), at(20))),
         ("released behind a renewal", |table| {
             table.due(at(300));

@@ -97,7 +97,7 @@ impl Account {
                 let (line, unwanted) = self.gate.clear();
                 let expected = std::mem::take(&mut self.line);
                 assert_eq!(line.into_keys().collect::<Vec<_>>(), expected);
-                self.expect_given_up(unwanted);
+                self.expect_given_up(unwanted.as_ref());
             }
             Event::Wait(pause) => self.now += pause,
         }
@@ -113,15 +113,16 @@ impl Account {
     fn leave(&mut self, seat: Seat) {
         self.line.retain(|it| *it != seat);
         let unwanted = self.gate.leave(seat);
-        self.expect_given_up(unwanted);
+        self.expect_given_up(unwanted.as_ref());
     }
 
     /// What was queued or offered is named as soon as nobody waits, and only then.
-    fn expect_given_up(&mut self, unwanted: Option<Position>) {
+    fn expect_given_up(&mut self, unwanted: Option<&Position>) {
         let expected = self
             .place()
             .filter(|(_, stand)| self.line.is_empty() && *stand != Stand::Asked);
-        assert_eq!(unwanted, expected.map(|(number, _)| position(number)));
+        let expected = expected.map(|(number, _)| position(number));
+        assert_eq!(unwanted, expected.as_ref());
         if unwanted.is_some() {
             self.end(Stand::Unwanted, 0);
         }
@@ -197,16 +198,16 @@ impl Account {
 
     fn queued(&mut self, number: u64, poll: u64) {
         let fate = self.gate.queued(token(number), at(poll));
-        self.expect_fate(number, fate, Stand::Queued { poll });
+        self.expect_fate(number, &fate, Stand::Queued { poll });
     }
 
     fn granted(&mut self, number: u64, offer: Offer) {
         let fate = self.gate.granted(token(number), offer);
-        self.expect_fate(number, fate, Stand::Offered(offer));
+        self.expect_fate(number, &fate, Stand::Offered(offer));
     }
 
     /// News count for the place, before it is offered; with nobody in line, the token is named.
-    fn expect_fate(&mut self, number: u64, fate: Fate, becomes: Stand) {
+    fn expect_fate(&mut self, number: u64, fate: &Fate, becomes: Stand) {
         let expected = if !self.awaits(number) {
             Fate::NotOurs
         } else if self.line.is_empty() {
@@ -216,7 +217,7 @@ impl Account {
             self.stands.insert(number, becomes);
             Fate::Taken
         };
-        assert_eq!(fate, expected);
+        assert_eq!(*fate, expected);
     }
 
     fn ended(&mut self, number: u64, not_before: u64) {

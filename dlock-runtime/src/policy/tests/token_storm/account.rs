@@ -55,7 +55,11 @@ impl Account {
 
     /// Any token that was ever there, dead ones included: what comes late must not hurt.
     fn any(&self, index: usize) -> Token {
-        Token::of_test(u64::try_from(index).unwrap() % self.started.max(1))
+        Token::of_test(self.any_number(index))
+    }
+
+    fn any_number(&self, index: usize) -> u64 {
+        u64::try_from(index).unwrap() % self.started.max(1)
     }
 
     fn kept(&self, token: Token) -> u64 {
@@ -113,7 +117,7 @@ impl Account {
                     *phase = Phase::CleaningUp;
                 }
             }
-            Event::Stray(who) => self.stray(self.any(who)),
+            Event::Stray(who) => self.stray(self.any_number(who)),
             Event::Keep { who, until } => {
                 let token = self.any(who);
                 let held = matches!(self.phases.get(&token), Some(Phase::Held { .. }));
@@ -186,15 +190,16 @@ impl Account {
 
     /// What is known here is left alone; what is not, dead or never there, has to go. (With a renewal of a
     /// dead token still under way there may be two commands; a cancel more does no harm.)
-    fn stray(&mut self, token: Token) {
-        if !self.phases.contains_key(&token) && self.under_way.contains_key(&token) {
+    fn stray(&mut self, number: u64) {
+        let token = Token::of_test(number);
+        let is_known = self.phases.contains_key(&token);
+        if !is_known && self.under_way.contains_key(&token) {
             return;
         }
-        let number = (0..).find(|it| Token::of_test(*it) == token).unwrap();
         let (now, give_up) = (self.now(), self.now().plus(ms(4000)));
         self.started = self.started.max(number + 1);
         self.table.stray(token, claim(number + 1), give_up, now);
-        if !self.phases.contains_key(&token) {
+        if !is_known {
             self.phases.insert(token, Phase::CleaningUp);
             self.kept.remove(&token);
         }
