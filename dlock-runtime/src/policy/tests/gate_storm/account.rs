@@ -166,13 +166,8 @@ impl Account {
             return Some(Next::Ask);
         }
         let next = self.gate.next(self.now());
-        let waited_at = !self.line.is_empty();
-        assert_eq!(
-            next == Next::Rest,
-            !waited_at,
-            "rest, and when nobody waits"
-        );
-        let now = self.now;
+        let (now, waited_at) = (self.now, !self.line.is_empty());
+        assert_eq!(next == Next::Rest, !waited_at, "while somebody waits");
         let expected = match self.place() {
             _ if !waited_at => Next::Rest,
             None if self.held.is_some() || self.not_before <= now => Next::Ask,
