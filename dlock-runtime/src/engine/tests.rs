@@ -9,28 +9,33 @@ use tokio::time::advance;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::clock::Clock;
+use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::Census;
+use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
+use crate::values::ttl::Ttl;
 use crate::values::wait::Wait;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A lease of 100 ms on tokio's paused clock.
+/// A lease of 100 ms, of which 97 count, on tokio's paused clock.
 fn cell() -> Arc<LeaseCell> {
-    let clock = Clock::pausable();
-    Arc::new(LeaseCell::new(
-        "lock:x".into(),
-        clock,
-        clock.now().plus(ms(100)),
-    ))
+    cell_within(Bounds::default())
+}
+
+fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
+    let (clock, ttl) = (Clock::pausable(), Ttl::new(ms(100)).unwrap());
+    let renew = None;
+    let lease = Lease::granted(clock.now(), ttl.get(), &Terms { ttl, renew, bounds });
+    Arc::new(LeaseCell::new("lock:x".into(), clock, &lease))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_held_until_its_deadline_and_no_longer() {
     let cell = cell();
-    advance(ms(99)).await;
+    advance(ms(96)).await;
     assert_eq!(
         (cell.is_held(), cell.remaining(), cell.why_lost()),
         (true, ms(1), None)
@@ -47,10 +52,37 @@ async fn a_lease_is_held_until_its_deadline_and_no_longer() {
 #[tokio::test(start_paused = true)]
 async fn an_extension_never_shortens() {
     let cell = cell();
-    cell.extend(cell.deadline().plus(ms(50)));
-    assert_eq!(cell.remaining(), ms(150));
-    cell.extend(Clock::pausable().now().plus(ms(10)));
-    assert_eq!(cell.remaining(), ms(150));
+    assert!(cell.extend(cell.deadline().plus(ms(50)), LostCause::Deadline));
+    assert_eq!(cell.remaining(), ms(147));
+    assert!(cell.extend(Clock::pausable().now().plus(ms(10)), LostCause::Deadline));
+    assert_eq!(cell.remaining(), ms(147));
+}
+
+/// What the deadline means is the lease's to say, and each extension says it anew.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_runs_out_says_which_bound_it_met() {
+    let max_hold = Some(ms(50));
+    let short = cell_within(Bounds {
+        max_hold,
+        ..Bounds::default()
+    });
+    advance(ms(50)).await;
+    assert_eq!(short.why_lost(), Some(LostCause::MaxHold));
+
+    for cause in [
+        LostCause::Deadline,
+        LostCause::MaxHold,
+        LostCause::MaxRenewals,
+    ] {
+        let cell = cell();
+        assert!(cell.extend(cell.deadline().plus(ms(50)), cause));
+        advance(ms(147)).await;
+        let told = cell.wait_lost();
+        assert_eq!((cell.why_lost(), told.await), (Some(cause), cause));
+        let later = cell.deadline().plus(ms(50));
+        assert!(!cell.extend(later, LostCause::Deadline), "too late");
+        assert_eq!(cell.why_lost(), Some(cause), "and it stays so");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +90,8 @@ async fn what_was_lost_is_never_held_again_and_the_first_cause_counts() {
     let cell = cell();
     assert!(cell.lose(LostCause::Gone));
     assert!(!cell.lose(LostCause::Guardian), "it was over already");
-    cell.extend(cell.deadline().plus(ms(1000)));
+    let later = cell.deadline().plus(ms(1000));
+    assert!(!cell.extend(later, LostCause::Deadline));
     assert_eq!(
         (cell.is_held(), cell.remaining(), cell.why_lost()),
         (false, ms(0), Some(LostCause::Gone))

@@ -47,11 +47,18 @@ struct Watchdog {
     /// When to send the next renewal; [`Moment::NEVER`]: none is to come.
     next: Moment,
     /// A renewal was sent and not yet answered.
-    sent: bool,
+    sent: Option<Sent>,
     /// What was granted is shorter than the ttl: the next renewal makes it whole, and is none by count.
     short: bool,
     /// How many renewals may still come.
     rest: Option<u32>,
+}
+
+/// What a renewal was sent for; the holder may extend the lease before it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sent {
+    ToMakeWhole,
+    ToLast,
 }
 
 /// What a lease needs at a given moment.
@@ -89,15 +96,15 @@ impl Lease {
                 .max_hold
                 .map_or(Moment::NEVER, |most| since.plus(most)),
             watchdog: Watchdog {
-                every: terms.renew,
+                every: terms.renew.filter(|_| terms.bounds.max_renewals != Some(0)),
                 next: Moment::NEVER,
-                sent: false,
+                sent: None,
                 short,
                 rest: terms.bounds.max_renewals,
             },
         };
         lease.last_until(since.plus(ttl::validity(counts)));
-        lease.watchdog.next = match (short, terms.renew) {
+        lease.watchdog.next = match (short, lease.watchdog.every) {
             (true, renew) => since.plus(renew.map_or(counts / 3, |every| every.min(counts / 3))),
             (false, Some(every)) => since.plus(every),
             (false, None) => Moment::NEVER,
@@ -131,12 +138,12 @@ impl Lease {
 
     /// A renewal is on its way.
     pub(crate) fn is_renewing(&self) -> bool {
-        self.watchdog.sent
+        self.watchdog.sent.is_some()
     }
 
     /// When to look at this lease next.
     pub(crate) fn next(&self) -> Moment {
-        if self.watchdog.sent {
+        if self.is_renewing() {
             self.deadline
         } else {
             self.watchdog.next.min(self.deadline)
@@ -146,7 +153,7 @@ impl Lease {
     pub(crate) fn due(&self, now: Moment) -> Due {
         if now >= self.deadline {
             Due::End(self.cause())
-        } else if !self.watchdog.sent && now >= self.watchdog.next {
+        } else if !self.is_renewing() && now >= self.watchdog.next {
             Due::Renewal
         } else {
             Due::Nothing
@@ -163,19 +170,24 @@ impl Lease {
     pub(crate) fn may_renew_early(&self, now: Moment) -> bool {
         let it = self.watchdog;
         let soon = |every| now.plus(every / 4) >= it.next;
-        !it.sent && !it.short && it.every.is_some_and(soon)
+        it.sent.is_none() && !it.short && it.every.is_some_and(soon)
     }
 
     /// A renewal goes out now.
     pub(crate) fn renewing(&mut self) {
-        self.watchdog.sent = true;
+        let it = &mut self.watchdog;
+        it.sent = Some(if it.short {
+            Sent::ToMakeWhole
+        } else {
+            Sent::ToLast
+        });
     }
 
     /// The renewal that was sent at `sent` succeeded.
     pub(crate) fn renewed(&mut self, sent: Moment) {
         let it = &mut self.watchdog;
-        it.sent = false;
-        if !std::mem::take(&mut it.short) {
+        it.short = false;
+        if it.sent.take() == Some(Sent::ToLast) {
             it.rest = it.rest.map(|rest| rest.saturating_sub(1));
         }
         if it.rest == Some(0) {
@@ -187,8 +199,10 @@ impl Lease {
 
     /// The renewal got no answer, or an error that says nothing about the lock.
     pub(crate) fn renewal_failed(&mut self, now: Moment) {
-        if std::mem::take(&mut self.watchdog.sent) {
-            self.watchdog.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
+        let it = &mut self.watchdog;
+        let is_wanted = it.short || it.every.is_some(); // the holder may have extended it meanwhile
+        if it.sent.take().is_some() && is_wanted {
+            it.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
         }
     }
 

@@ -1,7 +1,42 @@
 //! The machines, each by itself: tables for what is promised at a boundary, random sequences for what always holds.
 
+mod gate;
+mod gate_driver;
+mod gate_storm;
 mod lease;
+mod lease_bounds;
+mod queue;
 mod retry;
 mod server;
+mod token_bounds;
 mod token_life;
 mod token_storm;
+mod token_wait;
+
+use std::time::Duration;
+
+use crate::policy::lease::Terms;
+use crate::values::bounds::Bounds;
+use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Moment {
+    Moment::from_nanos(millis * 1_000_000)
+}
+
+fn ttl(millis: u64) -> Ttl {
+    Ttl::new(ms(millis)).unwrap()
+}
+
+/// In milliseconds.
+fn terms(length: u64, renew: Option<u64>) -> Terms {
+    Terms {
+        ttl: ttl(length),
+        renew: renew.map(ms),
+        bounds: Bounds::default(),
+    }
+}

@@ -3,46 +3,45 @@
 use std::time::Duration;
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
-use proptest::{prop_assert, proptest};
+use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::policy::lease::{Due, Lease};
+use super::{at, ms, terms, ttl};
+use crate::policy::lease::{Due, Lease, Terms};
+use crate::values::bounds::Bounds;
+use crate::values::error::LostCause;
 use crate::values::moment::Moment;
-use crate::values::ttl::{Ttl, validity};
+use crate::values::ttl::validity;
 
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const OVER: Due = Due::End(LostCause::Deadline);
 
-fn at(millis: u64) -> Moment {
-    Moment::from_nanos(millis * 1_000_000)
-}
-
-fn ttl(millis: u64) -> Ttl {
-    Ttl::new(ms(millis)).unwrap()
+/// A lease that was granted whole.
+fn granted(since: Moment, length: u64, renew: Option<u64>) -> Lease {
+    Lease::granted(since, ms(length), &terms(length, renew))
 }
 
 #[test]
 fn a_lease_counts_from_when_it_was_asked_for_less_the_margin() {
-    let lease = Lease::granted(at(500), ttl(1000), None);
+    let lease = granted(at(500), 1000, None);
     assert_eq!(lease.deadline(), at(500 + 1000 - 10 - 2));
     assert_eq!(lease.next(), lease.deadline());
     assert_eq!(lease.due(at(1487)), Due::Nothing);
-    assert_eq!(lease.due(at(1488)), Due::End);
+    assert_eq!(lease.due(at(1488)), OVER);
 }
 
 #[test]
 fn a_lease_that_was_found_lasts_what_was_left_of_it() {
-    let lease = Lease::found(at(500), ms(200), ttl(1000), None);
+    let lease = Lease::granted(at(500), ms(200), &terms(1000, None));
     assert_eq!(lease.deadline(), at(500 + 200 - 2 - 2));
-    let over = Lease::found(at(500), Duration::ZERO, ttl(1000), Some(ms(300)));
-    assert_eq!((over.deadline(), over.due(at(500))), (at(500), Due::End));
+    let over = Lease::granted(at(500), Duration::ZERO, &terms(1000, Some(300)));
+    assert_eq!((over.deadline(), over.due(at(500))), (at(500), OVER));
 }
 
 #[test]
 fn a_renewal_is_due_at_its_interval_and_once() {
-    let mut lease = Lease::granted(at(0), ttl(900), Some(ms(300)));
+    let mut lease = granted(at(0), 900, Some(300));
     assert_eq!(
         (lease.next(), lease.due(at(299)), lease.due(at(300))),
         (at(300), Due::Nothing, Due::Renewal)
@@ -55,12 +54,12 @@ fn a_renewal_is_due_at_its_interval_and_once() {
         lease.deadline(),
         "a renewal that hangs does not hide the deadline"
     );
-    assert_eq!(lease.due(lease.deadline()), Due::End);
+    assert_eq!(lease.due(lease.deadline()), OVER);
 }
 
 #[test]
 fn a_renewal_counts_from_when_it_was_sent() {
-    let mut lease = Lease::granted(at(0), ttl(900), Some(ms(300)));
+    let mut lease = granted(at(0), 900, Some(300));
     lease.renewing();
     lease.renewed(at(310));
     assert!(!lease.is_renewing());
@@ -73,7 +72,7 @@ fn a_renewal_counts_from_when_it_was_sent() {
 #[test]
 fn a_failed_renewal_is_repeated_soon() {
     for (length, pause) in [(900, 90), (2500, 250), (30_000, 250)] {
-        let mut lease = Lease::granted(at(0), ttl(length), Some(ms(length / 3)));
+        let mut lease = granted(at(0), length, Some(length / 3));
         let deadline = lease.deadline();
         lease.renewing();
         lease.renewal_failed(at(400));
@@ -87,13 +86,13 @@ fn a_failed_renewal_is_repeated_soon() {
 
 #[test]
 fn a_lease_may_be_renewed_a_quarter_of_its_interval_early() {
-    let mut lease = Lease::granted(at(0), ttl(1200), Some(ms(400)));
+    let mut lease = granted(at(0), 1200, Some(400));
     assert!(!lease.may_renew_early(at(299)));
     assert!(lease.may_renew_early(at(300)));
     assert_eq!(lease.early_renewals_until(at(400)), Some(at(500)));
     lease.renewing();
     assert!(!lease.may_renew_early(at(300)), "one is on its way");
-    let unwatched = Lease::granted(at(0), ttl(1200), None);
+    let unwatched = granted(at(0), 1200, None);
     assert!(
         !unwatched.may_renew_early(at(1000)) && unwatched.early_renewals_until(at(0)).is_none()
     );
@@ -102,16 +101,23 @@ fn a_lease_may_be_renewed_a_quarter_of_its_interval_early() {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens to it, in any order: the deadline never moves back, and never behind what some command gave,
-    /// counted from when that was sent.
+    /// Whatever happens to it, in any order: the deadline never moves back, never behind what some command gave, counted
+    /// from when that was sent, and never behind `max_hold`.
     #[test]
     fn the_deadline_only_grows_and_never_past_what_was_given(
         length in 10..5000u64,
+        left in 0..6000u64,
         events in vec((0..4u8, 0..2000u64, 10..5000u64), 0..30),
         watched in any::<bool>(),
+        max_hold in option::of(1..20_000u64),
+        max_renewals in option::of(1..5u32),
     ) {
-        let mut lease = Lease::granted(at(0), ttl(length), watched.then(|| ms(length) / 3));
-        let (mut now, mut given) = (0, at(0).plus(validity(ms(length))));
+        let bounds = Bounds { max_hold: max_hold.map(ms), max_renewals, min_hold: None };
+        let terms = Terms { bounds, ..terms(length, watched.then_some(length / 3)) };
+        let mut lease = Lease::granted(at(0), ms(left), &terms);
+        let ends = max_hold.map_or(Moment::NEVER, at);
+        let (mut now, mut given) = (0, at(0).plus(validity(ms(length.min(left)))).min(ends));
+        prop_assert_eq!(lease.deadline(), given);
         for (event, step, by) in events {
             now += step;
             let (before, sent) = (lease.deadline(), at(now.saturating_sub(by / 2)));
@@ -128,9 +134,10 @@ proptest! {
                 }
             }
             prop_assert!(lease.deadline() >= before);
-            prop_assert!(lease.deadline() <= given);
+            prop_assert!(lease.deadline() <= given.min(ends));
             prop_assert!(lease.next() <= lease.deadline());
-            prop_assert!(lease.due(lease.deadline()) == Due::End);
+            prop_assert_eq!(lease.due(lease.deadline()), Due::End(lease.cause()));
+            prop_assert_eq!(lease.cause() == LostCause::MaxHold, lease.deadline() == ends);
         }
     }
 }

@@ -1,24 +1,14 @@
 //! The table of tokens, one path at a time.
 
-use std::time::Duration;
-
+use super::{at, ms, terms, ttl};
 use crate::policy::commands::{Cancelled, Claim, Renewed};
 use crate::policy::lease::Lease;
 use crate::policy::tokens::{Action, Census, ReleaseBy, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
 
 type Table = Tokens<u64>;
-
-fn at(millis: u64) -> Moment {
-    Moment::from_nanos(millis * 1_000_000)
-}
-
-fn ttl(millis: u64) -> Ttl {
-    Ttl::new(Duration::from_millis(millis)).unwrap()
-}
 
 fn token(number: u64) -> Token {
     Token::of_test(number)
@@ -41,7 +31,7 @@ fn holding() -> Table {
 
 fn grant(table: &mut Table, number: u64, sent: Moment, renew: Option<u64>) {
     table.acquiring(token(number), claim(number));
-    let lease = Lease::granted(sent, ttl(900), renew.map(Duration::from_millis));
+    let lease = Lease::granted(sent, ms(900), &terms(900, renew));
     assert!(table.granted(token(number), lease, number));
 }
 
@@ -65,6 +55,14 @@ fn cancelled(conclusive: bool, time: u64) -> Cancelled {
         time,
         found: false,
         conclusive,
+    }
+}
+
+fn lost(cause: LostCause) -> Action<u64> {
+    Action::Lost {
+        holder: 1,
+        claim: claim(1),
+        cause,
     }
 }
 
@@ -96,12 +94,7 @@ fn a_lease_ends_at_its_deadline_and_is_cleaned_up() {
     let end = at(900 - 9 - 2);
     table.due(at(300)); // a renewal that is never answered
     assert_eq!(table.next_look(), end);
-    let lost = Action::Lost {
-        holder: 1,
-        claim: claim(1),
-        cause: LostCause::Deadline,
-    };
-    assert_eq!(table.due(end), [lost]);
+    assert_eq!(table.due(end), [lost(LostCause::Deadline)]);
     assert_eq!(
         table.census(),
         Census {
@@ -123,7 +116,8 @@ fn a_renewal_lengthens_and_tells_the_holder() {
         Some(Action::Extended {
             token: token(1),
             holder: 1,
-            deadline: at(300 + 900 - 9 - 2)
+            deadline: at(300 + 900 - 9 - 2),
+            cause: LostCause::Deadline
         })
     );
     assert_eq!(table.next_look(), at(600));
@@ -160,7 +154,10 @@ fn a_release_during_a_renewal_goes_behind_it() {
 #[test]
 fn a_release_is_the_callers_when_nothing_is_under_way() {
     let mut table = holding();
-    assert_eq!(table.release(token(1), at(10)), ReleaseBy::Caller);
+    assert_eq!(
+        table.release(token(1), at(10)),
+        ReleaseBy::Caller { keep_until: 0 }
+    );
     assert_eq!(table.next_look(), Moment::NEVER, "not renewed any more");
     assert_eq!(table.release(token(1), at(10)), ReleaseBy::Nobody);
     table.released(token(1));
@@ -189,15 +186,8 @@ fn an_unclear_release_is_cleaned_up() {
 fn what_the_server_denies_is_lost_and_needs_no_clean_up() {
     let mut table = holding();
     table.due(at(300));
-    let lost = table.renewed(token(1), at(300), Renewed::NotOurs, at(310));
-    assert_eq!(
-        lost,
-        Some(Action::Lost {
-            holder: 1,
-            claim: claim(1),
-            cause: LostCause::Gone
-        })
-    );
+    let told = table.renewed(token(1), at(300), Renewed::NotOurs, at(310));
+    assert_eq!(told, Some(lost(LostCause::Gone)));
     assert_empty(&table);
 }
 
@@ -205,15 +195,8 @@ fn what_the_server_denies_is_lost_and_needs_no_clean_up() {
 fn an_answer_after_the_deadline_saves_nothing() {
     let mut table = holding();
     table.due(at(300));
-    let lost = table.renewed(token(1), at(300), Renewed::Yes, at(895));
-    assert_eq!(
-        lost,
-        Some(Action::Lost {
-            holder: 1,
-            claim: claim(1),
-            cause: LostCause::Deadline
-        })
-    );
+    let told = table.renewed(token(1), at(300), Renewed::Yes, at(895));
+    assert_eq!(told, Some(lost(LostCause::Deadline)));
     assert_eq!(table.extended(token(1), at(894), ttl(900), at(896)), None);
 }
 
@@ -222,11 +205,11 @@ fn an_extension_counts_before_the_deadline_only() {
     let mut table = holding();
     assert_eq!(
         table.extended(token(1), at(10), ttl(2000), at(20)),
-        Some(at(10 + 2000 - 20 - 2))
+        Some((at(10 + 2000 - 20 - 2), LostCause::Deadline))
     );
     assert_eq!(
         table.extended(token(1), at(10), ttl(100), at(20)),
-        Some(at(1988)),
+        Some((at(1988), LostCause::Deadline)),
         "never shorter"
     );
     let mut late = holding();
@@ -240,7 +223,11 @@ fn an_abandoned_acquire_waits_for_the_cancel_behind_it() {
     table.abandoned(token(1), 5_000, at(3000), Some(at(600)), at(100));
     assert!(table.due(at(200)).is_empty());
     assert!(
-        !table.granted(token(1), Lease::granted(at(0), ttl(900), None), 1),
+        !table.granted(
+            token(1),
+            Lease::granted(at(0), ms(900), &terms(900, None)),
+            1
+        ),
         "no late answer revives it"
     );
     assert!(
@@ -325,15 +312,8 @@ fn one_renewal_takes_those_along_that_are_nearly_due() {
 #[test]
 fn a_guardian_that_ends_loses_every_lease_once() {
     let mut table = holding();
-    let lost = table.unguarded(token(1), at(10));
-    assert_eq!(
-        lost,
-        Some(Action::Lost {
-            holder: 1,
-            claim: claim(1),
-            cause: LostCause::Guardian
-        })
-    );
+    let told = table.unguarded(token(1), at(10));
+    assert_eq!(told, Some(lost(LostCause::Guardian)));
     assert_eq!(table.unguarded(token(1), at(10)), None);
 }
 

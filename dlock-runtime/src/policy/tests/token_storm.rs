@@ -3,22 +3,35 @@
 mod account;
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
 use proptest::proptest;
 use proptest::test_runner::RngSeed;
 
 use self::account::Account;
+use super::ms;
+use crate::values::bounds::Bounds;
 
 /// An index is taken modulo what there is.
 #[derive(Clone, Debug)]
 enum Event {
     Start,
+    Queued(usize),
     Grant {
         who: usize,
         ttl: u64,
+        /// Thousandths of the lease that the server gave.
+        given: u64,
         renew: bool,
+        bounds: Bounds,
     },
     NotGranted(usize),
+    GiveUp(usize),
+    Stray(usize),
+    Keep {
+        who: usize,
+        until: u64,
+    },
     Abandon {
         who: usize,
         behind: bool,
@@ -46,8 +59,13 @@ fn event() -> impl Strategy<Value = Event> {
     let who = || any::<usize>();
     prop_oneof![
         4 => proptest::strategy::Just(Event::Start),
-        6 => (who(), 10..3000u64, any::<bool>()).prop_map(|(who, ttl, renew)| Event::Grant { who, ttl, renew }),
+        4 => who().prop_map(Event::Queued),
+        6 => (who(), 10..3000u64, 100..1250u64, any::<bool>(), bounds())
+            .prop_map(|(who, ttl, given, renew, bounds)| Event::Grant { who, ttl, given, renew, bounds }),
         1 => who().prop_map(Event::NotGranted),
+        2 => who().prop_map(Event::GiveUp),
+        1 => who().prop_map(Event::Stray),
+        2 => (who(), 1..1000u64).prop_map(|(who, until)| Event::Keep { who, until }),
         2 => (who(), any::<bool>()).prop_map(|(who, behind)| Event::Abandon { who, behind }),
         2 => who().prop_map(Event::Release),
         1 => who().prop_map(Event::Released),
@@ -58,6 +76,20 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (0..800u64).prop_map(|after| Event::Look { after }),
         2 => who().prop_map(Event::LookAtOne),
     ]
+}
+
+fn bounds() -> impl Strategy<Value = Bounds> {
+    let length = || (1..4000u64).prop_map(ms);
+    let (max_hold, min_hold) = (
+        option::weighted(0.3, length()),
+        option::weighted(0.3, length()),
+    );
+    let max_renewals = option::weighted(0.3, 0..3u32);
+    (max_hold, max_renewals, min_hold).prop_map(|(max_hold, max_renewals, min_hold)| Bounds {
+        max_hold,
+        max_renewals,
+        min_hold,
+    })
 }
 
 proptest! {

@@ -179,15 +179,16 @@ impl<H: Clone> Tokens<H> {
         match &mut self.entries.get_mut(token)?.state {
             State::Holding { lease, holder } => {
                 let before = lease.deadline();
-                lease.renewal_failed(now); // answered or not: none is on its way any more
+                match outcome {
+                    Renewed::Yes if now < before => lease.renewed(sent),
+                    _ => lease.renewal_failed(now), // in any case none is on its way any more
+                }
                 if now >= before {
                     let cause = lease.cause();
                     return self.lose(token, cause, now);
                 }
-                match outcome {
-                    Renewed::NotOurs => return self.lose(token, LostCause::Gone, now),
-                    Renewed::Yes => lease.renewed(sent),
-                    Renewed::Failed => {}
+                if outcome == Renewed::NotOurs {
+                    return self.lose(token, LostCause::Gone, now);
                 }
                 let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
                 let holder = holder.clone();

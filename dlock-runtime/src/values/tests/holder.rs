@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::values::holder::{Holder, Process, Reading, read, write};
+use crate::values::holder::{Holder, Process, Reading, read, token_of_this_process, write};
 use crate::values::token::Token;
 
 fn process(value: &str) -> Process {
@@ -117,6 +117,58 @@ fn a_token_of_elsewhere_is_another_process() {
     assert!(process(&ours).is_this_process());
 }
 
+/// What the server makes of a value when its holder is done before `min_hold` is over: a dash before the token, so
+/// that no command takes it for the holder's any more.
+fn retired(value: &str) -> String {
+    value.replacen("1|", "1|-", 1)
+}
+
+#[test]
+fn a_kept_key_still_tells_who_held_it() {
+    for (token, here) in [(Token::fresh().unwrap(), true), (Token::of_test(1), false)] {
+        let value = write(token, "web-3", "shop::purchase", at(1));
+        let (held, kept) = (process(&value), process(&retired(&value)));
+        assert_eq!(kept, held, "nothing of it is lost");
+        assert_eq!((kept.host(), kept.function()), ("web-3", "shop::purchase"));
+        assert_eq!((kept.pid(), kept.since()), (std::process::id(), at(1)));
+        assert_eq!(kept.is_this_process(), here);
+    }
+}
+
+#[test]
+fn a_token_is_read_from_what_this_process_wrote_and_holds() {
+    let token = Token::fresh().unwrap();
+    let value = write(token, "web-3", "shop::purchase", at(1));
+    assert_eq!(token_of_this_process(&value), Some(token));
+    let elsewhere = write(Token::of_test(1), "web-3", "shop::purchase", at(1));
+    let wire = token.to_wire();
+    let (instance, sequence) = wire.split_once('-').unwrap();
+    for other in [
+        elsewhere,
+        retired(&value),
+        value.replacen('1', "2", 1),
+        wire.clone(),
+        format!("1|{wire}"),
+        format!("1|{instance}|web-3|1|f|1"),
+        format!("1|{instance}-|web-3|1|f|1"),
+        format!("1|{instance}-{sequence}-1|web-3|1|f|1"),
+        format!("1|{instance}-g|web-3|1|f|1"),
+        format!("1|{instance}-11111111111111111|web-3|1|f|1"),
+        String::new(),
+    ] {
+        assert_eq!(token_of_this_process(&other), None, "{other:?}");
+    }
+}
+
+#[test]
+fn a_token_goes_over_the_wire_and_back_in_its_own_process_only() {
+    let token = Token::fresh().unwrap();
+    assert_eq!(Token::of_this_process(&token.to_wire()), Some(token));
+    for wire in [Token::of_test(1).to_wire(), String::new(), "-".into()] {
+        assert_eq!(Token::of_this_process(&wire), None);
+    }
+}
+
 #[test]
 fn a_holder_says_who_and_where() {
     let elsewhere = read(&write(Token::of_test(1), "web-3", "shop::purchase", at(1)));
@@ -147,12 +199,18 @@ fn no_output_shows_a_token() {
     let secret = token.to_wire();
     let (instance, sequence) = secret.split_once('-').unwrap();
     assert_eq!(instance.len(), 32, "128 bits");
-    let reading = read(&write(token, "host", "f", at(1)));
-    for shown in [
-        format!("{token:?}"),
-        format!("{reading:?}"),
-        format!("{reading:#?}"),
-    ] {
+    let value = write(token, "host", "f", at(1));
+    let of_value = token_of_this_process(&value);
+    let mut all = vec![format!("{token:?}"), format!("{of_value:?}")];
+    for value in [retired(&value), value] {
+        let reading = read(&value);
+        all.extend([format!("{reading:?}"), format!("{reading:#?}")]);
+        if let Reading::Holder(holder) = reading {
+            all.push(holder.to_string());
+        }
+    }
+    assert_eq!(all.len(), 8);
+    for shown in all {
         assert!(!shown.contains(instance), "{shown}");
         assert!(!shown.contains(&format!("-{sequence}")), "{shown}");
     }

@@ -1,24 +1,33 @@
 //! A simple account of what the table may think of each token, kept beside it.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use super::Event;
-use crate::policy::commands::{Cancelled, Claim, Renewed};
-use crate::policy::lease::Lease;
-use crate::policy::tokens::{Action, ReleaseBy, Tokens};
+use crate::policy::commands::Claim;
+use crate::policy::lease::{Lease, Terms};
+use crate::policy::tests::ms;
+use crate::policy::tokens::{Census, ReleaseBy, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
+mod news;
+
+use std::collections::BTreeMap;
 
 /// What the table may think of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Acquiring,
-    Held { deadline: Moment },
+    Waiting,
+    Held { deadline: Moment, ends: Moment },
     Releasing,
     CleaningUp,
+}
+
+impl Phase {
+    /// Asked for, and nobody's yet.
+    fn is_unowned(self) -> bool {
+        matches!(self, Phase::Acquiring | Phase::Waiting)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +42,8 @@ pub(super) struct Account {
     now: u64,
     started: u64,
     phases: BTreeMap<Token, Phase>,
+    /// Until when the key of each token stays, as far as its holder said so in time.
+    kept: BTreeMap<Token, u64>,
     /// At most one for each token: the map's key is the proof.
     under_way: BTreeMap<Token, Command>,
 }
@@ -44,7 +55,15 @@ impl Account {
 
     /// Any token that was ever there, dead ones included: what comes late must not hurt.
     fn any(&self, index: usize) -> Token {
-        Token::of_test(u64::try_from(index).unwrap() % self.started.max(1))
+        Token::of_test(self.any_number(index))
+    }
+
+    fn any_number(&self, index: usize) -> u64 {
+        u64::try_from(index).unwrap() % self.started.max(1)
+    }
+
+    fn kept(&self, token: Token) -> u64 {
+        self.kept.get(&token).copied().unwrap_or(0)
     }
 
     fn nth_in(&self, index: usize, fits: impl Fn(Phase) -> bool) -> Option<Token> {
@@ -63,24 +82,59 @@ impl Account {
             Event::Start => {
                 let token = Token::of_test(self.started);
                 self.started += 1;
-                let claim = Claim {
-                    key: "k".into(),
-                    value: format!("{}", self.started).into(),
-                    entry: "".into(),
-                };
-                self.table.acquiring(token, claim);
+                self.table.acquiring(token, claim(self.started));
                 self.phases.insert(token, Phase::Acquiring);
             }
-            Event::Grant { who, ttl, renew } => self.grant(self.any(who), ttl, renew),
+            Event::Queued(who) => {
+                let token = self.any(who);
+                self.table.queued(token);
+                if let Some(phase @ Phase::Acquiring) = self.phases.get_mut(&token) {
+                    *phase = Phase::Waiting;
+                }
+            }
+            Event::Grant {
+                who,
+                ttl,
+                given,
+                renew,
+                bounds,
+            } => {
+                let ttl = ms(ttl);
+                let renew = renew.then_some(ttl / 3);
+                let terms = Terms {
+                    ttl: Ttl::new(ttl).unwrap(),
+                    renew,
+                    bounds,
+                };
+                self.grant(self.any(who), given, &terms);
+            }
+            Event::GiveUp(who) => {
+                let token = self.any(who);
+                self.table.give_up(token, now.plus(ms(4000)), now);
+                if let Some(phase) = self.phases.get_mut(&token)
+                    && phase.is_unowned()
+                {
+                    *phase = Phase::CleaningUp;
+                }
+            }
+            Event::Stray(who) => self.stray(self.any_number(who)),
+            Event::Keep { who, until } => {
+                let token = self.any(who);
+                let held = matches!(self.phases.get(&token), Some(Phase::Held { .. }));
+                assert_eq!(self.table.keep(token, until), held, "its holder's to say");
+                if held {
+                    self.kept.insert(token, until);
+                }
+            }
             Event::NotGranted(who) => {
-                if let Some(token) = self.nth_in(who, |phase| phase == Phase::Acquiring) {
+                if let Some(token) = self.nth_in(who, Phase::is_unowned) {
                     self.table.not_granted(token);
                     self.phases.remove(&token);
                 }
             }
             Event::Abandon { who, behind } => {
                 if let Some(token) = self.nth_in(who, |phase| phase == Phase::Acquiring) {
-                    let give_up = now.plus(Duration::from_secs(4));
+                    let give_up = now.plus(ms(4000));
                     let cancelled_by = behind.then_some(give_up);
                     self.table
                         .abandoned(token, u64::MAX, give_up, cancelled_by, now);
@@ -117,22 +171,37 @@ impl Account {
         }
     }
 
-    fn grant(&mut self, token: Token, ttl: u64, renew: bool) {
-        let ttl = Duration::from_millis(ttl);
-        let lease = Lease::granted(self.now(), Ttl::new(ttl).unwrap(), renew.then_some(ttl / 3));
+    /// The server gave that many thousandths of the lease.
+    fn grant(&mut self, token: Token, given: u64, terms: &Terms) {
+        let given = terms.lease().get() * u32::try_from(given).unwrap() / 1000;
+        let lease = Lease::granted(self.now(), given, terms);
         let granted = self.table.granted(token, lease, token);
-        assert_eq!(
-            granted,
-            self.phases.get(&token) == Some(&Phase::Acquiring),
-            "a token holds once"
-        );
+        let expected = self.phases.get(&token).is_some_and(|it| it.is_unowned());
+        assert_eq!(granted, expected, "a token holds once");
         if granted {
-            self.phases.insert(
-                token,
-                Phase::Held {
-                    deadline: lease.deadline(),
-                },
-            );
+            let max_hold = terms.bounds.max_hold;
+            let held = Phase::Held {
+                deadline: lease.deadline(),
+                ends: max_hold.map_or(Moment::NEVER, |most| self.now().plus(most)),
+            };
+            self.phases.insert(token, held);
+        }
+    }
+
+    /// What is known here is left alone; what is not, dead or never there, has to go. (With a renewal of a
+    /// dead token still under way there may be two commands; a cancel more does no harm.)
+    fn stray(&mut self, number: u64) {
+        let token = Token::of_test(number);
+        let is_known = self.phases.contains_key(&token);
+        if !is_known && self.under_way.contains_key(&token) {
+            return;
+        }
+        let (now, give_up) = (self.now(), self.now().plus(ms(4000)));
+        self.started = self.started.max(number + 1);
+        self.table.stray(token, claim(number + 1), give_up, now);
+        if !is_known {
+            self.phases.insert(token, Phase::CleaningUp);
+            self.kept.remove(&token);
         }
     }
 
@@ -142,7 +211,8 @@ impl Account {
         let renewing = self.under_way.contains_key(&token);
         match by {
             ReleaseBy::Nobody => assert!(!held),
-            ReleaseBy::Caller => {
+            ReleaseBy::Caller { keep_until } => {
+                assert_eq!(keep_until, self.kept(token));
                 assert!(
                     held && !renewing,
                     "a renewal could arrive behind this release"
@@ -165,143 +235,32 @@ impl Account {
 
     fn extend(&mut self, token: Token, by: u64) {
         let now = self.now();
-        let by = Ttl::new(Duration::from_millis(by)).unwrap();
+        let by = Ttl::new(ms(by)).unwrap();
         let told = self.table.extended(token, now, by, now);
         match (told, self.phases.get_mut(&token)) {
-            (Some(told), Some(Phase::Held { deadline })) => {
-                assert!(now < *deadline && told == (*deadline).max(now.plus(by.validity())));
+            (Some((told, cause)), Some(Phase::Held { deadline, ends })) => {
+                let given = now.plus(by.validity()).min(*ends);
+                assert!(now < *deadline && told == (*deadline).max(given));
+                assert_eq!(cause == LostCause::MaxHold, told == *ends);
                 *deadline = told;
             }
-            (None, Some(Phase::Held { deadline })) => assert!(now >= *deadline),
+            (None, Some(Phase::Held { deadline, .. })) => assert!(now >= *deadline),
             (told, _) => assert_eq!(told, None, "only what is held can be extended"),
         }
     }
 
-    fn answer_nth(&mut self, index: usize, how: u8) {
-        let Some(token) = self
-            .under_way
-            .keys()
-            .copied()
-            .nth(index % self.under_way.len().max(1))
-        else {
-            return;
-        };
-        self.answer(token, how);
-    }
-
-    fn answer(&mut self, token: Token, how: u8) {
-        let now = self.now();
-        let news = match (self.under_way.remove(&token), how) {
-            (Some(Command::Renew { sent }), _) => {
-                let outcome = [Renewed::Failed, Renewed::NotOurs, Renewed::Yes][usize::from(how)];
-                self.table.renewed(token, sent, outcome, now)
-            }
-            (Some(Command::Cancel { .. }), 0) => {
-                self.table.cancel_failed(token, now);
-                None
-            }
-            (Some(Command::Cancel { behind_acquire }), _) => {
-                let answer = Cancelled {
-                    time: u64::MAX - 1000,
-                    found: how == 2,
-                    conclusive: how == 2,
-                };
-                self.table.cancelled(token, answer, behind_acquire, now)
-            }
-            (None, _) => None,
-        };
-        self.hear(news);
-    }
-
-    fn look(&mut self, after: u64) {
-        self.now += after;
-        let actions = self.table.due(self.now());
-        for action in actions {
-            self.hear(Some(action));
-        }
-        assert!(
-            self.table.next_look() > self.now(),
-            "all that was due is done"
-        );
-        for phase in self.phases.values() {
-            assert!(
-                !matches!(phase, Phase::Held { deadline } if *deadline <= self.now()),
-                "told in time"
-            );
-        }
-    }
-
-    fn hear(&mut self, news: Option<Action<Token>>) {
-        let now = self.now();
-        match news {
-            Some(Action::Renew(token, _)) => {
-                let held =
-                    matches!(self.phases[&token], Phase::Held { deadline } if deadline > now);
-                assert!(held, "renewed after its release or its end");
-                assert!(
-                    self.under_way
-                        .insert(token, Command::Renew { sent: now })
-                        .is_none()
-                );
-            }
-            Some(Action::Cancel { token, .. }) => {
-                assert_eq!(
-                    self.phases[&token],
-                    Phase::CleaningUp,
-                    "a live lock was cancelled"
-                );
-                let cancel = Command::Cancel {
-                    behind_acquire: false,
-                };
-                assert!(
-                    self.under_way.insert(token, cancel).is_none(),
-                    "one command at a time"
-                );
-            }
-            Some(Action::Extended {
-                holder,
-                deadline: told,
-                ..
-            }) => match self.phases.get_mut(&holder) {
-                Some(Phase::Held { deadline }) => {
-                    assert!(told > *deadline);
-                    *deadline = told;
-                }
-                other => panic!("extended although {other:?}"),
-            },
-            Some(Action::Lost { holder, cause, .. }) => {
-                let Some(Phase::Held { deadline }) = self.phases.remove(&holder) else {
-                    panic!("lost what was not held");
-                };
-                assert!(cause == LostCause::Gone || now >= deadline);
-                if cause != LostCause::Gone {
-                    self.phases.insert(holder, Phase::CleaningUp);
-                }
-            }
-            Some(Action::CleanedUp { claim, .. }) => {
-                let number: u64 = claim.value.parse().unwrap();
-                let token = Token::of_test(number - 1);
-                assert_eq!(self.phases.remove(&token), Some(Phase::CleaningUp));
-                self.under_way.remove(&token); // given up on: its answer means nothing any more
-            }
-            None => {}
-        }
-    }
-
     pub(super) fn check(&self) {
-        let count =
-            |fits: fn(&Phase) -> bool| self.phases.values().filter(|phase| fits(phase)).count();
-        let census = self.table.census();
-        assert_eq!(census.acquiring, count(|phase| *phase == Phase::Acquiring));
-        assert_eq!(
-            census.held,
-            count(|phase| matches!(phase, Phase::Held { .. }))
-        );
-        assert_eq!(census.releasing, count(|phase| *phase == Phase::Releasing));
-        assert_eq!(
-            census.cleaning_up,
-            count(|phase| *phase == Phase::CleaningUp)
-        );
+        let mut census = Census::default();
+        for phase in self.phases.values() {
+            *match phase {
+                Phase::Acquiring => &mut census.acquiring,
+                Phase::Waiting => &mut census.waiting,
+                Phase::Held { .. } => &mut census.held,
+                Phase::Releasing => &mut census.releasing,
+                Phase::CleaningUp => &mut census.cleaning_up,
+            } += 1;
+        }
+        assert_eq!(self.table.census(), census);
         let looks = self
             .phases
             .keys()
@@ -312,37 +271,13 @@ impl Account {
             "the timeline is true"
         );
     }
+}
 
-    /// Everybody goes home and time passes: nothing stays, whether commands are answered (`how` as in
-    /// [`Event::Answer`]) or never (3).
-    pub(super) fn run_dry(mut self, how: u8) {
-        for token in self.phases.keys().copied().collect::<Vec<_>>() {
-            match self.phases[&token] {
-                Phase::Acquiring => {
-                    self.table.not_granted(token);
-                    self.phases.remove(&token);
-                }
-                _ => self.hand_over(token),
-            }
-        }
-        let end = self.now + 6_000;
-        loop {
-            for token in self.under_way.keys().copied().collect::<Vec<_>>() {
-                if how < 3 {
-                    self.answer(token, how);
-                }
-            }
-            self.check();
-            if self.phases.is_empty() {
-                break;
-            }
-            let next = self.table.next_look().as_nanos().div_ceil(1_000_000);
-            assert!(next <= end, "left behind: {:?}", self.phases);
-            self.look(next.saturating_sub(self.now));
-        }
-        assert_eq!(
-            (self.table.all(), self.table.next_look()),
-            (vec![], Moment::NEVER)
-        );
+/// Its value is its number.
+fn claim(number: u64) -> Claim {
+    Claim {
+        key: "k".into(),
+        value: number.to_string().into(),
+        entry: "".into(),
     }
 }

@@ -1,0 +1,145 @@
+//! The gate's driver: who it is, what it has to do, and when.
+
+use super::at;
+use super::gate::{COUNTS, Line, asking, held, offer, offered, position, token, vacant};
+use crate::policy::gate::{Fate, Next, Place};
+use crate::values::moment::Moment;
+
+/// Token 1 is in the queue, to be polled at 50.
+fn queued() -> Line {
+    let (mut gate, _) = asking(["a"]);
+    assert_eq!(gate.queued(token(1), at(50)), Fate::Taken);
+    gate
+}
+
+#[test]
+fn there_is_one_driver_while_somebody_waits() {
+    let mut gate = Line::default();
+    assert!(!gate.take_wheel(), "nobody waits");
+    let a = gate.enter("a");
+    gate.enter("b");
+    assert!(gate.take_wheel() && !gate.take_wheel(), "one");
+    gate.leave(a);
+    assert!(!gate.take_wheel(), "who waits may go, the driver stays");
+    gate.driver_gone();
+    assert!(gate.take_wheel(), "the next one");
+}
+
+#[test]
+fn a_driver_is_dismissed_when_nobody_waits_and_not_before() {
+    let mut gate = Line::default();
+    let a = gate.enter("a");
+    assert!(gate.take_wheel());
+    assert_eq!(gate.next(at(0)), Next::Ask);
+    gate.leave(a);
+    let b = gate.enter("b");
+    assert!(!gate.take_wheel(), "it was not dismissed meanwhile");
+    gate.leave(b);
+    assert_eq!(gate.next(at(0)), Next::Rest);
+    assert!(!gate.take_wheel(), "still nobody waits");
+    gate.enter("c");
+    assert!(gate.take_wheel(), "and a new one is needed");
+}
+
+/// Whatever the place is: with somebody in line there is something to do, or something to wait for.
+#[test]
+fn what_a_driver_has_to_do() {
+    let held = || {
+        let mut gate = held();
+        gate.enter("b");
+        gate
+    };
+    let gone = || {
+        let (mut gate, _) = asking(["a"]);
+        gate.ended(token(1), at(70));
+        gate
+    };
+    let (ask, sleep) = (Next::Ask, |until| Next::Sleep(at(until)));
+    let poll = Next::Poll(position(1));
+    let asked = Next::Sleep(Moment::NEVER); // the answer wakes it
+    for (name, mut gate, now, expected) in [
+        ("gone", gone(), 69, sleep(70)),
+        ("gone", gone(), 70, ask.clone()),
+        ("asking", asking(["a"]).0, 5000, asked),
+        ("queued", queued(), 49, sleep(50)),
+        ("queued", queued(), 50, poll.clone()),
+        ("queued", queued(), 5000, poll),
+        ("offered", offered(["a"]).0, COUNTS - 1, sleep(COUNTS)),
+        ("held", held(), 0, ask),
+    ] {
+        let before = gate.clone();
+        assert_eq!(gate.next(at(now)), expected, "{name} at {now}");
+        assert_eq!(gate, before, "{name}: only looked at");
+    }
+}
+
+#[test]
+fn an_offer_that_nobody_took_is_given_up_once_and_asked_for_again() {
+    let (mut gate, [a]) = offered(["a"]);
+    assert_eq!(gate.next(at(COUNTS)), Next::GiveUp(position(1)));
+    assert_eq!(gate.place(), &vacant(COUNTS));
+    assert_eq!(gate.next(at(COUNTS)), Next::Ask);
+    assert_eq!(gate.leave(a), None, "it has been named");
+}
+
+#[test]
+fn the_next_in_line_asks_while_the_one_before_holds() {
+    let mut gate = held();
+    let b = gate.enter("b");
+    assert!(gate.take_wheel());
+    assert_eq!(gate.next(at(1)), Next::Ask);
+    gate.asking(position(2));
+    gate.left(token(1), at(2));
+    assert_eq!(gate.place(), &Place::Asking(position(2)), "left alone");
+    gate.leave(b);
+    assert_eq!(gate.next(at(3)), Next::Rest);
+}
+
+#[test]
+fn a_pause_holds_back_the_next_acquire_and_nothing_else() {
+    let mut gate = Line::default();
+    gate.enter("a");
+    gate.pause(at(90));
+    assert_eq!(gate.next(at(89)), Next::Sleep(at(90)));
+    gate.pause(at(60));
+    assert_eq!(gate.next(at(60)), Next::Ask, "the last word counts");
+    for mut gate in [asking(["a"]).0, queued(), offered(["a"]).0, held()] {
+        let before = gate.clone();
+        gate.pause(at(90));
+        assert_eq!(gate, before);
+    }
+}
+
+#[test]
+fn who_hurries_asks_at_once_and_never_later() {
+    let mut gate = queued();
+    gate.hurry(at(60));
+    assert_eq!(gate.next(at(50)), Next::Poll(position(1)), "never later");
+    gate.hurry(at(20));
+    assert_eq!(gate.next(at(20)), Next::Poll(position(1)));
+
+    let mut gate = Line::default();
+    gate.enter("a");
+    gate.pause(at(90));
+    gate.hurry(at(95));
+    assert_eq!(gate.next(at(89)), Next::Sleep(at(90)), "never later");
+    gate.hurry(at(20));
+    assert_eq!(gate.next(at(20)), Next::Ask);
+
+    for mut gate in [asking(["a"]).0, offered(["a"]).0, held()] {
+        let before = gate.clone();
+        gate.hurry(at(20));
+        assert_eq!(gate, before, "nothing to ask");
+    }
+}
+
+/// A driver that goes with its runtime leaves the place to the next one, as it stands.
+#[test]
+fn a_new_driver_takes_up_the_place_of_the_old_one() {
+    let mut gate = queued();
+    assert!(gate.take_wheel());
+    gate.driver_gone();
+    assert_eq!(gate.granted(token(1), offer(0)), Fate::Taken, "a push");
+    assert!(gate.take_wheel());
+    assert_eq!(gate.next(at(1)), Next::Sleep(at(COUNTS)));
+}

@@ -1,0 +1,176 @@
+//! The table of tokens where it meets the bounds: a key that is kept, and what ends a lease.
+
+use super::token_wait::{
+    Table, cancel, claim, holding, in_every_state, lease, state, token, waiting,
+};
+use super::{at, ms, terms, ttl};
+use crate::policy::commands::{Renewal, Renewed};
+use crate::policy::lease::Lease;
+use crate::policy::tokens::{Action, ReleaseBy};
+use crate::values::bounds::Bounds;
+use crate::values::error::LostCause;
+
+const KEEP: u64 = 77_000_000;
+
+fn lost(cause: LostCause) -> Action<u64> {
+    Action::Lost {
+        holder: 5,
+        claim: claim(),
+        cause,
+    }
+}
+
+#[test]
+fn a_key_is_kept_by_its_holder_only() {
+    for (state, mut table) in in_every_state() {
+        assert_eq!(table.keep(token(), KEEP), state == 'h', "{state}");
+        if state == 'h' {
+            let by = ReleaseBy::Caller { keep_until: KEEP };
+            assert_eq!(table.release(token(), at(10)), by);
+            assert!(!table.keep(token(), 1), "it is over");
+        }
+        table.hand_over(token(), at(20));
+        let kept = table
+            .due(at(20))
+            .into_iter()
+            .find_map(|action| match action {
+                Action::Cancel { keep_until, .. } => Some(keep_until),
+                _ => None,
+            });
+        let expected = [('h', KEEP), ('r', 0), ('c', 0)];
+        let expected = expected.iter().find(|it| it.0 == state);
+        assert_eq!(kept, expected.map(|it| it.1), "{state}");
+    }
+}
+
+/// Whatever ends the hold, and however often the cancel has to be sent.
+#[test]
+fn a_key_that_is_kept_stays_so_in_every_clean_up() {
+    type End = fn(&mut Table);
+    let ends: [(&str, End); 6] = [
+        ("dropped", |table| table.hand_over(token(), at(20))),
+        ("released behind a renewal", |table| {
+            table.due(at(300));
+            assert_eq!(table.release(token(), at(310)), ReleaseBy::Host);
+            table.renewed(token(), at(300), Renewed::Yes, at(320));
+        }),
+        ("released, and no clear answer", |table| {
+            table.release(token(), at(10));
+            table.hand_over(token(), at(20));
+        }),
+        ("ran out", |table| {
+            let end = lease().deadline();
+            assert_eq!(table.due_of(token(), end), Some(lost(LostCause::Deadline)));
+        }),
+        ("ran out during a renewal", |table| {
+            table.due(at(300));
+            let late = lease().deadline();
+            table.renewed(token(), at(300), Renewed::Yes, late);
+        }),
+        ("unguarded", |table| drop(table.unguarded(token(), at(20)))),
+    ];
+    for (name, end) in ends {
+        let mut table = holding(Bounds::default());
+        assert!(table.keep(token(), KEEP), "{name}");
+        end(&mut table);
+        let mut now = at(889);
+        for _ in 0..3 {
+            let again = table.due_of(token(), now);
+            assert_eq!(again, Some(cancel(KEEP)), "{name}");
+            table.cancel_failed(token(), now);
+            now = table.next_look();
+        }
+    }
+}
+
+#[test]
+fn an_extension_tells_what_ends_the_lease_now() {
+    let bounds = [
+        (None, None, 300 + 889, LostCause::Deadline),
+        (Some(ms(1000)), None, 1000, LostCause::MaxHold),
+        (None, Some(1), 300 + 889, LostCause::MaxRenewals),
+        (None, Some(2), 300 + 889, LostCause::Deadline),
+    ];
+    for (max_hold, max_renewals, end, cause) in bounds {
+        let mut table = holding(Bounds {
+            max_hold,
+            max_renewals,
+            min_hold: None,
+        });
+        table.due(at(300));
+        let told = table.renewed(token(), at(300), Renewed::Yes, at(320));
+        let extended = Action::Extended {
+            token: token(),
+            holder: 5,
+            deadline: at(end),
+            cause,
+        };
+        assert_eq!(told, Some(extended));
+        assert_eq!(
+            table.due_of(token(), at(600)).is_some(),
+            cause != LostCause::MaxRenewals
+        );
+        let late = table.renewed(token(), at(600), Renewed::Yes, at(end));
+        assert_eq!(late, Some(lost(cause)));
+    }
+}
+
+#[test]
+fn a_bound_that_is_met_loses_the_lease_then() {
+    let mut table = holding(Bounds {
+        max_hold: Some(ms(500)),
+        ..Bounds::default()
+    });
+    table.due(at(300));
+    let told = table.renewed(token(), at(300), Renewed::Yes, at(320));
+    assert_eq!(told, None, "it does not last any longer");
+    table.due(at(499));
+    assert_eq!((state(&table), table.next_look()), ('h', at(500)));
+    assert_eq!(table.due(at(500))[0], lost(LostCause::MaxHold));
+    assert_eq!(state(&table), 'c');
+}
+
+#[test]
+fn a_holder_extends_up_to_max_hold() {
+    let mut table = holding(Bounds {
+        max_hold: Some(ms(5000)),
+        ..Bounds::default()
+    });
+    let told = table.extended(token(), at(10), ttl(9000), at(20));
+    assert_eq!(told, Some((at(5000), LostCause::MaxHold)));
+    let late = table.extended(token(), at(4990), ttl(9000), at(5000));
+    assert_eq!(late, None);
+}
+
+#[test]
+fn a_short_grant_is_renewed_for_the_whole_ttl() {
+    let mut table = waiting();
+    let short = Lease::granted(at(0), ms(300), &terms(900, None));
+    assert!(table.granted(token(), short, 5));
+    let renewal = Renewal {
+        claim: claim(),
+        ttl: ttl(900),
+    };
+    assert_eq!(table.due(at(100)), [Action::Renew(token(), renewal)]);
+    table.renewed(token(), at(100), Renewed::Yes, at(110));
+    assert_eq!(table.next_look(), at(100 + 889));
+}
+
+/// A clean-up after `min_hold` is not given up while the key may still be there.
+#[test]
+fn a_clean_up_goes_on_for_as_long_as_the_key_may_stay() {
+    for (min_hold, until) in [(None, 900), (Some(ms(30_000)), 30_000)] {
+        let mut table = holding(Bounds {
+            min_hold,
+            ..Bounds::default()
+        });
+        table.hand_over(token(), at(50));
+        table.due(at(50));
+        assert_eq!(table.next_look(), at(50 + until + 1000));
+    }
+    let mut table = holding(Bounds::default());
+    assert!(table.extending(token(), ttl(20_000)), "answered or not");
+    table.hand_over(token(), at(50));
+    table.due(at(50));
+    assert_eq!(table.next_look(), at(50 + 20_000 + 1000));
+}
