@@ -41,10 +41,19 @@ enum Frame {
     Confirmation,
 }
 
-/// Bytes for the server, and the count of releases under which they are kept.
+/// Bytes for the other side, and the count of releases under which they are kept.
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
     pub(super) since: u64,
+}
+
+impl Held {
+    pub(super) fn empty(since: u64) -> Self {
+        Self {
+            bytes: Vec::new(),
+            since,
+        }
+    }
 }
 
 impl Link {
@@ -142,10 +151,7 @@ impl Link {
     pub(super) fn hold(&self, bytes: &[u8]) -> u64 {
         let since = self.releases();
         let mut state = self.state.lock().unwrap();
-        let held = state.held.get_or_insert_with(|| Held {
-            bytes: Vec::new(),
-            since,
-        });
+        let held = state.held.get_or_insert_with(|| Held::empty(since));
         held.bytes.extend_from_slice(bytes);
         held.since
     }

@@ -5,7 +5,8 @@
 //! * `mode`: what the verbs set; `link`: what one connection knows; `serve`: its life; `pump`: its two directions.
 //!
 //! It runs on a thread of its own, on real time, so it works on while the test's runtime is blocked, paused or gone. Frames are forwarded
-//! whole; bytes are never reordered, and never lost in the middle of a connection that then goes on: TCP has no holes.
+//! whole; bytes are never reordered, and never lost in the middle of a connection that then goes on: TCP has no holes. Messages alone
+//! may be lost, late or doubled one by one, by a trigger: a server that published over another connection would do that.
 
 mod link;
 mod matcher;
@@ -132,7 +133,8 @@ impl Proxy {
         self.shared.accepted()
     }
 
-    /// Does `action` to the first request ([`Matcher::nth`]: the nth) that matches from now on, whichever connection it comes on.
+    /// Does `action` to the first request ([`Matcher::nth`]: the nth) that matches from now on, whichever connection it comes on; an action
+    /// on messages, to the first message.
     ///
     /// Of several triggers that are due at one request, the first one registered acts, and those with [`Action::Signal`] as well.
     #[allow(clippy::must_use_candidate, reason = "registering is the effect")]
@@ -147,7 +149,7 @@ impl Proxy {
         self.shared.clear_triggers();
     }
 
-    /// Lets go of whatever [`Action::Hold`] and [`Action::HoldReply`] keep back now.
+    /// Lets go of whatever [`Action::Hold`], [`Action::HoldReply`] and the like keep back now.
     pub fn release_held(&self) {
         self.shared.mode.send_modify(|mode| mode.releases += 1);
     }

@@ -88,11 +88,11 @@ impl Shared {
         self.triggers.lock().unwrap().clear();
     }
 
-    /// Shows a request to every trigger; the one that has to act on it.
-    pub(super) fn due(&self, request: &[u8]) -> Option<Arc<Registered>> {
+    /// Shows a request or a message to every trigger; the one that has to act on it.
+    pub(super) fn due(&self, frame: &[u8], way: Way) -> Option<Arc<Registered>> {
         // All of them count, also behind the one that acts.
         let triggers = self.triggers.lock().unwrap();
-        let due: Vec<_> = triggers.iter().filter(|it| it.is_due(request)).collect();
+        let due: Vec<_> = triggers.iter().filter(|it| it.is_due(frame, way)).collect();
         due.into_iter().find(|it| it.acts()).map(Arc::clone)
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
-use super::link::Link;
+use super::link::{Held, Link};
 use super::mode::Way;
 use super::trigger::{Action, Registered};
-use crate::resp::Splitter;
+use crate::resp::{Kind, Splitter};
 
 /// Why a connection is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) async fn requests(link: &Link, mut from: ReadHalf<'_>, mut to: WriteH
     let mut splitter = Splitter::requests();
     loop {
         while let Some(request) = splitter.next_frame() {
-            let Some(trigger) = link.shared.due(&request) else {
+            let Some(trigger) = link.shared.due(&request, Way::Requests) else {
                 if link.may_pass(Way::Requests).await {
                     forward(link, &mut to, &request, None).await;
                 }
@@ -45,7 +45,9 @@ pub(super) async fn requests(link: &Link, mut from: ReadHalf<'_>, mut to: WriteH
                     // Nothing after it may reach the server; the other direction ends this.
                     return pending().await;
                 }
-                Action::HoldReply => forward(link, &mut to, &request, Some(trigger)).await,
+                Action::HoldReply | Action::HoldReplyAlone => {
+                    forward(link, &mut to, &request, Some(trigger)).await;
+                }
                 Action::Hold => {
                     let since = link.hold(&request);
                     link.hold(&splitter.take_rest());
@@ -56,6 +58,9 @@ pub(super) async fn requests(link: &Link, mut from: ReadHalf<'_>, mut to: WriteH
                     splitter = deliver_held(link, &mut to).await;
                 }
                 Action::Signal => unreachable!("signals are given when they are due"),
+                Action::LoseMessage | Action::HoldMessage | Action::RepeatMessage => {
+                    unreachable!("no request is due for these")
+                }
             }
         }
         if !read(&mut from, &mut splitter).await {
@@ -71,32 +76,100 @@ pub(super) async fn requests(link: &Link, mut from: ReadHalf<'_>, mut to: WriteH
 /// Server to client.
 pub(super) async fn replies(link: &Link, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
     let mut splitter = Splitter::replies();
+    let mut kept = Kept::default();
     loop {
-        while let Some(reply) = splitter.next_frame() {
-            if let Some(trigger) = link.answer(&reply) {
+        while let Some(frame) = splitter.next_frame() {
+            if Kind::of(&frame) == Kind::Message {
+                message(link, &mut to, &mut kept, &frame).await;
+                continue;
+            }
+            if let Some(trigger) = link.answer(&frame) {
                 let through = match trigger.action {
                     Action::CutAfter => Some(0),
-                    Action::CutReply(n) => Some(n.min(reply.len())),
+                    Action::CutReply(n) => Some(n.min(frame.len())),
                     _ => None,
                 };
                 if let Some(through) = through {
-                    let _ = to.write_all(&reply[..through]).await;
+                    let _ = to.write_all(&frame[..through]).await;
                     return cut(&trigger);
                 }
                 let since = link.releases();
+                if trigger.action == Action::HoldReplyAlone {
+                    kept.replies.get_or_insert_with(|| Held::empty(since));
+                }
                 trigger.fire();
-                link.released(since).await;
+                if trigger.action == Action::HoldReply {
+                    link.released(since).await;
+                }
             }
-            if link.may_pass(Way::Replies).await {
-                // A client that has gone is noticed by the other direction, which has yet to forward what it said before.
-                let _ = to.write_all(&reply).await;
+            match &mut kept.replies {
+                Some(replies) => replies.bytes.extend_from_slice(&frame),
+                None => deliver(link, &mut to, &frame).await,
             }
         }
-        if !read(&mut from, &mut splitter).await {
+        let more = tokio::select! {
+            biased;
+            late = kept.released(link) => {
+                deliver(link, &mut to, &late).await;
+                continue;
+            }
+            more = read(&mut from, &mut splitter) => more,
+        };
+        if !more {
             link.may_end(Way::Replies).await;
             return End::Upstream;
         }
         link.latency().await;
+    }
+}
+
+/// What overtakes, and what is overtaken.
+#[derive(Default)]
+struct Kept {
+    replies: Option<Held>,
+    messages: Option<Held>,
+}
+
+impl Kept {
+    /// Comes when something is let go, and gives it.
+    async fn released(&mut self, link: &Link) -> Vec<u8> {
+        for kept in [&mut self.replies, &mut self.messages] {
+            if kept.as_ref().is_some_and(|it| link.releases() > it.since) {
+                return kept.take().map_or(Vec::new(), |it| it.bytes);
+            }
+        }
+        let both = [&self.replies, &self.messages];
+        let Some(since) = both.into_iter().flatten().map(|it| it.since).min() else {
+            return pending().await;
+        };
+        link.released(since).await;
+        Vec::new() // looked at again
+    }
+}
+
+/// A message from the server: to be lost, kept back or doubled, if a trigger says so.
+async fn message(link: &Link, to: &mut WriteHalf<'_>, kept: &mut Kept, frame: &[u8]) {
+    let trigger = link.shared.due(frame, Way::Replies);
+    match trigger.as_ref().map(|it| it.action) {
+        Some(Action::LoseMessage) => {}
+        Some(Action::HoldMessage) => {
+            let since = link.releases();
+            let held = kept.messages.get_or_insert_with(|| Held::empty(since));
+            held.bytes.extend_from_slice(frame);
+        }
+        Some(Action::RepeatMessage) => deliver(link, to, &frame.repeat(2)).await,
+        _ => deliver(link, to, frame).await,
+    }
+    if let Some(trigger) = trigger {
+        trigger.fire();
+    }
+}
+
+/// Unless the wire is dark.
+async fn deliver(link: &Link, to: &mut WriteHalf<'_>, bytes: &[u8]) {
+    if link.may_pass(Way::Replies).await {
+        // A client that has gone is noticed by the other direction, which has yet to forward what it said before.
+        let _ = to.write_all(bytes).await;
     }
 }
 

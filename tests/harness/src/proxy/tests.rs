@@ -2,5 +2,6 @@
 
 mod actions;
 mod cuts;
+mod messages;
 mod verbs;
 mod wire;

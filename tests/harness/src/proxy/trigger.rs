@@ -7,9 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::matcher::Matcher;
+use super::mode::Way;
 use crate::wait::{until_blocking, within};
 
-/// What a trigger does to its request. A cut resets the client's connection; the server sees an orderly end.
+/// What a trigger does to its request, or to a message from the server. A cut resets the client's connection; the server sees an
+/// orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -27,8 +29,27 @@ pub enum Action {
     /// Forward it, wait until its reply is at the proxy, and keep that and all later ones back until
     /// [`Proxy::release_held`](super::Proxy::release_held): executed for certain, and the client still waits.
     HoldReply,
+    /// The same, but messages pass: they overtake the replies that are kept back. These are lost if the connection ends before.
+    HoldReplyAlone,
+    /// Of a message: lose it.
+    LoseMessage,
+    /// Of a message: keep it back until [`Proxy::release_held`](super::Proxy::release_held); what comes behind it passes. It is lost if
+    /// the connection ends before.
+    HoldMessage,
+    /// Of a message: deliver it twice.
+    RepeatMessage,
     /// Nothing: only tell, before it is forwarded.
     Signal,
+}
+
+impl Action {
+    /// Which frames its matcher is shown.
+    fn way(self) -> Way {
+        match self {
+            Action::LoseMessage | Action::HoldMessage | Action::RepeatMessage => Way::Replies,
+            _ => Way::Requests,
+        }
+    }
 }
 
 /// The handle of a registered trigger. Dropping it leaves the trigger in place.
@@ -86,9 +107,9 @@ impl Registered {
         }
     }
 
-    /// Counts a request if it matches; whether the action is due at it. A signal is given at once.
-    pub(super) fn is_due(&self, request: &[u8]) -> bool {
-        if !self.matcher.matches(request) {
+    /// Counts a request or a message if it matches; whether the action is due at it. A signal is given at once.
+    pub(super) fn is_due(&self, frame: &[u8], way: Way) -> bool {
+        if self.action.way() != way || !self.matcher.matches(frame) {
             return false;
         }
         let number = self.matched.fetch_add(1, Ordering::SeqCst) + 1;
