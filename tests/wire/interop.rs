@@ -10,23 +10,23 @@ use redis::aio::MultiplexedConnection;
 use crate::connect;
 use crate::record::Scripts;
 
-const KEY: &str = "lock:key";
+pub(crate) const KEY: &str = "lock:key";
 
 /// A program with a token of its own.
-struct Foreign {
+pub(crate) struct Foreign {
     redis: MultiplexedConnection,
     token: Vec<u8>,
 }
 
 impl Foreign {
-    async fn new(server: &RedisServer, token: &[u8]) -> Self {
+    pub(crate) async fn new(server: &RedisServer, token: &[u8]) -> Self {
         Self {
             redis: server.connect().await,
             token: token.to_vec(),
         }
     }
 
-    async fn try_lock(&mut self, lease: Duration) -> bool {
+    pub(crate) async fn try_lock(&mut self, lease: Duration) -> bool {
         let lease: u64 = lease.as_millis().try_into().unwrap();
         let mut set = redis::cmd("SET");
         set.arg(KEY).arg(&self.token).arg("NX").arg("PX").arg(lease);
@@ -35,12 +35,12 @@ impl Foreign {
     }
 
     /// The script that they all have.
-    async fn unlock(&mut self) -> bool {
+    pub(crate) async fn unlock(&mut self) -> bool {
         const SCRIPT: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
         self.compare_and(SCRIPT).await
     }
 
-    async fn extend(&mut self) -> bool {
+    pub(crate) async fn extend(&mut self) -> bool {
         const SCRIPT: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('pexpire',KEYS[1],60000) else return 0 end";
         self.compare_and(SCRIPT).await
     }
@@ -55,7 +55,7 @@ impl Foreign {
 }
 
 /// Tokens as they are out there, and some that look a little like ours.
-const TOKENS: [&[u8]; 6] = [
+pub(crate) const TOKENS: [&[u8]; 6] = [
     b"8f14e45fceea167a5a36dedd4bea2543", // redis-py, node-redlock
     b"x1Zr+5FSGAYPxVoDVF/V5Q==",         // redsync
     b"\x00\xff\x80\"|\n\x01\xfe binary \xc3", // rslock: any bytes

@@ -11,10 +11,14 @@
 
 mod budget;
 mod connection;
+mod foreign_waits;
 mod interop;
 mod layout;
+mod places;
+mod queue;
 mod record;
 mod renewals;
+mod rights;
 
 use dlock_runtime::LockPool;
 use dlock_tests::patient;

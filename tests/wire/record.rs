@@ -36,12 +36,50 @@ impl Line {
     pub(crate) fn names(&self, word: &str) -> bool {
         self.words.iter().any(|it| it == word)
     }
+
+    pub(crate) fn sets(&self, key: &str) -> bool {
+        matches!(&self.words[..], [set, it, ..] if set == "SET" && it == key)
+    }
 }
 
 /// All lines up to now.
 pub(crate) async fn lines(monitor: &Monitor) -> Vec<Line> {
     let lines = monitor.settled().await;
     lines.iter().map(|line| Line::parse(line)).collect()
+}
+
+/// The lines that have arrived, without a question to the server, which would be a line too.
+pub(crate) fn lines_so_far(monitor: &Monitor) -> Vec<Line> {
+    let lines = monitor.lines();
+    lines.iter().map(|line| Line::parse(line)).collect()
+}
+
+/// What a client called, by the shape of its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Acquire,
+    Poll,
+    Release,
+    Cancel,
+}
+
+impl Call {
+    /// A script about one lock that a client called.
+    pub(crate) fn of(line: &Line) -> Option<Self> {
+        let [how, _, keys, _, _, _, _, arguments @ ..] = &line.words[..] else {
+            return None;
+        };
+        if !line.by_client || how != "EVALSHA" || keys != "4" {
+            return None;
+        }
+        match arguments {
+            [_, entry] if entry.starts_with("x|") => Some(Self::Poll),
+            [_, _] => Some(Self::Release),
+            [_, _, _, _] => Some(Self::Cancel),
+            [_, _, _, _, _] => Some(Self::Acquire),
+            _ => None,
+        }
+    }
 }
 
 /// The hashes of the scripts.

@@ -1,0 +1,247 @@
+//! The queue of a key as it stands on the server: its keys, its entries, its messages, and that nothing of it stays.
+
+use std::time::Duration;
+
+use dlock_harness::{Child, RedisServer, until};
+use dlock_runtime::{LockError, LockGuard, LockPool, Wait};
+use tokio::task::JoinHandle;
+
+use crate::connect;
+use crate::record::{Call, Line, lines};
+
+const CAP: Duration = Duration::from_secs(20);
+const TTL: Duration = Duration::from_secs(30);
+const COUNTER: &str = "lock:@fence";
+
+/// What stands in a sorted set, with its scores.
+async fn members(server: &RedisServer, key: &str) -> Vec<(String, f64)> {
+    server.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]).await
+}
+
+fn wait_for(pool: &LockPool, key: &'static str) -> JoinHandle<Result<LockGuard, LockError>> {
+    let request = pool.lock(key).ttl(TTL).wait(Wait::Forever);
+    tokio::spawn(request.acquire())
+}
+
+/// A lock that is held, and the one entry of a pool that waits for it: in both sets, byte for byte.
+async fn queued(
+    server: &RedisServer,
+    pool: &LockPool,
+    key: &'static str,
+    sets: [&str; 2],
+) -> (String, JoinHandle<Result<LockGuard, LockError>>) {
+    let waiter = wait_for(pool, key);
+    until("it is in the queue", CAP, async || {
+        server.keys().await.iter().any(|key| key == sets[1])
+    })
+    .await;
+    let [waiting, alive] = [
+        members(server, sets[0]).await,
+        members(server, sets[1]).await,
+    ];
+    assert_eq!((waiting.len(), alive.len()), (1, 1));
+    let (entry, arrival) = waiting[0].clone();
+    assert_eq!(entry, alive[0].0);
+    let now: (u64, u64) = server.ask(&["TIME"]).await;
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53 until 2255")]
+    let now = (now.0 * 1_000_000 + now.1) as f64;
+    // It came a moment ago, and is alive for 3.5 s from a moment ago.
+    assert!((now - 20e6..=now).contains(&arrival), "{arrival} at {now}");
+    let alive_until = alive[0].1;
+    assert!((now - 20e6..=now + 3.5e6).contains(&alive_until));
+    for set in sets {
+        let left = server.pttl(set).await;
+        assert!((1..=7000).contains(&left), "{set}: {left} ms");
+    }
+    (entry, waiter)
+}
+
+/// `x|<channel>|<lease ms>|<value>`, taken apart at the first bars: the value has some of its own.
+fn parts(entry: &str) -> [String; 4] {
+    let parts: Vec<String> = entry.splitn(4, '|').map(str::to_owned).collect();
+    parts.try_into().unwrap()
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().copied().map(str::to_owned).collect()
+}
+
+fn is_channel(name: &str) -> bool {
+    name.strip_prefix("lock:@grant:")
+        .is_some_and(|id| id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit()))
+}
+
+#[tokio::test]
+async fn an_entry_names_its_channel_its_lease_and_its_value() {
+    let server = RedisServer::start();
+    let (one, two) = (connect(server.url()).await, connect(server.url()).await);
+    let held = one.lock("key").acquire().await.unwrap();
+    let sets = ["lock:@w:{lock:key}", "lock:@a:{lock:key}"];
+    let (entry, waiter) = queued(&server, &two, "key", sets).await;
+    let [kind, channel, lease, value] = parts(&entry);
+    assert_eq!((kind.as_str(), lease.as_str()), ("x", "30000"));
+    assert!(is_channel(&channel), "{channel}");
+    let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
+    assert!(heard.contains(&channel), "{heard:?}");
+    assert!(heard.iter().all(|it| is_channel(it)), "{heard:?}");
+    let fields: Vec<&str> = value.split('|').collect();
+    assert_eq!((fields.len(), fields[0]), (6, "1"));
+
+    let monitor = server.monitor();
+    held.release().await.unwrap();
+    let guard = waiter.await.unwrap().unwrap();
+    let said = lines(&monitor).await;
+    let find = |words: &[&str]| -> &Line {
+        let fits = |line: &&Line| !line.by_client && line.words.starts_with(&owned(words));
+        said.iter().find(fits).unwrap()
+    };
+    // Granted by the release, as it had said it would be, for a claim of 3 s at most.
+    let set = find(&["SET", "lock:key"]);
+    assert_eq!(set.words, ["SET", "lock:key", &value, "PX", "3000"]);
+    let publish = &find(&["PUBLISH"]).words;
+    assert_eq!(publish[1], channel);
+    let message: Vec<&str> = publish[2].split("\\n").collect();
+    let [key, of, epoch, time, lease] = message[..] else {
+        panic!("{message:?}");
+    };
+    assert_eq!((key, of, lease), ("lock:key", value.as_str(), "3000"));
+    assert_eq!(epoch.parse::<u64>().unwrap() * 1024, guard.fence().get());
+    let time: u64 = time.parse().unwrap();
+    assert!(time.abs_diff(set.at) < 1_000_000, "{time} at {}", set.at);
+    let stands: String = server.ask(&["GET", "lock:key"]).await;
+    assert_eq!(stands, value);
+    guard.release().await.unwrap();
+    assert_eq!(server.keys().await, [COUNTER]);
+}
+
+/// So that the three keys are in one slot of a cluster, and one key pattern covers them.
+#[tokio::test]
+async fn a_key_with_a_hash_tag_keeps_it_in_its_queues_names() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let _held = pool.lock("user:{7}:x").acquire().await.unwrap();
+    let sets = ["lock:@w:user:{7}:x", "lock:@a:user:{7}:x"];
+    let (_, waiter) = queued(&server, &pool, "user:{7}:x", sets).await;
+    assert_eq!(
+        server.keys().await,
+        [sets[1], COUNTER, sets[0], "lock:user:{7}:x"]
+    );
+    waiter.abort();
+}
+
+#[tokio::test]
+async fn an_entry_of_a_connection_that_hears_nothing_has_no_channel() {
+    let server = RedisServer::start();
+    let pool = connect(format!("{}?protocol=resp2", server.url())).await;
+    let _held = pool.lock("key").acquire().await.unwrap();
+    let sets = ["lock:@w:{lock:key}", "lock:@a:{lock:key}"];
+    let (entry, waiter) = queued(&server, &pool, "key", sets).await;
+    let [kind, channel, lease, _] = parts(&entry);
+    assert_eq!([kind, channel, lease], ["x", "", "30000"]);
+    let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
+    assert!(heard.is_empty(), "{heard:?}");
+    waiter.abort();
+}
+
+/// How many places there are after each command that made or took one, by the record.
+fn places(said: &[Line]) -> Vec<usize> {
+    let mut there: Vec<&str> = Vec::new();
+    let mut counts = Vec::new();
+    for line in said.iter().filter(|line| !line.by_client) {
+        let words = &line.words;
+        match words[0].as_str() {
+            "ZADD" if words[1].starts_with("lock:@w:") => there.push(&words[4]),
+            "ZREM" if words[1].starts_with("lock:@w:") => there.retain(|it| *it != words[2]),
+            _ => continue,
+        }
+        counts.push(there.len());
+    }
+    counts
+}
+
+#[tokio::test]
+async fn twenty_local_waiters_have_one_place() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let held = pool.lock("key").acquire().await.unwrap();
+    let monitor = server.monitor();
+    let waiters: Vec<_> = (0..20).map(|_| wait_for(&pool, "key")).collect();
+    until("it is in the queue", CAP, async || {
+        server.keys().await.len() == 4
+    })
+    .await;
+    held.release().await.unwrap();
+    let mut left = 20;
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+        left -= 1;
+    }
+    assert_eq!(left, 0);
+    let said = lines(&monitor).await;
+    let places = places(&said);
+    assert!(places.iter().all(|&count| count <= 1), "{places:?}");
+    // Each had its own turn, and asked for it once.
+    let acquires = said.iter().filter(|it| Call::of(it) == Some(Call::Acquire));
+    assert_eq!(acquires.count(), 20);
+    assert_eq!(server.keys().await, [COUNTER]);
+}
+
+#[tokio::test]
+async fn who_stops_waiting_leaves_no_place() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let held = pool.lock("key").acquire().await.unwrap();
+    let waiters: Vec<_> = (0..20).map(|_| wait_for(&pool, "key")).collect();
+    until("it is in the queue", CAP, async || {
+        server.keys().await.len() == 4
+    })
+    .await;
+    waiters.iter().for_each(JoinHandle::abort);
+    until("the queue is gone", CAP, async || {
+        server.keys().await == [COUNTER, "lock:key"]
+    })
+    .await;
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    assert_eq!(server.keys().await, [COUNTER]);
+}
+
+#[tokio::test]
+async fn whose_wait_is_over_leaves_no_place() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let _held = pool.lock("key").acquire().await.unwrap();
+    let wait = pool.lock("key").wait(Duration::from_millis(200)).acquire();
+    assert!(wait.await.unwrap_err().is_busy());
+    until("the queue is gone", CAP, async || {
+        server.keys().await == [COUNTER, "lock:key"]
+    })
+    .await;
+}
+
+/// Nobody is left to take the place out; it ends by itself, and nothing waits for that.
+#[tokio::test]
+async fn the_place_of_a_killed_process_ends_by_itself() {
+    const NO_ENVS: [(&str, &str); 0] = [];
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let held = pool.lock("counter").acquire().await.unwrap();
+    let arguments = ["hold", &server.url(), "ttl_ms=30000"];
+    let mut worker = Child::spawn(env!("CARGO_BIN_EXE_worker"), arguments, NO_ENVS);
+    until("it is in the queue", CAP, async || {
+        server.keys().await.len() == 4
+    })
+    .await;
+    worker.kill();
+    for set in ["lock:@w:{lock:counter}", "lock:@a:{lock:counter}"] {
+        let left = server.pttl(set).await;
+        assert!((1..=7000).contains(&left), "{set}: {left} ms");
+    }
+    until("the queue is gone", CAP, async || {
+        server.keys().await == [COUNTER, "lock:counter"]
+    })
+    .await;
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    assert_eq!(server.keys().await, [COUNTER]);
+}

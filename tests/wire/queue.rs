@@ -1,0 +1,202 @@
+//! What waiting costs: a hand-over between processes is two commands, a process that waits sends about one a second.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dlock_harness::{Monitor, RedisServer, until};
+use dlock_runtime::{LockError, LockPool, Wait};
+use dlock_tests::patient;
+use tokio::task::JoinHandle;
+
+use crate::connect;
+use crate::record::{Call, Line, lines, lines_so_far};
+
+const CAP: Duration = Duration::from_secs(60);
+const SECOND: u64 = 1_000_000;
+
+async fn named(server: &RedisServer, name: &str) -> LockPool {
+    let config = patient(server.url()).holder_name(name);
+    LockPool::connect(config).await.unwrap()
+}
+
+/// Tasks that take `key` for as long as there are turns, and hold it for no time.
+fn take_turns(pool: &LockPool, tasks: usize, turns: &Arc<AtomicUsize>) -> Vec<JoinHandle<()>> {
+    let take = |pool: LockPool, turns: Arc<AtomicUsize>| async move {
+        let another = |left: usize| left.checked_sub(1);
+        while turns
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, another)
+            .is_ok()
+        {
+            let guard = pool.lock("key").wait(Wait::Forever).acquire();
+            guard.await.unwrap().release().await.unwrap();
+        }
+    };
+    let tasks = (0..tasks).map(|_| tokio::spawn(take(pool.clone(), turns.clone())));
+    tasks.collect()
+}
+
+/// How many hand-overs are counted, and how many before them are not: the lines have to form.
+const COUNTED: usize = 200;
+const BEFORE: usize = 250;
+
+/// Two pools with so many waiters each; what clients sent from one release to the `COUNTED`th after it.
+async fn hand_overs(waiters: usize) -> Vec<Line> {
+    let server = RedisServer::start();
+    let (one, two) = (named(&server, "one").await, named(&server, "two").await);
+    let monitor = server.monitor();
+    // Those at the end find nobody behind them, so there are more than are looked at.
+    let turns = Arc::new(AtomicUsize::new(BEFORE + COUNTED + 4 * waiters));
+    let mut tasks = take_turns(&one, waiters, &turns);
+    tasks.extend(take_turns(&two, waiters, &turns));
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let all = lines(&monitor).await;
+    let is_release = |line: &Line| Call::of(line) == Some(Call::Release);
+    let releases = all.iter().enumerate().filter(|(_, line)| is_release(line));
+    let at: Vec<usize> = releases.map(|(index, _)| index).collect();
+    all[at[BEFORE]..at[BEFORE + COUNTED]].to_vec()
+}
+
+/// How often the lock went from one pool to the other.
+fn crossings(window: &[Line]) -> usize {
+    let granted = |line: &Line| -> Option<bool> {
+        let is_grant = !line.by_client && line.words[0] == "SET" && line.names("lock:key");
+        is_grant.then(|| line.words[2].contains("|one|"))
+    };
+    let holders: Vec<bool> = window.iter().filter_map(granted).collect();
+    holders.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+/// However long the local lines, each process has one place in the queue, and renews it when it got its turn.
+async fn check_two_commands_a_hand_over(waiters: usize) {
+    let window = hand_overs(waiters).await;
+    let sent: Vec<&Line> = window.iter().filter(|line| line.by_client).collect();
+    let count = |call: Call| sent.iter().filter(|it| Call::of(it) == Some(call)).count();
+    let (polls, acquires) = (count(Call::Poll), count(Call::Acquire));
+    // At either end of the window a place may be on its way.
+    let all = sent.len() - polls;
+    println!("{waiters} waiters: {all} commands, {polls} polls, {COUNTED} hand-overs");
+    assert_eq!(count(Call::Release), COUNTED);
+    assert!(acquires.abs_diff(COUNTED) <= 2, "{acquires} acquires");
+    // A machine that stands still makes an offer stale, or a lease in need of its extension: rare.
+    assert!(all <= 2 * COUNTED + COUNTED / 20, "{all} commands");
+    let seconds = (window[window.len() - 1].at - window[0].at).div_ceil(SECOND);
+    let budget = 2 * (2 + usize::try_from(seconds).unwrap());
+    assert!(polls <= budget, "{polls} polls in {seconds} s");
+    // The processes take turns, so these were hand-overs between them.
+    let crossings = crossings(&window);
+    assert!(crossings >= COUNTED * 9 / 10, "{crossings} crossings");
+}
+
+#[tokio::test]
+async fn a_hand_over_is_two_commands_with_2_waiters_in_each_process() {
+    check_two_commands_a_hand_over(2).await;
+}
+
+#[tokio::test]
+async fn a_hand_over_is_two_commands_with_10_waiters_in_each_process() {
+    check_two_commands_a_hand_over(10).await;
+}
+
+#[tokio::test]
+async fn a_hand_over_is_two_commands_with_100_waiters_in_each_process() {
+    check_two_commands_a_hand_over(100).await;
+}
+
+/// Tasks of a pool that wait for a key, until they are dropped.
+fn wait_for(pool: &LockPool, key: &'static str, tasks: usize) -> Waiting {
+    let wait = |pool: LockPool| async move {
+        let guard = pool.lock(key).wait(Wait::Forever).acquire().await?;
+        guard.release().await.map(drop)
+    };
+    Waiting(
+        (0..tasks)
+            .map(|_| tokio::spawn(wait(pool.clone())))
+            .collect(),
+    )
+}
+
+struct Waiting(Vec<JoinHandle<Result<(), LockError>>>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// What clients said of a key, until a poll of it came `after` µs later than its first. A script's text, sent because its hash was
+/// not known yet, is the same command once more.
+async fn said_of(monitor: &Monitor, key: &str, after: u64) -> Vec<Line> {
+    let mut said = Vec::new();
+    until("it is polled for long enough", CAP, async || {
+        said = lines_so_far(monitor);
+        said.retain(|line| line.by_client && line.names(key) && line.words[0] != "EVAL");
+        let mut polls = said.iter().filter(|it| Call::of(it) == Some(Call::Poll));
+        let (first, last) = (polls.next(), polls.next_back());
+        matches!((first, last), (Some(first), Some(last)) if last.at - first.at >= after)
+    })
+    .await;
+    said
+}
+
+/// Somebody else's lock that is held for long; a pool's tasks wait for it.
+async fn check_an_idle_line_is_cheap(tasks: usize) {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let held = ["SET", "lock:key", "foreign", "NX", "PX", "600000"];
+    server.cmd(&held).await;
+    let monitor = server.monitor();
+    let _waiting = wait_for(&pool, "key", tasks);
+    let said = said_of(&monitor, "lock:key", 6 * SECOND).await;
+    let first = said.iter().position(|it| Call::of(it) == Some(Call::Poll));
+    let first = first.unwrap();
+    // One place, which one acquire made, whoever waits.
+    assert_eq!(first, 1, "{said:#?}");
+    assert_eq!(Call::of(&said[0]), Some(Call::Acquire));
+    let idle = &said[first..];
+    let commands = u64::try_from(idle.len() - 1).unwrap(); // the first is where time begins
+    let micros = idle[idle.len() - 1].at - idle[0].at;
+    println!("{tasks} tasks: {commands} commands in {micros} µs");
+    assert!(commands * 10 * SECOND <= 12 * micros, "{idle:#?}");
+    // And it keeps its place.
+    assert!(idle.iter().all(|it| Call::of(it) == Some(Call::Poll)));
+    let of_the_queue: Vec<String> = server
+        .ask(&["ZRANGE", "lock:@w:{lock:key}", "0", "-1"])
+        .await;
+    assert_eq!(of_the_queue, [said[0].words.last().unwrap().clone()]);
+}
+
+#[tokio::test]
+async fn one_waiting_task_sends_about_a_command_a_second() {
+    check_an_idle_line_is_cheap(1).await;
+}
+
+#[tokio::test]
+async fn fifty_waiting_tasks_send_no_more_than_one() {
+    check_an_idle_line_is_cheap(50).await;
+}
+
+/// The commands are the key's, not the process's: two keys cost twice as much, and no more.
+#[tokio::test]
+async fn two_keys_cost_about_a_command_a_second_each() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let keys = ["one", "two"];
+    for key in keys {
+        let key = format!("lock:{key}");
+        let held = ["SET", &key, "foreign", "NX", "PX", "600000"];
+        server.cmd(&held).await;
+    }
+    let monitor = server.monitor();
+    let _waiting = keys.map(|key| wait_for(&pool, key, 3));
+    for key in keys {
+        let said = said_of(&monitor, &format!("lock:{key}"), 5 * SECOND).await;
+        let polls = said.iter().filter(|it| Call::of(it) == Some(Call::Poll));
+        let polls: Vec<&Line> = polls.collect();
+        let micros = polls[polls.len() - 1].at - polls[0].at;
+        let count = u64::try_from(polls.len() - 1).unwrap();
+        assert!(count * 10 * SECOND <= 12 * micros, "{key}: {count}");
+    }
+}

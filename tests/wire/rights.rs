@@ -1,0 +1,333 @@
+//! The rights of `docs/OPERATIONS.md`: enough for all that a lock does, and none of them is idle.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockError, LockGuard, LockPool, Refusal, Wait};
+use dlock_tests::patient;
+use tokio::task::JoinHandle;
+
+const CAP: Duration = Duration::from_secs(20);
+const CHANNELS: &str = "&lock:@grant:*";
+
+/// Redis from 7 on asks for no right to HELLO; 6.2 does, so the documented line has `+hello` besides.
+const RIGHTS: [&str; 15] = [
+    "+ping",
+    "+time",
+    "+get",
+    "+set",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+eval",
+    "+evalsha",
+    "+zadd",
+    "+zrem",
+    "+zrange",
+    "+zscore",
+    "+publish",
+    "+subscribe",
+];
+
+/// A server with the user `dlock`, who has these rights and no other.
+struct Lab {
+    server: RedisServer,
+}
+
+impl Lab {
+    async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
+        let lab = Self {
+            server: RedisServer::start(),
+        };
+        lab.user(["reset", "on", ">secret", "~lock:*"]).await;
+        lab.user(rights).await;
+        lab
+    }
+
+    async fn user(&self, rules: impl IntoIterator<Item = &str>) {
+        let mut words = vec!["ACL", "SETUSER", "dlock"];
+        words.extend(rules);
+        self.server.cmd(&words).await;
+    }
+
+    async fn pool(&self) -> Result<LockPool, LockError> {
+        let config = patient(format!("redis://dlock:secret@{}", self.server.addr()));
+        LockPool::connect(config.poll_interval(Duration::from_millis(50))).await
+    }
+
+    /// What the user was refused, by the server's own account.
+    async fn refused(&self) -> Vec<String> {
+        let entries: Vec<redis::Value> = self.server.ask(&["ACL", "LOG"]).await;
+        let object = |entry: &redis::Value| -> String {
+            let fields: Vec<redis::Value> = redis::from_redis_value(entry.clone()).unwrap();
+            let text = |at: usize| redis::from_redis_value::<String>(fields[at].clone()).unwrap();
+            let at = (0..fields.len())
+                .step_by(2)
+                .find(|at| text(*at) == "object");
+            text(at.unwrap() + 1)
+        };
+        entries.iter().map(object).collect()
+    }
+
+    async fn queued(&self, key: &str) {
+        let set = format!("lock:@w:{{lock:{key}}}");
+        until("it is in the queue", CAP, async || {
+            self.server.pttl(&set).await > 0
+        })
+        .await;
+    }
+
+    async fn free(&self, key: &str) {
+        let key = format!("lock:{key}");
+        until("the key is gone", CAP, async || {
+            self.server.pttl(&key).await == -2
+        })
+        .await;
+    }
+}
+
+type Waiter = JoinHandle<Result<LockGuard, LockError>>;
+
+fn wait_for(pool: &LockPool, key: &str, wait: impl Into<Wait>) -> Waiter {
+    let request = pool.lock(key).wait(wait);
+    tokio::spawn(async move { request.acquire().await })
+}
+
+/// One of everything.
+async fn everything(lab: &Lab) -> Result<(), LockError> {
+    let (one, two) = (lab.pool().await?, lab.pool().await?);
+    one.ping().await?;
+    let held = one.lock("plain").renew().acquire().await?;
+    held.extend(Duration::from_secs(40)).await?;
+    held.verify().await?;
+    assert!(two.holder("plain").await?.is_some());
+    assert!(two.lock("plain").try_acquire().await?.is_none());
+    held.release().await?;
+
+    // Handed over, with a sign of life before; then a place is given up, and a lock dropped.
+    let held = one.lock("queue").acquire().await?;
+    let waiter = wait_for(&two, "queue", Wait::Forever);
+    lab.queued("queue").await;
+    let polls = lab.server.commandstats("evalsha").await + 2;
+    until("it polled", CAP, async || {
+        lab.server.commandstats("evalsha").await >= polls
+    })
+    .await;
+    held.release().await?;
+    let held = waiter.await.unwrap()?;
+    let waiter = wait_for(&one, "queue", Wait::Forever);
+    lab.queued("queue").await;
+    waiter.abort();
+    drop(held);
+    lab.free("queue").await;
+
+    let keep = one.lock("kept").min_hold(Duration::from_millis(50));
+    keep.run(async |_| ()).await?;
+    lab.free("kept").await;
+    let renewed = one.lock("renewed").renew_every(Duration::from_millis(20));
+    let renewed = renewed.run(async |_| tokio::time::sleep(Duration::from_millis(80)).await);
+    renewed.await
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_enough() {
+    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    everything(&lab).await.unwrap();
+    assert_eq!(lab.refused().await, [""; 0]);
+    assert_eq!(lab.server.keys().await, ["lock:@fence"]);
+}
+
+/// Where a right that was taken away is missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Connect,
+    Ping,
+    Holder,
+    Acquire,
+    Busy,
+    Extend,
+    Release,
+    Keep,
+    Wait,
+    Poll,
+    HandOver,
+}
+
+use Step::{Acquire, Busy, Connect, Extend, HandOver, Holder, Keep, Ping, Poll, Release};
+
+const STEPS: [Step; 11] = [
+    Connect,
+    Ping,
+    Holder,
+    Acquire,
+    Busy,
+    Extend,
+    Release,
+    Keep,
+    Step::Wait,
+    Poll,
+    HandOver,
+];
+
+/// What a call says whose user loses a right just before it; `None`: it still waits, undisturbed.
+async fn without(lab: &Lab, right: &str, step: Step) -> Option<Result<(), LockError>> {
+    let key = &*format!("{step:?}");
+    let (one, two) = (lab.pool().await.unwrap(), lab.pool().await.unwrap());
+    let ttl = Duration::from_secs(60);
+    let held = match step {
+        Connect | Ping | Holder | Acquire => None,
+        Keep => Some(one.lock(key).ttl(ttl).min_hold(ttl)),
+        _ => Some(one.lock(key).ttl(ttl)),
+    };
+    let held = match held {
+        Some(request) => Some(request.acquire().await.unwrap()),
+        None => None,
+    };
+    let waiter = match step {
+        Poll | HandOver => {
+            let waiter = wait_for(&two, key, Wait::Forever);
+            lab.queued(key).await;
+            Some(waiter)
+        }
+        _ => None,
+    };
+    lab.server.cmd(&["SCRIPT", "FLUSH"]).await; // the text is sent again
+    lab.user([right.replacen('+', "-", 1).as_str()]).await;
+    let outcome = match (step, held, waiter) {
+        (Connect, ..) => lab.pool().await.map(drop),
+        (Ping, ..) => one.ping().await.map(drop),
+        (Holder, ..) => one.holder(key).await.map(drop),
+        (Acquire, ..) => one.lock(key).try_acquire().await.map(drop),
+        (Busy, Some(_held), _) => two.lock(key).try_acquire().await.map(drop),
+        (Extend, Some(held), _) => held.extend(2 * ttl).await,
+        (Release | Keep | HandOver, Some(held), _) => held.release().await.map(drop),
+        (Step::Wait, Some(_held), _) => {
+            let waiter = wait_for(&two, key, Wait::Forever);
+            let alive = format!("lock:@a:{{lock:{key}}}");
+            let is_in = async || lab.server.pttl(&alive).await > 0;
+            return refused_before(waiter, is_in).await;
+        }
+        (Poll, Some(_held), Some(waiter)) => {
+            // The first of them may be a hash that the server does not know.
+            let polls = lab.server.commandstats("evalsha").await + 4;
+            let polled = async || lab.server.commandstats("evalsha").await >= polls;
+            return refused_before(waiter, polled).await;
+        }
+        other => panic!("{other:?}"),
+    };
+    Some(outcome)
+}
+
+/// How a wait ended, unless it goes on when something has come about.
+async fn refused_before(
+    waiter: Waiter,
+    something: impl AsyncFn() -> bool,
+) -> Option<Result<(), LockError>> {
+    until("it waits, or was refused", CAP, async || {
+        waiter.is_finished() || something().await
+    })
+    .await;
+    if waiter.is_finished() {
+        return Some(waiter.await.unwrap().map(drop));
+    }
+    waiter.abort();
+    None
+}
+
+/// Loses each right in turn at each step: where that is told, and that the server saw it.
+async fn check_needed(right: &str, expected: &[Step]) {
+    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    let mut told = Vec::new();
+    for step in STEPS {
+        match without(&lab, right, step).await {
+            None | Some(Ok(())) => {}
+            Some(Err(error)) => {
+                let is_named = matches!(
+                    error,
+                    LockError::Refused {
+                        reason: Refusal::NoPermission,
+                        ..
+                    }
+                );
+                // One bad key must not stop the renewal of others: so it gets no clear answer.
+                let is_renewal = step == Extend && matches!(error, LockError::Unavailable { .. });
+                assert!(is_named || is_renewal, "{right}, {step:?}: {error:?}");
+                told.push(step);
+            }
+        }
+        lab.user([right]).await;
+    }
+    assert_eq!(told, expected, "{right}");
+    let refused = lab.refused().await;
+    assert!(refused.contains(&right[1..].to_owned()), "{refused:?}");
+}
+
+/// Told by nobody: those who wait poll.
+const QUIET: [Step; 0] = [];
+
+#[tokio::test]
+async fn each_right_of_every_lock_is_missed() {
+    use Step::Wait;
+    let scripts = [Acquire, Busy, Extend, Release, Keep, Wait, Poll, HandOver];
+    check_needed("+eval", &scripts).await;
+    check_needed("+evalsha", &scripts).await;
+    check_needed("+ping", &[Ping]).await;
+    let time = [Connect, Acquire, Busy, Release, Keep, Wait, Poll, HandOver];
+    check_needed("+time", &time).await;
+    let get = [
+        Holder, Acquire, Busy, Extend, Release, Keep, Wait, Poll, HandOver,
+    ];
+    check_needed("+get", &get).await;
+    check_needed("+set", &[Acquire, Keep, Wait, HandOver]).await;
+    check_needed("+del", &[Release, HandOver]).await;
+    check_needed("+pttl", &[Busy, Extend, Wait, Poll]).await;
+    check_needed("+pexpire", &[Extend, Keep, Wait, Poll]).await;
+}
+
+#[tokio::test]
+async fn each_right_of_the_queue_is_missed() {
+    use Step::Wait;
+    check_needed("+zrange", &[Acquire, Release, HandOver]).await;
+    check_needed("+zadd", &[Wait, Poll]).await;
+    check_needed("+zrem", &[HandOver]).await;
+    check_needed("+zscore", &[Wait, Poll, HandOver]).await;
+    check_needed("+publish", &QUIET).await;
+    check_needed("+subscribe", &QUIET).await;
+}
+
+/// Without pushes the lock is handed over all the same, and found by a poll.
+#[tokio::test]
+async fn without_a_channel_everything_works() {
+    for missing in ["-publish", "-subscribe", "resetchannels"] {
+        let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+        lab.user([missing]).await;
+        everything(&lab).await.unwrap();
+        let refused = lab.refused().await;
+        let is_quiet = |what: &String| {
+            what.contains("publish")
+                || what.contains("subscribe")
+                || what.starts_with("lock:@grant:")
+        };
+        assert!(
+            !refused.is_empty() && refused.iter().all(is_quiet),
+            "{missing}: {refused:?}"
+        );
+    }
+}
+
+/// The key pattern is the namespace: the queue's keys are in it.
+#[tokio::test]
+async fn keys_outside_the_pattern_are_refused() {
+    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    lab.user(["resetkeys", "~other:*"]).await;
+    let pool = lab.pool().await.unwrap();
+    let error = pool.lock("key").acquire().await.unwrap_err();
+    assert!(matches!(
+        error,
+        LockError::Refused {
+            reason: Refusal::NoPermission,
+            ..
+        }
+    ));
+    assert_eq!(lab.server.keys().await, [""; 0]);
+}
