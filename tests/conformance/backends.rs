@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockPool};
+use tokio::time::Instant;
 
 pub(crate) async fn on_memory(case: impl AsyncFnOnce(LockPool)) {
     case(LockPool::connect("memory://").await.unwrap()).await;
@@ -36,6 +37,25 @@ pub(crate) async fn nothing_left(server: &RedisServer) {
         },
     )
     .await;
+}
+
+/// Lets every task that was spawned be polled until it waits, and the server answer what they have sent by then: commands of one
+/// connection are answered in order.
+pub(crate) async fn settled(pool: &LockPool) {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    pool.ping().await.unwrap();
+    tokio::task::yield_now().await;
+}
+
+/// Waits for a condition on tokio's clock, which may be paused.
+pub(crate) async fn soon(what: &str, mut cond: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !cond().await {
+        assert!(begun.elapsed() < LONG / 2, "still not so: {what}");
+        tokio::time::sleep(ms(5)).await;
+    }
 }
 
 pub(crate) const fn ms(millis: u64) -> Duration {

@@ -18,7 +18,7 @@ async fn annotated_for_billing() -> Result<&'static str, LockError> {
 }
 
 /// In a process of its own, on a runtime of its own.
-fn alone_on(name: &str, paused: bool, test: impl Future<Output = ()>) {
+pub(crate) fn alone_on(name: &str, paused: bool, test: impl Future<Output = ()>) {
     alone(name, || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder

@@ -2,7 +2,8 @@
 //!
 //! A case is an async function that is given a fresh pool; [`backends`] runs it on `memory://` in real time, on `memory://` under
 //! tokio's paused clock, and on a Redis server of its own, where nothing may be left afterwards. What has no second backend to compare
-//! with is apart: `namespaces` (two pools on one server) and `global` (the process's own pools; each test in a process of its own).
+//! with is apart: `namespaces` and `fleets` (several pools on one server), `global` and `shutting_down` (the process's own pools; each
+//! test in a process of its own).
 
 #![allow(
     clippy::unwrap_used,
@@ -40,10 +41,15 @@ mod backends;
 mod bounds;
 mod exclusion;
 mod fences;
+mod fleets;
 mod global;
 mod guards;
+mod holds;
 mod looking;
 mod namespaces;
+mod queueing;
+mod releases;
 mod scopes;
+mod shutting_down;
 mod stalls;
 mod waiting;

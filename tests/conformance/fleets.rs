@@ -1,0 +1,223 @@
+//! Several pools, each with a place of its own in the queue as a process has, on one server; and what stands there that is nobody's.
+
+use std::sync::{Arc, Mutex};
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Holder, LockError, LockGuard, LockPool, Wait};
+use tokio::task::JoinHandle;
+
+use crate::backends::{LONG, ms, nothing_left, patient, settled};
+
+async fn pools<const N: usize>(server: &RedisServer) -> [LockPool; N] {
+    let connect = (0..N).map(|_| LockPool::connect(patient(server.url())));
+    let pools = futures_util::future::try_join_all(connect).await;
+    pools.unwrap().try_into().expect("as many as asked for")
+}
+
+async fn until_queued(server: &RedisServer, pools: usize) {
+    until("they are in the queue", LONG, async || {
+        server.ask::<usize>(&["ZCARD", "lock:@w:{lock:k}"]).await == pools
+    })
+    .await;
+}
+
+async fn taken(pool: &LockPool) -> LockGuard {
+    pool.lock("k").ttl(LONG).acquire().await.unwrap()
+}
+
+fn waiting(pool: &LockPool) -> JoinHandle<Result<LockGuard, LockError>> {
+    tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).acquire())
+}
+
+/// The line of the description, which tells waiters apart.
+fn described(holder: Option<Holder>) -> String {
+    match holder {
+        Some(Holder::Process(holder)) => holder.function().to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn pools_are_served_in_the_order_in_which_they_reached_the_server() {
+    let server = RedisServer::start();
+    let pools: [LockPool; 4] = pools(&server).await;
+    let held = taken(&pools[0]).await;
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for (already, number) in [2, 0, 3, 1].into_iter().enumerate() {
+        let request = pools[number].lock("k").ttl(LONG).wait(Wait::Forever);
+        let turns = turns.clone();
+        waiters.push(tokio::spawn(
+            request.run(async move |_| turns.lock().unwrap().push(number)),
+        ));
+        until_queued(&server, already + 1).await;
+    }
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(*turns.lock().unwrap(), [2, 0, 3, 1]);
+    nothing_left(&server).await;
+}
+
+/// A pool whose first waiter has had its turn stands at the end again with its second, however early that one came.
+#[tokio::test]
+async fn pools_with_many_waiters_take_turns() {
+    let server = RedisServer::start();
+    let pools: [LockPool; 2] = pools(&server).await;
+    let held = taken(&pools[0]).await;
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for (number, pool) in pools.iter().enumerate() {
+        for task in 0..5 {
+            let request = pool.lock("k").ttl(LONG).wait(Wait::Forever);
+            let (turns, server) = (turns.clone(), &server);
+            waiters.push(async move {
+                let body = async |_: &_| {
+                    turns.lock().unwrap().push((number, task));
+                    // As long as it takes until its own pool asks for the next one.
+                    let others = if task < 4 { 2 } else { 0 };
+                    until("the next are in the queue", LONG, async || {
+                        let places = server.ask::<usize>(&["ZCARD", "lock:@w:{lock:k}"]);
+                        places.await >= others.min(10 - turns.lock().unwrap().len())
+                    })
+                    .await;
+                };
+                request.run(body).await.unwrap();
+            });
+        }
+    }
+    let free = async {
+        until_queued(&server, 2).await;
+        held.release().await.unwrap();
+    };
+    tokio::join!(futures_util::future::join_all(waiters), free);
+    let turns = turns.lock().unwrap();
+    let of = |pool| turns.iter().filter(move |it| it.0 == pool).map(|it| it.1);
+    assert!(of(0).eq(0..5) && of(1).eq(0..5), "{turns:?}");
+    let changes = turns.windows(2).filter(|it| it[0].0 != it[1].0).count();
+    assert_eq!(changes, 9, "{turns:?}");
+}
+
+/// A lock whose key is gone without a release: whoever looks first gives it to the first in the queue, not to itself.
+#[tokio::test]
+async fn who_finds_a_lock_free_grants_it_to_the_first_in_the_queue() {
+    for queues in [false, true] {
+        let server = RedisServer::start();
+        let [one, two] = pools(&server).await;
+        server
+            .cmd(&["SET", "lock:k", "foreign", "NX", "PX", "60000"])
+            .await;
+        assert_eq!(one.holder("k").await.unwrap(), Some(Holder::Foreign));
+        let waiter = waiting(&one);
+        until_queued(&server, 1).await;
+        server.cmd(&["DEL", "lock:k"]).await;
+        let late = if queues {
+            Some(waiting(&two))
+        } else {
+            let error = two.lock("k").wait(Wait::Once).acquire().await.unwrap_err();
+            let LockError::Busy { holder, .. } = error else {
+                panic!("{error:?}");
+            };
+            assert!(described(Some(holder)).contains("fleets.rs"));
+            None
+        };
+        let first = waiter.await.unwrap().unwrap();
+        assert!(late.as_ref().is_none_or(|late| !late.is_finished()));
+        first.verify().await.unwrap();
+        first.release().await.unwrap();
+        if let Some(late) = late {
+            late.await.unwrap().unwrap().release().await.unwrap();
+        }
+        nothing_left(&server).await;
+    }
+}
+
+/// Nobody is told of the end of a foreign lease; the first in the queue looks when it is due.
+#[tokio::test]
+async fn a_lease_that_ends_unseen_goes_to_the_first_in_the_queue() {
+    let server = RedisServer::start();
+    let pools: [LockPool; 3] = pools(&server).await;
+    server
+        .cmd(&["SET", "lock:k", "foreign", "NX", "PX", "2500"])
+        .await;
+    let mut waiters = Vec::new();
+    for (already, pool) in pools.iter().enumerate() {
+        waiters.push(waiting(pool));
+        until_queued(&server, already + 1).await;
+    }
+    let mut fences = Vec::new();
+    for waiter in waiters {
+        let held = waiter.await.unwrap().unwrap();
+        held.verify().await.unwrap();
+        fences.push(held.fence());
+        held.release().await.unwrap();
+    }
+    assert!(fences.is_sorted(), "in the order of the queue: {fences:?}");
+    nothing_left(&server).await;
+}
+
+#[tokio::test]
+async fn once_leaves_no_place_in_the_queue() {
+    let server = RedisServer::start();
+    let [one, two] = pools(&server).await;
+    let held = taken(&one).await;
+    for pool in [&one, &two] {
+        assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+    }
+    assert_eq!(server.keys().await, ["lock:@fence", "lock:k"]);
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_holder_is_told_of_whoever_has_the_key() {
+    let server = RedisServer::start();
+    let [one, two] = pools(&server).await;
+    let held = taken(&one).await;
+    let first = described(two.holder("k").await.unwrap());
+    let request = two.lock("k").ttl(LONG).min_hold(ms(60_000)).wait(LONG);
+    let waiter = tokio::spawn(request.acquire());
+    until_queued(&server, 1).await;
+    assert_eq!(described(one.holder("k").await.unwrap()), first);
+    // Granted in turn: described by the place in the queue, from the moment of the release on.
+    held.release().await.unwrap();
+    let second = described(one.holder("k").await.unwrap());
+    assert!(second.contains("fleets.rs") && second != first, "{second}");
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(described(one.holder("k").await.unwrap()), second);
+    // Nobody's, and kept: still described, but no right to release it is left.
+    next.release().await.unwrap();
+    assert_eq!(described(one.holder("k").await.unwrap()), second);
+    let error = one.lock("k").wait(ms(50)).acquire().await.unwrap_err();
+    let LockError::Busy { holder, left, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(described(Some(holder)), second);
+    assert!(left > LONG / 2 && left <= LONG, "{left:?}");
+    server.cmd(&["SET", "lock:k", "somebody's"]).await;
+    assert_eq!(one.holder("k").await.unwrap(), Some(Holder::Foreign));
+    server.cmd(&["DEL", "lock:k"]).await;
+    assert_eq!(one.holder("k").await.unwrap(), None);
+}
+
+/// The pool's place in the queue is kept for those who stay, whoever of its waiters took it.
+#[tokio::test]
+async fn who_stays_keeps_the_place_that_its_pool_had() {
+    let server = RedisServer::start();
+    let [one, two] = pools(&server).await;
+    let held = taken(&two).await;
+    let first = waiting(&one);
+    until_queued(&server, 1).await;
+    let neighbour = waiting(&one);
+    let rival = waiting(&two);
+    until_queued(&server, 2).await;
+    settled(&one).await;
+    first.abort();
+    settled(&one).await;
+    held.release().await.unwrap();
+    let next = neighbour.await.unwrap().unwrap();
+    assert!(!rival.is_finished());
+    next.release().await.unwrap();
+    rival.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&server).await;
+}

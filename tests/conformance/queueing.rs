@@ -1,0 +1,222 @@
+//! The line of those who wait in one process: whose turn it is, and what it takes to be told.
+
+use std::sync::{Arc, Mutex};
+
+use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LostCause, Wait};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::backends::{LONG, ms, settled, soon};
+
+on_every_backend!(
+    waiters_are_served_in_the_order_they_came,
+    who_leaves_changes_nothing_for_those_who_stay,
+    a_release_is_told_long_before_anybody_looks,
+    who_does_not_queue_never_goes_first,
+    a_lease_that_ends_lets_the_whole_line_on,
+    who_inherits_a_place_has_its_own_ttl_if_that_is_longer,
+    who_inherits_a_place_has_its_own_ttl_if_that_is_shorter,
+    a_body_that_was_granted_in_turn_keeps_its_lock,
+    a_deadlock_is_told_at_once_while_others_wait,
+);
+
+type Turns = Arc<Mutex<Vec<usize>>>;
+
+/// Waits for `k`, writes its number down, and keeps the lock for a moment.
+fn waiter(pool: &LockPool, turns: &Turns, number: usize) -> JoinHandle<()> {
+    let request = pool.lock("k").ttl(LONG).wait(Wait::Forever);
+    let turns = turns.clone();
+    tokio::spawn(async move {
+        let body = async |_: &_| {
+            turns.lock().unwrap().push(number);
+            tokio::time::sleep(ms(3)).await;
+        };
+        request.run(body).await.unwrap();
+    })
+}
+
+async fn taken(pool: &LockPool) -> LockGuard {
+    pool.lock("k").ttl(LONG).acquire().await.unwrap()
+}
+
+async fn waiters_are_served_in_the_order_they_came(pool: LockPool) {
+    let held = taken(&pool).await;
+    let turns = Turns::default();
+    let mut waiters = Vec::new();
+    for number in 0..12 {
+        waiters.push(waiter(&pool, &turns, number));
+        if number % 3 == 0 {
+            settled(&pool).await; // some come alone, some together
+        }
+    }
+    settled(&pool).await;
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert_eq!(*turns.lock().unwrap(), Vec::from_iter(0..12));
+}
+
+async fn who_leaves_changes_nothing_for_those_who_stay(pool: LockPool) {
+    let held = taken(&pool).await;
+    let turns = Turns::default();
+    let waiters: Vec<_> = (0..6).map(|it| waiter(&pool, &turns, it)).collect();
+    settled(&pool).await;
+    for gone in [0, 3, 5] {
+        waiters[gone].abort();
+        settled(&pool).await;
+    }
+    // One more leaves because its wait is over: behind a line, it hears who holds the lock.
+    let error = pool.lock("k").wait(ms(100)).acquire().await.unwrap_err();
+    assert!(error.is_busy(), "{error:?}");
+    let freed = Instant::now();
+    held.release().await.unwrap();
+    for (number, waiter) in waiters.into_iter().enumerate() {
+        assert_eq!(waiter.await.is_err(), [0, 3, 5].contains(&number));
+    }
+    assert_eq!(*turns.lock().unwrap(), [1, 2, 4]);
+    assert!(freed.elapsed() < LONG / 3, "{:?}", freed.elapsed());
+}
+
+/// A look comes a second after the place was taken, or after the look before it. Of nine turns, five were faster than that could be.
+async fn a_release_is_told_long_before_anybody_looks(pool: LockPool) {
+    let mut took = Vec::new();
+    for _ in 0..9 {
+        let held = pool.lock("k").acquire().await.unwrap(); // for 30 s
+        let asked = Instant::now();
+        let waiter = tokio::spawn(pool.lock("k").wait(LONG).acquire());
+        settled(&pool).await;
+        tokio::time::sleep(ms(30)).await;
+        assert!(!waiter.is_finished());
+        held.release().await.unwrap();
+        let next = waiter.await.unwrap().unwrap();
+        took.push(asked.elapsed());
+        next.release().await.unwrap();
+    }
+    took.sort();
+    assert!(took[4] < ms(700), "{took:?}");
+}
+
+/// The lock is given to who waits, in the release itself: there is no moment at which somebody else could have it.
+async fn who_does_not_queue_never_goes_first(pool: LockPool) {
+    let held = taken(&pool).await;
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).run(async |_| {
+        begin.send(()).unwrap();
+        ended.await.unwrap();
+    }));
+    settled(&pool).await;
+    for _ in 0..3 {
+        assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+    }
+    held.release().await.unwrap();
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+    match pool.lock("k").wait(Wait::Once).acquire().await {
+        Err(LockError::Busy {
+            holder: Holder::Process(holder),
+            ..
+        }) => assert!(holder.function().contains("queueing.rs"), "{holder:?}"),
+        other => panic!("{other:?}"),
+    }
+    begun.await.unwrap();
+    end.send(()).unwrap();
+    waiter.await.unwrap().unwrap();
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_some());
+}
+
+async fn a_lease_that_ends_lets_the_whole_line_on(pool: LockPool) {
+    let held = pool.lock("k").ttl(ms(400)).acquire().await.unwrap();
+    let turns = Turns::default();
+    let begun = Instant::now();
+    let waiters: Vec<_> = (0..4).map(|it| waiter(&pool, &turns, it)).collect();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert!(!held.is_held());
+    assert_eq!(*turns.lock().unwrap(), [0, 1, 2, 3]);
+    assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
+}
+
+/// Somebody asks for a lock with this ttl, and goes when its place is in the queue; somebody else of the process, with another ttl, is
+/// granted that place.
+async fn inherited(pool: &LockPool, asked: u64, ttl: u64) -> LockGuard {
+    let held = taken(pool).await;
+    let request = pool.lock("k").ttl(ms(asked)).wait(LONG);
+    let first = tokio::spawn(request.acquire());
+    settled(pool).await;
+    let request = pool.lock("k").ttl(ms(ttl)).wait(LONG);
+    let heir = tokio::spawn(request.acquire());
+    settled(pool).await;
+    first.abort();
+    settled(pool).await;
+    held.release().await.unwrap();
+    heir.await.unwrap().unwrap()
+}
+
+async fn who_inherits_a_place_has_its_own_ttl_if_that_is_longer(pool: LockPool) {
+    let held = inherited(&pool, 2_500, 60_000).await;
+    assert!(held.remaining() <= ms(2_500), "nobody promised more yet");
+    soon("its lease is made whole", async || {
+        held.remaining() > LONG / 2
+    })
+    .await;
+    tokio::time::sleep(ms(2_700)).await;
+    held.verify().await.unwrap();
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
+}
+
+async fn who_inherits_a_place_has_its_own_ttl_if_that_is_shorter(pool: LockPool) {
+    let begun = Instant::now();
+    let held = inherited(&pool, 60_000, 1_000).await;
+    assert!(held.remaining() <= ms(1_000), "{:?}", held.remaining());
+    assert_eq!(held.lost().await, LostCause::Deadline);
+    let next = pool.lock("k").wait(LONG).acquire().await.unwrap();
+    assert!(next.is_held());
+    // By the heir's own ttl: what it inherited goes on for 3 s after the grant, or for 60 s.
+    assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
+}
+
+/// What a release grants lasts 3 s; the body takes longer than that.
+async fn a_body_that_was_granted_in_turn_keeps_its_lock(pool: LockPool) {
+    let body = async |lock: &LockGuard| {
+        let granted = lock.remaining();
+        tokio::time::sleep(ms(5_000)).await;
+        lock.verify().await.unwrap();
+        (granted, lock.remaining())
+    };
+    let (one, two) = (pool.lock("k"), pool.lock("renewed").renew());
+    let held = [pool.lock("k"), pool.lock("renewed")].map(|it| it.ttl(LONG).acquire());
+    let held = futures_util::future::try_join_all(held).await.unwrap();
+    let bodies = [one, two].map(|it| tokio::spawn(it.wait(LONG).run(body)));
+    settled(&pool).await;
+    for held in held {
+        held.release().await.unwrap();
+    }
+    for body in bodies {
+        let (granted, left) = body.await.unwrap().unwrap();
+        assert!(granted < ms(3_000), "in turn: {granted:?}");
+        assert!(left > ms(20_000), "{left:?}"); // of 30 s
+    }
+}
+
+async fn a_deadlock_is_told_at_once_while_others_wait(pool: LockPool) {
+    let turns = Turns::default();
+    let (line, pool) = (turns.clone(), &pool);
+    let ran = pool.lock("k").ttl(LONG).run(async |_| {
+        let waiters: Vec<_> = (0..2).map(|it| waiter(pool, &line, it)).collect();
+        settled(pool).await;
+        let begun = Instant::now();
+        for wait in [Wait::Forever, Wait::For(LONG), Wait::Once] {
+            let error = pool.lock("k").wait(wait).acquire().await.unwrap_err();
+            let told = matches!(error, LockError::WouldDeadlock { .. });
+            assert!(told, "{error:?}");
+        }
+        assert!(begun.elapsed() < LONG / 6, "{:?}", begun.elapsed());
+        waiters
+    });
+    for waiter in ran.await.unwrap() {
+        waiter.await.unwrap();
+    }
+    assert_eq!(*turns.lock().unwrap(), [0, 1]);
+}

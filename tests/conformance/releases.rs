@@ -1,0 +1,164 @@
+//! Whether the end of a body waits for the answer to its release, and what it leaves if it does not.
+
+use dlock_harness::wait::within;
+use dlock_harness::{Proxy, RedisServer, until};
+use dlock_runtime::{LockError, LockPool, Release, Released, distributed_lock};
+
+use crate::backends::{LONG, ms, nothing_left, patient, settled};
+
+on_every_backend!(
+    after_a_release_in_the_background_the_next_acquire_succeeds,
+    a_release_in_the_background_grants_to_who_waits,
+    a_skipped_function_does_nothing_while_others_hold_its_lock,
+    a_skipped_function_that_waits_gets_its_turn,
+);
+
+#[distributed_lock(key = "k", ttl = "60s", release = "background")]
+async fn sent_off() -> Result<u64, LockError> {
+    Ok(7)
+}
+
+#[distributed_lock(key = "k", ttl = "60s", on_busy = "skip")]
+async fn skipped() -> Result<Option<u64>, LockError> {
+    Ok(Some(7))
+}
+
+#[distributed_lock(key = "k", ttl = "60s", on_busy = "skip", wait = "60s")]
+async fn patient_skipped() -> Result<Option<u64>, LockError> {
+    Ok(Some(7))
+}
+
+/// Of the same task: its commands go one way, one behind the other.
+async fn after_a_release_in_the_background_the_next_acquire_succeeds(pool: LockPool) {
+    for _ in 0..20 {
+        assert_eq!(pool.scope(sent_off()).await.unwrap(), 7);
+        let request = pool.lock("k").ttl(LONG).release(Release::Background);
+        let fence = request.run(async |lock| lock.fence()).await.unwrap();
+        let next = pool.lock("k").try_acquire().await.unwrap();
+        let next = next.expect("the release was sent first");
+        assert!(next.fence() > fence);
+        assert_eq!(next.release().await.unwrap(), Released::Freed);
+    }
+    // A body that fails, and one that is lost, as well.
+    let request = || pool.lock("k").release(Release::Background);
+    let failed = request().run(async |_| Err::<(), _>("no")).await;
+    assert_eq!(failed.unwrap(), Err("no"));
+    let lost = request().ttl(ms(300)).wait(LONG).run(async |_| {
+        tokio::time::sleep(LONG).await;
+    });
+    assert!(lost.await.unwrap_err().is_lost());
+    assert!(pool.lock("k").wait(LONG).acquire().await.unwrap().is_held());
+}
+
+async fn a_release_in_the_background_grants_to_who_waits(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG).release(Release::Background);
+    let (inner, begun) = (&pool, tokio::time::Instant::now());
+    let ran = request.run(async |_| {
+        let waiter = tokio::spawn(inner.lock("k").ttl(LONG).wait(LONG).acquire());
+        settled(inner).await;
+        waiter
+    });
+    let next = ran.await.unwrap().await.unwrap().unwrap();
+    assert!(next.is_held());
+    assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
+}
+
+async fn a_skipped_function_does_nothing_while_others_hold_its_lock(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    assert_eq!(pool.scope(skipped()).await.unwrap(), None);
+    assert!(begun.elapsed() < ms(2_500), "it tries once, for no 3 s");
+    held.verify().await.unwrap();
+    // Nor does it go before those who wait.
+    let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).acquire());
+    settled(&pool).await;
+    held.release().await.unwrap();
+    assert_eq!(pool.scope(skipped()).await.unwrap(), None);
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(pool.scope(skipped()).await.unwrap(), None);
+    next.release().await.unwrap();
+    assert_eq!(pool.scope(skipped()).await.unwrap(), Some(7));
+}
+
+async fn a_skipped_function_that_waits_gets_its_turn(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(pool.scope(patient_skipped()));
+    settled(&pool).await;
+    assert!(!waiter.is_finished());
+    held.release().await.unwrap();
+    assert_eq!(waiter.await.unwrap().unwrap(), Some(7));
+}
+
+/// A pool behind a proxy that holds all answers back from `stall_replies` on, and would wait for them for longer than any test. The
+/// server knows its scripts: else the first of each takes an answer before it runs.
+async fn behind(proxy: &Proxy) -> LockPool {
+    let config = patient(proxy.url()).command_timeout(LONG);
+    let pool = LockPool::connect(config.release(Release::Background));
+    let pool = pool.await.unwrap();
+    let held = pool.lock("k").acquire().await.unwrap();
+    held.release().await.unwrap();
+    pool
+}
+
+const MOMENT: std::time::Duration = ms(300);
+
+#[tokio::test]
+async fn only_a_release_in_the_background_does_not_wait_for_its_answer() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = behind(&proxy).await;
+    let run = |release| {
+        let request = pool.lock("k").ttl(LONG).release(release);
+        request.run(async |_| proxy.stall_replies())
+    };
+    let ran = run(Release::Background);
+    within(LONG / 3, ran)
+        .await
+        .expect("it does not wait")
+        .unwrap();
+    until("the release is executed", LONG, async || {
+        server.pttl("lock:k").await == -2
+    })
+    .await;
+    proxy.pass();
+
+    let mut waits = Box::pin(run(Release::Confirmed));
+    let early = within(MOMENT, &mut waits).await;
+    assert!(early.is_none(), "it waits, whatever the pool's default is");
+    proxy.pass();
+    waits.await.unwrap();
+
+    // By its own hand, also where the pool says otherwise; and its pool's default is what a body has that says nothing.
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    proxy.stall_replies();
+    let mut waits = Box::pin(held.release());
+    assert!(within(MOMENT, &mut waits).await.is_none());
+    proxy.pass();
+    assert_eq!(waits.await.unwrap(), Released::Freed);
+    let request = pool.lock("k").ttl(LONG);
+    let ran = request.run(async |_| proxy.stall_replies());
+    within(LONG / 3, ran).await.expect("the default").unwrap();
+    proxy.pass();
+    nothing_left(&server).await;
+}
+
+/// Its answer is still on the way when the same task asks again: what it asks goes behind, and is answered in order.
+#[tokio::test]
+async fn an_answer_that_is_late_takes_nothing_from_the_next_holder() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = behind(&proxy).await;
+    let request = pool.lock("k").ttl(LONG);
+    request.run(async |_| proxy.stall_replies()).await.unwrap();
+    let again = tokio::spawn(pool.lock("k").ttl(LONG).acquire());
+    until("the next acquire is executed", LONG, async || {
+        server.pttl("lock:k").await > 0 && server.commandstats("del").await == 2
+    })
+    .await;
+    proxy.pass();
+    let held = again.await.unwrap().unwrap();
+    settled(&pool).await;
+    held.verify().await.unwrap();
+    drop(held);
+    nothing_left(&server).await;
+}
