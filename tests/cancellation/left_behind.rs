@@ -67,6 +67,39 @@ fn the_table_of_tokens_is_empty_after_drops_at_every_poll() {
     );
 }
 
+/// Waiting behind another process, alone and with a neighbour, until that gives the lock back.
+#[test]
+fn the_table_of_tokens_is_empty_after_waiters_dropped_at_every_poll() {
+    alone_on_a_runtime(
+        "the_table_of_tokens_is_empty_after_waiters_dropped_at_every_poll",
+        async || {
+            let server = RedisServer::start();
+            let config = patient(&server.url());
+            let pool = dlock_runtime::init_named("redis", config.clone())
+                .await
+                .unwrap();
+            let other = LockPool::connect(config).await.unwrap();
+            for neighbours in [0, 2] {
+                let waits = async |_| {
+                    let waits = (0..=neighbours).map(async |_| {
+                        let wait = pool.lock("item").wait(SOON * 3).acquire().await;
+                        wait.unwrap().release().await.unwrap();
+                    });
+                    let holder = other.lock("item").wait(SOON * 3).acquire().await.unwrap();
+                    let holding = async {
+                        sleep(Duration::from_millis(5)).await;
+                        holder.release().await.unwrap();
+                    };
+                    tokio::join!(holding, futures_util::future::join_all(waits));
+                };
+                at_every_poll(waits, async |_, _| {}).await;
+            }
+            let drained = dlock_runtime::shutdown().await;
+            assert!(drained.is_complete(), "{drained:?}");
+        },
+    );
+}
+
 /// The check of the check: `shutdown` does see a lock that is still there.
 #[test]
 fn the_table_of_tokens_shows_a_lock_that_is_held() {

@@ -2,7 +2,8 @@
 //!
 //! Read `polls` (the future that is dropped after its kth poll), `world` (the backends, and what must be back where it was) and `record`
 //! (what the server saw) first. Then, by topic: `every_poll` and `guards` (everything that can be dropped, wherever it can be), `in_flight`
-//! and `waiting` (dropped while a command is under way, or somebody else has the lock), `ways_out` (timeout, abort, panic, `?` …),
+//! and `waiting` (dropped while a command is under way, or somebody else has the lock), `queue`, `on_the_wire` and `handed_on` (one of
+//! several goes, whose order `line` knows), `ways_out` (timeout, abort, panic, `?` …),
 //! `left_behind` (threads and the table of tokens, in a process of its own), `scopes` and `current` (what a body finds around it),
 //! `paused` (virtual time).
 //!
@@ -22,9 +23,13 @@ mod world;
 mod current;
 mod every_poll;
 mod guards;
+mod handed_on;
 mod in_flight;
 mod left_behind;
+mod line;
+mod on_the_wire;
 mod paused;
+mod queue;
 mod scopes;
 mod waiting;
 mod ways_out;

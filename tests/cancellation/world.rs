@@ -36,7 +36,13 @@ impl World {
     /// A Redis server of its own; the connections of the pool and of its guardian are there.
     pub(crate) async fn redis() -> Self {
         let server = RedisServer::start();
-        let pool = LockPool::connect(patient(&server.url())).await.unwrap();
+        let config = patient(&server.url());
+        Self::over(server, config).await
+    }
+
+    /// The same with settings of the test's own, or over a proxy.
+    pub(crate) async fn over(server: RedisServer, config: Config) -> Self {
+        let pool = LockPool::connect(config).await.unwrap();
         let world = Self {
             pool,
             asks: Some(server.connect().await),
@@ -45,6 +51,11 @@ impl World {
         drop(world.pool.lock("warm").acquire().await.unwrap());
         world.freed("warm").await;
         world
+    }
+
+    /// For tests that know that there is one.
+    pub(crate) fn server(&self) -> &RedisServer {
+        self.server.as_ref().unwrap()
     }
 
     pub(crate) fn monitor(&self) -> Option<Monitor> {

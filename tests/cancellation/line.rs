@@ -1,0 +1,176 @@
+//! Several who wait for one key in a known order, one of whom goes away: who had the lock, in which order.
+//!
+//! A pool stands for a process. On a server there is a second one, which queues behind the first before anybody goes away, or before the
+//! lock is given back: whoever keeps the process's place comes before it. `memory://` is one process.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
+use tokio::task::JoinHandle;
+
+use crate::world::{A_WHILE, SOON, World, patient};
+
+pub(crate) const TTL: Duration = Duration::from_secs(30);
+
+/// Whose turn it was: a local waiter's number, or the other process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Local(usize),
+    Stranger,
+}
+
+/// The order of turns at one key.
+#[derive(Clone, Default)]
+pub(crate) struct Turns(Arc<Mutex<Vec<Turn>>>);
+
+impl Turns {
+    pub(crate) fn push(&self, turn: Turn) {
+        self.0.lock().unwrap().push(turn);
+    }
+
+    pub(crate) fn so_far(&self) -> Vec<Turn> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Waits until there were exactly these.
+    pub(crate) async fn are(&self, expected: &[Turn], what: &str) {
+        let enough = async || self.so_far().len() >= expected.len();
+        until(&format!("{what}: {expected:?}"), SOON, enough).await;
+        assert_eq!(self.so_far(), expected, "{what}");
+    }
+}
+
+pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
+
+pub(crate) fn request(pool: &LockPool, key: &str) -> LockRequest {
+    pool.lock(key).ttl(TTL).wait(A_WHILE * 2)
+}
+
+/// Takes a seat in line, and then its turn, on a task of its own.
+pub(crate) fn wait_here(pool: &LockPool, key: &str, turn: Turn, turns: &Turns) -> JoinHandle<()> {
+    let mut acquiring: Acquiring = Box::pin(request(pool, key).acquire());
+    // The first poll takes the seat: so the line is in order of these calls.
+    let seated = acquiring
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()));
+    let turns = turns.clone();
+    tokio::spawn(async move {
+        let guard = match seated {
+            Poll::Ready(guard) => guard,
+            Poll::Pending => acquiring.await,
+        };
+        turns.push(turn);
+        tokio::task::yield_now().await;
+        guard.unwrap().release().await.unwrap();
+    })
+}
+
+/// A future that tells after its first poll: it has its seat.
+pub(crate) async fn seated<F: Future>(future: F, tell: impl FnOnce()) -> F::Output {
+    let (mut future, mut tell) = (Box::pin(future), Some(tell));
+    poll_fn(move |cx| {
+        let polled = future.as_mut().poll(cx);
+        if let Some(tell) = tell.take() {
+            tell();
+        }
+        polled
+    })
+    .await
+}
+
+/// How the other process's entries in a queue are told from this one's.
+pub(crate) const STRANGER: &str = "stranger";
+
+/// How many places the processes have in the queue of a key: this one, and the other.
+pub(crate) async fn places(server: &RedisServer, key: &str) -> (usize, usize) {
+    let queue = format!("lock:@w:{{lock:{key}}}");
+    let entries: Vec<String> = server.ask(&["ZRANGE", &queue, "0", "-1"]).await;
+    let strangers = entries.iter().filter(|entry| entry.contains(STRANGER));
+    let strangers = strangers.count();
+    (entries.len() - strangers, strangers)
+}
+
+pub(crate) async fn until_places(server: &RedisServer, key: &str, expected: (usize, usize)) {
+    let what = format!("in the queue, here and elsewhere: {expected:?}");
+    until(&what, A_WHILE, async || {
+        places(server, key).await == expected
+    })
+    .await;
+}
+
+/// Nothing is left of any queue.
+pub(crate) async fn no_queue_is_left(server: &RedisServer) {
+    until("no queue is left", SOON, async || {
+        let keys = server.keys().await;
+        !keys
+            .iter()
+            .any(|key| key.starts_with("lock:@") && key != "lock:@fence")
+    })
+    .await;
+}
+
+/// The processes of a test.
+pub(crate) struct Processes<'a> {
+    pub(crate) world: &'a World,
+    /// The process that holds the lock at first: this one, where there is only one.
+    holding: LockPool,
+    /// The one that waits beside this.
+    pub(crate) stranger: Option<LockPool>,
+}
+
+impl<'a> Processes<'a> {
+    pub(crate) async fn of(world: &'a World) -> Self {
+        let Some(server) = &world.server else {
+            let holding = world.pool.clone();
+            return Self {
+                world,
+                holding,
+                stranger: None,
+            };
+        };
+        let elsewhere = |config| async { LockPool::connect(config).await.unwrap() };
+        let holding = elsewhere(patient(&server.url())).await;
+        let stranger = elsewhere(patient(&server.url()).holder_name(STRANGER)).await;
+        // Their guardians connect now, and not in the middle of a count.
+        for pool in [&holding, &stranger] {
+            drop(pool.lock("warm").acquire().await.unwrap());
+            world.freed("warm").await;
+        }
+        Self {
+            world,
+            holding,
+            stranger: Some(stranger),
+        }
+    }
+
+    pub(crate) async fn hold(&self, key: &str) -> LockGuard {
+        request(&self.holding, key).acquire().await.unwrap()
+    }
+
+    /// Waits until this process has its place, or `gone` says that it needs none any more, and lets the other one queue behind it.
+    pub(crate) async fn let_stranger_queue(
+        &self,
+        key: &str,
+        turns: &Turns,
+        gone: impl Fn() -> bool,
+    ) -> Option<JoinHandle<()>> {
+        let (server, stranger) = (self.world.server.as_ref()?, self.stranger.as_ref()?);
+        until("this process has its place", A_WHILE, async || {
+            gone() || places(server, key).await.0 == 1
+        })
+        .await;
+        let task = wait_here(stranger, key, Turn::Stranger, turns);
+        until(
+            "the other one has its place, or its turn",
+            A_WHILE,
+            async || places(server, key).await.1 == 1 || turns.so_far().contains(&Turn::Stranger),
+        )
+        .await;
+        Some(task)
+    }
+}
