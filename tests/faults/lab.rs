@@ -1,9 +1,10 @@
 //! A private server, a wire to it that can be cut, and pools over it; which request is which.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use dlock_harness::resp::words;
-use dlock_harness::{Matcher, Proxy, RedisServer, until, wait};
+use dlock_harness::{Child, Matcher, Proxy, RedisServer, until, wait};
 use dlock_runtime::{Config, LockGuard, LockPool};
 
 /// For whatever has to come at all, on a machine that is busy.
@@ -143,6 +144,17 @@ pub(crate) fn requests(operation: &str) -> Matcher {
         let script = words(request).get(1).copied();
         script == Some(sha.as_bytes()) || script == Some(text.as_bytes())
     })
+}
+
+/// This test program once more, to play one part: the test at `path`, which is told so by a variable.
+pub(crate) fn child(path: &str, variable: &str, url: &str) -> Child {
+    let program = std::env::current_exe().unwrap();
+    Child::spawn(program, ["--exact", path, "--nocapture"], [(variable, url)])
+}
+
+/// On a line of its own: the test program's output may stand before it.
+pub(crate) fn tell(what: &str, value: impl Debug) {
+    println!("\n{what} {value:?}");
 }
 
 /// The acquires of the item.

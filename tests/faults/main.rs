@@ -3,7 +3,9 @@
 //! * Ambiguity, an acquire or release whose fate is unclear: `cuts`, `late`, `releases`, `outages`, `connecting`.
 //! * Loss, a lease that ends under its holder: `loss`, `deadlines`, `paused`, `finish`.
 //! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
-//! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on.
+//! * Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`, `waiting_connections`, `waiting_polls`,
+//!   `waiting_full`, `waiting_background`, `waiting_min_hold`.
+//! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on, `line` who waits, `logs` what is said.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,8 +24,18 @@ mod extend;
 mod finish;
 mod lab;
 mod late;
+mod line;
+mod logs;
 mod loss;
 mod outages;
 mod paused;
 mod releases;
 mod renewal;
+mod waiting_background;
+mod waiting_connections;
+mod waiting_dead;
+mod waiting_full;
+mod waiting_late;
+mod waiting_min_hold;
+mod waiting_polls;
+mod waiting_pushes;

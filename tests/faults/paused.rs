@@ -2,14 +2,13 @@
 //!
 //! The process is this test program once more, told by a variable to play the holder.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use dlock_harness::{Action, Child, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 
 use crate::body::{Polls, Watched, tick};
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, TTL, acquires};
+use crate::lab::{self, CAP, ITEM, Lab, ON_SERVER, TTL, acquires, tell};
 
 const URL: &str = "DLOCK_TEST_PAUSED_URL";
 
@@ -40,18 +39,8 @@ async fn holder() {
     tell("lost", (cause, finished));
 }
 
-/// On a line of its own: the test program's output may stand before it.
-fn tell(what: &str, value: impl Debug) {
-    println!("\n{what} {value:?}");
-}
-
 fn child(url: &str) -> Child {
-    let program = std::env::current_exe().unwrap();
-    Child::spawn(
-        program,
-        ["--exact", "paused::holder", "--nocapture"],
-        [(URL, url)],
-    )
+    lab::child("paused::holder", URL, url)
 }
 
 /// What the child's fence printed as.

@@ -1,0 +1,60 @@
+//! What an operator is told: every event of dlock, of all tests of this program, with its level.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Listens from now on; once for the program, because guardians are threads of their own.
+pub(crate) fn listen() {
+    static LISTENING: OnceLock<()> = OnceLock::new();
+    LISTENING.get_or_init(|| tracing::subscriber::set_global_default(Listener).unwrap());
+}
+
+/// The warnings that hold all of these, from whichever test.
+pub(crate) fn warnings(words: &[&str]) -> Vec<String> {
+    let heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
+    let fits = |text: &&String| words.iter().all(|word| text.contains(word));
+    heard.iter().filter(fits).cloned().collect()
+}
+
+struct Listener;
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN && metadata.target().starts_with("dlock")
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let mut heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.push(text.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The fields of an event, each as `name=value` and a space.
+#[derive(Default)]
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = write!(self.0, "{}={value:?} ", field.name());
+    }
+}

@@ -1,0 +1,116 @@
+//! `Release::Background`: the call does not wait for the release, and whatever happens to it, the key gets free.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Action, until, wait};
+use dlock_runtime::{LockPool, LockRequest, Release, Wait};
+
+use crate::lab::{self, CAP, LONG, Lab, SOON, TTL, requests, tell};
+use crate::line::{turn, waits};
+use crate::logs::{listen, warnings};
+
+const URL: &str = "DLOCK_TEST_BACKGROUND_URL";
+
+fn lock(pool: &LockPool, key: &str) -> LockRequest {
+    pool.lock(key).ttl(LONG).release(Release::Background)
+}
+
+#[tokio::test]
+async fn the_call_returns_while_its_release_is_on_its_way() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    for fault in [Action::Hold, Action::HoldReply] {
+        let held = lab.proxy.on(requests("release"), fault);
+        let begun = Instant::now();
+        let value = lock(&pool, "item").run(async |_| 7).await.unwrap();
+        let took = begun.elapsed();
+        assert_eq!(value, 7);
+        assert!(took < wait::scaled(SOON), "{fault:?}: {took:?}");
+        held.seen().await;
+        lab.proxy.release_held();
+        lab.until_free().await;
+    }
+}
+
+/// Nobody is told but the operator: once for each release, with their number.
+#[tokio::test]
+async fn a_release_that_is_cut_is_repeated_and_counted() {
+    listen();
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let faults = [
+        Action::CutBefore,
+        Action::CutInside(60),
+        Action::CutAfter,
+        Action::Hold,
+        Action::HoldReply,
+    ];
+    for (number, fault) in faults.into_iter().enumerate() {
+        let cut = lab.proxy.on(requests("release"), fault);
+        let key = format!("background-{number}");
+        lock(&pool, &key).run(async |_| ()).await.unwrap();
+        cut.seen().await;
+        lab.until_free().await;
+        let said = || warnings(&["no clear answer", &format!("lock:{key}")]);
+        until("it is said", CAP, async || !said().is_empty()).await;
+        let [said] = &said()[..] else {
+            panic!("{fault:?}: {:?}", said());
+        };
+        let total = format!("total={} ", number + 1);
+        assert!(said.contains(&total), "{fault:?}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_gets_what_was_released_in_the_background() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let mut waiter = None;
+    let held = lab.proxy.on(requests("release"), Action::CutBefore);
+    lock(&pool, "item")
+        .run(async |_| waiter = Some(lab.queued(&direct).await))
+        .await
+        .unwrap();
+    held.seen().await;
+    let turn = turn(waiter.unwrap()).await;
+    lab.stays(&turn.guard).await;
+}
+
+/// A child's part: runs a body, and says that it is done.
+#[tokio::test]
+async fn holder() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let config = dlock_runtime::Config::new(url).connect_timeout(CAP);
+    let pool = LockPool::connect(config.command_timeout(CAP))
+        .await
+        .unwrap();
+    let lock = lock(&pool, "item").ttl(TTL).wait(Wait::Once);
+    lock.run(async |_| ()).await.unwrap();
+    tell("done", ());
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_process_killed_right_after_leaves_the_key_no_longer_than_its_ttl() {
+    let lab = Lab::new();
+    let pool = lab.direct().await;
+    let held = lab.proxy.on(requests("release"), Action::Hold);
+    let mut child = lab::child("waiting_background::holder", URL, &lab.proxy.url());
+    child.expect_line("done", CAP).await;
+    held.seen().await;
+    child.kill();
+    let left = lab.server.pttl("lock:item").await;
+    assert!(left != -1, "the key has a time to live");
+    let left = Duration::from_millis(left.try_into().unwrap_or(0));
+    assert!(left <= TTL);
+    let killed = Instant::now();
+    let waiter = waits(pool.lock("item").ttl(LONG).wait(Wait::Forever));
+    let turn = turn(waiter).await;
+    let took = turn.at - killed;
+    assert!(
+        took < wait::scaled(left + lab::SLACK),
+        "took {took:?} of {left:?}"
+    );
+    lab.proxy.release_held(); // the release comes late, of a lock that is another's by now
+    lab.stays(&turn.guard).await;
+}

@@ -1,0 +1,174 @@
+//! A hundred tasks of one process wait for one key, and the connection, the server or its data goes away: all get their turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use dlock_harness::{until, wait};
+use dlock_runtime::{LockPool, Wait};
+use tokio::task::JoinSet;
+
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
+use crate::line::{W, item};
+
+const TASKS: usize = 100;
+
+/// When something happens.
+const TURNS_BEFORE: usize = 30;
+
+/// What those who had their turn did.
+#[derive(Default)]
+struct Record {
+    inside: AtomicBool,
+    turns: AtomicUsize,
+    overlaps: AtomicUsize,
+}
+
+impl Record {
+    async fn turn(&self) {
+        let overlap = self.inside.swap(true, Ordering::SeqCst);
+        self.overlaps
+            .fetch_add(usize::from(overlap), Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.inside.store(false, Ordering::SeqCst);
+        self.turns.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn turns(&self) -> usize {
+        self.turns.load(Ordering::SeqCst)
+    }
+}
+
+/// Starts them all, in line when this returns.
+async fn hundred(pool: &LockPool, record: &Arc<Record>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    let in_line = Arc::new(AtomicUsize::new(0));
+    for _ in 0..TASKS {
+        let (record, in_line) = (record.clone(), in_line.clone());
+        let lock = pool.lock(ITEM).ttl(LONG).wait(Wait::Forever);
+        tasks.spawn(async move {
+            in_line.fetch_add(1, Ordering::SeqCst); // one poll from here to its seat
+            lock.run(async |_| record.turn().await).await.unwrap();
+        });
+    }
+    until("they are in line", CAP, async || {
+        in_line.load(Ordering::SeqCst) == TASKS
+    })
+    .await;
+    tasks
+}
+
+/// All have had their turn, alone, and nothing is left.
+async fn all_had_their_turn(lab: &Lab, pool: LockPool, record: &Record, mut tasks: JoinSet<()>) {
+    let all = async {
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    };
+    let done = wait::within(CAP * 2, all).await;
+    assert!(done.is_some(), "{} had their turn", record.turns());
+    assert_eq!(record.turns(), TASKS);
+    assert_eq!(
+        record.overlaps.load(Ordering::SeqCst),
+        0,
+        "two held it at once"
+    );
+    lab.until_at_rest().await;
+    drop(pool);
+    until("the connections are closed", CAP, async || {
+        lab.proxy.live() == 0
+    })
+    .await;
+}
+
+/// The fault comes while somebody else holds the lock; and once more, if it takes no lock away, between two turns.
+async fn check(lab: Lab, takes_locks: bool, fault: impl AsyncFn(&Lab)) {
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let record = Arc::default();
+    let tasks = hundred(&pool, &record).await;
+    lab.until_queued(1).await;
+    fault(&lab).await;
+    if takes_locks {
+        drop(holder);
+    } else {
+        // The place is there again, or still, before its holder lets go.
+        until("they wait again", CAP, async || {
+            lab.server.ask::<usize>(&["EXISTS", W]).await == 1
+        })
+        .await;
+        assert_eq!(record.turns(), 0);
+        lab.is_its(&holder).await;
+        holder.release().await.unwrap();
+        until("some had their turn", CAP, async || {
+            record.turns() >= TURNS_BEFORE
+        })
+        .await;
+        fault(&lab).await;
+    }
+    all_had_their_turn(&lab, pool, &record, tasks).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_killed() {
+    check(Lab::new(), false, async |lab| {
+        let kill = ["CLIENT", "KILL", "TYPE", "pubsub"];
+        lab.server.cmd(&kill).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_connections_that_are_cut() {
+    check(Lab::new(), false, async |lab| lab.proxy.cut_all()).await;
+}
+
+#[tokio::test]
+async fn a_black_hole_that_heals() {
+    check(Lab::new(), false, async |lab| {
+        lab.proxy.blackhole();
+        // An outage has to have a length: until the connection counts as dead.
+        wait::pause(COMMAND * 3).await;
+        lab.proxy.pass();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wire_that_stalls_for_a_while() {
+    check(Lab::new(), false, async |lab| {
+        lab.proxy.stall();
+        wait::pause(COMMAND * 3).await;
+        lab.proxy.pass();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_its_scripts() {
+    check(Lab::new(), false, async |lab| {
+        lab.server.cmd(&["SCRIPT", "FLUSH"]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_without_data() {
+    check(Lab::new(), true, async |lab| lab.server.restart_empty()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_emptied() {
+    check(Lab::new(), true, async |lab| {
+        lab.server.cmd(&["FLUSHALL"]).await;
+    })
+    .await;
+}
+
+/// The queue alone is gone: who waited asks for a place again.
+#[tokio::test]
+async fn a_queue_that_is_deleted() {
+    check(Lab::new(), false, async |lab| {
+        lab.server.cmd(&["DEL", W]).await;
+    })
+    .await;
+}

@@ -1,0 +1,95 @@
+//! A server whose memory is out: who waits already gets the lock, who comes now is refused and leaves nothing.
+
+use dlock_harness::wait;
+use dlock_runtime::{LockError, Refusal, Wait};
+
+use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK};
+use crate::line::{POLL, item, turn};
+
+/// No write that needs memory succeeds from here on.
+async fn fill(lab: &Lab) {
+    lab.server
+        .cmd(&["CONFIG", "SET", "maxmemory-policy", "noeviction"])
+        .await;
+    lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let full = lab.server.try_cmd(&["SET", "more", "1"]).await;
+    assert!(full.unwrap_err().to_string().contains("OOM"));
+}
+
+fn out_of_memory<T: std::fmt::Debug>(answer: Result<T, LockError>) {
+    let Err(LockError::Refused { reason, .. }) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(reason, Refusal::OutOfMemory);
+}
+
+#[tokio::test]
+async fn a_waiter_gets_the_lock_by_push() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    fill(&lab).await;
+    lab.no_polls();
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    lab.all_passes();
+    lab.stays(&turn.guard).await;
+    turn.guard.release().await.unwrap();
+    lab.until_at_rest().await;
+}
+
+#[tokio::test]
+async fn a_waiter_gets_the_lock_by_poll() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    fill(&lab).await;
+    let lost = lab.no_pushes();
+    let freed = std::time::Instant::now();
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    assert_eq!(lost.fired(), 1);
+    assert!(turn.at - freed < wait::scaled(POLL + SLACK));
+    lab.stays(&turn.guard).await;
+    turn.guard.release().await.unwrap();
+    lab.until_at_rest().await;
+}
+
+/// Polling takes no memory, so the place is kept; nor does giving back what a dead holder left.
+#[tokio::test]
+async fn a_waiter_keeps_its_place_and_gets_what_expires() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = direct.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let place = lab.places().await;
+    fill(&lab).await;
+    let polls = lab.proxy.on(
+        crate::lab::requests("poll").nth(3),
+        dlock_harness::Action::Signal,
+    );
+    polls.seen().await;
+    assert_eq!(lab.places().await, place);
+    lab.server.cmd(&["PEXPIRE", ON_SERVER, "10"]).await;
+    lab.stays(&turn(waiter).await.guard).await;
+    drop(holder);
+}
+
+#[tokio::test]
+async fn who_comes_now_is_refused_and_leaves_nothing() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    fill(&lab).await;
+    for wait in [Wait::For(CAP), Wait::Forever] {
+        out_of_memory(pool.lock(ITEM).wait(wait).acquire().await);
+        out_of_memory(pool.lock("free").wait(wait).acquire().await);
+    }
+    out_of_memory(pool.lock("free").wait(Wait::Once).acquire().await);
+    assert_eq!(lab.locks().await, [ON_SERVER], "the holder's alone");
+    lab.stays(&holder).await;
+    holder.release().await.unwrap();
+    assert!(lab.locks().await.is_empty());
+}

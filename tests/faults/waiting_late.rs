@@ -1,0 +1,206 @@
+//! A grant that is heard of late: whoever begins counts from when it was made, not from when it was heard.
+//!
+//! Counterexamples of the protocol's model (M1, M2, M3, M10, M19), each with a rival who holds the lock by then.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Action, until, wait};
+use dlock_runtime::{LockGuard, LockPool, LostCause, Wait};
+
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, acquires, requests};
+use crate::line::{CLAIM, Waiter, grants, item, turn, waits};
+
+/// A lease that is over before a waiter's second poll.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Somebody else takes the lock as soon as the grant in the waiter's name is over.
+async fn rival(lab: &Lab, direct: &LockPool) -> LockGuard {
+    until("the grant is over", CAP, async || {
+        lab.value(ON_SERVER).await.is_none()
+    })
+    .await;
+    item(direct).wait(Wait::Once).acquire().await.unwrap()
+}
+
+/// The rival has it undisturbed; then the waiter gets it after all.
+async fn rival_first(lab: &Lab, rival: LockGuard, waiter: Waiter) {
+    lab.stays(&rival).await;
+    assert!(!waiter.is_finished(), "two hold it");
+    rival.release().await.unwrap();
+    lab.stays(&turn(waiter).await.guard).await;
+}
+
+/// M10. The server's clock was heard of a moment ago, so the push is known to be old.
+#[tokio::test]
+async fn a_push_read_after_its_lease_begins_nothing() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = waits(item(&pool).ttl(SHORT).renew());
+    lab.until_queued(1).await;
+    let late = lab.proxy.on(grants(), Action::HoldMessage);
+    holder.release().await.unwrap();
+    late.seen().await;
+    let rival = rival(&lab, &direct).await;
+    lab.proxy.release_held();
+    rival_first(&lab, rival, waiter).await;
+}
+
+/// The same, and nothing has been heard from the server for longer than a guess at its clock may be old.
+#[tokio::test]
+async fn a_push_read_after_its_lease_and_a_long_silence_begins_nothing() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let direct = lab.direct().await;
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    lab.no_polls();
+    let late = lab.proxy.on(grants(), Action::HoldMessage);
+    holder.release().await.unwrap();
+    late.seen().await;
+    let rival = rival(&lab, &direct).await;
+    lab.all_passes(); // the polls too, to find that the place is gone
+    rival_first(&lab, rival, waiter).await;
+}
+
+/// M1. A poll that took the lock again would give one token two lives.
+#[tokio::test]
+async fn a_poll_executed_after_the_lease_creates_nothing() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let direct = lab.direct().await;
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = waits(item(&pool).ttl(SHORT).renew());
+    lab.until_queued(1).await;
+    let old = lab.places().await.remove(0);
+    let poll = lab.proxy.on(requests("poll"), Action::Hold);
+    lab.no_pushes();
+    poll.seen().await;
+    holder.release().await.unwrap();
+    until("the grant is over", CAP, async || {
+        lab.value(ON_SERVER).await.is_none()
+    })
+    .await;
+    let monitor = lab.server.monitor();
+    lab.all_passes();
+    let turn = turn(waiter).await;
+    lab.stays(&turn.guard).await;
+    let lines = monitor.settled().await;
+    let set = |line: &&String| line.contains("\"SET\" \"lock:item\"");
+    let tokens: Vec<_> = lines.iter().filter(set).collect();
+    assert!(!tokens.is_empty());
+    for line in tokens {
+        let value = line.split('"').nth(5).unwrap();
+        assert!(!old.ends_with(value), "the old token lives again");
+    }
+}
+
+/// M2. Granted while the answer to its acquire was lost: nothing is sent a second time in its name.
+#[tokio::test]
+async fn an_acquire_whose_answer_is_lost_is_not_sent_again() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let direct = lab.direct().await;
+    let holder = item(&direct).acquire().await.unwrap();
+    let answer = lab.proxy.on(acquires(), Action::HoldReply);
+    let waiter = waits(item(&pool));
+    answer.seen().await;
+    let old = lab.places().await.remove(0);
+    holder.release().await.unwrap();
+    let granted = lab.value(ON_SERVER).await.unwrap();
+    assert!(old.ends_with(&granted));
+    let cut = Instant::now();
+    lab.proxy.cut_all();
+    let turn = turn(waiter).await;
+    assert_ne!(lab.value(ON_SERVER).await.unwrap(), granted);
+    let took = turn.at - cut;
+    assert!(took < wait::scaled(CLAIM - SLACK), "it expired: {took:?}");
+    lab.stays(&turn.guard).await;
+}
+
+/// M3. The answer to a poll, read when what it says is over.
+#[tokio::test]
+async fn a_grant_found_by_a_poll_counts_from_when_that_was_sent() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let direct = lab.direct().await;
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = waits(item(&pool).ttl(SHORT).renew());
+    lab.until_queued(1).await;
+    lab.no_pushes();
+    let poll = lab.proxy.on(requests("poll"), Action::Hold);
+    poll.seen().await;
+    let monitor = lab.server.monitor();
+    holder.release().await.unwrap();
+    lab.proxy.stall_replies();
+    lab.proxy.release_held();
+    monitor
+        .wait_for(&format!("\"{}\"", crate::lab::sha("poll")), CAP)
+        .await;
+    let rival = rival(&lab, &direct).await;
+    lab.proxy.clear_triggers();
+    lab.proxy.pass();
+    rival_first(&lab, rival, waiter).await;
+}
+
+/// Takes the lock in its turn; then the wire goes dark: it is lost when the server's claim ends, not after a whole ttl.
+async fn check_claim(pool: &LockPool, lab: &Lab, direct: &LockPool) {
+    let holder = item(direct).acquire().await.unwrap();
+    let waiter = waits(item(pool).renew());
+    lab.until_queued(1).await;
+    let renewals = lab.proxy.on(requests("renew").every(), Action::CutBefore);
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    assert!(turn.guard.remaining() <= CLAIM, "more than was granted");
+    let rival = waits(item(direct));
+    let cause = wait::within(CAP, turn.guard.lost()).await;
+    assert_eq!(cause, Some(LostCause::Deadline));
+    assert!(!rival.is_finished(), "two hold it");
+    assert!(renewals.fired() > 0, "it tried to make it longer");
+    let had = turn.at.elapsed();
+    assert!(had < wait::scaled(CLAIM + SLACK), "lost after {had:?}");
+    drop(turn.guard);
+    crate::line::turn(rival)
+        .await
+        .guard
+        .release()
+        .await
+        .unwrap();
+}
+
+/// M19.
+#[tokio::test]
+async fn a_grant_heard_by_push_is_worth_its_claim_until_it_is_confirmed() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    check_claim(&pool, &lab, &direct).await;
+}
+
+/// M3.
+#[tokio::test]
+async fn a_grant_found_by_a_poll_is_worth_its_claim_until_it_is_confirmed() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    lab.no_pushes();
+    check_claim(&pool, &lab, &direct).await;
+}
+
+/// And once it is confirmed, its whole ttl.
+#[tokio::test]
+async fn a_grant_in_turn_outlives_its_claim() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    assert!(turn.guard.remaining() <= CLAIM);
+    let past_the_claim = turn.at + CLAIM + SLACK;
+    while Instant::now() < past_the_claim {
+        assert!(turn.guard.is_held());
+        wait::pause(Duration::from_millis(50)).await;
+    }
+    lab.stays(&turn.guard).await;
+    let busy = direct.lock(ITEM).wait(Wait::Once).acquire().await;
+    busy.unwrap_err();
+}

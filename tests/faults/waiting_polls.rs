@@ -1,0 +1,143 @@
+//! Where pushes can't be had, or can't be sent: waiters poll, it is said once, and nobody tries to tell them.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Proxy, RedisServer, wait};
+use dlock_runtime::{Config, LockPool};
+
+use crate::lab::{CAP, ON_SERVER, SLACK};
+use crate::line::{POLL, Turn, W, item, turn, waits};
+use crate::logs::{listen, warnings};
+
+/// How often a waiter without pushes looks: every 100 ms and a tenth. Of several hand-overs on a busy
+/// machine the fastest tells whether it does; one that looks once a second would not be so lucky each time.
+const SLOWEST_OF_THE_FASTEST: Duration = Duration::from_millis(250);
+const ROUNDS: usize = 6;
+
+/// A user who may do everything but what `rights` say.
+async fn user(server: &RedisServer, rights: &[&str]) -> String {
+    let ann = ["ACL", "SETUSER", "ann", "reset", "on", ">secret"];
+    let all = ["~*", "allchannels", "+@all"];
+    server.cmd(&[&ann, &all[..], rights].concat()).await;
+    format!("redis://ann:secret@{}", server.addr())
+}
+
+async fn pool(url: impl Into<String>) -> LockPool {
+    let config = Config::new(url).connect_timeout(CAP).command_timeout(CAP);
+    LockPool::connect(config).await.unwrap()
+}
+
+async fn places(server: &RedisServer) -> Vec<String> {
+    server.ask(&["ZRANGE", W, "0", "-1"]).await
+}
+
+async fn until_queued(server: &RedisServer) -> String {
+    let mut all = Vec::new();
+    dlock_harness::until("it stands in the queue", CAP, async || {
+        all = places(server).await;
+        all.len() == 1
+    })
+    .await;
+    all.remove(0)
+}
+
+/// Waits over `url`, several times over, without a push.
+async fn check_polls(server: &RedisServer, url: String) {
+    listen();
+    let other_address = Proxy::start(server.addr()); // what its pool is told is not counted below
+    let (waiting, holding) = (pool(url).await, pool(other_address.url()).await);
+    let mut took = Vec::new();
+    for _ in 0..ROUNDS {
+        let holder = item(&holding).acquire().await.unwrap();
+        let waiter = waits(item(&waiting));
+        let place = until_queued(server).await;
+        assert!(place.starts_with("x||"), "it has no address: {place}");
+        let freed = Instant::now();
+        holder.release().await.unwrap();
+        let Turn { at, guard } = turn(waiter).await;
+        took.push(at - freed);
+        guard.release().await.unwrap();
+    }
+    took.sort_unstable();
+    assert!(took[ROUNDS / 2] < wait::scaled(POLL / 2), "{took:?}");
+    assert!(took[0] < wait::scaled(SLOWEST_OF_THE_FASTEST), "{took:?}");
+    assert_eq!(server.commandstats("publish").await, 0, "nobody is told");
+    let address = server.addr().to_string();
+    let said = warnings(&["no pushes", &address]);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[tokio::test]
+async fn over_resp2_waiters_poll() {
+    let server = RedisServer::start();
+    let url = format!("{}?protocol=resp2", server.url());
+    check_polls(&server, url).await;
+}
+
+#[tokio::test]
+async fn where_there_is_no_subscribe_waiters_poll() {
+    let server = RedisServer::builder()
+        .args(["--rename-command", "SUBSCRIBE", ""])
+        .start();
+    check_polls(&server, server.url()).await;
+}
+
+#[tokio::test]
+async fn where_there_is_no_hello_waiters_poll() {
+    let server = RedisServer::builder()
+        .args(["--rename-command", "HELLO", ""])
+        .start();
+    check_polls(&server, server.url()).await;
+}
+
+#[tokio::test]
+async fn a_user_without_the_channels_polls() {
+    let server = RedisServer::start();
+    let url = user(&server, &["resetchannels"]).await;
+    check_polls(&server, url).await;
+}
+
+#[tokio::test]
+async fn a_user_with_other_channels_polls() {
+    let server = RedisServer::start();
+    let url = user(&server, &["resetchannels", "&other@grant:*"]).await;
+    check_polls(&server, url).await;
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_subscribe_polls() {
+    let server = RedisServer::start();
+    let url = user(&server, &["-subscribe"]).await;
+    check_polls(&server, url).await;
+}
+
+/// Who gives the lock back may not tell anybody: the grant is kept, and found.
+async fn check_untold(rights: &[&str]) {
+    listen();
+    let server = RedisServer::start();
+    let url = user(&server, rights).await;
+    let (waiting, holding) = (pool(server.url()).await, pool(url).await);
+    let holder = item(&holding).acquire().await.unwrap();
+    let waiter = waits(item(&waiting));
+    let place = until_queued(&server).await;
+    let freed = Instant::now();
+    holder.release().await.unwrap();
+    let granted: String = server.ask(&["GET", ON_SERVER]).await;
+    assert!(place.ends_with(&granted), "it is the waiter's at once");
+    let Turn { at, guard } = turn(waiter).await;
+    let took = at - freed;
+    assert!(took < wait::scaled(POLL + SLACK), "took {took:?}");
+    let still: String = server.ask(&["GET", ON_SERVER]).await;
+    assert_eq!(still, granted, "by the grant that was made");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_grant_that_may_not_be_published_is_found_by_a_poll() {
+    check_untold(&["-publish"]).await;
+}
+
+#[tokio::test]
+async fn a_grant_on_a_channel_that_is_forbidden_is_found_by_a_poll() {
+    check_untold(&["resetchannels", "&other@grant:*"]).await;
+}

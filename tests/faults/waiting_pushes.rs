@@ -1,0 +1,272 @@
+//! The message that tells a waiter of its grant: it comes, is lost, comes late, twice, too early; and what is no grant at all.
+//!
+//! It is a hint with a bound: without it the next poll finds the grant, and whatever else is said costs nothing.
+
+use std::time::Instant;
+
+use dlock_harness::{Action, until, wait};
+
+use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
+use crate::line::{CLAIM, POLL, grants, item, turn, waits};
+
+#[tokio::test]
+async fn a_waiter_gets_a_free_lock_by_push() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    lab.no_polls();
+    let freed = Instant::now();
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    assert!(
+        turn.at - freed < wait::scaled(SLACK),
+        "{:?}",
+        turn.at - freed
+    );
+    lab.all_passes();
+    lab.stays(&turn.guard).await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_push_is_lost_gets_the_lock_by_its_next_poll() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let lost = lab.no_pushes();
+    let freed = Instant::now();
+    holder.release().await.unwrap();
+    let granted = lab.value(ON_SERVER).await;
+    let turn = turn(waiter).await;
+    assert_eq!(lost.fired(), 1);
+    let took = turn.at - freed;
+    assert!(took < wait::scaled(POLL + SLACK), "took {took:?}");
+    assert_eq!(
+        lab.value(ON_SERVER).await,
+        granted,
+        "by the grant that was made"
+    );
+    lab.stays(&turn.guard).await;
+}
+
+/// Counterexample M9: taken for a stranger's, the token would be cancelled under its holder.
+#[tokio::test]
+async fn a_push_that_comes_after_the_poll_harms_nobody() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let late = lab.proxy.on(grants(), Action::HoldMessage);
+    holder.release().await.unwrap();
+    late.seen().await;
+    let turn = turn(waiter).await;
+    lab.proxy.release_held();
+    lab.stays(&turn.guard).await;
+}
+
+#[tokio::test]
+async fn a_push_that_comes_after_the_release_harms_nobody() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let late = lab.proxy.on(grants(), Action::HoldMessage);
+    holder.release().await.unwrap();
+    late.seen().await;
+    turn(waiter).await.guard.release().await.unwrap();
+    let next = item(&pool).acquire().await.unwrap();
+    lab.proxy.release_held();
+    lab.stays(&next).await;
+}
+
+#[tokio::test]
+async fn a_push_that_comes_twice_gives_the_lock_to_one() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let (first, second) = (lab.queued(&pool).await, waits(item(&pool)));
+    let twice = lab.proxy.on(grants(), Action::RepeatMessage);
+    holder.release().await.unwrap();
+    let first = turn(first).await;
+    assert_eq!(twice.fired(), 1);
+    lab.stays(&first.guard).await;
+    assert!(!second.is_finished());
+    first.guard.release().await.unwrap();
+    lab.is_its(&turn(second).await.guard).await;
+}
+
+#[tokio::test]
+async fn a_push_that_overtakes_the_place_in_the_queue_is_heard() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let holder = item(&lab.direct().await).acquire().await.unwrap();
+    let reply = lab.proxy.on(acquires(), Action::HoldReplyAlone);
+    let waiter = waits(item(&pool));
+    reply.seen().await;
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    lab.proxy.release_held(); // "queued", of a lock that is held by now
+    lab.stays(&turn.guard).await;
+    turn.guard.release().await.unwrap();
+    lab.until_free().await;
+}
+
+/// The acquire's fate is open, but the grant has told it.
+#[tokio::test]
+async fn a_push_that_overtakes_a_reply_which_never_comes_is_heard() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let holder = item(&lab.direct().await).acquire().await.unwrap();
+    let reply = lab.proxy.on(acquires(), Action::HoldReplyAlone);
+    let waiter = waits(item(&pool));
+    reply.seen().await;
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    lab.proxy.cut_all();
+    lab.stays(&turn.guard).await;
+    turn.guard.release().await.unwrap();
+    lab.until_free().await;
+}
+
+/// One waiter of several stops waiting with its grant on the way: its neighbour has it.
+#[tokio::test]
+async fn a_push_for_a_waiter_that_has_gone_is_its_neighbours() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let (first, second) = (lab.queued(&pool).await, waits(item(&pool)));
+    let late = lab.proxy.on(grants(), Action::HoldMessage);
+    lab.no_polls();
+    holder.release().await.unwrap();
+    late.seen().await;
+    let granted = lab.value(ON_SERVER).await;
+    first.abort();
+    first.await.unwrap_err();
+    lab.all_passes();
+    let turn = turn(second).await;
+    assert_eq!(lab.value(ON_SERVER).await, granted);
+    lab.stays(&turn.guard).await;
+}
+
+#[tokio::test]
+async fn a_push_that_nobody_waits_for_any_more_frees_the_lock() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let late = lab.proxy.on(grants(), Action::HoldMessage);
+    let freed = Instant::now();
+    holder.release().await.unwrap();
+    late.seen().await;
+    waiter.abort();
+    waiter.await.unwrap_err();
+    lab.until_free().await;
+    let took = freed.elapsed();
+    assert!(took < wait::scaled(CLAIM - SLACK), "it expired: {took:?}");
+    lab.proxy.release_held();
+    let next = item(&pool).acquire().await.unwrap();
+    lab.stays(&next).await;
+}
+
+/// What a channel may carry that is no grant to the waiter; `%` stands for the number of the message.
+const NO_GRANTS: [&str; 10] = [
+    "",
+    "\n\n\n\n",
+    "lock:item",
+    "lock:item\n%",
+    "lock:item\n1|x|h|1|f|1\n1\n1\n1",
+    "lock:item\n1|0123456789abcdef0123456789abcdef-%|h|1|f|1\n%\n%\n3000",
+    "lock:item\n1|a-1|h|1|f|1\n-1\n1e99\n99999999999999999999999999",
+    "lock:item\nvalue\n18446744073709551615\n18446744073709551615\n18446744073709551615",
+    "lock:nobody's\nvalue\n%\n%\n%",
+    "lock:item\nvalue\n1\n1\n1\n1",
+];
+
+/// Counts what reached the server after the messages had been heard.
+#[tokio::test]
+async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let (channel, value) = (lab.channel().await, lab.value(ON_SERVER).await);
+    let monitor = lab.server.monitor();
+    let begun = Instant::now();
+    for round in 0..100 {
+        let mut messages = redis::pipe();
+        for number in 0..100 {
+            let text = NO_GRANTS[number % NO_GRANTS.len()].replace('%', &round.to_string());
+            messages.cmd("PUBLISH").arg(&channel).arg(text).ignore();
+        }
+        let mut garbage = redis::cmd("PUBLISH");
+        garbage.arg(&channel).arg(&[0xFF, 0x00, b'\n', 0xFE][..]);
+        messages.add_command(garbage).ignore();
+        let mut connection = lab.server.connect().await;
+        messages
+            .query_async::<()>(&mut connection)
+            .await
+            .expect("they are published");
+    }
+    pool.ping().await.unwrap(); // answered behind them all
+    let lines = monitor.settled().await;
+    let sent = |line: &&String| line.contains("EVAL") && line.contains(ON_SERVER);
+    let commands = lines.iter().filter(sent).count();
+    let polls = begun.elapsed().as_secs() + 1;
+    assert!(
+        u64::try_from(commands).unwrap() <= polls,
+        "{commands} commands"
+    );
+    assert_eq!(lab.value(ON_SERVER).await, value);
+    holder.release().await.unwrap();
+    lab.stays(&turn(waiter).await.guard).await;
+}
+
+/// A grant of this process that no waiter knows is given back: its owner may have gone.
+#[tokio::test]
+async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let channel = lab.channel().await;
+    let place = lab.places().await.remove(0);
+    let value = place.splitn(4, '|').nth(3).unwrap();
+    // The digits behind the dash count this process's attempts.
+    let (instance, rest) = value.split_once('-').unwrap();
+    let (attempt, rest) = rest.split_once('|').unwrap();
+    let unknown = format!("{instance}-{}|{rest}", "f".repeat(attempt.len()));
+    let long = LONG.as_millis().to_string();
+    lab.server
+        .cmd(&["SET", "lock:stray", &unknown, "PX", &long])
+        .await;
+    let grant = format!("lock:stray\n{unknown}\n1\n1\n{long}");
+    lab.server.cmd(&["PUBLISH", &channel, &grant]).await;
+    until("the stray lock is given back", CAP, async || {
+        lab.value("lock:stray").await.is_none()
+    })
+    .await;
+    assert_eq!(lab.places().await, [place], "the waiter has its place");
+    holder.release().await.unwrap();
+    lab.stays(&turn(waiter).await.guard).await;
+}
+
+#[tokio::test]
+async fn a_held_lock_is_not_cleaned_up_after_a_forged_push() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let channel = lab.channel().await;
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    let value = lab.value(ON_SERVER).await.unwrap();
+    let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
+    for number in 1..=100 {
+        let grant = format!("{ON_SERVER}\n{value}\n{number}\n{number}\n3000");
+        let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
+        assert_eq!(heard, 1);
+    }
+    lab.stays(&turn.guard).await;
+    assert_eq!(cancels.count(), 0);
+}
