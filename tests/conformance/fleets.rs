@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::{Proxy, RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, Wait};
 use tokio::task::JoinHandle;
 
@@ -220,4 +220,29 @@ async fn who_stays_keeps_the_place_that_its_pool_had() {
     next.release().await.unwrap();
     rival.await.unwrap().unwrap().release().await.unwrap();
     nothing_left(&server).await;
+}
+
+/// The acquire on its way was somebody else's, who went: what it is granted is for his lease, and the heir's key has to stay for longer.
+#[tokio::test]
+async fn who_inherits_a_lock_is_promised_its_min_hold_before_it_begins() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let pool = LockPool::connect(patient(proxy.url())).await.unwrap();
+    taken(&pool).await.release().await.unwrap(); // the server knows the scripts
+    proxy.stall_replies();
+    let first = tokio::spawn(pool.lock("k").ttl(ms(5_000)).acquire());
+    until("its acquire is executed", LONG, async || {
+        server.pttl("lock:k").await > 0
+    })
+    .await;
+    let request = pool.lock("k").ttl(LONG).min_hold(ms(40_000)).wait(LONG);
+    let heir = tokio::spawn(request.acquire());
+    tokio::task::yield_now().await;
+    first.abort();
+    tokio::task::yield_now().await;
+    proxy.pass();
+    let held = heir.await.unwrap().unwrap();
+    let left = server.pttl("lock:k").await;
+    assert!(left > 30_000, "the key stays for {left} ms");
+    held.verify().await.unwrap();
 }

@@ -4,11 +4,13 @@ use std::time::SystemTime;
 
 use dlock_runtime::{Holder, LockError, LockPool};
 
-use crate::backends::{LONG, ms};
+use crate::backends::{LONG, ms, settled, soon};
 
 on_every_backend!(
     a_free_lock_has_no_holder,
     a_holder_is_described,
+    a_holder_that_waited_is_described,
+    a_key_that_is_kept_for_a_while_still_has_its_holder,
     a_lapsed_lock_has_no_holder,
     an_impossible_key_has_no_holder,
     a_server_answers_a_ping,
@@ -35,6 +37,40 @@ async fn a_holder_is_described(pool: LockPool) {
     );
     assert!(holder.since() >= before && holder.since() <= SystemTime::now());
     assert_eq!(pool.holder("k2").await.unwrap(), None);
+}
+
+async fn function_of_the_holder(pool: &LockPool) -> String {
+    match pool.holder("k").await.unwrap() {
+        Some(Holder::Process(holder)) => holder.function().to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn a_holder_that_waited_is_described(pool: LockPool) {
+    let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).acquire());
+    settled(&pool).await;
+    let first = function_of_the_holder(&pool).await;
+    held.release().await.unwrap();
+    let second = function_of_the_holder(&pool).await;
+    assert_ne!(second, first, "from the release on");
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(function_of_the_holder(&pool).await, second);
+    next.release().await.unwrap();
+    assert_eq!(pool.holder("k").await.unwrap(), None);
+}
+
+async fn a_key_that_is_kept_for_a_while_still_has_its_holder(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG).min_hold(ms(1_500));
+    let held = request.acquire().await.unwrap();
+    let holder = pool.holder("k").await.unwrap();
+    assert!(holder.is_some());
+    held.release().await.unwrap();
+    assert_eq!(pool.holder("k").await.unwrap(), holder);
+    soon("it is free", async || {
+        pool.holder("k").await.unwrap().is_none()
+    })
+    .await;
 }
 
 async fn a_lapsed_lock_has_no_holder(pool: LockPool) {

@@ -11,9 +11,9 @@
     reason = "a test fails by panicking; clippy knows this only inside the test functions"
 )]
 
-/// Makes three tests of each case.
+/// Makes three tests of each case; of those behind `seconds:`, which last some, it makes none on memory in real time.
 macro_rules! on_every_backend {
-    ($($case:ident),* $(,)?) => {
+    ($($case:ident),* $(,)? $(; seconds: $($long:ident),* $(,)?)?) => {
         mod memory {
             $(#[tokio::test]
             async fn $case() {
@@ -26,6 +26,10 @@ macro_rules! on_every_backend {
             async fn $case() {
                 crate::backends::on_memory(super::$case).await;
             })*
+            $($(#[tokio::test(start_paused = true)]
+            async fn $long() {
+                crate::backends::on_memory(super::$long).await;
+            })*)?
         }
 
         mod redis {
@@ -33,6 +37,10 @@ macro_rules! on_every_backend {
             async fn $case() {
                 crate::backends::on_redis(super::$case).await;
             })*
+            $($(#[tokio::test]
+            async fn $long() {
+                crate::backends::on_redis(super::$long).await;
+            })*)?
         }
     };
 }

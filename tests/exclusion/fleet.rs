@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_harness::{Child, Interval, RedisServer, check_exclusive};
 
 /// How long a whole fleet may take, on a machine that does other things.
-const CAP: Duration = Duration::from_secs(90);
+pub(crate) const CAP: Duration = Duration::from_secs(90);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Fleet {

@@ -12,6 +12,7 @@
 mod counter;
 mod guardians;
 mod holder;
+mod line;
 mod settings;
 
 use settings::Settings;
@@ -24,6 +25,7 @@ fn main() {
         "guardians" => guardians::come_and_go(&settings),
         "no-guardians" => guardians::memory_has_none(&settings),
         "hold" => holder::hold(&settings),
+        "line" => line::wait(&settings),
         "shutdown-anywhere" => guardians::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),
     }

@@ -1,0 +1,99 @@
+//! A line of waiting processes: who is in it, and what they print of their turns.
+
+use std::time::Duration;
+
+use dlock_harness::{Child, Interval, RedisServer, now_ns, until};
+use dlock_runtime::{LockGuard, LockPool};
+use dlock_tests::patient;
+
+use crate::fleet::{CAP, worker};
+
+pub(crate) const LOCK: &str = "lock:turns";
+
+/// A process in line, of the worker's mode `line`.
+pub(crate) struct Member(pub(crate) Child);
+
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) tasks: u64,
+    pub(crate) hold_ms: u64,
+    pub(crate) mixed: bool,
+}
+
+/// Keeps everybody waiting until it is released.
+pub(crate) async fn closed(server: &RedisServer) -> LockGuard {
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let request = pool.lock("turns").ttl(Duration::from_secs(60)).renew();
+    request.acquire().await.unwrap()
+}
+
+impl Kind {
+    /// Starts a process that joins the line; returns when all its tasks have asked, and the process stands in the queue.
+    pub(crate) async fn join(self, server: &RedisServer, already: usize) -> Member {
+        let mut member = Member(worker(&[
+            "line",
+            &server.url(),
+            &format!("seed={already}"),
+            &format!("tasks={}", self.tasks),
+            &format!("hold_ms={}", self.hold_ms),
+            &format!("mixed={}", u8::from(self.mixed)),
+        ]));
+        member.0.expect_line("asked", CAP).await;
+        until("it is in the queue", CAP, async || {
+            in_queue(server).await == already + 1
+        })
+        .await;
+        member
+    }
+}
+
+/// How many processes stand in the queue.
+pub(crate) async fn in_queue(server: &RedisServer) -> usize {
+    server.ask(&["ZCARD", "lock:@w:{lock:turns}"]).await
+}
+
+impl Member {
+    /// Its turns so far, by their start.
+    pub(crate) fn turns(&self) -> Vec<Interval> {
+        let lines = self.0.lines();
+        let mut turns: Vec<_> = lines.iter().filter_map(|it| Interval::parse(it)).collect();
+        turns.sort_by_key(|turn| turn.start_ns);
+        turns
+    }
+
+    /// The numbers of the tasks whose turns these are.
+    pub(crate) fn order(&self) -> Vec<u64> {
+        let number = |turn: &Interval| {
+            let (_, number) = turn.who.rsplit_once(' ').expect("… task <number>");
+            number.parse().unwrap()
+        };
+        self.turns().iter().map(number).collect()
+    }
+
+    pub(crate) async fn finish(&mut self) {
+        self.0.expect_line("done", CAP).await;
+        assert!(self.0.wait(CAP).await.success(), "{:#?}", self.0.lines());
+    }
+
+    /// Kills it; all its turns, of which the last may have ended with it.
+    pub(crate) async fn kill(&mut self) -> Vec<Interval> {
+        self.0.kill();
+        let killed_ns = now_ns();
+        let mut turns = self.turns();
+        let lines = self.0.lines();
+        let begun = lines.iter().filter_map(|it| it.strip_prefix("holds "));
+        if let Some((fence, start_ns)) = begun.last().and_then(|last| last.split_once(' ')) {
+            let fence = fence.parse().unwrap();
+            if turns.iter().all(|turn| turn.fence != fence) {
+                turns.push(Interval {
+                    key: LOCK.to_owned(),
+                    fence,
+                    start_ns: start_ns.parse().unwrap(),
+                    end_ns: killed_ns,
+                    who: format!("the killed {}", self.0.pid()),
+                });
+            }
+        }
+        turns
+    }
+}
