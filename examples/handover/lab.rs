@@ -1,0 +1,241 @@
+//! A server, the processes that are started for it, and what is measured with them.
+
+use std::io::{BufRead, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+
+use super::parts::{connect, now};
+use super::{BODY, Failure, IDLE};
+
+/// A server that has nothing else to do, and the processes that are started for it.
+pub(crate) struct Lab {
+    url: String,
+    namespace: String,
+    redis: MultiplexedConnection,
+}
+
+/// What came of passing a lock to and fro.
+pub(crate) struct Passed {
+    pub(crate) times: Vec<u64>,
+    pub(crate) turns: usize,
+    pub(crate) commands: usize,
+    /// From the first body to the last.
+    took: Duration,
+}
+
+impl Passed {
+    pub(crate) fn pace(&self) -> u128 {
+        self.turns as u128 * 1_000_000 / self.took.as_micros().max(1)
+    }
+}
+
+impl Lab {
+    pub(crate) async fn new(url: String) -> Result<Self, Failure> {
+        Ok(Self {
+            namespace: format!("handover-{}-{}:", std::process::id(), now()),
+            redis: connect(&url, None).await?,
+            url,
+        })
+    }
+
+    fn start(&self, words: &[&str]) -> Result<Process, Failure> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(words)
+            .env("DLOCK_URL", &self.url)
+            .env("DLOCK_NAMESPACE", &self.namespace)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let mut process = Process {
+            child,
+            stdin,
+            lines: BufReader::new(stdout.ok_or("stdout is piped")?).lines(),
+        };
+        process.line("ready")?;
+        Ok(process)
+    }
+
+    /// How long messages take to another process, in ns.
+    pub(crate) async fn messages(&self, count: usize) -> Result<Vec<u64>, Failure> {
+        println!("{count} messages …");
+        let mut redis = self.redis.clone();
+        let mut listener = self.start(&["listener", &count.to_string()])?;
+        for _ in 0..count {
+            tokio::time::sleep(BODY).await;
+            let publish = redis::cmd("PUBLISH")
+                .arg(format!("{}messages", self.namespace))
+                .arg(now())
+                .to_owned();
+            publish.exec_async(&mut redis).await?;
+        }
+        let mut times = Vec::new();
+        for _ in 0..count {
+            times.push(listener.line("after ")?.parse()?);
+        }
+        listener.end()?;
+        Ok(times)
+    }
+
+    /// Two processes take turns, each with so many tasks that wait.
+    pub(crate) async fn pass(
+        &self,
+        tasks: usize,
+        rounds: usize,
+        body: Duration,
+    ) -> Result<Passed, Failure> {
+        println!("{rounds} hand-overs with {tasks} waiting in each process …");
+        let turns = (rounds / 2).to_string();
+        let words = [
+            "player",
+            &tasks.to_string(),
+            &turns,
+            &body.as_millis().to_string(),
+        ];
+        let mut players = [self.start(&words)?, self.start(&words)?];
+        let before = self.commands().await?;
+        for player in &mut players {
+            player.go()?;
+            player.line("waiting")?;
+        }
+        let mut all = Vec::new();
+        for (who, mut player) in players.into_iter().enumerate() {
+            loop {
+                let line = player.line("")?;
+                let Some(turn) = Turn::parse(&line, who) else {
+                    break;
+                };
+                all.push(turn);
+            }
+            player.end()?;
+        }
+        let commands = self.commands().await? - before;
+        all.sort_by_key(|turn| turn.fence);
+        let crossings = all.windows(2).filter(|pair| pair[0].who != pair[1].who);
+        let times: Vec<u64> = crossings
+            .map(|pair| pair[1].begin.saturating_sub(pair[0].end))
+            .collect();
+        let ends = all.first().zip(all.last());
+        let took = ends.map_or(0, |(first, last)| last.end - first.begin);
+        Ok(Passed {
+            // Those before are the connections' first words.
+            times: times.into_iter().skip(rounds / 20).collect(),
+            turns: all.len(),
+            commands,
+            took: Duration::from_nanos(took),
+        })
+    }
+
+    /// What a process sends that waits for a lock that nobody gives back.
+    pub(crate) async fn idle(&self, tasks: usize) -> Result<usize, Failure> {
+        println!("{IDLE:?} of waiting, {tasks} in one process …");
+        let mut redis = self.redis.clone();
+        let key = format!("{}key", self.namespace);
+        let held = redis::cmd("SET")
+            .arg(&key)
+            .arg("held by nobody that releases it")
+            .arg("PX")
+            .arg(60_000)
+            .to_owned();
+        held.exec_async(&mut redis).await?;
+        let mut player = self.start(&["player", &tasks.to_string(), &tasks.to_string(), "0"])?;
+        player.go()?;
+        player.line("waiting")?;
+        tokio::time::sleep(Duration::from_millis(500)).await; // the first acquire is no part of it
+        let before = self.commands().await?;
+        tokio::time::sleep(IDLE).await;
+        let commands = self.commands().await? - before;
+        redis::cmd("DEL").arg(&key).exec_async(&mut redis).await?;
+        while Turn::parse(&player.line("")?, 0).is_some() {}
+        player.end()?;
+        Ok(commands)
+    }
+
+    /// The scripts that were called: all that a lock sends once its connections stand.
+    async fn commands(&self) -> Result<usize, Failure> {
+        let mut redis = self.redis.clone();
+        let info: String = redis::cmd("INFO")
+            .arg("commandstats")
+            .query_async(&mut redis)
+            .await?;
+        let calls = |name: &str| -> usize {
+            let line = info.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|rest| rest.split(',').next());
+            number.and_then(|it| it.parse().ok()).unwrap_or(0)
+        };
+        Ok(calls("cmdstat_evalsha:calls=") + calls("cmdstat_eval:calls="))
+    }
+
+    pub(crate) async fn clear(&self) -> Result<(), Failure> {
+        let mut redis = self.redis.clone();
+        let counter = format!("{}@fence", self.namespace);
+        redis::cmd("DEL")
+            .arg(counter)
+            .exec_async(&mut redis)
+            .await?;
+        Ok(())
+    }
+}
+
+/// One body: which process, and from when to when, in ns.
+struct Turn {
+    who: usize,
+    fence: u64,
+    begin: u64,
+    end: u64,
+}
+
+impl Turn {
+    fn parse(line: &str, who: usize) -> Option<Self> {
+        let mut numbers = line.strip_prefix("turn ")?.split(' ').map(str::parse);
+        let mut number = || numbers.next()?.ok();
+        Some(Self {
+            who,
+            fence: number()?,
+            begin: number()?,
+            end: number()?,
+        })
+    }
+}
+
+/// Another process of this program.
+struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// The next line, which begins so.
+    fn line(&mut self, prefix: &str) -> Result<String, Failure> {
+        let line = self.lines.next().ok_or("a process ended too soon")??;
+        let rest = line
+            .strip_prefix(prefix)
+            .ok_or("a process said something else")?;
+        Ok(rest.to_owned())
+    }
+
+    fn go(&mut self) -> Result<(), Failure> {
+        let stdin = self.stdin.as_mut().ok_or("stdin is piped")?;
+        Ok(stdin.write_all(b"go\n")?)
+    }
+
+    fn end(mut self) -> Result<(), Failure> {
+        drop(self.stdin.take());
+        let status = self.child.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("a process failed: {status}").into())
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}
