@@ -35,7 +35,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// Lets a future begin what it waits for; its output if it was there at once.
-pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+pub(crate) async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => Poll::Ready(None),

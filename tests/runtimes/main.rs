@@ -2,7 +2,8 @@
 //!
 //! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel `#[tokio::test]`s) and `short_lived` (threads) let
 //! many of them end. `actix` blocks one runtime of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete`
-//! has one without timers or I/O, `undriven` one that stands still. `guardian` counts the pool's own threads.
+//! has one without timers or I/O, `undriven` one that stands still. `waiting` is a queue of several runtimes, one of which drives, and
+//! `unpolled` one with waiters that are left lying. `guardian` counts the pool's own threads.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +20,9 @@ mod incomplete;
 mod outside;
 mod short_lived;
 mod undriven;
+mod unpolled;
 mod visitors;
+mod waiting;
 
 use std::time::Duration;
 

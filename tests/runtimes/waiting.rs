@@ -1,0 +1,329 @@
+//! Waiters of several runtimes, one pool and one key. One runtime drives the waiting for all: when it ends, another takes over, at
+//! whatever point the waiting was.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use dlock_harness::wait::scaled;
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until, until_blocking};
+use dlock_runtime::{Config, LockGuard, LockPool, LockRequest};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+
+use crate::block_on::{block_on, poll_once};
+use crate::warm_pool;
+
+const CAP: Duration = Duration::from_secs(10);
+/// The lease is 30 s, so that whoever has the lock by then did not wait for its end. A place that died with its connection costs a poll.
+const SOON: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(30);
+
+/// One process behind a proxy, and another, which has the lock.
+struct World {
+    home: Runtime,
+    server: RedisServer,
+    proxy: Proxy,
+    pool: LockPool,
+    holder: Option<LockGuard>,
+}
+
+fn multi_thread() -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn request(pool: &LockPool) -> LockRequest {
+    pool.lock("key").ttl(TTL).wait(TTL * 2)
+}
+
+impl World {
+    /// With timeouts so long that nothing which is held back is given up.
+    fn new() -> Self {
+        Self::with(|config| config.connect_timeout(CAP).command_timeout(CAP))
+    }
+
+    fn with(settings: impl Fn(Config) -> Config) -> Self {
+        let (home, server) = (multi_thread(), RedisServer::start());
+        let proxy = Proxy::start(server.addr());
+        let config = |url: String| settings(Config::new(url));
+        let pool = home.block_on(warm_pool(config(proxy.url())));
+        let other = home.block_on(LockPool::connect(config(server.url())));
+        let holder = home.block_on(request(&other.unwrap()).acquire()).unwrap();
+        Self {
+            home,
+            server,
+            proxy,
+            pool,
+            holder: Some(holder),
+        }
+    }
+
+    /// How many places there are in the queue.
+    fn places(&self) -> usize {
+        let queue = ["ZCARD", "lock:@w:{lock:key}"];
+        self.home.block_on(self.server.ask(&queue))
+    }
+
+    fn release(&mut self) {
+        let holder = self.holder.take().unwrap();
+        self.home.block_on(holder.release()).unwrap();
+    }
+
+    /// The lock is free, and nothing of a queue is left.
+    fn is_quiet(&self) {
+        self.home
+            .block_on(until("all is given back", SOON, async || {
+                self.server.keys().await == ["lock:@fence"]
+            }));
+    }
+}
+
+/// Takes a seat in line on this runtime, and its turn on a task of it.
+fn wait_on(runtime: &Runtime, pool: &LockPool, turns: &Sender<&'static str>, name: &'static str) {
+    let (request, turns) = (request(pool), turns.clone());
+    runtime.block_on(async move {
+        let mut acquiring = Box::pin(request.acquire());
+        assert!(poll_once(acquiring.as_mut()).await.is_none(), "it is held");
+        tokio::spawn(async move {
+            let guard = acquiring.await.unwrap();
+            let _ = turns.send(name);
+            guard.release().await.unwrap();
+        });
+    });
+}
+
+/// Lets the tasks of a runtime run until something is so.
+fn drive(runtime: &Runtime, what: &str, mut until: impl FnMut() -> bool) {
+    until_blocking(what, CAP, || {
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
+        until()
+    });
+}
+
+fn next(turns: &Receiver<&'static str>) -> &'static str {
+    let next = turns.recv_timeout(scaled(SOON));
+    next.expect("somebody has the lock soon")
+}
+
+/// How far the waiting is when its runtime ends.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    AcquireSent,
+    AcquireAnswered,
+    Queued,
+    PollAnswered,
+    Granted,
+}
+
+const POINTS: [Point; 5] = [
+    Point::AcquireSent,
+    Point::AcquireAnswered,
+    Point::Queued,
+    Point::PollAnswered,
+    Point::Granted,
+];
+
+/// Lets the first waiter come so far on a runtime of its own.
+fn wait_up_to(point: Point, world: &mut World, doomed: &Runtime, behind: impl FnOnce(&World)) {
+    let scripts = || Matcher::script().containing("lock:key");
+    let kept = match point {
+        Point::AcquireSent => world.proxy.on(scripts(), Action::Hold),
+        Point::AcquireAnswered => world.proxy.on(scripts(), Action::HoldReply),
+        Point::PollAnswered => world.proxy.on(scripts().nth(2), Action::HoldReply),
+        Point::Queued | Point::Granted => world.proxy.on(scripts(), Action::Signal),
+    };
+    let (dies, _) = channel();
+    wait_on(doomed, &world.pool, &dies, "the first");
+    behind(world);
+    drive(doomed, "it came so far", || kept.fired() > 0);
+    match point {
+        Point::AcquireSent | Point::AcquireAnswered | Point::PollAnswered => {}
+        Point::Queued => drive(doomed, "it has its place", || world.places() == 1),
+        Point::Granted => {
+            drive(doomed, "it has its place", || world.places() == 1);
+            world.proxy.stall_replies();
+            world.release();
+            until_blocking("it is granted", CAP, || world.places() == 0);
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_while_it_drives_leaves_the_lock_to_the_others() {
+    for point in POINTS {
+        for doomed in [current_thread(), multi_thread()] {
+            let mut world = World::new();
+            let second = multi_thread();
+            let (turns, order) = channel();
+            wait_up_to(point, &mut world, &doomed, |world| {
+                wait_on(&second, &world.pool, &turns, "second");
+                wait_on(&world.home, &world.pool, &turns, "third");
+            });
+            drop(doomed);
+            world.proxy.pass();
+            world.proxy.release_held();
+            if world.holder.is_some() {
+                assert!(order.try_recv().is_err(), "{point:?}: it is held");
+                world.release();
+            }
+            assert_eq!(
+                (next(&order), next(&order)),
+                ("second", "third"),
+                "{point:?}"
+            );
+            world.is_quiet();
+        }
+    }
+}
+
+#[test]
+fn one_runtime_after_the_other_may_end() {
+    let mut world = World::new();
+    let (turns, order) = channel();
+    let mut runtimes: Vec<_> = (0..4).map(|_| multi_thread()).collect();
+    for doomed in &runtimes {
+        wait_on(doomed, &world.pool, &turns, "doomed");
+    }
+    wait_on(&world.home, &world.pool, &turns, "last");
+    for doomed in runtimes.drain(..) {
+        until_blocking("there is a place", CAP, || world.places() >= 1);
+        doomed.shutdown_background();
+    }
+    world.release();
+    assert_eq!(next(&order), "last");
+    world.is_quiet();
+}
+
+/// Its connection hears nothing meanwhile: other processes are held up for the 3 s of a claim, and its own runtimes until they notice that
+/// nobody drives any more.
+#[test]
+fn a_blocked_runtime_that_drives_holds_up_nobody_for_as_long_as_it_blocks() {
+    let mut world = World::with(|config| config);
+    let (turns, order) = channel();
+    let (block, blocks) = channel::<()>();
+    let blocked = current_thread();
+    wait_on(&blocked, &world.pool, &turns, "blocked");
+    drive(&blocked, "it has its place", || world.places() == 1);
+    let (end, ends) = tokio::sync::oneshot::channel::<()>();
+    let blocked = thread::spawn(move || {
+        blocked.block_on(async {
+            let _ = blocks.recv(); // as `thread::sleep` in a handler would
+            let _ = ends.await;
+        });
+    });
+    wait_on(&world.home, &world.pool, &turns, "neighbour");
+    let other = LockPool::connect(Config::new(world.server.url()));
+    let other = world.home.block_on(other).unwrap();
+    wait_on(&world.home, &other, &turns, "other process");
+    until_blocking("both processes queue", CAP, || world.places() == 2);
+    world.release();
+    let next_of = |cap| order.recv_timeout(scaled(cap)).expect("not held up");
+    let mut while_it_blocks = [next_of(CAP * 2), next_of(CAP * 2)];
+    while_it_blocks.sort_unstable();
+    assert_eq!(while_it_blocks, ["neighbour", "other process"]);
+    drop(block);
+    assert_eq!(next(&order), "blocked", "it keeps its seat");
+    world.is_quiet();
+    drop(end);
+    blocked.join().unwrap();
+}
+
+/// As actix has it: a current-thread runtime and local tasks on each worker thread.
+#[test]
+fn local_tasks_of_many_workers_all_get_their_turn() {
+    const WORKERS: usize = 4;
+    const WAITERS: usize = 8;
+    let mut world = World::new();
+    let (turns, order) = channel();
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let (pool, turns) = (world.pool.clone(), turns.clone());
+            thread::spawn(move || {
+                let local = LocalSet::new();
+                for _ in 0..WAITERS {
+                    let (pool, turns) = (pool.clone(), turns.clone());
+                    local.spawn_local(async move {
+                        let body = async |_: &LockGuard| {
+                            turns.send("in").unwrap();
+                            tokio::task::yield_now().await;
+                            turns.send("out").unwrap();
+                        };
+                        request(&pool).run(body).await.unwrap();
+                    });
+                }
+                current_thread().block_on(local);
+            })
+        })
+        .collect();
+    until_blocking("they wait", CAP, || world.places() == 1);
+    world.release();
+    for _ in 0..WORKERS * WAITERS {
+        assert_eq!((next(&order), next(&order)), ("in", "out"), "one at a time");
+    }
+    workers
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
+    world.is_quiet();
+}
+
+/// Threads that only call `block_on`: a driver's task then runs only while its thread waits for the lock itself.
+#[test]
+fn threads_that_only_block_on_their_waiting_all_get_their_turn() {
+    let mut world = World::new();
+    let (turns, order) = channel();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (pool, turns) = (world.pool.clone(), turns.clone());
+            thread::spawn(move || {
+                let runtime = current_thread();
+                for _ in 0..4 {
+                    let guard = runtime.block_on(request(&pool).acquire()).unwrap();
+                    turns.send("in").unwrap();
+                    runtime.block_on(guard.release()).unwrap();
+                }
+            })
+        })
+        .collect();
+    until_blocking("they wait", CAP, || world.places() == 1);
+    world.release();
+    for _ in 0..16 {
+        next(&order);
+    }
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    world.is_quiet();
+}
+
+/// It began on a runtime; whoever polls it from then on may be no runtime at all. It takes the wheel there, too.
+#[test]
+fn a_waiter_that_is_polled_by_hand_gets_the_lock() {
+    for drives in [true, false] {
+        let mut world = World::new();
+        let doomed = multi_thread();
+        let (dies, _) = channel();
+        if !drives {
+            wait_on(&doomed, &world.pool, &dies, "the first");
+            until_blocking("it has its place", CAP, || world.places() == 1);
+        }
+        let mut waits = Box::pin(request(&world.pool).acquire());
+        let begun = world.home.block_on(poll_once(waits.as_mut()));
+        assert!(begun.is_none());
+        let by_hand = thread::spawn(move || block_on(waits));
+        until_blocking("there is a place", CAP, || world.places() == 1);
+        drop(doomed);
+        world.release();
+        until_blocking("it has the lock", SOON, || by_hand.is_finished());
+        let guard = by_hand.join().unwrap().unwrap();
+        world.home.block_on(guard.release()).unwrap();
+        world.is_quiet();
+    }
+}
