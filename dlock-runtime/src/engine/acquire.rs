@@ -6,8 +6,10 @@
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::guard::LockGuard;
@@ -25,6 +27,9 @@ use crate::values::key::Key;
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 use crate::values::wait::Wait;
+
+/// A waiter looks this often whether whoever drives the waiting is still there.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
 
 /// A lock to take.
 #[derive(Debug)]
@@ -49,19 +54,25 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
     }
     pool.guardian().revive()?;
     let begun = pool.backend().clock().now();
+    let until = match order.wait {
+        Wait::Once => Some(begun),
+        Wait::For(wait) => Some(begun.plus(wait)),
+        Wait::Forever => None,
+    };
     loop {
         if pool.is_shut() {
             return Err(LockError::ShutDown);
         }
         let (guard, offer) = match order.wait {
             Wait::Once => past_the_line(pool, order, begun).await?,
-            Wait::For(wait) => in_line(pool, order, begun, Some(begun.plus(wait))).await?,
-            Wait::Forever => in_line(pool, order, begun, None).await?,
+            Wait::For(_) | Wait::Forever => in_line(pool, order, begun, until).await?,
         };
-        if let Some(guard) = begin(order, guard, offer).await? {
-            return Ok(guard);
+        match begin(pool, order, guard, offer, until).await {
+            Ok(guard) => return Ok(guard),
+            // Nobody has used it, so the wait goes on, if there is any left.
+            Err(fault) if fault.may_pass() && until.is_none_or(|until| now(pool) < until) => {}
+            Err(fault) => return Err(fault.into_error(Some(&order.key))),
         }
-        // It was lost before it began: nobody has used it, so the wait goes on.
     }
 }
 
@@ -75,23 +86,29 @@ async fn in_line(
     let clock = pool.backend().clock();
     let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
     let mut ticket = Ticket::new(pool, order, &here);
-    let over = until.map(|until| tokio::time::sleep(clock.now().until(until)));
-    let mut over = pin!(async {
-        match over {
-            Some(over) => over.await,
-            None => std::future::pending().await,
-        }
-        past_the_line(pool, order, begun).await
-    });
+    let pause = || {
+        let rest = until.map_or(Duration::MAX, |until| clock.now().until(until));
+        rest.min(LOOK_AT_LEAST_EVERY)
+    };
+    let mut timer = pin!(tokio::time::sleep(pause()));
+    let mut last_look = pin!(past_the_line(pool, order, begun));
+    let mut is_over = false;
     std::future::poll_fn(|cx| {
-        while let Poll::Ready(turn) = ticket.poll(cx) {
-            let (position, offer) = turn?;
-            if let Some(guard) = take(pool, order, position, offer) {
-                return Poll::Ready(Ok((guard, offer)));
+        loop {
+            while let Poll::Ready(turn) = ticket.poll(cx) {
+                let (position, offer) = turn?;
+                if let Some(guard) = take(pool, order, position, offer) {
+                    return Poll::Ready(Ok((guard, offer)));
+                }
+                ticket = Ticket::new(pool, order, &here); // too late for this one: to the end of the line
             }
-            ticket = Ticket::new(pool, order, &here); // too late for this one: at the end of the line again
+            if is_over {
+                return last_look.as_mut().poll(cx);
+            }
+            ready!(timer.as_mut().poll(cx));
+            is_over = until.is_some_and(|until| clock.now() >= until);
+            timer.as_mut().reset(Instant::now() + pause());
         }
-        over.as_mut().poll(cx)
     })
     .await
 }
@@ -120,27 +137,37 @@ fn take(pool: &LockPool, order: &Order, position: Position, offer: Offer) -> Opt
 }
 
 /// Before the body: with `min_hold`, the server has to have promised the whole of it (kinds-model rule
-/// 13); from here on the key stays until then. `None`: lost before it began.
+/// 13); from here on the key stays until then.
 async fn begin(
+    pool: &LockPool,
     order: &Order,
     guard: LockGuard,
     offer: Offer,
-) -> Result<Option<LockGuard>, LockError> {
+    until: Option<Moment>,
+) -> Result<LockGuard, Fault> {
     let Some(min_hold) = order.terms.bounds.min_hold else {
-        return Ok(Some(guard));
+        return Ok(guard);
     };
-    if offer.how == Granted::InTurn {
-        match guard.confirm(&order.terms).await {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(fault) if fault.may_pass() => return Ok(None),
-            Err(fault) => return Err(fault.into_error(Some(&order.key))),
+    let lost = || Fault::Unsent(Text::new("the lock was lost before its body could begin"));
+    if offer.how == Granted::InTurn || offer.lease < order.terms.lease().get() {
+        let timeout = pool.settings().command_timeout;
+        let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
+        if !guard.confirm(&order.terms, rest.min(timeout)).await? {
+            return Err(lost());
         }
     }
     let until = offer
         .time
         .saturating_add(u64::try_from(min_hold.as_micros()).unwrap_or(u64::MAX));
-    Ok(guard.keep_until(until).then_some(guard))
+    if guard.keep_until(until) {
+        Ok(guard)
+    } else {
+        Err(lost())
+    }
+}
+
+fn now(pool: &LockPool) -> Moment {
+    pool.backend().clock().now()
 }
 
 /// One attempt that never queues: behind those who wait, and busy if there are any.

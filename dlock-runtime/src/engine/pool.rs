@@ -82,7 +82,7 @@ impl LockPool {
         }
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
-            gates: Gates::default(),
+            gates: Gates::new(settings.connect_timeout + settings.command_timeout),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),

@@ -23,10 +23,14 @@ impl Jitter {
     }
 }
 
+/// A lock that changes hands faster is not looked at more often.
+const AT_LEAST: Duration = Duration::from_millis(20);
+
 /// How long to sleep before looking again at a lock whose holder has `left`: until then, but at most
-/// `cap`, and a tenth of the cap more so that waiters do not march in step.
+/// `cap`, and a tenth more so that waiters do not march in step.
 pub(crate) fn after_busy(left: Duration, cap: Duration, jitter: &mut Jitter) -> Duration {
-    left.min(cap) + Duration::from_millis(1) + jitter.up_to(cap.min(left) / 10)
+    let pause = left.max(AT_LEAST).min(cap);
+    pause + Duration::from_millis(1) + jitter.up_to(pause / 10)
 }
 
 /// How long to sleep after the `failures`th failure in a row: 25 ms, doubled up to 800 ms, half of it random.

@@ -122,7 +122,10 @@ impl LockGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease)?;
         self.still_held()?;
-        match self.prolong(ttl, ttl).await {
+        match self
+            .prolong(ttl, ttl, self.pool.settings().command_timeout)
+            .await
+        {
             Ok(Prolonged::Yes) => Ok(()),
             Ok(Prolonged::TooLate) => {
                 Err(self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline)))
@@ -133,8 +136,8 @@ impl LockGuard {
     }
 
     /// Before the body: makes the server promise the whole lease. `false`: it is lost.
-    pub(crate) async fn confirm(&self, terms: &Terms) -> Result<bool, Fault> {
-        Ok(self.prolong(terms.lease(), terms.ttl).await? == Prolonged::Yes)
+    pub(crate) async fn confirm(&self, terms: &Terms, within: Duration) -> Result<bool, Fault> {
+        Ok(self.prolong(terms.lease(), terms.ttl, within).await? == Prolonged::Yes)
     }
 
     /// The body begins: from here on the key stays until this server time. `false`: it is lost.
@@ -143,18 +146,25 @@ impl LockGuard {
     }
 
     /// Makes the server keep the lock for `on_server`, of which its holder counts on `ttl`.
-    async fn prolong(&self, on_server: Ttl, ttl: Ttl) -> Result<Prolonged, Fault> {
-        let (timeout, guardian) = (self.pool.settings().command_timeout, self.pool.guardian());
+    async fn prolong(
+        &self,
+        on_server: Ttl,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<Prolonged, Fault> {
+        let (clock, guardian) = (self.pool.backend().clock(), self.pool.guardian());
         let item = [Renewal {
             claim: self.claim.clone(),
             ttl: on_server,
         }];
-        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let begun = clock.now();
+        let link = self.pool.backend().link(self.key.as_str(), within).await?;
         if !guardian.extending(self.token, on_server) {
             return Ok(Prolonged::TooLate);
         }
-        let sent = self.pool.backend().clock().now();
-        match link.renew(&item, timeout).await?.first() {
+        let sent = clock.now();
+        let rest = sent.until(begun.plus(within));
+        match link.renew(&item, rest).await?.first() {
             Some(Renewed::Yes) if guardian.extended(self.token, sent, ttl, &self.cell) => {
                 Ok(Prolonged::Yes)
             }

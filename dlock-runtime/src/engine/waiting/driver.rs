@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::Wheel;
 use super::outage::Outage;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
@@ -26,12 +27,16 @@ use crate::values::token::Token;
 /// How long another program's key may be without a time to live before it counts as left behind.
 const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 
+/// A driver shows a sign of life at least so often.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
 /// A poll that takes longer is repeated, so that the place shows signs of life.
 const POLL_AT_MOST: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     pool: LockPool,
     key: Arc<str>,
+    wheel: Wheel,
     /// Nobody has to be told that it is gone.
     dismissed: bool,
     jitter: Jitter,
@@ -42,10 +47,11 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Only for who took the gate's wheel.
-    pub(super) fn new(pool: LockPool, key: Arc<str>) -> Self {
+    pub(super) fn new(pool: LockPool, key: Arc<str>, wheel: Wheel) -> Self {
         Self {
             pool,
             key,
+            wheel,
             dismissed: false,
             jitter: Jitter::seeded(Token::fresh().map_or(0, Token::scatter)),
             outage: Outage::default(),
@@ -74,6 +80,7 @@ impl Driver {
                 Next::Ask => self.ask().await,
                 Next::Poll(position) => self.poll(position).await,
                 Next::GiveUp(position) => self.pool.give_up(&position),
+                Next::PassOn => {} // whose turn it is has been woken
                 Next::Sleep(until) => self.sleep(until).await,
                 Next::Rest => return,
             }
@@ -82,7 +89,10 @@ impl Driver {
 
     fn next(&mut self) -> Next {
         let now = self.now();
-        let next = self.pool.gates().at(&self.key, |keyed| keyed.next(now));
+        let next = self
+            .pool
+            .gates()
+            .at(&self.key, |keyed| keyed.next(self.wheel, now));
         let next = next.unwrap_or(Next::Rest);
         self.dismissed = next == Next::Rest;
         next
@@ -98,7 +108,7 @@ impl Driver {
             .gates()
             .at(&self.key, |keyed| keyed.bell.clone())
             .unwrap_or_default();
-        let pause = self.now().until(until);
+        let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
         let _ = tokio::time::timeout(pause, bell.notified()).await; // either way, look again
     }
 }
@@ -129,7 +139,12 @@ impl Driver {
             token: sent.token,
             claim: sent.command.claim.clone(),
         };
-        pool.gates().at(&key, |keyed| keyed.gate.asking(position));
+        let gates = pool.gates();
+        let may_ask = gates.at(&key, |keyed| keyed.asking(self.wheel, position));
+        if may_ask != Some(true) {
+            pool.guardian().not_granted(sent.token); // it was not sent
+            return Ok(());
+        }
         let open = OpenAttempt::new(&pool, &sent, &link, Some(&key));
         let answer = link.acquire(&sent.command, within).await;
         match answer {
@@ -215,6 +230,8 @@ impl Driver {
     fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
         self.works();
         let left = match busy.left {
+            // Free, and not ours: the first in the queue is of a kind that we can't read.
+            Left::For(_) if busy.value.is_empty() => Duration::MAX,
             Left::For(left) => left,
             Left::Endless => Duration::MAX,
         };
@@ -302,12 +319,15 @@ impl Driver {
     fn pause(&self, pause: Duration) {
         let until = self.now().plus(pause);
         let gates = self.pool.gates();
-        gates.at(&self.key, |keyed| keyed.gate.pause(until));
+        gates.at(&self.key, |keyed| keyed.pause(self.wheel, until));
     }
 
     fn send_away(&self, fault: Fault) {
         let gates = self.pool.gates();
         let unwanted = gates.at(&self.key, |keyed| {
+            if keyed.driver != self.wheel {
+                return None; // what fails here need not fail for who drives now
+            }
             let key = keyed.gate.first().map(|first| first.order.key.clone());
             let error: LockError = fault.into_error(key.as_ref());
             keyed.send_away(&error)
@@ -338,10 +358,10 @@ fn answers_at(position: &Position, link: &dyn Link) -> bool {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.dismissed {
-            self.pool.gates().at(&self.key, |keyed| {
-                keyed.gate.driver_gone();
-                keyed.wake_all();
-            });
+            let wheel = self.wheel;
+            self.pool
+                .gates()
+                .at(&self.key, |keyed| keyed.driver_gone(wheel));
         }
     }
 }

@@ -6,12 +6,15 @@
 //! while something is sent or awaited, nor together with the token table's.
 
 mod driver;
+mod first_ask;
 mod outage;
 mod ticket;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -21,12 +24,22 @@ use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
+use self::first_ask::FirstAsk;
 pub(super) use self::ticket::Ticket;
 
 /// The gates of a pool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gates {
-    keys: Mutex<HashMap<Arc<str>, Keyed>>,
+    keys: Mutex<Keys>,
+    /// A driver that was not heard of for so long is stuck: nobody runs its runtime.
+    stuck_after: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    gates: HashMap<Arc<str>, Keyed>,
+    /// What everybody hears from here on who comes.
+    closed: Option<LockError>,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +49,11 @@ struct Keyed {
     sent_away: BTreeMap<Seat, LockError>,
     /// Wakes the driver before its time.
     bell: Arc<Notify>,
+    /// Which driver drives, and when it was last heard of.
+    driver: Wheel,
+    driver_seen: Option<Moment>,
+    /// The first acquire, while whoever is first sends it.
+    first_ask: Option<Arc<FirstAsk>>,
     /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
     wakes: Vec<Waker>,
     rings: bool,
@@ -48,31 +66,57 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// A seat that was taken, and whether whoever took it has to drive.
+/// A driver's number; one that is not the gate's any more has nothing to do.
+type Wheel = u64;
+
+/// A seat that was taken.
 struct Entered {
     seat: Seat,
-    drives: bool,
+    /// Whoever took it has to drive.
+    wheel: Option<Wheel>,
+    /// Somebody in front sends the first acquire, and may not be polled while this one waits.
+    first_ask: Option<Arc<FirstAsk>>,
 }
 
 /// What a waiter finds when it looks.
 enum Sight {
     Wait,
     /// Somebody has to drive: this one.
-    Drive,
+    Drive(Wheel),
     Yours(Position, Offer),
     SentAway(LockError),
 }
 
 /// What waiters do.
 impl Gates {
-    fn enter(&self, order: Arc<Order>) -> Entered {
-        let mut keys = self.lock();
-        let keyed = keys.entry(order.name.clone()).or_default();
-        let waiter = Waiter { order, waker: None };
-        Entered {
-            seat: keyed.gate.enter(waiter),
-            drives: keyed.gate.take_wheel(),
+    /// `one_step`: what a driver may take for one command, connecting included.
+    pub(crate) fn new(one_step: Duration) -> Self {
+        Self {
+            keys: Mutex::default(),
+            stuck_after: one_step + Duration::from_secs(2),
         }
+    }
+
+    fn enter(&self, order: Arc<Order>, now: Moment) -> Entered {
+        let mut keys = self.lock();
+        let closed = keys.closed.clone();
+        let keyed = keys.gates.entry(order.name.clone()).or_default();
+        let waiter = Waiter { order, waker: None };
+        let seat = keyed.gate.enter(waiter);
+        let wheel = keyed.take_wheel(now);
+        if let Some(error) = closed {
+            keyed.send_away(&error); // the seat is new: there is nothing of its at the server
+        }
+        Entered {
+            seat,
+            wheel,
+            first_ask: keyed.first_ask.clone(),
+        }
+    }
+
+    /// What the first in line sends, for those who come to take over.
+    fn first_asks(&self, key: &str, ask: &Arc<FirstAsk>) {
+        self.at(key, |keyed| keyed.first_ask = Some(ask.clone()));
     }
 
     /// Second: what has to be cleaned up.
@@ -81,7 +125,8 @@ impl Gates {
             if let Some(error) = keyed.sent_away.remove(&seat) {
                 return (Sight::SentAway(error), None);
             }
-            let stale = match keyed.gate.look(seat, now) {
+            keyed.rings |= keyed.gate.hears(seat);
+            let mut unwanted = match keyed.gate.look(seat, now) {
                 Look::Yours(position, offer) => {
                     keyed.rings = true; // the next in line wants a place
                     return (Sight::Yours(position, offer), None);
@@ -95,12 +140,12 @@ impl Gates {
             if let Some(waiter) = keyed.gate.waiter(seat) {
                 waiter.waker = Some(waker.clone());
             }
-            let sight = if keyed.gate.take_wheel() {
-                Sight::Drive
-            } else {
-                Sight::Wait
-            };
-            (sight, stale)
+            let mut wheel = keyed.take_wheel(now);
+            if wheel.is_none() && keyed.is_stuck(now, self.stuck_after) {
+                unwanted = unwanted.or(keyed.gate.seize_wheel());
+                wheel = Some(keyed.new_driver(now));
+            }
+            (wheel.map_or(Sight::Wait, Sight::Drive), unwanted)
         });
         looked.unwrap_or((Sight::Wait, None)) // a seat keeps its gate
     }
@@ -110,7 +155,7 @@ impl Gates {
         self.at(key, |keyed| {
             keyed.sent_away.remove(&seat);
             let unwanted = keyed.gate.leave(seat);
-            keyed.wake_first(); // what was offered may be the next one's now
+            keyed.wake_called(); // what was offered may be the next one's now
             keyed.rings = true;
             unwanted
         })
@@ -119,6 +164,12 @@ impl Gates {
 
     fn is_waited_at(&self, key: &str) -> bool {
         self.at(key, |keyed| keyed.gate.is_waited_at())
+            .unwrap_or(false)
+    }
+
+    /// Whether somebody waits behind the first.
+    fn is_crowded(&self, key: &str) -> bool {
+        self.at(key, |keyed| keyed.gate.waiters().nth(1).is_some())
             .unwrap_or(false)
     }
 
@@ -133,8 +184,9 @@ impl Gates {
         self.at(key, |keyed| keyed.gate.left(token, now));
     }
 
-    /// Sends everybody away who waits for anything; the tokens that have to be cleaned up.
+    /// Sends everybody away who waits for anything, or comes later; the tokens that have to be cleaned up.
     pub(crate) fn close(&self, error: &LockError) -> Vec<Position> {
+        self.lock().closed = Some(error.clone());
         let unwanted = |key: &Arc<str>| self.at(key, |keyed| keyed.send_away(error)).flatten();
         self.keys().iter().filter_map(unwanted).collect()
     }
@@ -172,19 +224,19 @@ impl Gates {
 }
 
 impl Gates {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Keyed>> {
+    fn lock(&self) -> MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something at a gate, if there is one; one that nobody would miss goes.
     fn at<T>(&self, key: &str, change: impl FnOnce(&mut Keyed) -> T) -> Option<T> {
         let mut keys = self.lock();
-        let keyed = keys.get_mut(key)?;
+        let keyed = keys.gates.get_mut(key)?;
         let changed = change(keyed);
         let wakes = std::mem::take(&mut keyed.wakes);
         let bell = std::mem::take(&mut keyed.rings).then(|| keyed.bell.clone());
         if keyed.gate.is_idle() && keyed.sent_away.is_empty() {
-            keys.remove(key);
+            keys.gates.remove(key);
         }
         drop(keys);
         wakes.into_iter().for_each(Waker::wake);
@@ -195,13 +247,7 @@ impl Gates {
     }
 
     fn keys(&self) -> Vec<Arc<str>> {
-        self.lock().keys().cloned().collect()
-    }
-
-    /// How many gates there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().gates.keys().cloned().collect()
     }
 }
 
@@ -209,7 +255,7 @@ impl Keyed {
     fn granted(&mut self, token: Token, offer: Offer) -> Fate {
         let fate = self.gate.granted(token, offer);
         if fate == Fate::Taken {
-            self.wake_first();
+            self.wake_called();
         }
         fate
     }
@@ -219,14 +265,20 @@ impl Keyed {
         self.rings = true;
     }
 
-    fn wake_first(&mut self) {
-        let first = self.gate.first().and_then(|first| first.waker.clone());
-        self.wakes.extend(first);
+    fn wake_called(&mut self) {
+        let called = self.gate.called().and_then(|called| called.waker.clone());
+        self.wakes.extend(called);
     }
 
     fn wake_all(&mut self) {
         let all = self.gate.waiters().filter_map(|it| it.waker.clone());
         self.wakes.extend(all);
+    }
+
+    fn pause(&mut self, wheel: Wheel, until: Moment) {
+        if wheel == self.driver {
+            self.gate.pause(until);
+        }
     }
 
     fn send_away(&mut self, error: &LockError) -> Option<Position> {
@@ -239,7 +291,50 @@ impl Keyed {
         unwanted
     }
 
-    fn next(&mut self, now: Moment) -> Next {
-        self.gate.next(now)
+    fn next(&mut self, wheel: Wheel, now: Moment) -> Next {
+        if wheel != self.driver {
+            return Next::Rest; // another one drives by now
+        }
+        self.driver_seen = Some(now);
+        let next = self.gate.next(now);
+        if next == Next::PassOn {
+            self.wake_called();
+        }
+        next
+    }
+
+    fn take_wheel(&mut self, now: Moment) -> Option<Wheel> {
+        self.gate.take_wheel().then(|| self.new_driver(now))
+    }
+
+    fn new_driver(&mut self, now: Moment) -> Wheel {
+        static WHEELS: AtomicU64 = AtomicU64::new(1);
+        self.driver = WHEELS.fetch_add(1, Ordering::Relaxed);
+        self.driver_seen = Some(now);
+        self.driver
+    }
+
+    /// An acquire goes out; `false`: another one drives by now, and it must not.
+    fn asking(&mut self, wheel: Wheel, position: Position) -> bool {
+        let drives = wheel == self.driver;
+        if drives {
+            self.gate.asking(position);
+        }
+        drives
+    }
+
+    fn is_stuck(&self, now: Moment, after: Duration) -> bool {
+        self.gate.is_waited_at()
+            && self
+                .driver_seen
+                .is_some_and(|seen| seen.until(now) >= after)
+    }
+
+    fn driver_gone(&mut self, wheel: Wheel) {
+        if wheel == self.driver {
+            self.first_ask = None;
+            self.gate.driver_gone();
+            self.wake_all();
+        }
     }
 }

@@ -1,16 +1,15 @@
 //! One waiter: a seat in line, from when it is taken until the lock is had or the wait is over.
 //!
-//! The first to come drives itself for its first acquire, so that a lock that is free costs no task.
 //! Invariant: a seat that is dropped leaves the line, and what was sent on its behalf goes on for those
 //! behind it, or is cleaned up after.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
 use super::driver::Driver;
+use super::first_ask::FirstAsk;
 use super::{Entered, Sight};
 use crate::engine::acquire::Order;
 use crate::engine::pool::LockPool;
@@ -21,20 +20,30 @@ pub(in crate::engine) struct Ticket {
     pool: LockPool,
     order: Arc<Order>,
     seat: Seat,
-    /// Where it began to wait: timers and connections of what it sends are this one's.
+    /// Where it began to wait.
     runtime: Handle,
-    /// The first acquire, while this waiter drives by itself.
-    own: Option<Ask>,
+    /// The first acquire, while this waiter sends it.
+    own: Option<Arc<FirstAsk>>,
 }
-
-type Ask = Pin<Box<dyn Future<Output = Driver> + Send>>;
 
 impl Ticket {
     /// Takes a seat.
     pub(in crate::engine) fn new(pool: &LockPool, order: &Arc<Order>, runtime: &Handle) -> Self {
-        let Entered { seat, drives } = pool.gates().enter(order.clone());
-        let driver = || Driver::new(pool.clone(), order.name.clone());
-        let own = drives.then(|| -> Ask { Box::pin(driver().first()) });
+        let now = pool.backend().clock().now();
+        let Entered {
+            seat,
+            wheel,
+            first_ask,
+        } = pool.gates().enter(order.clone(), now);
+        let own = wheel.map(|wheel| {
+            let driver = Driver::new(pool.clone(), order.name.clone(), wheel);
+            let ask = FirstAsk::new(driver, runtime);
+            pool.gates().first_asks(&order.name, &ask);
+            ask
+        });
+        if let Some(ask) = first_ask {
+            ask.spawn();
+        }
         Self {
             pool: pool.clone(),
             order: order.clone(),
@@ -49,12 +58,15 @@ impl Ticket {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(Position, Offer), LockError>> {
-        if let Some(ask) = &mut self.own
-            && let Poll::Ready(driver) = ask.as_mut().poll(cx)
+        let is_crowded = || self.pool.gates().is_crowded(&self.order.name);
+        if let Some(ask) = &self.own
+            && let Poll::Ready(driver) = ask.poll(cx, is_crowded)
         {
             self.own = None;
             let sight = self.look(cx);
-            driver.go_on(&self.runtime);
+            if let Some(driver) = driver {
+                driver.go_on(&self.runtime);
+            }
             return sight;
         }
         self.look(cx)
@@ -63,16 +75,16 @@ impl Ticket {
     fn look(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Position, Offer), LockError>> {
         let (pool, key) = (&self.pool, &self.order.name);
         let now = pool.backend().clock().now();
-        let (sight, stale) = pool.gates().look(key, self.seat, now, cx.waker());
-        if let Some(position) = stale {
+        let (sight, unwanted) = pool.gates().look(key, self.seat, now, cx.waker());
+        if let Some(position) = unwanted {
             pool.give_up(&position);
         }
         match sight {
             Sight::Wait => Poll::Pending,
-            Sight::Drive => {
+            Sight::Drive(wheel) => {
                 let here = Handle::try_current();
                 let here = here.as_ref().unwrap_or(&self.runtime);
-                Driver::new(pool.clone(), key.clone()).go_on(here);
+                Driver::new(pool.clone(), key.clone(), wheel).go_on(here);
                 Poll::Pending
             }
             Sight::Yours(position, offer) => Poll::Ready(Ok((position, offer))),
@@ -88,11 +100,12 @@ impl Drop for Ticket {
             self.pool.give_up(&position);
         }
         // Whoever came meanwhile inherits the acquire that is on its way.
-        if let Some(ask) = self.own.take()
-            && self.pool.gates().is_waited_at(&self.order.name)
-        {
-            let runtime = self.runtime.clone();
-            self.runtime.spawn(async move { ask.await.go_on(&runtime) });
+        if let Some(ask) = self.own.take() {
+            if self.pool.gates().is_waited_at(&self.order.name) {
+                ask.spawn();
+            } else {
+                ask.give_up();
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The gate's driver: who it is, what it has to do, and when.
 
-use super::at;
 use super::gate::{COUNTS, Line, asking, held, offer, offered, position, token, vacant};
-use crate::policy::gate::{Fate, Next, Place};
+use super::{at, ms};
+use crate::policy::gate::{Fate, Look, Next, Place, Seat};
 use crate::values::moment::Moment;
 
 /// Token 1 is in the queue, to be polled at 50.
@@ -67,9 +67,9 @@ fn what_a_driver_has_to_do() {
         ("offered", offered(["a"]).0, COUNTS - 1, sleep(COUNTS)),
         ("held", held(), 0, ask),
     ] {
-        let before = gate.clone();
+        let before = gate.place().clone();
         assert_eq!(gate.next(at(now)), expected, "{name} at {now}");
-        assert_eq!(gate, before, "{name}: only looked at");
+        assert_eq!(gate.place(), &before, "{name}: only looked at");
     }
 }
 
@@ -142,4 +142,78 @@ fn a_new_driver_takes_up_the_place_of_the_old_one() {
     assert_eq!(gate.granted(token(1), offer(0)), Fate::Taken, "a push");
     assert!(gate.take_wheel());
     assert_eq!(gate.next(at(1)), Next::Sleep(at(COUNTS)));
+}
+
+/// Three wait, and the lock is offered at 0 for a minute.
+fn offered_for_long() -> (super::gate::Line, [Seat; 3]) {
+    let (mut gate, seats) = asking(["a", "b", "c"]);
+    let mut long = offer(0);
+    long.lease = ms(60_000);
+    assert_eq!(gate.granted(token(1), long), Fate::Taken);
+    (gate, seats)
+}
+
+#[test]
+fn whoever_does_not_take_its_turn_is_passed_over_and_keeps_its_seat() {
+    let (mut gate, [a, b, c]) = offered_for_long();
+    assert_eq!((gate.called(), gate.first()), (Some(&"a"), Some(&"a")));
+    assert_eq!(gate.next(at(10)), Next::Sleep(at(1010)));
+    assert_eq!(gate.next(at(1009)), Next::Sleep(at(1010)));
+    assert_eq!(gate.next(at(1010)), Next::PassOn);
+    assert_eq!((gate.called(), gate.first()), (Some(&"b"), Some(&"b")));
+    assert_eq!(gate.look(c, at(1011)), Look::Wait);
+    assert_eq!(gate.look(a, at(1011)), Look::Wait, "its turn is over");
+    assert!(matches!(gate.look(b, at(1012)), Look::Yours(..)));
+
+    assert!(gate.hears(a), "it was taken for deaf");
+    assert!(!gate.hears(a) && !gate.hears(c));
+    assert_eq!(gate.first(), Some(&"a"), "and it is first again");
+}
+
+#[test]
+fn a_turn_passes_on_when_its_waiter_leaves_and_skips_the_deaf() {
+    let (mut gate, [a, b, c]) = offered_for_long();
+    assert_eq!(gate.next(at(0)), Next::Sleep(at(1000)));
+    assert_eq!(gate.next(at(1000)), Next::PassOn); // a is deaf
+    assert_eq!(gate.leave(b), None);
+    assert_eq!(gate.called(), Some(&"c"));
+    assert_eq!(gate.leave(a), None, "not its turn");
+    assert_eq!(gate.called(), Some(&"c"));
+    assert!(matches!(gate.look(c, at(1500)), Look::Yours(..)));
+}
+
+#[test]
+fn with_nobody_who_hears_the_lock_is_given_up_and_not_asked_for() {
+    let (mut gate, [a]) = asking(["a"]);
+    let mut long = offer(0);
+    long.lease = ms(60_000);
+    gate.granted(token(1), long);
+    assert_eq!(gate.next(at(0)), Next::Sleep(at(1000)));
+    assert_eq!(gate.next(at(1000)), Next::GiveUp(position(1)));
+    assert_eq!(gate.next(at(9000)), Next::Sleep(Moment::NEVER));
+
+    // What was asked for before that is unwanted as well.
+    gate.enter("b");
+    assert_eq!(gate.next(at(9000)), Next::Ask);
+    gate.asking(position(2));
+    let b = a + 1;
+    gate.leave(b);
+    assert_eq!(gate.granted(token(2), long), Fate::Unwanted(position(2)));
+
+    assert!(gate.hears(a));
+    assert_eq!(gate.next(at(9001)), Next::Ask, "it is heard of again");
+}
+
+#[test]
+fn a_wheel_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
+    let (mut gate, _) = asking(["a"]);
+    assert!(gate.take_wheel());
+    assert_eq!(gate.seize_wheel(), Some(position(1)));
+    assert!(!gate.take_wheel(), "it has a driver");
+    assert_eq!(gate.next(at(0)), Next::Ask);
+    assert!(!gate.ended(token(1), at(0)), "the old answer means nothing");
+
+    let mut gate = queued();
+    assert_eq!(gate.seize_wheel(), None, "a place goes on");
+    assert_eq!(gate.next(at(50)), Next::Poll(position(1)));
 }

@@ -13,7 +13,9 @@ const fn ms(millis: u64) -> Duration {
 fn a_waiter_looks_when_the_lease_ends_or_at_the_cap_and_a_tenth_later_at_most() {
     let mut jitter = Jitter::seeded(7);
     for (left, cap, from) in [
-        (ms(0), ms(100), ms(0)),
+        (ms(0), ms(100), ms(20)),
+        (ms(19), ms(100), ms(20)),
+        (ms(19), ms(5), ms(5)),
         (ms(40), ms(100), ms(40)),
         (ms(100), ms(100), ms(100)),
         (ms(30_000), ms(100), ms(100)),

@@ -89,7 +89,7 @@ impl Config {
 
     /// What stands in front of every key on the server. Default `lock:`.
     ///
-    /// All programs that share locks must agree on it. No braces, no control bytes, at most 128 bytes.
+    /// All programs that share locks must agree on it. No braces, bars or control bytes, at most 128 bytes.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
@@ -269,9 +269,9 @@ fn check_namespace(namespace: &str) -> Result<(), String> {
     }
     if namespace
         .chars()
-        .any(|c| c == '{' || c == '}' || c.is_control())
+        .any(|c| matches!(c, '{' | '}' | '|') || c.is_control())
     {
-        return Err("namespace: has a brace or a control character; leave it out (a hash tag belongs in the key)".to_owned());
+        return Err("namespace: has a brace, a bar or a control character; leave it out (a hash tag belongs in the key)".to_owned());
     }
     Ok(())
 }

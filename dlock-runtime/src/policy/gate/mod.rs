@@ -12,15 +12,18 @@
 //! Invariants: the process has at most one token at the server that is not held, and whoever is first
 //! in line when it is granted gets it, whoever asked for it; the line is in order of arrival; while
 //! somebody waits, there is a driver or everybody was told that there is none; a token that leaves its
-//! place without being taken is named to the caller, who cleans up after it.
+//! place without being taken is named to the caller, who cleans up after it; a waiter that does not take
+//! what is offered keeps its seat and stops nobody.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+mod driving;
+mod place;
 
-use super::commands::Claim;
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl;
+
+pub(crate) use self::place::{Granted, Offer, Place, Position};
 
 /// A waiter's number; the smaller came first.
 pub(crate) type Seat = u64;
@@ -31,57 +34,12 @@ pub(crate) struct Gate<W> {
     line: BTreeMap<Seat, W>,
     last_seat: Seat,
     place: Place,
+    /// Whose turn it is while the lock is offered, and until when it may take its time.
+    turn: Option<(Seat, Option<Moment>)>,
+    /// Those who did not take their turn, until they are heard of again.
+    deaf: BTreeSet<Seat>,
     /// Somebody carries out what [`Gate::next`] says.
     driven: bool,
-}
-
-/// What the process has at the server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
-    /// Nothing; the next acquire may be sent from then on.
-    Vacant { not_before: Moment },
-    /// An acquire is on its way.
-    Asking(Position),
-    /// A place in the queue.
-    Queued {
-        position: Position,
-        /// When to ask what became of it.
-        poll: Moment,
-    },
-    /// The lock is ours, and the first in line has not taken it yet.
-    Offered(Position, Offer),
-    /// A waiter of this process took it, and nobody has asked for it since. From here a later version
-    /// may hand it to the next in line without asking the server.
-    Held(Token),
-}
-
-/// A token at the server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Position {
-    pub(crate) token: Token,
-    pub(crate) claim: Claim,
-}
-
-/// A lock that was granted, until somebody takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Offer {
-    /// No later than the grant, or than the command that found it.
-    pub(crate) since: Moment,
-    /// How long it lasts from then on.
-    pub(crate) lease: Duration,
-    pub(crate) epoch: u64,
-    /// The server's time of the grant, or when it was found.
-    pub(crate) time: u64,
-    pub(crate) how: Granted,
-}
-
-/// How the lock came to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Granted {
-    /// By our own acquire, for the lease that it asked for.
-    AtOnce,
-    /// By somebody else's command, for a short claim.
-    InTurn,
 }
 
 /// What the driver has to do.
@@ -91,8 +49,10 @@ pub(crate) enum Next {
     Ask,
     /// Send a poll for this place.
     Poll(Position),
-    /// Clean up after this token: it was offered, and its lease is over.
+    /// Clean up after this token: it was offered, and its lease is over, or nobody hears.
     GiveUp(Position),
+    /// Whose turn it was does not hear: wake whose turn it is now.
+    PassOn,
     /// Nothing until then.
     Sleep(Moment),
     /// Nothing any more: the driver is dismissed.
@@ -126,9 +86,9 @@ impl<W> Default for Gate<W> {
         Self {
             line: BTreeMap::new(),
             last_seat: 0,
-            place: Place::Vacant {
-                not_before: Moment::from_nanos(0),
-            },
+            place: Place::vacant(Moment::from_nanos(0)),
+            turn: None,
+            deaf: BTreeSet::new(),
             driven: false,
         }
     }
@@ -148,27 +108,33 @@ impl<W> Gate<W> {
     /// comes meanwhile inherits it.
     pub(crate) fn leave(&mut self, seat: Seat) -> Option<Position> {
         self.line.remove(&seat);
+        self.deaf.remove(&seat);
         if self.line.is_empty() {
             return self.vacate();
+        }
+        if self.turn.is_some_and(|(whose, _)| whose == seat) {
+            self.turn = None;
+            return self.wanted_by_somebody();
         }
         None
     }
 
     /// Everybody is sent away.
     pub(crate) fn clear(&mut self) -> (BTreeMap<Seat, W>, Option<Position>) {
+        self.deaf.clear();
         (std::mem::take(&mut self.line), self.vacate())
     }
 
     /// Looks whether the lock is this one's by now.
     pub(crate) fn look(&mut self, seat: Seat, now: Moment) -> Look {
-        let first = self.line.first_key_value().map(|(first, _)| *first);
         let Place::Offered(position, offer) = &self.place else {
             return Look::Wait;
         };
-        if first != Some(seat) {
+        if self.turn.is_none_or(|(whose, _)| whose != seat) {
             return Look::Wait;
         }
         let (position, offer) = (position.clone(), *offer);
+        self.turn = None;
         if now >= offer.deadline() {
             self.place = Place::vacant(now);
             return Look::Stale(position);
@@ -190,8 +156,24 @@ impl<W> Gate<W> {
         self.line.values()
     }
 
+    /// The first in line that hears.
     pub(crate) fn first(&self) -> Option<&W> {
-        self.line.first_key_value().map(|(_, waiter)| waiter)
+        self.line.get(&self.first_hearing()?)
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn called(&self) -> Option<&W> {
+        self.line.get(&self.turn?.0)
+    }
+
+    /// Somebody is heard of; whether it had been taken for deaf, so that there is more to do now.
+    pub(crate) fn hears(&mut self, seat: Seat) -> bool {
+        self.deaf.remove(&seat)
+    }
+
+    fn first_hearing(&self) -> Option<Seat> {
+        let mut seats = self.line.keys().copied();
+        seats.find(|seat| !self.deaf.contains(seat))
     }
 
     pub(crate) fn is_waited_at(&self) -> bool {
@@ -232,6 +214,7 @@ impl<W> Gate<W> {
             return Fate::NotOurs;
         }
         self.place = Place::Offered(position.clone(), offer);
+        self.turn = None;
         self.wanted()
     }
 
@@ -287,6 +270,7 @@ impl<W> Gate<W> {
 
     /// Gives up what nobody waits for.
     fn vacate(&mut self) -> Option<Position> {
+        self.turn = None;
         match std::mem::replace(&mut self.place, Place::vacant(Moment::from_nanos(0))) {
             Place::Queued { position, .. } | Place::Offered(position, _) => Some(position),
             kept => {
@@ -297,67 +281,23 @@ impl<W> Gate<W> {
     }
 
     fn wanted(&mut self) -> Fate {
-        if self.line.is_empty()
-            && let Some(position) = self.vacate()
-        {
-            return Fate::Unwanted(position);
+        let unwanted = if self.line.is_empty() {
+            self.vacate()
+        } else {
+            self.wanted_by_somebody()
+        };
+        unwanted.map_or(Fate::Taken, Fate::Unwanted)
+    }
+
+    /// An offer without a turn is the first one's who hears; with nobody who does, it is given up.
+    fn wanted_by_somebody(&mut self) -> Option<Position> {
+        if !matches!(self.place, Place::Offered(..)) {
+            return None;
         }
-        Fate::Taken
-    }
-}
-
-/// The driver.
-impl<W> Gate<W> {
-    /// Takes the driver's part, if nobody has it and somebody waits.
-    pub(crate) fn take_wheel(&mut self) -> bool {
-        let free = !self.driven && !self.line.is_empty();
-        self.driven |= free;
-        free
-    }
-
-    /// The driver is gone; whoever waits has to be told.
-    pub(crate) fn driver_gone(&mut self) {
-        self.driven = false;
-    }
-
-    /// What the driver has to do now.
-    pub(crate) fn next(&mut self, now: Moment) -> Next {
-        if self.line.is_empty() {
-            self.driven = false;
-            return Next::Rest;
+        self.turn = self.first_hearing().map(|seat| (seat, None));
+        if self.turn.is_some() {
+            return None;
         }
-        match &self.place {
-            Place::Held(_) => Next::Ask,
-            Place::Vacant { not_before } if *not_before <= now => Next::Ask,
-            Place::Vacant { not_before } => Next::Sleep(*not_before),
-            Place::Queued { position, poll } if *poll <= now => Next::Poll(position.clone()),
-            Place::Queued { poll, .. } => Next::Sleep(*poll),
-            // The first in line is slow, or gone without a word.
-            Place::Offered(position, offer) if offer.deadline() <= now => {
-                let position = position.clone();
-                self.place = Place::vacant(now);
-                Next::GiveUp(position)
-            }
-            Place::Offered(_, offer) => Next::Sleep(offer.deadline()),
-            Place::Asking(_) => Next::Sleep(Moment::NEVER),
-        }
-    }
-
-    /// Nobody would miss this gate.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.line.is_empty() && !self.driven && matches!(self.place, Place::Vacant { .. })
-    }
-}
-
-impl Place {
-    fn vacant(not_before: Moment) -> Self {
-        Place::Vacant { not_before }
-    }
-}
-
-impl Offer {
-    /// Nobody may begin after this.
-    fn deadline(&self) -> Moment {
-        self.since.plus(ttl::validity(self.lease))
+        self.vacate()
     }
 }

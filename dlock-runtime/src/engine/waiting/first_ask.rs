@@ -1,0 +1,83 @@
+//! The first acquire for a key: sent by whoever is first in line, so that a lock that is free costs no task,
+//! until somebody comes behind. A future that was polled once and then never again must not stop those.
+//!
+//! Invariant: as soon as two are in line, it runs in a task of its own: who comes looks here after taking a
+//! seat, and who sends looks for the line after putting it back.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+use super::driver::Driver;
+
+type Ask = Pin<Box<dyn Future<Output = Driver> + Send>>;
+
+pub(super) struct FirstAsk {
+    /// Empty while it is polled, and when it has gone to a task of its own.
+    ask: Mutex<Option<Ask>>,
+    /// Where it began: its timers and its connection are this one's.
+    runtime: Handle,
+}
+
+impl FirstAsk {
+    pub(super) fn new(driver: Driver, runtime: &Handle) -> Arc<Self> {
+        Arc::new(Self {
+            ask: Mutex::new(Some(Box::pin(driver.first()))),
+            runtime: runtime.clone(),
+        })
+    }
+
+    /// By whoever is first. `Ready(None)`: a task of its own has it, or had it.
+    pub(super) fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        is_crowded: impl Fn() -> bool,
+    ) -> Poll<Option<Driver>> {
+        let Some(mut ask) = self.take() else {
+            return Poll::Ready(None);
+        };
+        if let Poll::Ready(driver) = ask.as_mut().poll(cx) {
+            return Poll::Ready(Some(driver));
+        }
+        self.put_back(ask);
+        if is_crowded() {
+            self.spawn();
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    }
+
+    /// It goes on in a task of its own, and the driver after it.
+    pub(super) fn spawn(&self) {
+        if let Some(ask) = self.take() {
+            let runtime = self.runtime.clone();
+            self.runtime.spawn(async move { ask.await.go_on(&runtime) });
+        }
+    }
+
+    /// Nobody wants it any more: what was sent is cleaned up after.
+    pub(super) fn give_up(&self) {
+        drop(self.take());
+    }
+
+    fn take(&self) -> Option<Ask> {
+        self.slot().take()
+    }
+
+    fn put_back(&self, ask: Ask) {
+        *self.slot() = Some(ask);
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Ask>> {
+        self.ask.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for FirstAsk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FirstAsk")
+    }
+}

@@ -1,0 +1,70 @@
+//! What a process has at the server for one key: nothing, a place in the queue, or the lock.
+
+use std::time::Duration;
+
+use crate::policy::commands::Claim;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl;
+
+/// What the process has at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// Nothing; the next acquire may be sent from then on.
+    Vacant { not_before: Moment },
+    /// An acquire is on its way.
+    Asking(Position),
+    /// A place in the queue.
+    Queued {
+        position: Position,
+        /// When to ask what became of it.
+        poll: Moment,
+    },
+    /// The lock is ours, and the first in line has not taken it yet.
+    Offered(Position, Offer),
+    /// A waiter of this process took it, and nobody has asked for it since. From here a later version
+    /// may hand it to the next in line without asking the server.
+    Held(Token),
+}
+
+/// A token at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Position {
+    pub(crate) token: Token,
+    pub(crate) claim: Claim,
+}
+
+/// A lock that was granted, until somebody takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Offer {
+    /// No later than the grant, or than the command that found it.
+    pub(crate) since: Moment,
+    /// How long it lasts from then on.
+    pub(crate) lease: Duration,
+    pub(crate) epoch: u64,
+    /// The server's time of the grant, or when it was found.
+    pub(crate) time: u64,
+    pub(crate) how: Granted,
+}
+
+/// How the lock came to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Granted {
+    /// By our own acquire, for the lease that it asked for.
+    AtOnce,
+    /// By somebody else's command, for a short claim.
+    InTurn,
+}
+
+impl Place {
+    pub(super) fn vacant(not_before: Moment) -> Self {
+        Place::Vacant { not_before }
+    }
+}
+
+impl Offer {
+    /// Nobody may begin after this.
+    pub(super) fn deadline(&self) -> Moment {
+        self.since.plus(ttl::validity(self.lease))
+    }
+}
