@@ -58,6 +58,17 @@ async fn an_extension_never_shortens() {
     assert_eq!(cell.remaining(), ms(147));
 }
 
+/// Also when nobody looked at it in between.
+#[tokio::test(start_paused = true)]
+async fn an_extension_after_the_deadline_brings_nothing_back() {
+    let cell = cell();
+    advance(ms(97)).await;
+    let later = cell.deadline().plus(ms(50));
+    assert!(!cell.extend(later, LostCause::MaxHold));
+    assert!(!cell.is_held() && cell.remaining() == ms(0));
+    assert_eq!(cell.why_lost(), Some(LostCause::Deadline));
+}
+
 /// What the deadline means is the lease's to say, and each extension says it anew.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_runs_out_says_which_bound_it_met() {

@@ -186,7 +186,6 @@ impl Lease {
     /// The renewal that was sent at `sent` succeeded.
     pub(crate) fn renewed(&mut self, sent: Moment) {
         let it = &mut self.watchdog;
-        it.short = false;
         if it.sent.take() == Some(Sent::ToLast) {
             it.rest = it.rest.map(|rest| rest.saturating_sub(1));
         }

@@ -247,10 +247,11 @@ impl<W> Gate<W> {
         }
     }
 
-    /// No acquire before then, unless somebody hurries.
+    /// No acquire before then, unless somebody hurries; also while one of this process holds the lock, or
+    /// a server that is down would be asked without a pause.
     pub(crate) fn pause(&mut self, until: Moment) {
-        if let Place::Vacant { not_before } = &mut self.place {
-            *not_before = until;
+        if let Place::Vacant { .. } | Place::Held(_) = self.place {
+            self.place = Place::vacant(until);
         }
     }
 

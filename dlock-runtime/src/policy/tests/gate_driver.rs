@@ -103,11 +103,29 @@ fn a_pause_holds_back_the_next_acquire_and_nothing_else() {
     assert_eq!(gate.next(at(89)), Next::Sleep(at(90)));
     gate.pause(at(60));
     assert_eq!(gate.next(at(60)), Next::Ask, "the last word counts");
-    for mut gate in [asking(["a"]).0, queued(), offered(["a"]).0, held()] {
+    for mut gate in [asking(["a"]).0, queued(), offered(["a"]).0] {
         let before = gate.clone();
         gate.pause(at(90));
         assert_eq!(gate, before);
     }
+}
+
+/// No connection, say, to ask behind one's own process: the server is left alone all the same.
+#[test]
+fn a_pause_counts_while_another_of_this_process_holds_the_lock() {
+    let mut gate = held();
+    gate.enter("b");
+    assert_eq!(gate.next(at(0)), Next::Ask);
+    gate.pause(at(90));
+    assert_eq!(gate.next(at(89)), Next::Sleep(at(90)));
+    gate.left(token(1), at(10));
+    assert_eq!(
+        gate.next(at(89)),
+        Next::Sleep(at(90)),
+        "still no connection"
+    );
+    gate.hurry(at(20));
+    assert_eq!(gate.next(at(20)), Next::Ask);
 }
 
 #[test]

@@ -88,8 +88,8 @@ impl Account {
             }
             Event::Pause(pause) => {
                 self.gate.pause(now.plus(ms(pause)));
-                if self.place().is_none() && self.held.is_none() {
-                    self.not_before = self.now + pause;
+                if self.place().is_none() {
+                    (self.held, self.not_before) = (None, self.now + pause);
                 }
             }
             Event::Hurry => self.hurry(),
