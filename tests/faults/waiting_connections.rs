@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use dlock_harness::{until, wait};
 use dlock_runtime::{LockPool, Wait};
 use tokio::task::JoinSet;
 
-use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
-use crate::line::{W, item};
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
+use crate::line::{A, W, item, turn};
 
 const TASKS: usize = 100;
 
@@ -171,4 +172,37 @@ async fn a_queue_that_is_deleted() {
         lab.server.cmd(&["DEL", W]).await;
     })
     .await;
+}
+
+/// The old connection's channel is nobody's any more: the waiter asks at once, and is told over the new one.
+#[tokio::test]
+async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let place = lab.places().await.remove(0);
+    let sign_of_life = async || lab.server.ask::<Option<u64>>(&["ZSCORE", A, &place]).await;
+    let first = sign_of_life().await;
+    until("it has polled", CAP, async || sign_of_life().await != first).await;
+    // It would poll again in a second.
+    let killed = Instant::now();
+    let kill = ["CLIENT", "KILL", "TYPE", "pubsub"];
+    lab.server.cmd(&kill).await;
+    until(
+        "it has another place",
+        CAP,
+        async || matches!(&lab.places().await[..], [new] if *new != place),
+    )
+    .await;
+    let took = killed.elapsed();
+    assert!(took < wait::scaled(SLACK), "took {took:?}");
+    lab.no_polls();
+    let freed = Instant::now();
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    let took = turn.at - freed;
+    assert!(took < wait::scaled(SLACK), "took {took:?}");
+    lab.all_passes();
+    lab.stays(&turn.guard).await;
 }
