@@ -186,7 +186,8 @@ impl LockRequest {
     /// `command_timeout` at the latest.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: what may have been acquired is given back in the background.
+    /// May be dropped at any time: what may have been acquired is given back in the background, and those
+    /// who wait behind keep their place. Poll it where it was polled first: its timer is that runtime's.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let (pool, order) = self.order()?;
         acquire::acquire(&pool, &order).await

@@ -50,12 +50,14 @@ impl Process {
     }
 
     /// The annotated function (`shop::purchase`), or `file:line` of a [`LockPool::lock`](crate::LockPool::lock).
+    ///
+    /// Where several of a process waited, that of whoever asked first for the place in the queue.
     #[must_use]
     pub fn function(&self) -> &str {
         &self.0.function
     }
 
-    /// When it asked for the lock, by its own wall clock.
+    /// When it asked for the lock, by its own wall clock; for a lock that was waited for, when the wait began.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         self.0.since

@@ -28,6 +28,9 @@ use crate::values::ttl::Ttl;
 
 use super::lease_cell::LeaseCell;
 
+/// How often a grant that nobody knows is cleaned up after.
+const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
+
 type Tokens = tokens::Tokens<Arc<LeaseCell>>;
 
 /// A pool's guardian.
@@ -53,6 +56,8 @@ struct TableState {
     tokens: Tokens,
     /// When the host will look next; only a thread plans.
     planned: Option<Moment>,
+    /// When the next stray grant is looked at.
+    next_stray: Moment,
     /// The pool is gone: end when nothing is left to clean up.
     closing: bool,
     /// The host ended although leases were left.
@@ -112,14 +117,18 @@ impl Guardian {
     }
 
     /// The server granted this process a token that is no gate's: unless somebody here knows it, it has
-    /// to go.
+    /// to go. One at a time: who forges such messages must not make us send a command for each; what is
+    /// left ends with its claim.
     pub(crate) fn stray(&self, token: Token, claim: Claim, stay: Duration) {
         let now = self.table().clock.now();
         let give_up = now.plus(self.work.command_timeout + stay);
         let mut state = self.table().lock();
-        state.tokens.stray(token, claim, give_up, now);
-        drop(state);
-        self.table().wake.notify_one(); // never at once: this is called from where nothing may be sent
+        if state.next_stray <= now {
+            state.next_stray = now.plus(STRAYS_AT_LEAST_APART);
+            state.tokens.stray(token, claim, give_up, now);
+            drop(state);
+            self.table().wake.notify_one(); // never at once: this is called from where nothing may be sent
+        }
     }
 
     /// The body begins: the key stays until this server time; `false` when the lease is over.

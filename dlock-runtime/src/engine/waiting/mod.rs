@@ -66,6 +66,15 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
+impl Waiter {
+    fn listen_with(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker), // costs nothing if it is the same
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
 /// A driver's number; one that is not the gate's any more has nothing to do.
 type Wheel = u64;
 
@@ -138,7 +147,7 @@ impl Gates {
                 Look::Wait => None,
             };
             if let Some(waiter) = keyed.gate.waiter(seat) {
-                waiter.waker = Some(waker.clone());
+                waiter.listen_with(waker);
             }
             let mut wheel = keyed.take_wheel(now);
             if wheel.is_none() && keyed.is_stuck(now, self.stuck_after) {

@@ -38,12 +38,13 @@ end
 -- has to poll, and finds the grant. The lapsed go first, so that they do not pile up behind a head that
 -- can't be read. Without a queue: one look at W, no write; else begins with ZREM, which is allowed when
 -- memory is out. Returns the value that now stands at the lock, or false; second, whether anybody is
--- left in W, if it is false.
+-- left in W, if it is false. T may be nil: most releases have no use for the time.
 local function grant_next(lock, counter, W, A, T)
   local head = redis.call('ZRANGE', W, 0, 0)[1]
   if not head then
     return false, false
   end
+  T = T or now()
   local by = string.format('%.0f', T)
   local lapsed = redis.call('ZRANGE', A, '-inf', by, 'BYSCORE', 'LIMIT', 0, SWEEP_AT_ONCE)
   if #lapsed > 0 then
@@ -74,20 +75,25 @@ end
 -- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known.
 -- Before keep_until it stays, as nobody's: a retired value, which answers to no token, for the rest of
 -- the time, and nobody is granted. Else the next one is, also where nothing was found: whoever held it
--- may have lapsed. The first writes are DEL or PEXPIRE, for they are allowed when memory is out.
+-- may have lapsed. The first writes are DEL or PEXPIRE, for they are allowed when memory is out. T may be
+-- nil, as above.
 local function release(lock, counter, W, A, value, keep_until, T)
   local held, err = look(lock)
   if is_other_type(err) then
     return 0, nil
   elseif err then
     return nil, err
-  elseif held == value and keep_until > T then
-    local rest = math.ceil((keep_until - T) / 1000)
-    redis.call('PEXPIRE', lock, string.format('%.0f', rest))
-    redis.call('SET', lock, '1|-' .. string.gsub(value, '^1|', '', 1), 'KEEPTTL')
-    return 1, nil
-  elseif held and held ~= value then
+  end
+  if held and held ~= value then
     return 0, nil
+  end
+  if held and keep_until > 0 then
+    T = T or now()
+    if keep_until > T then
+      redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil((keep_until - T) / 1000)))
+      redis.call('SET', lock, '1|-' .. string.gsub(value, '^1|', '', 1), 'KEEPTTL')
+      return 1, nil
+    end
   end
   if held then
     redis.call('DEL', lock)
