@@ -1,7 +1,9 @@
 //! What the wire and other programs see: commands counted, values read, foreign holders, and the connections themselves.
 //!
-//! `record` reads a server's MONITOR. `budget` counts commands and `renewals` those of the watchdog; `interop` plays a program that does
-//! not use dlock; `layout` reads the value at a key, `connection` the sockets.
+//! `record` reads a server's MONITOR. `budget` counts the commands of a lock that nobody wants besides, `renewals` those of the watchdog,
+//! `queue` those of waiting; `places` reads the queue as it stands on the server, `layout` the value at a key. `interop` plays a program
+//! that does not use dlock, `foreign_waits` the same beside a queue. `rights` has a `user` who may do only what is documented;
+//! `connection` looks at the sockets.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +21,7 @@ mod queue;
 mod record;
 mod renewals;
 mod rights;
+mod user;
 
 use dlock_runtime::LockPool;
 use dlock_tests::patient;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, Refusal, Wait};
-use dlock_tests::patient;
 use tokio::task::JoinHandle;
+
+use crate::user::Lab;
 
 const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
@@ -28,67 +29,6 @@ const RIGHTS: [&str; 15] = [
     "+publish",
     "+subscribe",
 ];
-
-/// A server with the user `dlock`, who has these rights and no other.
-struct Lab {
-    server: RedisServer,
-}
-
-impl Lab {
-    async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
-        let lab = Self {
-            server: RedisServer::start(),
-        };
-        lab.user(["reset", "on", ">secret", "~lock:*"]).await;
-        lab.user(rights).await;
-        lab
-    }
-
-    async fn user(&self, rules: impl IntoIterator<Item = &str>) {
-        let mut words = vec!["ACL", "SETUSER", "dlock"];
-        words.extend(rules);
-        self.server.cmd(&words).await;
-    }
-
-    async fn pool(&self) -> Result<LockPool, LockError> {
-        self.pool_that_polls_every(Duration::from_millis(50)).await
-    }
-
-    async fn pool_that_polls_every(&self, interval: Duration) -> Result<LockPool, LockError> {
-        let config = patient(format!("redis://dlock:secret@{}", self.server.addr()));
-        LockPool::connect(config.poll_interval(interval)).await
-    }
-
-    /// What the user was refused, by the server's own account.
-    async fn refused(&self) -> Vec<String> {
-        let entries: Vec<redis::Value> = self.server.ask(&["ACL", "LOG"]).await;
-        let object = |entry: &redis::Value| -> String {
-            let fields: Vec<redis::Value> = redis::from_redis_value(entry.clone()).unwrap();
-            let text = |at: usize| redis::from_redis_value::<String>(fields[at].clone()).unwrap();
-            let at = (0..fields.len())
-                .step_by(2)
-                .find(|at| text(*at) == "object");
-            text(at.unwrap() + 1)
-        };
-        entries.iter().map(object).collect()
-    }
-
-    async fn queued(&self, key: &str) {
-        let set = format!("lock:@w:{{lock:{key}}}");
-        until("it is in the queue", CAP, async || {
-            self.server.pttl(&set).await > 0
-        })
-        .await;
-    }
-
-    async fn free(&self, key: &str) {
-        let key = format!("lock:{key}");
-        until("the key is gone", CAP, async || {
-            self.server.pttl(&key).await == -2
-        })
-        .await;
-    }
-}
 
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
@@ -133,9 +73,27 @@ async fn everything(lab: &Lab) -> Result<(), LockError> {
     renewed.await
 }
 
+/// The line that people copy.
+fn documented() -> Vec<&'static str> {
+    let text = include_str!("../../docs/OPERATIONS.md");
+    let line = text
+        .lines()
+        .find_map(|it| it.strip_prefix("ACL SETUSER dlock on >… "));
+    line.expect("the line").split(' ').collect()
+}
+
+#[test]
+fn the_documented_rights_are_these() {
+    let patterns = ["resetkeys", "~lock:*", "resetchannels", CHANNELS, "-@all"];
+    let mut commands = documented();
+    commands.retain(|word| !patterns.contains(word) && *word != "+hello");
+    assert_eq!(commands, RIGHTS);
+    assert_eq!(documented().len(), RIGHTS.len() + patterns.len() + 1);
+}
+
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
-    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    let lab = Lab::new(documented()).await;
     everything(&lab).await.unwrap();
     assert_eq!(lab.refused().await, [""; 0]);
     assert_eq!(lab.server.keys().await, ["lock:@fence"]);

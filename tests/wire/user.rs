@@ -1,0 +1,73 @@
+//! A server with a user who may do little.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockError, LockPool};
+use dlock_tests::patient;
+
+const CAP: Duration = Duration::from_secs(20);
+
+/// A server with the user `dlock`.
+pub(crate) struct Lab {
+    pub(crate) server: RedisServer,
+}
+
+impl Lab {
+    pub(crate) async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
+        let lab = Self {
+            server: RedisServer::start(),
+        };
+        lab.user(["reset", "on", ">secret", "~lock:*"]).await;
+        lab.user(rights).await;
+        lab
+    }
+
+    pub(crate) async fn user(&self, rules: impl IntoIterator<Item = &str>) {
+        let mut words = vec!["ACL", "SETUSER", "dlock"];
+        words.extend(rules);
+        self.server.cmd(&words).await;
+    }
+
+    pub(crate) async fn pool(&self) -> Result<LockPool, LockError> {
+        self.pool_that_polls_every(Duration::from_millis(50)).await
+    }
+
+    pub(crate) async fn pool_that_polls_every(
+        &self,
+        interval: Duration,
+    ) -> Result<LockPool, LockError> {
+        let config = patient(format!("redis://dlock:secret@{}", self.server.addr()));
+        LockPool::connect(config.poll_interval(interval)).await
+    }
+
+    /// What the user was refused, by the server's own account.
+    pub(crate) async fn refused(&self) -> Vec<String> {
+        let entries: Vec<redis::Value> = self.server.ask(&["ACL", "LOG"]).await;
+        let object = |entry: &redis::Value| -> String {
+            let fields: Vec<redis::Value> = redis::from_redis_value(entry.clone()).unwrap();
+            let text = |at: usize| redis::from_redis_value::<String>(fields[at].clone()).unwrap();
+            let at = (0..fields.len())
+                .step_by(2)
+                .find(|at| text(*at) == "object");
+            text(at.unwrap() + 1)
+        };
+        entries.iter().map(object).collect()
+    }
+
+    pub(crate) async fn queued(&self, key: &str) {
+        let set = format!("lock:@w:{{lock:{key}}}");
+        until("it is in the queue", CAP, async || {
+            self.server.pttl(&set).await > 0
+        })
+        .await;
+    }
+
+    pub(crate) async fn free(&self, key: &str) {
+        let key = format!("lock:{key}");
+        until("the key is gone", CAP, async || {
+            self.server.pttl(&key).await == -2
+        })
+        .await;
+    }
+}
