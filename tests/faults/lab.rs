@@ -51,7 +51,7 @@ impl Lab {
 
     /// A pool whose server knows the scripts, so that each operation is one request.
     pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
-        for operation in ["acquire", "release", "cancel", "renew"] {
+        for operation in ["acquire", "poll", "release", "cancel", "renew"] {
             let known = self.server.cmd(&["SCRIPT", "LOAD", &text(operation)]).await;
             assert_eq!(known, redis::Value::BulkString(sha(operation).into()));
         }
@@ -124,10 +124,11 @@ fn text(operation: &str) -> String {
         "acquire" => lua!("acquire"),
         "release" => lua!("release"),
         "cancel" => lua!("cancel"),
+        "poll" => lua!("poll"),
         "renew" => lua!("renew"),
         _ => panic!("no such script: {operation}"),
     };
-    [lua!("prelude"), own].concat()
+    [lua!("prelude"), lua!("queue"), own].concat()
 }
 
 /// The name of an operation's script on the wire; MONITOR shows it too.
