@@ -34,9 +34,26 @@ impl Fake {
         })
     }
 
+    /// A redis that answers a SUBSCRIBE with this.
+    pub(crate) fn subscribing(answer: &'static str) -> Self {
+        Self::start(move |request| {
+            let answer = match request {
+                _ if request.starts_with(b"HELLO") => "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
+                _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
+                _ if request.starts_with(b"SUBSCRIBE") => answer,
+                _ => "+OK\r\n",
+            };
+            answer.to_owned()
+        })
+    }
+
     /// Answers every request with this.
     pub(crate) fn saying(answer: &'static str) -> Self {
         Self::start(move |_| answer.to_owned())
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
     }
 
     pub(crate) fn url(&self) -> String {

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::LockPool;
+use dlock_runtime::{LockError, LockPool, Refusal};
 
+use crate::fake::Fake;
 use crate::lab::{LONG, ms, patient};
 use crate::texts::{heard, listen};
 
 const CAP: Duration = Duration::from_secs(20);
 
-/// The warnings about pushes from this server.
-fn warnings(server: &RedisServer) -> Vec<String> {
-    let address = server.addr().to_string();
+/// The warnings about pushes from the server at this address.
+fn warnings(address: impl ToString) -> Vec<String> {
+    let address = address.to_string();
     let about_pushes = |text: &String| text.contains("no pushes") && text.contains(&address);
     heard().into_iter().filter(about_pushes).collect()
 }
@@ -28,8 +29,8 @@ async fn check_said_once(server: &RedisServer, url: String, reason: &str) {
     })
     .await;
     guard.release().await.unwrap();
-    let [warning] = &warnings(server)[..] else {
-        panic!("{:?}", warnings(server));
+    let [warning] = &warnings(server.addr())[..] else {
+        panic!("{:?}", warnings(server.addr()));
     };
     assert!(warning.contains(reason), "{warning}");
 }
@@ -58,5 +59,29 @@ async fn nothing_is_said_where_they_can_be_had() {
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     drop(pool.lock("k").ttl(LONG).acquire().await.unwrap());
-    assert!(warnings(&server).is_empty());
+    assert!(warnings(server.addr()).is_empty());
+}
+
+#[tokio::test]
+async fn over_a_proxy_that_knows_no_subscribe() {
+    listen();
+    let proxy = Fake::subscribing("-ERR unknown command 'subscribe'\r\n");
+    LockPool::connect(patient(proxy.url())).await.unwrap();
+    let [warning] = &warnings(proxy.addr())[..] else {
+        panic!("{:?}", warnings(proxy.addr()));
+    };
+    assert!(warning.contains("unknown command"), "{warning}");
+}
+
+/// What passes by itself is no reason to poll for ever.
+#[tokio::test]
+async fn a_server_that_is_loading_says_nothing_about_pushes() {
+    listen();
+    let server = Fake::subscribing("-LOADING Redis is loading the dataset in memory\r\n");
+    let refused = LockPool::connect(patient(server.url())).await;
+    let Err(LockError::Refused { reason, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(reason, Refusal::Loading);
+    assert!(warnings(server.addr()).is_empty());
 }

@@ -141,10 +141,19 @@ where
     let sent = plan.clock.now();
     // Both are sent before either is answered.
     let asked = ask(connection.clone());
-    let subscribed = subscribe(plan, protocol, &ear, connection.clone());
-    let (time, address) = both(asked, subscribed).await;
-    let (time, address) = (time?, address?);
+    let subscribed = subscribe(protocol, ear.channel(), connection.clone());
+    let (time, subscribed) = both(asked, subscribed).await;
+    let time = time?;
     ear.answered(time, sent);
+    let address = match subscribed {
+        Ok(()) => Some(ear.channel().to_owned()),
+        // What passes by itself says nothing about pushes.
+        Err(Fault::Refused(refusal, why)) if !refusal.may_pass() => {
+            plan.waiters_poll(&why);
+            None
+        }
+        Err(fault) => return Err(fault),
+    };
     let driver = abort_on_failure.defuse();
     let hello = Hello { time, ear, address };
     Ok(RedisLink::new(connection, driver, plan, hello))
@@ -187,28 +196,19 @@ fn channel(plan: &Plan) -> Result<String, Fault> {
     Ok(plan.names.channel(u128::from_le_bytes(id)))
 }
 
-/// The channel that this connection hears from now on; `None` where the server has none for us, so
-/// that waiters have to poll.
+/// Makes the connection hear what is published to a channel. Refused where it can't be: by an ACL, a
+/// proxy, RESP2.
 async fn subscribe(
-    plan: &Plan,
     protocol: ProtocolVersion,
-    ear: &Ear,
+    channel: &str,
     mut connection: MultiplexedConnection,
-) -> Result<Option<String>, Fault> {
+) -> Result<(), Fault> {
     if !protocol.supports_resp3() {
-        plan.waiters_poll(&Text::new("RESP2 has no pushes"));
-        return Ok(None);
+        let why = Text::new("RESP2 has no pushes");
+        return Err(Fault::Refused(Refusal::Other, why));
     }
-    match connection.subscribe(ear.channel()).await {
-        Ok(()) => Ok(Some(ear.channel().to_owned())),
-        Err(error) => match reply::handshake_fault(&error) {
-            Fault::Refused(_, why) => {
-                plan.waiters_poll(&why);
-                Ok(None)
-            }
-            other => Err(other),
-        },
-    }
+    let subscribed = connection.subscribe(channel).await;
+    subscribed.map_err(|error| reply::handshake_fault(&error))
 }
 
 fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectionInfo {

@@ -1,12 +1,15 @@
 //! The queue on a real server: pushes over the wire, and what the random sequences can't reach.
 
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 
-use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, waiter};
-use crate::backend::Link;
+use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, plan, waiter};
+use crate::backend::redis::connect::connect;
 use crate::backend::redis::link::RedisLink;
+use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquired, Claim, Polled};
 
 impl Lab {
@@ -28,10 +31,7 @@ async fn ask(link: &RedisLink, who: &Claim) -> Acquired {
 #[tokio::test]
 async fn a_release_reaches_the_waiter_over_its_own_connection() {
     let lab = Lab::new().await;
-    let (theirs, ours) = (
-        std::sync::Arc::<Heard>::default(),
-        claim("lock:a", "1|ours"),
-    );
+    let (theirs, ours) = (Arc::<Heard>::default(), claim("lock:a", "1|ours"));
     let other = listening(&lab.server.url(), &theirs).await;
     assert_ne!(other.address(), lab.link.address());
     let epoch = lab.granted(&ours).await;
@@ -217,11 +217,29 @@ async fn the_end_of_a_connection_is_heard() {
     let lab = Lab::new().await;
     lab.server.cmd(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     until("the listener knows", CAP, async || {
-        lab.heard
-            .disconnected
-            .load(std::sync::atomic::Ordering::SeqCst)
+        lab.heard.disconnected.load(Ordering::SeqCst)
     })
     .await;
+}
+
+/// A half-open connection, which no error ever tells, is given up after a silence.
+#[tokio::test]
+async fn the_end_of_a_silent_connection_is_heard() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let heard = Arc::<Heard>::default();
+    let mut plan = plan(&proxy.url());
+    plan.command_timeout = Duration::from_millis(20);
+    let listener: Weak<dyn Listener> = Arc::downgrade(&heard) as Weak<dyn Listener>;
+    plan.listener.set(listener).unwrap();
+    let link = connect(&plan).await.unwrap();
+    proxy.stall();
+    until("it counts as dead", CAP, async || {
+        let within = Duration::from_millis(20);
+        link.ping(within).await.is_err() && !link.is_usable()
+    })
+    .await;
+    assert!(heard.disconnected.load(Ordering::SeqCst));
 }
 
 /// Connecting takes as many round trips as without pushes.

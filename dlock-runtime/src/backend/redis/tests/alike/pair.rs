@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::clockwork::Clockwork;
+use super::clockwork::{self, Clockwork};
 use super::{KEYS, Op, Seconds, Who};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
@@ -30,7 +30,7 @@ pub(super) struct Pair<'a> {
     wire: Wire,
     /// The pure machine's clock, µs.
     time: u64,
-    clockwork: Clockwork,
+    pub(super) clockwork: Clockwork,
     /// Keys with a value of another type; in the pure machine it is of another layout.
     other_type: BTreeSet<usize>,
     epochs: (u64, u64),
@@ -70,7 +70,6 @@ impl<'a> Pair<'a> {
     }
 
     pub(super) async fn step(&mut self, op: &Op) {
-        self.clockwork.make_good(self.lab, &every_key()).await;
         match op {
             Op::Acquire {
                 who,
@@ -92,7 +91,7 @@ impl<'a> Pair<'a> {
             }
             Op::Pass(seconds) => {
                 self.time += seconds * SECOND;
-                self.clockwork.pass(*seconds, self.lab, &every_key()).await;
+                clockwork::pass(*seconds, self.lab, &every_key()).await;
             }
             Op::Strange(key) => self.strange(KEYS[*key]).await,
             Op::LoseQueue(key) => {
