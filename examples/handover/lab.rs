@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use dlock_runtime::{Config, LockPool};
 use redis::aio::MultiplexedConnection;
 
 use super::parts::{connect, now};
@@ -14,12 +15,15 @@ pub(crate) struct Lab {
     url: String,
     namespace: String,
     redis: MultiplexedConnection,
+    pool: LockPool,
 }
 
 /// What came of passing a lock to and fro.
 pub(crate) struct Passed {
     pub(crate) times: Vec<u64>,
     pub(crate) turns: usize,
+    /// How often the next one was the other process.
+    pub(crate) crossings: usize,
     pub(crate) commands: usize,
     /// From the first body to the last.
     took: Duration,
@@ -33,9 +37,12 @@ impl Passed {
 
 impl Lab {
     pub(crate) async fn new(url: String) -> Result<Self, Failure> {
+        let namespace = format!("handover-{}-{}:", std::process::id(), now());
+        let config = Config::new(&*url).namespace(&*namespace);
         Ok(Self {
-            namespace: format!("handover-{}-{}:", std::process::id(), now()),
+            pool: LockPool::connect(config).await?,
             redis: connect(&url, None).await?,
+            namespace,
             url,
         })
     }
@@ -95,11 +102,17 @@ impl Lab {
             &body.as_millis().to_string(),
         ];
         let mut players = [self.start(&words)?, self.start(&words)?];
-        let before = self.commands().await?;
+        // Nobody begins before both stand in the queue.
+        let held = self.pool.lock("key").acquire().await?;
         for player in &mut players {
             player.go()?;
+        }
+        for player in &mut players {
             player.line("waiting")?;
         }
+        self.until_queued(players.len()).await?;
+        let before = self.commands().await?;
+        held.release().await?;
         let mut all = Vec::new();
         for (who, mut player) in players.into_iter().enumerate() {
             loop {
@@ -120,12 +133,28 @@ impl Lab {
         let ends = all.first().zip(all.last());
         let took = ends.map_or(0, |(first, last)| last.end - first.begin);
         Ok(Passed {
+            crossings: times.len(),
             // Those before are the connections' first words.
             times: times.into_iter().skip(rounds / 20).collect(),
             turns: all.len(),
             commands,
             took: Duration::from_nanos(took),
         })
+    }
+
+    async fn until_queued(&self, processes: usize) -> Result<(), Failure> {
+        let queue = format!("{0}@w:{{{0}key}}", self.namespace);
+        let mut redis = self.redis.clone();
+        loop {
+            let places: usize = redis::cmd("ZCARD")
+                .arg(&queue)
+                .query_async(&mut redis)
+                .await?;
+            if places >= processes {
+                return Ok(());
+            }
+            tokio::time::sleep(BODY).await;
+        }
     }
 
     /// What a process sends that waits for a lock that nobody gives back.

@@ -59,7 +59,7 @@ async fn measure(rounds: usize) -> Result<(), Failure> {
     let message = lab.messages(rounds).await?;
     let passed = lab.pass(1, rounds, BODY).await?;
     let mut costs = Vec::new();
-    for tasks in [1, 10, 100] {
+    for tasks in [2, 10, 100] {
         costs.push((tasks, lab.pass(tasks, rounds, Duration::ZERO).await?));
     }
     let idle = lab.idle(IDLERS).await?;
@@ -69,12 +69,11 @@ async fn measure(rounds: usize) -> Result<(), Failure> {
     println!("two OS processes; CLOCK_MONOTONIC        p50        p99        max");
     row("PUBLISH to its subscriber, one hop", message);
     row("release() to the next body, by push", passed.times);
-    println!(
-        "\nwaiting tasks in each of two processes   commands a hand-over   hand-overs a second"
-    );
+    println!("\nwaiting in each process      commands a hand-over   between processes   a second");
     for (tasks, passed) in costs {
         let (commands, pace) = (hundredths(passed.commands, passed.turns), passed.pace());
-        println!("{tasks:<40} {commands:>20} {pace:>21}");
+        let between = format!("{} of {}", passed.crossings, passed.turns);
+        println!("{tasks:<25} {commands:>23} {between:>19} {pace:>10}");
     }
     println!("\n{IDLERS} waiting tasks of one process, idle: {idle} commands in {IDLE:?}");
     Ok(())
@@ -92,7 +91,7 @@ fn row(what: &str, mut times: Vec<u64>) {
 
 /// `count / by` with two digits.
 fn hundredths(count: usize, by: usize) -> String {
-    let all = count * 100 / by.max(1);
+    let all = (count * 100 + by / 2) / by.max(1);
     format!("{}.{:02}", all / 100, all % 100)
 }
 
