@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, Matcher, Trigger, until, wait};
-use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
+use dlock_runtime::{LockGuard, LockPool, LockRequest};
 use tokio::task::JoinHandle;
 
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, requests};
@@ -21,6 +21,9 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
 /// The longest pause between two polls of a waiter that hears pushes: a second and a tenth.
 pub(crate) const POLL: Duration = Duration::from_millis(1100);
 
+/// Longer than any test waits; a bug ends by it.
+pub(crate) const WAIT: Duration = Duration::from_secs(60);
+
 /// Somebody's turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -30,9 +33,9 @@ pub(crate) struct Turn {
 
 pub(crate) type Waiter = JoinHandle<Turn>;
 
-/// The item, waited for without end, with a lease that no test waits out.
+/// The item, with a lease that no test waits out.
 pub(crate) fn item(pool: &LockPool) -> LockRequest {
-    pool.lock(ITEM).ttl(LONG).wait(Wait::Forever)
+    pool.lock(ITEM).ttl(LONG).wait(WAIT)
 }
 
 /// A task that waits for its turn and holds it then.

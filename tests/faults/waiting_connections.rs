@@ -144,6 +144,37 @@ async fn a_wire_that_stalls_for_a_while() {
     .await;
 }
 
+/// Half of the wire: what is asked is done, and nobody hears of it.
+#[tokio::test]
+async fn replies_and_pushes_that_are_lost_for_a_while() {
+    check(Lab::new(), false, async |lab| {
+        lab.proxy.drop_replies();
+        wait::pause(COMMAND * 3).await;
+        lab.proxy.pass();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_that_are_lost_for_a_while() {
+    check(Lab::new(), false, async |lab| {
+        lab.proxy.drop_requests();
+        wait::pause(COMMAND * 3).await;
+        lab.proxy.pass();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_for_a_while() {
+    check(Lab::new(), false, async |lab| {
+        lab.server.stop_signal();
+        wait::pause(COMMAND * 3).await;
+        lab.server.cont();
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_server_that_forgets_its_scripts() {
     check(Lab::new(), false, async |lab| {

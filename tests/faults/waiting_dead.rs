@@ -9,7 +9,7 @@ use dlock_runtime::{Config, LockGuard, LockPool, Wait};
 use futures_util::future::join_all;
 
 use crate::lab::{self, CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, tell};
-use crate::line::{A, CLAIM, HEARTBEAT, Turn, Waiter, item, turn};
+use crate::line::{A, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
 
 const WAITER: &str = "DLOCK_TEST_WAITER_URL";
 const HOLDER: &str = "DLOCK_TEST_HOLDER_URL";
@@ -34,7 +34,7 @@ async fn waiter() {
     std::future::pending().await
 }
 
-/// A child's part: holds some locks, without renewal.
+/// A child's part: holds some locks for as long as it lives.
 #[tokio::test]
 async fn holder() {
     let Ok(url) = std::env::var(HOLDER) else {
@@ -157,6 +157,24 @@ async fn killed_waiters_are_skipped_at_once() {
     let (took, published) = fleet.hand_over().await;
     assert!(took < wait::scaled(SLACK), "took {took:?}");
     assert_eq!(published, 4, "three reached nobody");
+}
+
+/// What the dead leave has a time to live; nobody has to come and clean up.
+#[tokio::test]
+async fn the_queue_of_killed_waiters_ends_by_itself() {
+    let lab = Lab::new();
+    let _holder = item(&lab.direct().await).acquire().await.unwrap();
+    let mut child = waiting_child(&lab.server.url());
+    lab.until_queued(1).await;
+    child.kill();
+    for key in [W, A] {
+        let left = lab.server.pttl(key).await;
+        assert!((1..=7000).contains(&left), "{key} ends in {left} ms");
+    }
+    until("the queue is gone", CAP, async || {
+        lab.locks().await == [ON_SERVER]
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -185,6 +185,24 @@ async fn a_grant_found_by_a_poll_is_worth_its_claim_until_it_is_confirmed() {
     check_claim(&pool, &lab, &direct).await;
 }
 
+/// What the way of the push took is gone from it.
+#[tokio::test]
+async fn a_grant_heard_over_a_slow_wire_is_worth_less() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let holder = item(&lab.direct().await).acquire().await.unwrap();
+    let slow = Duration::from_millis(200);
+    lab.proxy.delay(slow);
+    let waiter = lab.queued(&pool).await;
+    lab.no_polls();
+    holder.release().await.unwrap();
+    let turn = turn(waiter).await;
+    let left = turn.guard.remaining();
+    assert!(left <= CLAIM - slow, "{left:?}");
+    lab.all_passes();
+    lab.stays(&turn.guard).await;
+}
+
 /// And once it is confirmed, its whole ttl.
 #[tokio::test]
 async fn a_grant_in_turn_outlives_its_claim() {

@@ -191,6 +191,7 @@ async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
     let holder = item(&direct).acquire().await.unwrap();
     let waiter = lab.queued(&pool).await;
     let (channel, value) = (lab.channel().await, lab.value(ON_SERVER).await);
+    let connections = lab.proxy.accepted();
     let monitor = lab.server.monitor();
     let begun = Instant::now();
     for round in 0..100 {
@@ -218,6 +219,8 @@ async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
         "{commands} commands"
     );
     assert_eq!(lab.value(ON_SERVER).await, value);
+    let same = lab.channel().await == channel && lab.proxy.accepted() == connections;
+    assert!(same, "the connection survives them");
     holder.release().await.unwrap();
     lab.stays(&turn(waiter).await.guard).await;
 }
