@@ -55,7 +55,7 @@ async fn waiters_are_served_in_the_order_they_came(pool: LockPool) {
     for waiter in waiters {
         waiter.await.unwrap();
     }
-    assert_eq!(*turns.lock().unwrap(), Vec::from_iter(0..12));
+    assert_eq!(*turns.lock().unwrap(), (0..12).collect::<Vec<_>>());
 }
 
 async fn who_leaves_changes_nothing_for_those_who_stay(pool: LockPool) {
@@ -101,10 +101,10 @@ async fn a_release_is_told_long_before_anybody_looks(pool: LockPool) {
 /// The lock is given to who waits, in the release itself: there is no moment at which somebody else could have it.
 async fn who_does_not_queue_never_goes_first(pool: LockPool) {
     let held = taken(&pool).await;
-    let (begin, begun) = tokio::sync::oneshot::channel();
+    let (start, started) = tokio::sync::oneshot::channel();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).run(async |_| {
-        begin.send(()).unwrap();
+        start.send(()).unwrap();
         ended.await.unwrap();
     }));
     settled(&pool).await;
@@ -120,7 +120,7 @@ async fn who_does_not_queue_never_goes_first(pool: LockPool) {
         }) => assert!(holder.function().contains("queueing.rs"), "{holder:?}"),
         other => panic!("{other:?}"),
     }
-    begun.await.unwrap();
+    started.await.unwrap();
     end.send(()).unwrap();
     waiter.await.unwrap().unwrap();
     assert!(pool.lock("k").try_acquire().await.unwrap().is_some());

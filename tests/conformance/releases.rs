@@ -53,12 +53,14 @@ async fn after_a_release_in_the_background_the_next_acquire_succeeds(pool: LockP
 async fn a_release_in_the_background_grants_to_who_waits(pool: LockPool) {
     let request = pool.lock("k").ttl(LONG).release(Release::Background);
     let (inner, begun) = (&pool, tokio::time::Instant::now());
+    let mut waiter = None;
     let ran = request.run(async |_| {
-        let waiter = tokio::spawn(inner.lock("k").ttl(LONG).wait(LONG).acquire());
+        let next = inner.lock("k").ttl(LONG).wait(LONG).acquire();
+        waiter = Some(tokio::spawn(next));
         settled(inner).await;
-        waiter
     });
-    let next = ran.await.unwrap().await.unwrap().unwrap();
+    ran.await.unwrap();
+    let next = waiter.unwrap().await.unwrap().unwrap();
     assert!(next.is_held());
     assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
 }

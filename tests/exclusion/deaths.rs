@@ -22,7 +22,7 @@ async fn all_get_their_turn(line: &mut [Member], tasks: u64) -> Vec<Interval> {
     let mut turns = Vec::new();
     for member in line {
         member.finish().await;
-        assert_eq!(member.order(), Vec::from_iter(0..tasks));
+        assert_eq!(member.order(), (0..tasks).collect::<Vec<_>>());
         turns.extend(member.turns());
     }
     turns
@@ -44,7 +44,7 @@ async fn a_killed_holder_and_killed_waiters_cost_nobody_a_turn() {
     dead.push(KIND.join(&server, 4).await);
     line.push(KIND.join(&server, 5).await);
     for member in &mut dead {
-        assert!(member.kill().await.is_empty());
+        assert!(member.kill().is_empty());
     }
     let released = now_ns();
     door.release().await.unwrap();
@@ -54,7 +54,7 @@ async fn a_killed_holder_and_killed_waiters_cost_nobody_a_turn() {
     // At once: a dead one would cost 3 s if it were granted.
     assert!(waited < Duration::from_millis(2_500), "{waited:?}");
 
-    let mut turns = holder.kill().await;
+    let mut turns = holder.kill();
     let killed_ns = now_ns();
     let left: i64 = server.pttl(LOCK).await;
     let left = Duration::from_millis(left.try_into().expect("held, with a lease"));
@@ -92,7 +92,7 @@ async fn processes_killed_at_any_moment_cost_nobody_a_turn() {
         })
         .await;
         tokio::time::sleep(Duration::from_micros(random.between(0, 40_000))).await;
-        let its = doomed.kill().await;
+        let its = doomed.kill();
         assert!(its.len() < 80, "killed too late to prove anything");
         turns.extend(its);
     }

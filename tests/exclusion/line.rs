@@ -76,13 +76,13 @@ impl Member {
     }
 
     /// Kills it; all its turns, of which the last may have ended with it.
-    pub(crate) async fn kill(&mut self) -> Vec<Interval> {
+    pub(crate) fn kill(&mut self) -> Vec<Interval> {
         self.0.kill();
         let killed_ns = now_ns();
         let mut turns = self.turns();
         let lines = self.0.lines();
-        let begun = lines.iter().filter_map(|it| it.strip_prefix("holds "));
-        if let Some((fence, start_ns)) = begun.last().and_then(|last| last.split_once(' ')) {
+        let mut begun = lines.iter().filter_map(|it| it.strip_prefix("holds "));
+        if let Some((fence, start_ns)) = begun.next_back().and_then(|last| last.split_once(' ')) {
             let fence = fence.parse().unwrap();
             if turns.iter().all(|turn| turn.fence != fence) {
                 turns.push(Interval {

@@ -28,7 +28,7 @@ async fn five_hundred_waiters_in_four_processes_all_get_their_turn() {
     }
 
     for member in &line {
-        let expected = Vec::from_iter(0..TASKS);
+        let expected = (0..TASKS).collect::<Vec<_>>();
         assert_eq!(member.order(), expected, "each once, as they asked");
     }
     let mut turns: Vec<_> = line.iter().flat_map(Member::turns).collect();
@@ -97,7 +97,7 @@ async fn locks_with_different_settings_take_turns_as_well() {
     door.release().await.unwrap();
     for member in &mut line {
         member.finish().await;
-        assert_eq!(member.order(), Vec::from_iter(0..12));
+        assert_eq!(member.order(), (0..12).collect::<Vec<_>>());
     }
     let turns: Vec<_> = line.iter().flat_map(Member::turns).collect();
     check_exclusive(&turns).unwrap();
