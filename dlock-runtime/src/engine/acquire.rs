@@ -29,7 +29,7 @@ use crate::values::release::Release;
 use crate::values::wait::Wait;
 
 /// A waiter looks this often whether whoever drives the waiting is still there.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(3);
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// A lock to take.
 #[derive(Debug)]

@@ -275,7 +275,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
-            Refusal::NoPermission => "this user lacks a right; docs/PROTOCOL.md lists the commands and keys that dlock needs",
+            Refusal::NoPermission => "this user lacks a right; docs/OPERATIONS.md lists the commands, keys and channels that dlock needs",
             Refusal::Auth => "wrong user or password; check the URL's credentials",
             Refusal::WrongType => "a value of another type stands at this key; another program uses the name, so choose another key or namespace",
             Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",

@@ -42,7 +42,7 @@ impl Memory {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         Self(Arc::new(Shared {
-            server: Mutex::default(),
+            server: Mutex::new(Server::in_process()),
             clock: Clock::pausable(),
             listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),

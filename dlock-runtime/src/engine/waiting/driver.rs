@@ -140,7 +140,7 @@ impl Driver {
             claim: sent.command.claim.clone(),
         };
         let gates = pool.gates();
-        let may_ask = gates.at(&key, |keyed| keyed.asking(self.wheel, position));
+        let may_ask = gates.at(&key, |keyed| keyed.asking(self.wheel, position, sent.at));
         if may_ask != Some(true) {
             pool.guardian().not_granted(sent.token); // it was not sent
             return Ok(());
@@ -200,8 +200,11 @@ impl Driver {
             Ok(Polled::Yours { time, epoch, left }) => {
                 self.offered(token, found(sent, time, epoch, left));
             }
-            Ok(Polled::Queued(_)) if !answers_at(&position, &*link) => {
-                // The connection is another one by now: a grant would reach nobody.
+            // The connection is another one by now, and a grant would reach nobody; or the key has lost its
+            // time to live, of which an acquire knows what to do.
+            Ok(Polled::Queued(busy))
+                if !answers_at(&position, &*link) || busy.left == Left::Endless =>
+            {
                 if self.place_ended(token) {
                     pool.give_up(&position);
                 }

@@ -8,11 +8,15 @@
 mod driver;
 mod first_ask;
 mod outage;
+#[cfg(test)]
+mod tests;
 mod ticket;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(test))]
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -25,6 +29,8 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 use self::first_ask::FirstAsk;
+#[cfg(test)]
+use self::tests::mutex::{Mutex, MutexGuard};
 pub(super) use self::ticket::Ticket;
 
 /// The gates of a pool.
@@ -110,16 +116,23 @@ impl Gates {
         let mut keys = self.lock();
         let closed = keys.closed.clone();
         let keyed = keys.gates.entry(order.name.clone()).or_default();
-        let waiter = Waiter { order, waker: None };
-        let seat = keyed.gate.enter(waiter);
-        let wheel = keyed.take_wheel(now);
+        let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
+        let seat = keyed.gate.enter(Waiter { order, waker: None });
         if let Some(error) = closed {
-            keyed.send_away(&error); // the seat is new: there is nothing of its at the server
+            keyed.gate.leave(seat); // alone: those before it have been sent away by whoever closed
+            keyed.sent_away.insert(seat, error);
+        }
+        let wheel = keyed.take_wheel(now);
+        let first_ask = keyed.first_ask.clone();
+        let bell = nobody_hears.then(|| keyed.bell.clone()); // the driver rests
+        drop(keys);
+        if let Some(bell) = bell {
+            bell.notify_one();
         }
         Entered {
             seat,
             wheel,
-            first_ask: keyed.first_ask.clone(),
+            first_ask,
         }
     }
 
@@ -324,9 +337,11 @@ impl Keyed {
     }
 
     /// An acquire goes out; `false`: another one drives by now, and it must not.
-    fn asking(&mut self, wheel: Wheel, position: Position) -> bool {
+    fn asking(&mut self, wheel: Wheel, position: Position, now: Moment) -> bool {
         let drives = wheel == self.driver;
         if drives {
+            // So that a wheel is never seized before this acquire is too late to create anything.
+            self.driver_seen = Some(now);
             self.gate.asking(position);
         }
         drives

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Publish, Reached, Server};
 use crate::policy::commands::Grant;
-use crate::policy::queue::{self, CLAIM};
+use crate::policy::queue;
 
 impl Server {
     /// Gives an absent lock to the first place that is alive and hears of it.
@@ -25,7 +25,7 @@ impl Server {
                 value: entry.value.into(),
                 epoch: self.draw_epoch(time),
                 time,
-                lease: entry.lease.min(CLAIM),
+                lease: entry.lease.min(self.claim),
             };
             self.set(key, &grant.value, time, grant.lease);
             // Without an address it has to poll, and will find the grant.

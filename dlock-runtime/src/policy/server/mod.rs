@@ -16,6 +16,7 @@ use self::queues::Queues;
 use super::commands::{
     Acquire, Acquired, Busy, Cancelled, Claim, Grant, Left, Polled, Renewal, Renewed,
 };
+use super::queue;
 use crate::values::{holder, ttl};
 
 /// How a grant reaches the waiter that it is for.
@@ -35,13 +36,27 @@ pub(crate) enum Reached {
 }
 
 /// All locks of one server, and who waits for them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     locks: BTreeMap<Arc<str>, Held>,
     queues: Queues,
     last_epoch: u64,
+    /// How long a lock that is granted to a waiter is its own at most.
+    claim: Duration,
     /// When so many keys are there, the lapsed are swept out.
     sweep_at: usize,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            locks: BTreeMap::new(),
+            queues: Queues::default(),
+            last_epoch: 0,
+            claim: queue::CLAIM,
+            sweep_at: 0,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +67,15 @@ struct Held {
 }
 
 impl Server {
+    /// A server whose waiters are in its own process: a claim is there for processes that may have been
+    /// stopped, and would only be lost to a body that blocks the runtime which extends it.
+    pub(crate) fn in_process() -> Self {
+        Self {
+            claim: Duration::MAX,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn acquire(
         &mut self,
         command: &Acquire,
