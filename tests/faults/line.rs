@@ -21,6 +21,9 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
 /// The longest pause between two polls of a waiter that hears pushes: a second and a tenth.
 pub(crate) const POLL: Duration = Duration::from_millis(1100);
 
+/// Well before a claim ends: what is had by then was neither waited out nor, while polls are held back, asked for.
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(2);
+
 /// Longer than any test waits; a bug ends by it.
 pub(crate) const WAIT: Duration = Duration::from_secs(60);
 

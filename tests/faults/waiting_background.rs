@@ -87,7 +87,7 @@ async fn holder() {
     let lock = lock(&pool, "item").ttl(TTL).wait(Wait::Once);
     lock.run(async |_| ()).await.unwrap();
     tell("done", ());
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_process_killed_right_after_leaves_the_key_no_longer_than_its_ttl() {
     let turn = turn(waiter).await;
     let took = turn.at - killed;
     assert!(
-        took < wait::scaled(left + lab::SLACK),
+        took < wait::scaled(left + lab::SLACK * 2),
         "took {took:?} of {left:?}"
     );
     lab.proxy.release_held(); // the release comes late, of a lock that is another's by now

@@ -9,7 +9,7 @@ use dlock_runtime::{Config, LockGuard, LockPool, Wait};
 use futures_util::future::join_all;
 
 use crate::lab::{self, CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, tell};
-use crate::line::{A, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
+use crate::line::{A, AT_ONCE, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
 
 const WAITER: &str = "DLOCK_TEST_WAITER_URL";
 const HOLDER: &str = "DLOCK_TEST_HOLDER_URL";
@@ -17,8 +17,8 @@ const HOLDER: &str = "DLOCK_TEST_HOLDER_URL";
 /// How many dead ones there are at the head.
 const TEN: usize = 10;
 
-/// Locks that end one after the other, so that the polls for them come at all times of their lives.
-const LEASES: [u64; 9] = [1000, 1120, 1240, 1360, 1480, 1600, 1720, 1840, 1960];
+/// Locks that end one after the other, so that a machine which stands still for a while is late for few of them.
+const LEASES: [u64; 9] = [1000, 1450, 1900, 2350, 2800, 3250, 3700, 4150, 4600];
 
 /// A child's part: waits for the item.
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn waiter() {
         .unwrap();
     let _held = item(&pool).acquire().await.unwrap();
     tell("held", ());
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A child's part: holds some locks for as long as it lives.
@@ -50,7 +50,7 @@ async fn holder() {
         held.push(lock.wait(Wait::Once).acquire().await.unwrap());
     }
     tell("held", ());
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 fn waiting_child(url: &str) -> Child {
@@ -144,7 +144,7 @@ async fn a_lock_of_a_killed_holder_is_had_when_its_lease_ends() {
     // All of them within 200 ms on a machine that has time for them; one that has not may add some.
     let promised = Duration::from_millis(200);
     assert!(median < wait::scaled(promised), "{late:?}");
-    assert!(worst < wait::scaled(promised + SLACK), "{late:?}");
+    assert!(worst < wait::scaled(promised + SLACK * 2), "{late:?}");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn killed_waiters_are_skipped_at_once() {
     }
     fleet.lab.no_polls();
     let (took, published) = fleet.hand_over().await;
-    assert!(took < wait::scaled(SLACK), "took {took:?}");
+    assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
     assert_eq!(published, 4, "three reached nobody");
 }
 
@@ -192,7 +192,7 @@ async fn waiters_that_gave_up_are_skipped_at_once() {
     lab.until_queued(1).await;
     lab.no_polls();
     let (took, published) = hand_over(&lab, holder, last).await;
-    assert!(took < wait::scaled(SLACK), "took {took:?}");
+    assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
     assert_eq!(published, 1, "it is the first");
 }
 
@@ -202,7 +202,7 @@ async fn a_stopped_waiter_costs_one_claim_at_most() {
     fleet.ahead[0].stop();
     let (took, published) = fleet.hand_over().await;
     assert_eq!(published, 2, "the stopped one was told first");
-    assert!(took < wait::scaled(CLAIM + SLACK), "took {took:?}");
+    assert!(took < wait::scaled(CLAIM + SLACK * 2), "took {took:?}");
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn ten_waiters_stopped_just_now_cost_no_more_than_until_they_count_as_dead
     let (took, published) = fleet.hand_over().await;
     assert!(published <= 3, "{published} grants");
     // Those that were not told within their last 3.5 s are passed over; one may be told at the end of it.
-    let bound = HEARTBEAT + CLAIM + SLACK;
+    let bound = HEARTBEAT + CLAIM + SLACK * 3;
     assert!(took < wait::scaled(bound), "took {took:?}");
 }
 
@@ -266,7 +266,7 @@ async fn waiters_that_were_stopped_for_long_get_their_turn_when_they_go_on() {
 /// Ten pools whose wire went dark, and one waiter behind them.
 struct Dark {
     lab: Lab,
-    dark: Proxy,
+    wire: Proxy,
     ahead: Vec<Waiter>,
     holder: LockGuard,
     last: Waiter,
@@ -276,18 +276,18 @@ impl Dark {
     async fn ten() -> Self {
         let lab = Lab::new();
         let holder = item(&lab.direct().await).acquire().await.unwrap();
-        let dark = Proxy::start(lab.server.addr());
+        let wire = Proxy::start(lab.server.addr());
         let mut ahead = Vec::new();
         for _ in 0..TEN {
-            let config = Config::new(dark.url()).connect_timeout(CAP);
+            let config = Config::new(wire.url()).connect_timeout(CAP);
             let pool = LockPool::connect(config).await.unwrap();
             ahead.push(lab.queued(&pool).await);
         }
         let last = lab.queued(&lab.pool().await).await;
-        dark.blackhole();
+        wire.blackhole();
         Self {
             lab,
-            dark,
+            wire,
             ahead,
             holder,
             last,
@@ -300,7 +300,7 @@ async fn ten_half_open_waiters_cost_no_more_than_until_they_count_as_dead() {
     let dark = Dark::ten().await;
     let (took, published) = hand_over(&dark.lab, dark.holder, dark.last).await;
     assert!(published <= 3, "{published} grants");
-    let bound = HEARTBEAT + CLAIM + SLACK;
+    let bound = HEARTBEAT + CLAIM + SLACK * 3;
     assert!(took < wait::scaled(bound), "took {took:?}");
 }
 
@@ -317,7 +317,7 @@ async fn ten_waiters_half_open_for_long_cost_nothing_and_get_their_turn_when_the
     };
     assert_eq!(published, 1, "none of the ten was told");
     assert!(took < wait::scaled(HEARTBEAT), "took {took:?}");
-    dark.dark.pass();
+    dark.wire.pass();
     let turns = dark.ahead.into_iter().map(async |waiter| {
         turn(waiter).await.guard.release().await.unwrap();
     });

@@ -155,10 +155,7 @@ async fn a_body_whose_confirmation_is_lost_does_not_begin_on_that_grant() {
         assert!(!grants[0].contains(&value), "{fault:?}: a fresh token");
         assert!(lab.server.pttl(ON_SERVER).await > 20_000, "{fault:?}");
         // The grant that came to nothing was not kept for its 30 s.
-        assert!(
-            took < wait::scaled(SOON + SLACK),
-            "{fault:?}: took {took:?}"
-        );
+        assert!(took < wait::scaled(SOON * 2), "{fault:?}: took {took:?}");
         lab.proxy.release_held();
         lab.stays(&turn.guard).await;
     }
@@ -177,6 +174,6 @@ async fn a_waiter_gets_a_kept_key_when_its_time_is_over() {
     let turn = turn(waiter).await;
     let after = turn.at - begun;
     assert!(after + ROUNDING >= MIN_HOLD, "freed after {after:?}");
-    let bound = MIN_HOLD + Duration::from_millis(200) + SLACK;
+    let bound = MIN_HOLD + Duration::from_millis(200) + SLACK * 2;
     assert!(after < wait::scaled(bound), "kept for {after:?}");
 }
