@@ -19,7 +19,7 @@ use server::Server;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-const ROUNDS: usize = 1000;
+const ROUNDS: usize = 600;
 
 /// How long a body lasts while times are taken: by its end the other process stands in the queue again.
 const BODY: Duration = Duration::from_millis(2);
