@@ -1,0 +1,95 @@
+//! The gates under shuttle: threads that wait, drive and push at one key, in thousands of schedules.
+//!
+//! No time passes, so a wake-up that is lost ends as shuttle's `deadlock`. Always: everybody who stays has the lock or an error, in
+//! order of arrival and one at a time; each token that was asked for is taken once or cleaned up once; nothing is left.
+
+pub(super) mod mutex;
+mod site;
+
+use shuttle::Runner;
+use shuttle::rand::{Rng as _, thread_rng};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+
+use self::mutex::scheduled;
+use self::site::{Chances, Site};
+
+const WAITERS: usize = 3;
+const SCHEDULES: usize = 150;
+const SEEDS: [u64; 2] = [20_261_121, 4];
+
+fn runs(scheduler: impl Scheduler + 'static, chances: Chances, waiters_may_go: bool) {
+    let mut config = shuttle::Config::new();
+    config.stack_size = 0x4_0000; // of a debug build
+    let run = move || scheduled(|| one_run(chances, waiters_may_go));
+    Runner::new(scheduler, config).run(run);
+}
+
+fn one_run(chances: Chances, waiters_may_go: bool) {
+    let site = Site::new(chances);
+    let mut stay = 0;
+    for _ in 0..WAITERS {
+        let looks =
+            (waiters_may_go && thread_rng().gen_bool(0.5)).then(|| thread_rng().gen_range(0..3));
+        site.waiter(looks);
+        stay += usize::from(looks.is_none());
+    }
+    site.stranger();
+    if chances.closes {
+        site.closer();
+    }
+    site.end();
+    site.is_clean();
+    site.seen(|seen| {
+        assert!(
+            seen.turns.is_sorted(),
+            "in order of arrival: {:?}",
+            seen.turns
+        );
+        assert!(seen.turns.len() + seen.sent_away >= stay, "{seen:?}");
+        assert!(chances.closes || seen.sent_away == 0, "{seen:?}");
+    });
+}
+
+/// In random schedules, and in such as find what takes few, but certain changes of threads.
+fn explore(chances: Chances) {
+    for seed in SEEDS {
+        println!("{chances:?}, seed {seed}");
+        for waiters_may_go in [false, true] {
+            let random = RandomScheduler::new_from_seed(seed, SCHEDULES);
+            runs(random, chances, waiters_may_go);
+            let pct = PctScheduler::new_from_seed(seed, 4, SCHEDULES);
+            runs(pct, chances, waiters_may_go);
+        }
+    }
+}
+
+#[test]
+fn waiters_come_and_go() {
+    explore(Chances::default());
+}
+
+#[test]
+fn drivers_end_with_their_runtimes() {
+    explore(Chances {
+        drivers_lost: 2,
+        ..Chances::default()
+    });
+}
+
+#[test]
+fn pushes_are_lost() {
+    explore(Chances {
+        drivers_lost: 1,
+        pushes_lost: true,
+        ..Chances::default()
+    });
+}
+
+#[test]
+fn the_pool_is_closed() {
+    explore(Chances {
+        drivers_lost: 1,
+        closes: true,
+        ..Chances::default()
+    });
+}
