@@ -53,6 +53,7 @@ mod fleets;
 mod global;
 mod guards;
 mod holds;
+mod in_turn;
 mod looking;
 mod namespaces;
 mod queueing;

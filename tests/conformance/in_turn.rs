@@ -1,0 +1,68 @@
+//! A lock that was waited for is like one that was free, whatever keeps its holder from confirming it; and what a waiter does
+//! whose key loses its time to live.
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{LockError, LockPool, Refusal, Wait};
+use tokio::time::advance;
+
+use crate::backends::{LONG, ms, nothing_left, patient, settled};
+
+/// A body of `memory://` that blocks its runtime, which is the one that watches over its lease.
+#[tokio::test]
+async fn a_body_may_block_its_runtime_for_as_long_as_its_ttl() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let held = pool.lock("k").acquire().await.unwrap();
+    let request = pool.lock("k").ttl(LONG).wait(Wait::Forever);
+    let blocking = tokio::spawn(request.run(async |_| std::thread::sleep(ms(4000))));
+    settled(&pool).await;
+    held.release().await.unwrap();
+    blocking.await.unwrap().unwrap();
+}
+
+/// A test that moves the clock on, as tests do.
+#[tokio::test(start_paused = true)]
+async fn a_test_may_move_the_clock_on_by_as_much_as_the_ttl() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let held = pool.lock("k").acquire().await.unwrap();
+    let request = pool.lock("k").ttl(LONG).wait(Wait::Forever);
+    let waiter = tokio::spawn(request.acquire());
+    settled(&pool).await;
+    held.release().await.unwrap();
+    let lock = waiter.await.unwrap().unwrap();
+    advance(LONG - ms(1000)).await;
+    assert!(lock.is_held());
+    lock.release().await.unwrap();
+}
+
+/// A foreign key that a waiter stands behind, and that somebody takes the time to live from.
+async fn behind_a_persisted_key(pool: &LockPool, server: &RedisServer) -> Result<(), LockError> {
+    server.cmd(&["SET", "lock:k", "x", "PX", "60000"]).await;
+    let request = pool.lock("k").wait(Wait::Forever);
+    let waiter = tokio::spawn(request.run(async |_| ()));
+    settled(pool).await;
+    server.cmd(&["PERSIST", "lock:k"]).await;
+    let ended = tokio::time::timeout(LONG, waiter).await;
+    ended.expect("it notices").unwrap()
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_key_that_loses_its_ttl_is_told() {
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let error = behind_a_persisted_key(&pool, &server).await.unwrap_err();
+    let LockError::Refused { reason, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(*reason, Refusal::NoTtl);
+    server.cmd(&["DEL", "lock:k"]).await;
+    nothing_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_key_that_loses_its_ttl_repairs_it_if_it_may() {
+    let server = RedisServer::start();
+    let config = patient(server.url()).repair_missing_ttl(ms(500));
+    let pool = LockPool::connect(config).await.unwrap();
+    behind_a_persisted_key(&pool, &server).await.unwrap();
+    nothing_left(&server).await;
+}
