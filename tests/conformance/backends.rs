@@ -23,6 +23,11 @@ pub(crate) fn patient(url: impl Into<String>) -> Config {
         .command_timeout(Duration::from_secs(5))
 }
 
+/// Whether a lock that is granted in turn is a claim of 3 s at first: not in this process, where nobody can be stopped alone.
+pub(crate) fn grants_claims(pool: &LockPool) -> bool {
+    !format!("{pool:?}").contains("memory://")
+}
+
 /// The counter of epochs stays, by design; nothing else does.
 pub(crate) async fn nothing_left(server: &RedisServer) {
     until(
