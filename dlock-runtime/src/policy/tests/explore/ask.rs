@@ -184,7 +184,6 @@ impl Process {
                 self.gate.pause(turn.now().plus(pause));
             }
             Acquired::Late { .. } => {
-                turn.seen.saw(Witness::Late);
                 self.created_nothing(turn, token);
                 if std::mem::replace(&mut self.was_late, true) {
                     self.pause(turn);
@@ -216,8 +215,7 @@ impl Process {
     }
 
     pub(super) fn polled(&mut self, turn: &mut Turn<'_>, token: Token, answer: Polled) {
-        let Driver::Polling { position, sent } =
-            std::mem::replace(&mut self.driver, Driver::Idle)
+        let Driver::Polling { position, sent } = std::mem::replace(&mut self.driver, Driver::Idle)
         else {
             unreachable!("nobody else polls");
         };
@@ -277,7 +275,7 @@ impl Process {
 
 /// Past the line.
 impl Process {
-    pub(super) fn go_past(&mut self, turn: &Turn<'_>, who: usize, again: bool) {
+    pub(super) fn go_past(&mut self, turn: &mut Turn<'_>, who: usize, again: bool) {
         let Some((mut attempt, command)) = self.prepare(turn, false) else {
             return self.leave(turn, who);
         };
@@ -307,7 +305,6 @@ impl Process {
                 return self.leave(turn, who);
             }
             Acquired::Late { .. } => {
-                turn.seen.saw(Witness::Late);
                 self.tokens.not_granted(token);
                 if attempt.again {
                     return self.leave(turn, who);
@@ -382,13 +379,7 @@ fn stray(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
     process.tokens.stray(token, claim, give_up, now);
 }
 
-fn offer(
-    since: Moment,
-    lease: std::time::Duration,
-    epoch: u64,
-    time: u64,
-    how: Granted,
-) -> Offer {
+fn offer(since: Moment, lease: std::time::Duration, epoch: u64, time: u64, how: Granted) -> Offer {
     Offer {
         since,
         lease,
@@ -404,7 +395,11 @@ fn after_busy(turn: &Turn<'_>, busy: &Busy) -> std::time::Duration {
         Left::For(left) => left,
         Left::Endless => std::time::Duration::MAX,
     };
-    retry::after_busy(left, turn.run.tick * 9 / 10 * 9 / 10, &mut Jitter::seeded(1))
+    retry::after_busy(
+        left,
+        turn.run.tick * 9 / 10 * 9 / 10,
+        &mut Jitter::seeded(1),
+    )
 }
 
 /// Less than a tick too.

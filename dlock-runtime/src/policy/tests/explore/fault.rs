@@ -4,6 +4,7 @@ use super::process::{Driver, Phase, Process, Turn};
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, FOREIGN, KEY, Reply, What, Wire, World};
+use crate::policy::gate::Place;
 use crate::values::token::Token;
 use std::rc::Rc;
 
@@ -16,7 +17,11 @@ pub(super) enum Kind {
     Push,
     /// Something stands still, for any time.
     Stall,
+    /// Only this does.
+    Only(Stall),
     Crash,
+    /// The same, only of one that stands in the queue, and unnoticed.
+    CrashInLine,
     /// A program without dlock takes the lock by `SET NX PX`.
     Foreign,
     /// A command is executed twice.
@@ -82,7 +87,10 @@ impl World {
         for kind in run.faults {
             match kind {
                 Kind::Foreign => {
-                    let free = (*self.server).clone().read(KEY, self.clock.time()).is_none();
+                    let free = (*self.server)
+                        .clone()
+                        .read(KEY, self.clock.time())
+                        .is_none();
                     faults.extend(free.then_some(Fault::ForeignSet));
                 }
                 Kind::QueueLost => faults.push(Fault::QueueLost),
@@ -122,8 +130,14 @@ impl World {
             Kind::Stall if begun && process.stall.is_none() => {
                 faults.extend(STALLS.map(|stall| Fault::Stall(at, stall)));
             }
+            Kind::Only(stall) if begun && process.stall.is_none() => {
+                faults.push(Fault::Stall(at, stall));
+            }
             Kind::Crash if begun => {
                 faults.push(Fault::Crash { at, noticed: true });
+                faults.push(Fault::Crash { at, noticed: false });
+            }
+            Kind::CrashInLine if matches!(process.gate.place(), Place::Queued { .. }) => {
                 faults.push(Fault::Crash { at, noticed: false });
             }
             Kind::Twice => {

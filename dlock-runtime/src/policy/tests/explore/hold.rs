@@ -2,8 +2,8 @@
 //! `engine/guardian` do it.
 
 use super::mutants::Mutant;
-use super::run::Wants;
 use super::process::{Begun, Body, Phase, Process, Turn};
+use super::run::Wants;
 use super::seen::Witness;
 use super::world::{Command, What};
 use crate::policy::commands::{Renewal, Renewed};
@@ -177,7 +177,7 @@ impl Process {
     }
 
     /// The guard is dropped: the body was stopped, or never began and its contender waits again.
-    pub(super) fn drop_guard(&mut self, turn: &Turn<'_>, body: &Body, who: usize, waits: bool) {
+    pub(super) fn drop_guard(&mut self, turn: &mut Turn<'_>, body: &Body, who: usize, waits: bool) {
         self.commands
             .forget(body.token, |what| matches!(what, What::Renew(_)));
         self.gate.left(body.token, turn.now());
@@ -197,7 +197,8 @@ impl Process {
     }
 
     pub(super) fn released(&mut self, token: Token) {
-        let of = |it: &Phase| matches!(it, Phase::Releasing { token: theirs, .. } if *theirs == token);
+        let of =
+            |it: &Phase| matches!(it, Phase::Releasing { token: theirs, .. } if *theirs == token);
         if let Some(it) = self.contenders.iter_mut().find(|it| of(&it.phase)) {
             it.phase = Phase::Done;
             self.tokens.released(token);
@@ -280,14 +281,24 @@ impl Process {
     }
 
     fn body_of(&mut self, token: Token) -> Option<&mut Body> {
-        self.contenders.iter_mut().find_map(|it| match &mut it.phase {
-            Phase::Body(body) | Phase::Confirming { body, .. } if body.token == token => Some(body),
-            _ => None,
-        })
+        self.contenders
+            .iter_mut()
+            .find_map(|it| match &mut it.phase {
+                Phase::Body(body) | Phase::Confirming { body, .. } if body.token == token => {
+                    Some(body)
+                }
+                _ => None,
+            })
     }
 
     /// The guardian's command took too long, or its connection broke.
-    pub(super) fn guardian_failed(&mut self, turn: &mut Turn<'_>, token: Token, renews: bool, sent: Moment) {
+    pub(super) fn guardian_failed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        token: Token,
+        renews: bool,
+        sent: Moment,
+    ) {
         let now = turn.now();
         if renews {
             let news = self.tokens.renewed(token, sent, Renewed::Failed, now);

@@ -175,15 +175,21 @@ fn unanswered(
     late: &impl Fn(Moment) -> bool,
     guarded: bool,
 ) -> Option<(Token, bool, Moment)> {
-    let sent = wire.out.iter().filter(|it| it.heard).map(|it| match it.what {
-        What::Cancel { .. } => Some((it.token, false, it.sent)),
-        What::Renew(_) if guarded => Some((it.token, true, it.sent)),
-        _ => None,
-    });
+    let sent = wire
+        .out
+        .iter()
+        .filter(|it| it.heard)
+        .map(|it| match it.what {
+            What::Cancel { .. } => Some((it.token, false, it.sent)),
+            What::Renew(_) if guarded => Some((it.token, true, it.sent)),
+            _ => None,
+        });
     let answered = wire.back.iter().map(|it| match it.answer {
         Answer::Cancelled(..) => Some((it.token, false, it.sent)),
         Answer::Renewed(_) if guarded => Some((it.token, true, it.sent)),
         _ => None,
     });
-    sent.chain(answered).flatten().find(|(.., sent)| late(*sent))
+    sent.chain(answered)
+        .flatten()
+        .find(|(.., sent)| late(*sent))
 }

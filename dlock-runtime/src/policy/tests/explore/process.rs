@@ -58,9 +58,15 @@ pub(super) enum Phase {
     /// Past the line, and never in it.
     Alone,
     /// Makes sure of the whole `min_hold`.
-    Confirming { body: Body, sent: Moment },
+    Confirming {
+        body: Body,
+        sent: Moment,
+    },
     Body(Body),
-    Releasing { token: Token, sent: Moment },
+    Releasing {
+        token: Token,
+        sent: Moment,
+    },
     Done,
 }
 
@@ -198,7 +204,13 @@ impl Process {
     }
 
     /// `Drop for OpenAttempt`: nobody will read the answer. `link`: the acquire's connection still works.
-    pub(super) fn abandon(&mut self, turn: &Turn<'_>, attempt: &Attempt, at_gate: bool, link: bool) {
+    pub(super) fn abandon(
+        &mut self,
+        turn: &Turn<'_>,
+        attempt: &Attempt,
+        at_gate: bool,
+        link: bool,
+    ) {
         let token = attempt.token;
         self.commands
             .forget(token, |what| matches!(what, What::Acquire(_)));
@@ -272,13 +284,18 @@ impl Process {
     }
 
     /// Somebody stops waiting; an attempt past the line has been seen to.
-    pub(super) fn leave(&mut self, turn: &Turn<'_>, who: usize) {
+    pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
+        let offered = matches!(self.gate.place(), Place::Offered(..));
+        let first = offered && self.gate.first() == Some(&who);
         if let Phase::Line(seat) = self.contenders[who].phase
             && let Some(unwanted) = self.gate.leave(seat)
         {
             self.give_up(turn, &unwanted);
         }
         self.contenders[who].phase = Phase::Done;
+        if first && self.gate.is_waited_at() {
+            turn.seen.saw(Witness::OfferInherited);
+        }
     }
 
     /// `Ticket::new`: a seat, and the wheel if nobody has it.

@@ -118,9 +118,10 @@ impl Process {
     fn knows(&self, token: Token) -> bool {
         let ends = |what: &What| matches!(what, What::Release { .. } | What::Cancel { .. });
         self.tokens.next_look_at(token).is_some()
-            || self.pushes.iter().any(|push| {
-                holder_of(&push.value).is_some_and(|(_, theirs)| theirs == token)
-            })
+            || self
+                .pushes
+                .iter()
+                .any(|push| holder_of(&push.value).is_some_and(|(_, theirs)| theirs == token))
             || [&self.commands, &self.guardian].iter().any(|wire| {
                 let mut sent = wire.out.iter();
                 sent.any(|command| command.token == token && ends(&command.what))

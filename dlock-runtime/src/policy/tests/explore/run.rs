@@ -39,6 +39,8 @@ pub(super) struct Run {
     pub(super) asynchronous: bool,
     /// Nothing is known of when a push was sent, so it makes the waiter ask.
     pub(super) timeless_pushes: bool,
+    /// ACL lets nobody publish.
+    pub(super) publish_refused: bool,
     pub(super) mutant: Option<Mutant>,
     /// From each so-manyth state the world must come to rest …
     pub(super) drain_every: usize,
@@ -62,6 +64,7 @@ impl Default for Run {
             min_hold: None,
             asynchronous: false,
             timeless_pushes: false,
+            publish_refused: false,
             mutant: None,
             drain_every: 20,
             rest: 16,

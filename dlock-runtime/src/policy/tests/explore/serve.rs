@@ -7,7 +7,7 @@ use super::mutants::Mutant;
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World, token_in};
-use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewed};
+use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled, Renewed};
 use crate::policy::queue;
 use crate::policy::server::{Publish, Reached, Server};
 
@@ -16,6 +16,8 @@ struct Air<'a> {
     channels: &'a [(usize, u8)],
     grants: Vec<(usize, u8, Grant)>,
     unheard: Vec<(usize, u8)>,
+    /// The server lets nobody publish.
+    refuses: bool,
 }
 
 impl Publish for Air<'_> {
@@ -25,6 +27,9 @@ impl Publish for Air<'_> {
             at.parse().expect("a process"),
             connection.parse().expect("a connection"),
         );
+        if self.refuses {
+            return Reached::Unknown;
+        }
         if !self.channels.contains(&channel) {
             self.unheard.push(channel);
             return Reached::Nobody;
@@ -52,6 +57,7 @@ impl World {
             channels: &self.channels,
             grants: Vec::new(),
             unheard: Vec::new(),
+            refuses: run.publish_refused,
         };
         let server = Rc::make_mut(&mut self.server);
         let answer = carry_out(run, server, &command.what, time, &mut air);
@@ -75,9 +81,8 @@ impl World {
         let looks = !matches!(command.what, What::Renew(_))
             && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
         let server = self.server();
-        let idle = looks
-            && server.read(KEY, time).is_none()
-            && !server.waiting(KEY, time).is_empty();
+        let idle =
+            looks && server.read(KEY, time).is_none() && !server.waiting(KEY, time).is_empty();
         let wrong = match (passed, idle) {
             (true, _) => Some("S5 passes a living waiter"),
             (_, true) => Some("S6 free with a queue"),
@@ -90,7 +95,10 @@ impl World {
         let value = queue::read(entry).map(|it| it.address);
         let channel = value.and_then(|it| it.split_once('.'));
         channel.is_some_and(|(at, connection)| {
-            let of = (at.parse().expect("a process"), connection.parse().expect("a number"));
+            let of = (
+                at.parse().expect("a process"),
+                connection.parse().expect("a number"),
+            );
             self.channels.contains(&of)
         })
     }
@@ -119,6 +127,9 @@ impl World {
         if before.iter().any(lapsed) {
             seen.saw(Witness::HeartbeatLapsed);
         }
+        if matches!(answer, Answer::Acquired(Acquired::Late { .. })) {
+            seen.saw(Witness::Late);
+        }
         if let (What::Cancel { claim, .. }, Answer::Cancelled(answer, _)) = (what, answer)
             && answer.found
         {
@@ -136,13 +147,7 @@ impl World {
     }
 }
 
-fn carry_out(
-    run: &Run,
-    server: &mut Server,
-    what: &What,
-    time: u64,
-    air: &mut Air<'_>,
-) -> Answer {
+fn carry_out(run: &Run, server: &mut Server, what: &What, time: u64, air: &mut Air<'_>) -> Answer {
     match what {
         What::Acquire(acquire) => Answer::Acquired(acquire_by(run, server, acquire, time, air)),
         What::Poll(claim) => Answer::Polled(server.poll(claim, time, air)),
@@ -198,7 +203,9 @@ fn acquire_by(
     if run.is(Mutant::SetNxFirst) && server.read(KEY, time).is_none() {
         let lease = u64::try_from(acquire.lease.get().as_micros()).expect("short");
         server.put(KEY, value, Some(time + lease));
-        return Acquired::Granted { time, epoch: time };
+        if let Polled::Yours { epoch, .. } = server.poll(&acquire.claim, time, air) {
+            return Acquired::Granted { time, epoch };
+        }
     }
     let mut acquire = acquire.clone();
     if run.is(Mutant::NotAfterIgnored) {

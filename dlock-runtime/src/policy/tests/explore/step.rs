@@ -224,9 +224,11 @@ impl World {
         let (token, sent) = (command.token, command.sent);
         let (answer, wrong) = self.execute(run, command, seen);
         if let Some(answer) = answer {
-            self.wire(at, guardian)
-                .back
-                .push_back(super::world::Reply { token, sent, answer });
+            self.wire(at, guardian).back.push_back(super::world::Reply {
+                token,
+                sent,
+                answer,
+            });
         }
         wrong
     }

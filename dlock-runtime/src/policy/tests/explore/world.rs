@@ -248,10 +248,7 @@ impl Command {
 /// The token in a value that a process of the model wrote, and whose it is.
 pub(super) fn token_in(value: &str) -> Option<(usize, Token)> {
     let number: u64 = value.strip_prefix("1|t")?.parse().ok()?;
-    Some((
-        usize::try_from(number / 16).ok()?,
-        Token::of_test(number),
-    ))
+    Some((usize::try_from(number / 16).ok()?, Token::of_test(number)))
 }
 
 pub(super) fn value_of(number: u64) -> Arc<str> {
