@@ -3,7 +3,7 @@
 //! A step is what the engine does under the gate's mutex (`engine/waiting`), with the wakers and the
 //! bell as it uses them. Checked in every state: whoever could go on is awake or will be woken.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::policy::commands::Claim;
@@ -11,41 +11,41 @@ use crate::policy::gate::{Fate, Gate, Granted, Look, Next, Offer, Place, Positio
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-const WAITERS: usize = 3;
+pub(super) const WAITERS: usize = 3;
 
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
-    waiters: usize,
-    tokens: u64,
-    ticks: u64,
+pub(super) struct Bounds {
+    pub(super) waiters: usize,
+    pub(super) tokens: u64,
+    pub(super) ticks: u64,
     /// How often the driver's runtime may end.
-    ends: u8,
+    pub(super) ends: u8,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Local {
-    gate: Gate<usize>,
-    waiters: [Waiter; WAITERS],
-    driver: Driver,
-    bell: bool,
+pub(super) struct Local {
+    pub(super) gate: Gate<usize>,
+    pub(super) waiters: [Waiter; WAITERS],
+    pub(super) driver: Driver,
+    pub(super) bell: bool,
     now: u64,
-    asked: u64,
+    pub(super) asked: u64,
     /// What became of each token.
-    ends: BTreeMap<u64, End>,
+    pub(super) ends: BTreeMap<u64, End>,
     /// How much may still happen: tokens, ticks, ends of the driver's runtime.
     rest: (u64, u64, u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Waiter {
+pub(super) enum Waiter {
     Out,
     In { seat: Seat, woken: bool },
     Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Driver {
+pub(super) enum Driver {
     None,
     Running,
     Asking(u64),
@@ -54,7 +54,7 @@ enum Driver {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum End {
+pub(super) enum End {
     Taken,
     CleanedUp,
     /// The server has nothing of it.
@@ -62,7 +62,7 @@ enum End {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Enter(usize),
     Look(usize),
     Leave(usize),
@@ -78,7 +78,7 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     Queued,
     Granted,
     Nothing,
@@ -89,7 +89,7 @@ enum Answer {
 
 /// An engine that forgets something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Forgets {
+pub(super) enum Forgets {
     Nothing,
     ToRingWhenTaken,
     ToWakeTheNextWhenOneLeaves,
@@ -99,7 +99,7 @@ enum Forgets {
 }
 
 impl Local {
-    fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             gate: Gate::default(),
             waiters: std::array::from_fn(|who| {
@@ -118,7 +118,7 @@ impl Local {
         }
     }
 
-    fn at(&self) -> Moment {
+    pub(super) fn at(&self) -> Moment {
         Moment::from_nanos((100 + self.now) * 1_000_000_000)
     }
 
@@ -126,7 +126,8 @@ impl Local {
         self.at().plus(Duration::from_secs(1))
     }
 
-    fn steps(&self) -> Vec<Step> {
+    pub(super) fn steps(&self) -> Vec<Step> {
+        use Answer::{Granted, Nothing, Queued, Refused, Unclear};
         let mut steps = Vec::new();
         for (who, waiter) in self.waiters.iter().enumerate() {
             match waiter {
@@ -138,7 +139,6 @@ impl Local {
                 Waiter::Gone => {}
             }
         }
-        use Answer::{Granted, Nothing, Queued, Refused, Unclear};
         match self.driver {
             Driver::Running => steps.push(Step::Drive),
             Driver::Sleeping(until) if self.bell || until <= self.at() => steps.push(Step::Drive),
@@ -170,7 +170,7 @@ impl Local {
     }
 
     /// Does it; what is wrong with it.
-    fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
+    pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
             Step::Enter(who) => {
                 let seat = self.gate.enter(who);
@@ -271,15 +271,15 @@ impl Local {
         self.driver = Driver::Running;
         let token = Token::of_test(number);
         match answer {
-            Answer::Granted => return self.granted(token, forgets),
-            Answer::Refused if polled => return self.send_away(),
+            Answer::Granted => self.granted(token, forgets),
+            Answer::Refused if polled => self.send_away(),
             Answer::Unclear if !polled => {
                 let ours = self.gate.ended(token, self.in_a_tick());
-                return ours.then(|| self.end(token, End::CleanedUp)).flatten();
+                ours.then(|| self.end(token, End::CleanedUp)).flatten()
             }
             Answer::Queued | Answer::Unclear => {
                 let fate = self.gate.queued(token, self.in_a_tick());
-                return self.fate(fate);
+                self.fate(fate)
             }
             Answer::Nothing | Answer::Refused => {
                 let ours = self.gate.ended(token, self.at());
@@ -362,35 +362,6 @@ impl Local {
         let before = self.ends.insert(number(token), end);
         before.map(|_| "a token left twice")
     }
-
-    fn wrong(&self) -> Option<&'static str> {
-        let first = self.gate.first().map(|who| self.waiters[*who]);
-        let mut awake = self.waiters.iter();
-        let somebody = awake.any(|it| matches!(it, Waiter::In { woken: true, .. }));
-        if self.gate.is_waited_at() && self.driver == Driver::None && !somebody {
-            return Some("nobody drives, and nobody will");
-        }
-        if matches!(self.gate.place(), Place::Offered(..))
-            && !matches!(first, Some(Waiter::In { woken: true, .. }))
-        {
-            return Some("the lock is offered to somebody who sleeps");
-        }
-        if let Driver::Sleeping(until) = self.driver
-            && !self.bell
-            && self.at() < until
-            && !matches!(self.gate.clone().next(self.at()), Next::Sleep(_))
-        {
-            return Some("the driver sleeps although there is something to do");
-        }
-        let at_place = match self.gate.place() {
-            Place::Asking(position)
-            | Place::Queued { position, .. }
-            | Place::Offered(position, _) => Some(number(position.token)),
-            Place::Held(_) | Place::Vacant { .. } => None,
-        };
-        let owned = |token: &u64| self.ends.contains_key(token) != (at_place == Some(*token));
-        (!(1..=self.asked).all(|token| owned(&token))).then_some("a token with two owners or none")
-    }
 }
 
 fn position(number: u64) -> Position {
@@ -404,96 +375,8 @@ fn position(number: u64) -> Position {
     }
 }
 
-fn number(token: Token) -> u64 {
+pub(super) fn number(token: Token) -> u64 {
     (1..=9)
         .find(|number| Token::of_test(*number) == token)
         .expect("a token of this model")
-}
-
-/// How many states there are, or the shortest way to a wrong one.
-fn explore(bounds: Bounds, forgets: Forgets) -> Result<usize, (&'static str, Vec<Step>)> {
-    let mut nodes: Vec<(usize, Step)> = vec![(0, Step::Tick)];
-    let mut known = HashSet::from([Local::new(bounds)]);
-    let mut frontier = VecDeque::from([(Local::new(bounds), 0)]);
-    while let Some((state, at)) = frontier.pop_front() {
-        for step in state.steps() {
-            let mut next = state.clone();
-            let wrong = next.step(step, forgets).or_else(|| next.wrong());
-            nodes.push((at, step));
-            if let Some(wrong) = wrong {
-                let (mut way, mut node) = (Vec::new(), nodes.len() - 1);
-                while node != 0 {
-                    way.push(nodes[node].1);
-                    node = nodes[node].0;
-                }
-                way.reverse();
-                return Err((wrong, way));
-            }
-            if known.insert(next.clone()) {
-                frontier.push_back((next, nodes.len() - 1));
-            } else {
-                nodes.pop();
-            }
-        }
-    }
-    Ok(known.len())
-}
-
-const SMALL: Bounds = Bounds {
-    waiters: 3,
-    tokens: 1,
-    ticks: 1,
-    ends: 0,
-};
-
-/// The same with a runtime that ends.
-const SMALL_ENDS: Bounds = Bounds {
-    waiters: 2,
-    tokens: 2,
-    ticks: 1,
-    ends: 1,
-};
-
-const LARGE: Bounds = Bounds {
-    waiters: WAITERS,
-    tokens: 3,
-    ticks: 3,
-    ends: 2,
-};
-
-fn holds(bounds: Bounds) {
-    let begun = std::time::Instant::now();
-    let states = explore(bounds, Forgets::Nothing).unwrap_or_else(|wrong| panic!("{wrong:?}"));
-    println!(
-        "the gate alone, {bounds:?}: {states} states, {:?}",
-        begun.elapsed()
-    );
-    assert!(states > 1_000, "{states} states are no exploration");
-}
-
-#[test]
-fn whoever_waits_is_woken_in_every_order_of_steps() {
-    holds(SMALL);
-    holds(SMALL_ENDS);
-}
-
-#[test]
-#[ignore = "half a minute in a release build: docs/MODEL.md"]
-fn explore_large_gate() {
-    holds(LARGE);
-}
-
-#[test]
-fn an_engine_that_forgets_to_wake_somebody_is_caught() {
-    for (forgets, steps) in [
-        (Forgets::ToRingWhenTaken, 5),
-        (Forgets::ToWakeTheNextWhenOneLeaves, 6),
-        (Forgets::ToWakeAllWhenTheRuntimeEnds, 3),
-        (Forgets::ToWakeTheFirstWhenGranted, 4),
-        (Forgets::ToSayThatTheDriverIsGone, 3),
-    ] {
-        let (wrong, way) = explore(SMALL_ENDS, forgets).expect_err("is caught");
-        println!("{forgets:?}: {wrong} after {way:?}");
-        assert_eq!(way.len(), steps, "{forgets:?}: {wrong}");
-    }
 }

@@ -90,7 +90,7 @@ impl Process {
             }
             Step::Push(_, index) => {
                 let grant = self.pushes.remove(index);
-                super::ask::pushed(self, turn, grant);
+                super::past::pushed(self, turn, grant);
             }
             Step::DriverTimesOut(_) => self.driver_timed_out(turn),
             Step::TimesOut(_, who) => self.timed_out(turn, who),

@@ -107,6 +107,8 @@ fn small() -> Vec<Row> {
             "stopped in line",
             &[HeartbeatLapsed, Gone, StaleOffer, Rest],
             Run {
+                tick: Duration::from_millis(1750),
+                ttl: Duration::from_millis(3500),
                 budget: 1,
                 faults: &[Only(Stands::Process)],
                 ..plain()

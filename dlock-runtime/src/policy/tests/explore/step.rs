@@ -71,7 +71,7 @@ impl World {
     pub(super) fn urgent(&self, run: &Run) -> Vec<Step> {
         let mut steps = Vec::new();
         for process in self.processes.iter().filter(|it| it.alive) {
-            self.wires_of(process, &mut steps);
+            Self::wires_of(process, &mut steps);
             if process.stall != Some(Stall::Process) && !process.is_cut() {
                 process.own(run, self.clock.now(), &mut steps);
             }
@@ -79,7 +79,7 @@ impl World {
         steps
     }
 
-    fn wires_of(&self, process: &Process, steps: &mut Vec<Step>) {
+    fn wires_of(process: &Process, steps: &mut Vec<Step>) {
         let (at, stall) = (process.at, process.stall);
         let runs = stall != Some(Stall::Process);
         if !process.commands.out.is_empty() && stall != Some(Stall::Requests) {
