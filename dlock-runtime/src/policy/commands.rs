@@ -19,7 +19,7 @@ pub(crate) struct Claim {
 /// `acquire`: the only command that creates, sent once for each claim.
 ///
 /// A claim with an entry queues if the lock is somebody else's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acquire {
     pub(crate) claim: Claim,
     /// How long the server keeps the lock: the ttl, or `min_hold` where that is longer.
@@ -31,7 +31,7 @@ pub(crate) struct Acquire {
 }
 
 /// The answer to an [`Acquire`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Acquired {
     /// The lock is ours, for the whole lease.
     Granted { time: u64, epoch: u64 },
@@ -51,7 +51,7 @@ pub(crate) enum Acquired {
 }
 
 /// Who is in the way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Busy {
     pub(crate) time: u64,
     pub(crate) left: Left,
@@ -59,7 +59,7 @@ pub(crate) struct Busy {
 }
 
 /// The answer to `poll`, which a waiter in the queue sends. It never creates.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Polled {
     /// The lock is ours: granted by somebody, and the push was lost or is on its way.
     Yours {
@@ -110,7 +110,7 @@ impl Polled {
 }
 
 /// How long the lease of somebody else has left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Left {
     For(Duration),
     /// The key has no time to live.
@@ -118,7 +118,7 @@ pub(crate) enum Left {
 }
 
 /// The answer to `cancel`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cancelled {
     pub(crate) time: u64,
     /// The claim held the lock or stood in the queue, and no longer does.
@@ -128,14 +128,14 @@ pub(crate) struct Cancelled {
 }
 
 /// One item of `renew`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Renewal {
     pub(crate) claim: Claim,
     pub(crate) ttl: Ttl,
 }
 
 /// The answer to one [`Renewal`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Renewed {
     /// The lease now lasts at least the ttl.
     Yes,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Spreads timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele 2014).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Jitter(u64);
 
 impl Jitter {

@@ -3,6 +3,7 @@
 mod gate;
 mod gate_driver;
 mod gate_storm;
+mod explore;
 mod lease;
 mod lease_bounds;
 mod queue;

@@ -8,7 +8,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// A clean-up under way; `H` is told when it is done.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CleanUp<H> {
     /// Whoever still wants to know.
     pub(super) holder: Option<H>,

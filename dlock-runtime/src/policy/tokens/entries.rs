@@ -2,7 +2,7 @@
 //!
 //! Invariant: the timeline holds `(entry.look, token)` for each entry that has a time, and nothing else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
@@ -11,13 +11,13 @@ use crate::policy::lease::Lease;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entries<H> {
-    by_token: HashMap<Token, Entry<H>>,
+    by_token: BTreeMap<Token, Entry<H>>,
     timeline: BTreeSet<(Moment, Token)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry<H> {
     pub(super) claim: Claim,
     pub(super) state: State<H>,
@@ -28,7 +28,7 @@ pub(super) struct Entry<H> {
 }
 
 /// Where a token stands; `super` draws how it moves.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State<H> {
     Acquiring,
     /// In the server's queue, or granted and not yet taken; the gate knows which.
@@ -47,7 +47,7 @@ pub(super) enum State<H> {
 impl<H> Default for Entries<H> {
     fn default() -> Self {
         Self {
-            by_token: HashMap::new(),
+            by_token: BTreeMap::new(),
             timeline: BTreeSet::new(),
         }
     }

@@ -35,7 +35,7 @@ use crate::values::ttl::Ttl;
 pub(crate) use self::action::{Action, Census, ReleaseBy};
 
 /// The table; `H` is what a holder is told its lease's fate through.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens<H> {
     entries: Entries<H>,
 }
@@ -299,6 +299,12 @@ impl<H: Clone> Tokens<H> {
     /// All tokens, for a host that ends.
     pub(crate) fn all(&self) -> Vec<Token> {
         self.entries.tokens().collect()
+    }
+
+    /// Whether this token is being cleaned up after.
+    #[cfg(test)]
+    pub(crate) fn is_cleaning_up(&self, token: Token) -> bool {
+        matches!(self.entries.state(token), Some(State::CleaningUp(_)))
     }
 
     pub(crate) fn census(&self) -> Census {

@@ -1,0 +1,196 @@
+//! Who acts at the gates: the waiter does what `ticket` does, the driver what `driver` does, each on a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
+
+use shuttle::future::block_on;
+use shuttle::rand::{Rng as _, thread_rng};
+use tokio::sync::Notify;
+
+use super::super::{Entered, Sight, Wheel};
+use super::site::{End, KEY, NOW, Site, number, offer, order, position};
+use crate::policy::gate::{Fate, Granted, Next, Position, Seat};
+use crate::values::moment::Moment;
+
+/// A waker that loses nothing while its thread is blocked elsewhere.
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+/// A waiter, as a ticket is one.
+impl Site {
+    /// `looks`: after so many it goes; else when it has the lock.
+    pub(super) fn waiter(self: &Arc<Self>, looks: Option<u32>) {
+        self.spawn(move |site| site.wait(looks));
+    }
+
+    fn wait(self: &Arc<Self>, looks: Option<u32>) {
+        let Entered { seat, wheel, .. } = self.gates.enter(order(), NOW);
+        if let Some(wheel) = wheel {
+            self.spawn(move |site| site.drive(wheel));
+        }
+        let seat_at = (self.gate_now(), seat);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        for look in 0.. {
+            if looks == Some(look) {
+                break;
+            }
+            let (sight, unwanted) = self.gates.look(KEY, seat, NOW, &waker);
+            if let Some(position) = unwanted {
+                self.clean_up(&position);
+            }
+            match sight {
+                Sight::Wait => {}
+                Sight::Drive(wheel) => self.spawn(move |site| site.drive(wheel)),
+                Sight::Yours(position, _) => {
+                    self.leave(seat);
+                    return self.hold(seat_at, &position);
+                }
+                Sight::SentAway(_) => {
+                    self.seen(|seen| seen.sent_away += 1);
+                    break;
+                }
+            }
+            // Who goes next time does so by itself; else it takes a wake-up.
+            if looks != Some(look + 1) {
+                block_on(woken.0.notified());
+            }
+        }
+        self.leave(seat);
+    }
+
+    fn leave(self: &Arc<Self>, seat: Seat) {
+        if let Some(position) = self.gates.leave(KEY, seat) {
+            self.clean_up(&position);
+        }
+    }
+
+    /// Which gate this is, by order of their coming.
+    fn gate_now(&self) -> usize {
+        let bell = self.gates.at(KEY, |keyed| keyed.bell.clone());
+        let bell = bell.expect("a seat keeps its gate");
+        self.seen(|seen| {
+            let known = seen.gates.iter().position(|gate| Arc::ptr_eq(gate, &bell));
+            known.unwrap_or_else(|| {
+                seen.gates.push(bell);
+                seen.gates.len() - 1
+            })
+        })
+    }
+
+    fn hold(self: &Arc<Self>, seat: (usize, Seat), position: &Position) {
+        self.seen(|seen| {
+            assert!(!std::mem::replace(&mut seen.holds, true), "two at once");
+            seen.turns.push(seat);
+        });
+        self.ended(number(&position.claim.value), End::Taken);
+        shuttle::thread::yield_now();
+        self.seen(|seen| seen.holds = false);
+        self.gates.left(KEY, position.token, NOW);
+        self.release(number(&position.claim.value));
+    }
+}
+
+/// A driver, as the task is one.
+impl Site {
+    fn drive(self: &Arc<Self>, wheel: Wheel) {
+        loop {
+            let next = self.gates.at(KEY, |keyed| keyed.next(wheel, NOW));
+            match next.unwrap_or(Next::Rest) {
+                Next::Rest => return,
+                Next::GiveUp(position) => self.clean_up(&position),
+                _ if self.is_lost() => break,
+                Next::Ask => {
+                    if self.ask(wheel).is_none() {
+                        break;
+                    }
+                }
+                Next::Poll(position) => self.poll(&position),
+                Next::PassOn => {}
+                Next::Sleep(_) => self.sleep(),
+            }
+        }
+        self.gates.at(KEY, |keyed| keyed.driver_gone(wheel));
+    }
+
+    /// Whether the runtime ends here.
+    fn is_lost(&self) -> bool {
+        let lost = &self.drivers_lost;
+        let so_far = lost.load(Ordering::Relaxed);
+        let is_lost = so_far < self.chances.drivers_lost && thread_rng().gen_bool(0.3);
+        lost.store(so_far + u64::from(is_lost), Ordering::Relaxed);
+        is_lost
+    }
+
+    /// `None`: the driver went with the answer unread.
+    fn ask(self: &Arc<Self>, wheel: Wheel) -> Option<()> {
+        let first = self.gates.at(KEY, |keyed| keyed.gate.first().is_some());
+        if first != Some(true) {
+            return Some(());
+        }
+        let number = self.seen(|seen| {
+            seen.asked += 1;
+            seen.asked
+        });
+        let position = position(number);
+        let token = position.token;
+        let asking = position.clone();
+        let may_ask = self.gates.at(KEY, |keyed| keyed.asking(wheel, asking, NOW));
+        assert_eq!(may_ask, Some(true), "no driver is ever stuck here");
+        let granted = self.acquire(number);
+        if self.is_lost() {
+            if self.gates.ended(KEY, token, NOW) {
+                self.clean_up(&position);
+            }
+            return None;
+        }
+        let fate = self.gates.at(KEY, |keyed| match granted {
+            true => keyed.granted(token, offer(Granted::AtOnce)),
+            false => keyed.gate.queued(token, self.next_poll()),
+        });
+        if let Some(Fate::Unwanted(position)) = fate {
+            self.clean_up(&position);
+        }
+        Some(())
+    }
+
+    fn poll(self: &Arc<Self>, position: &Position) {
+        shuttle::thread::yield_now(); // it comes back here as long as others do nothing
+        let token = position.token;
+        let line = self.server.lock().unwrap().line.clone();
+        let number = number(&position.claim.value);
+        let fate = if line.front() == Some(&number) {
+            let offer = offer(Granted::InTurn);
+            self.gates.at(KEY, |keyed| keyed.granted(token, offer))
+        } else if line.contains(&number) {
+            let next = self.next_poll();
+            self.gates.at(KEY, |keyed| keyed.gate.queued(token, next))
+        } else {
+            assert!(!self.gates.ended(KEY, token, NOW), "lost by the server");
+            None
+        };
+        if let Some(Fate::Unwanted(position)) = fate {
+            self.clean_up(&position);
+        }
+    }
+
+    /// A poll that is due is due at once; others never are.
+    fn next_poll(&self) -> Moment {
+        match self.chances.pushes_lost {
+            true => NOW,
+            false => Moment::NEVER,
+        }
+    }
+
+    fn sleep(&self) {
+        let bell = self.gates.at(KEY, |keyed| keyed.bell.clone());
+        block_on(bell.unwrap_or_default().notified());
+    }
+}

@@ -1,0 +1,36 @@
+//! The shipped machines, explored: every order of steps and faults of a small fleet, breadth first, so
+//! that a counterexample is the shortest there is. `docs/MODEL.md` says what was explored and found.
+//!
+//! Read `world` (what there is), `process`, `ask`, `past`, `hold` and `own` (the engine's glue, restated: who
+//! is told what, when), `serve`, `step` and `fault` (what can happen), `properties` and `drain` (what must hold), `search`.
+//! `runs` and `variants` are the tests; `local` explores the gate alone. No rule of the protocol is
+//! written down again here: whatever decides is the code that ships.
+
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::struct_excessive_bools,
+    clippy::too_many_lines,
+    reason = "a run's switches are independent, its tables are long, and answers are used up by who reads them"
+)]
+
+mod ask;
+mod drain;
+mod fault;
+mod fingerprint;
+mod hold;
+mod local;
+mod local_runs;
+mod mutants;
+mod own;
+mod past;
+mod process;
+mod properties;
+mod run;
+mod runs;
+mod search;
+mod seen;
+mod serve;
+mod sight;
+mod step;
+mod variants;
+mod world;

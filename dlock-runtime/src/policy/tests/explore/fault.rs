@@ -1,0 +1,321 @@
+//! What can go wrong; each costs one of the run's budget. What comes back by itself costs nothing.
+
+use super::process::{Driver, Phase, Process, Turn};
+use super::run::Run;
+use super::seen::{Seen, Witness};
+use super::world::{Answer, FOREIGN, KEY, Reply, What, Wire, World};
+use crate::policy::gate::Place;
+use crate::values::token::Token;
+use std::rc::Rc;
+
+/// The kinds of faults that a run allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The command connection, or the guardian's, breaks.
+    Break,
+    /// A push is lost; or the server believes that nobody listens.
+    Push,
+    /// Something stands still, for any time.
+    Stall,
+    /// Only this does.
+    Only(Stall),
+    Crash,
+    /// The same, only of one that stands in the queue, and unnoticed.
+    CrashInLine,
+    /// A program without dlock takes the lock by `SET NX PX`.
+    Foreign,
+    /// A command is executed twice.
+    Twice,
+    /// The runtime that drives ends.
+    Driver,
+    /// The queue's keys are evicted.
+    QueueLost,
+    /// FLUSHALL, or somebody deletes the key.
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// `limbo`: what was sent may yet be executed, and the server has not noticed.
+    Break {
+        at: usize,
+        limbo: bool,
+    },
+    GuardianBreak {
+        at: usize,
+        limbo: bool,
+    },
+    PushLost(usize, usize),
+    PushDown(usize),
+    Stall(usize, Stall),
+    Crash {
+        at: usize,
+        noticed: bool,
+    },
+    ForeignSet,
+    Twice(usize, bool),
+    DriverLost(usize),
+    QueueLost,
+    Flush,
+    ForeignDel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stall {
+    Requests,
+    Replies,
+    Pushes,
+    Guardian,
+    Process,
+}
+
+const STALLS: [Stall; 5] = [
+    Stall::Requests,
+    Stall::Replies,
+    Stall::Pushes,
+    Stall::Guardian,
+    Stall::Process,
+];
+
+impl World {
+    /// The faults that make a difference now.
+    pub(super) fn faults(&self, run: &Run) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if self.budget == 0 {
+            return faults;
+        }
+        for kind in run.faults {
+            match kind {
+                Kind::Foreign => {
+                    let free = (*self.server)
+                        .clone()
+                        .read(KEY, self.clock.time())
+                        .is_none();
+                    faults.extend(free.then_some(Fault::ForeignSet));
+                }
+                Kind::QueueLost => faults.push(Fault::QueueLost),
+                Kind::Memory => faults.extend([Fault::Flush, Fault::ForeignDel]),
+                _ => {
+                    let living = self.processes.iter().filter(|it| it.alive);
+                    living.for_each(|it| self.faults_of(*kind, it, &mut faults));
+                }
+            }
+        }
+        faults
+    }
+
+    fn faults_of(&self, kind: Kind, process: &Process, faults: &mut Vec<Fault>) {
+        let at = process.at;
+        let begun = process.contenders.iter().any(|it| it.phase != Phase::Idle);
+        match kind {
+            Kind::Break if begun && process.stall.is_none() => {
+                faults.push(Fault::Break { at, limbo: false });
+                if !process.commands.out.is_empty() {
+                    faults.push(Fault::Break { at, limbo: true });
+                }
+                if process.guardian != Wire::default() {
+                    faults.push(Fault::GuardianBreak { at, limbo: false });
+                }
+                if !process.guardian.out.is_empty() {
+                    faults.push(Fault::GuardianBreak { at, limbo: true });
+                }
+            }
+            Kind::Push => {
+                let pushes = (0..process.pushes.len()).map(|index| Fault::PushLost(at, index));
+                faults.extend(pushes);
+                if begun && self.channels.contains(&(at, process.connection)) {
+                    faults.push(Fault::PushDown(at));
+                }
+            }
+            Kind::Stall if begun && process.stall.is_none() => {
+                faults.extend(STALLS.map(|stall| Fault::Stall(at, stall)));
+            }
+            Kind::Only(stall) if begun && process.stall.is_none() => {
+                faults.push(Fault::Stall(at, stall));
+            }
+            Kind::Crash if begun => {
+                faults.push(Fault::Crash { at, noticed: true });
+                faults.push(Fault::Crash { at, noticed: false });
+            }
+            Kind::CrashInLine if matches!(process.gate.place(), Place::Queued { .. }) => {
+                faults.push(Fault::Crash { at, noticed: false });
+            }
+            Kind::Twice => {
+                let wires = [(&process.commands, false), (&process.guardian, true)];
+                let busy = wires.iter().filter(|(wire, _)| !wire.out.is_empty());
+                faults.extend(busy.map(|(_, guardian)| Fault::Twice(at, *guardian)));
+            }
+            Kind::Driver if process.is_driven() => faults.push(Fault::DriverLost(at)),
+            _ => {}
+        }
+    }
+
+    pub(super) fn strike(
+        &mut self,
+        run: &Run,
+        fault: Fault,
+        seen: &mut Seen,
+    ) -> Option<&'static str> {
+        self.budget -= 1;
+        match fault {
+            Fault::Break { at, limbo } => self.break_wire(at, limbo),
+            Fault::GuardianBreak { at, limbo } => self.break_guardian(run, at, limbo, seen),
+            Fault::PushLost(at, index) => {
+                self.process(at).pushes.remove(index);
+            }
+            Fault::PushDown(at) => {
+                let gone = (at, self.processes[at].connection);
+                self.channels.retain(|it| *it != gone);
+            }
+            Fault::Stall(at, stall) => self.process(at).stall = Some(stall),
+            Fault::Crash { at, noticed } => self.crash(at, noticed, seen),
+            Fault::ForeignSet => {
+                let (ends, time) = (run.ttl, self.clock.time());
+                let expires = time + u64::try_from(ends.as_micros()).expect("short");
+                self.server().put(KEY, FOREIGN, Some(expires));
+                self.foreign = Some(self.clock.now().plus(ends));
+                seen.saw(Witness::ForeignHolder);
+            }
+            Fault::Twice(at, guardian) => {
+                // At once: that an acquire is sent once is a promise of the client (rule 1).
+                let mut first = self.wire(at, guardian).out.front()?.clone();
+                first.heard = false;
+                let (_, wrong) = self.execute(run, first, seen);
+                return wrong.or(self.execute_next(run, at, guardian, seen));
+            }
+            Fault::DriverLost(at) => self.turn(run, at, seen, |it, turn| it.driver_lost(turn)),
+            Fault::QueueLost => self.server().lose_queue(KEY),
+            Fault::Flush => {
+                *self.server() = crate::policy::server::Server::default();
+                self.promises_off = true;
+                self.deleted = Some(self.clock.now());
+            }
+            Fault::ForeignDel => {
+                self.server().remove(KEY);
+                self.promises_off = true;
+                self.deleted = Some(self.clock.now());
+            }
+        }
+        None
+    }
+
+    pub(super) fn break_wire(&mut self, at: usize, limbo: bool) {
+        let now = self.clock.now();
+        let process = self.process(at);
+        let wire = std::mem::take(&mut process.commands);
+        let behind = |what: &What| matches!(what, What::Cancel { behind: true, .. });
+        let mut cancels: Vec<Token> = Vec::new();
+        for command in &wire.out {
+            cancels.extend((command.heard && behind(&command.what)).then_some(command.token));
+        }
+        for reply in &wire.back {
+            let of = matches!(reply.answer, Answer::Cancelled(_, true));
+            cancels.extend(of.then_some(reply.token));
+        }
+        let old = (at, process.connection);
+        process.connection += 1;
+        let new = (at, process.connection);
+        process.pushes.clear();
+        process.commands.back.push_back(Reply {
+            token: Token::of_test(0),
+            sent: now,
+            answer: Answer::Broken(cancels),
+        });
+        self.channels.retain(|it| limbo || *it != old);
+        self.channels.push(new);
+        self.channels.sort_unstable();
+        if limbo {
+            self.limbo.extend(wire.out.into_iter().map(|mut command| {
+                command.heard = false;
+                command
+            }));
+        }
+    }
+
+    pub(super) fn break_guardian(&mut self, run: &Run, at: usize, limbo: bool, seen: &mut Seen) {
+        let wire = std::mem::take(&mut self.process(at).guardian);
+        let mut failed: Vec<(Token, bool, _)> = Vec::new();
+        for command in &wire.out {
+            if command.heard {
+                let renews = matches!(command.what, What::Renew(_));
+                failed.push((command.token, renews, command.sent));
+            }
+        }
+        for reply in &wire.back {
+            let renews = matches!(reply.answer, Answer::Renewed(_));
+            failed.push((reply.token, renews, reply.sent));
+        }
+        if limbo {
+            self.limbo.extend(wire.out.into_iter().map(|mut command| {
+                command.heard = false;
+                command
+            }));
+        }
+        self.turn(run, at, seen, |process, turn| {
+            for (token, renews, sent) in failed {
+                process.guardian_failed(turn, token, renews, sent);
+            }
+        });
+    }
+
+    fn crash(&mut self, at: usize, noticed: bool, seen: &mut Seen) {
+        if self.processes[at].bodies().next().is_some() {
+            seen.saw(Witness::CrashWhileHolding);
+        }
+        let process = self.process(at);
+        process.alive = false;
+        process.stall = None;
+        process.pushes.clear();
+        process.driver = Driver::Idle;
+        let wires = [
+            std::mem::take(&mut process.commands),
+            std::mem::take(&mut process.guardian),
+        ];
+        // What a dead process knew makes no difference any more.
+        let (connection, contenders) = (process.connection, process.contenders.len());
+        *process = Process::dead(at, connection, contenders);
+        if noticed {
+            self.channels.retain(|(whose, _)| *whose != at);
+        } else {
+            let sent = wires.into_iter().flat_map(|wire| wire.out);
+            self.limbo.extend(sent.map(|mut command| {
+                command.heard = false;
+                command
+            }));
+        }
+    }
+
+    pub(super) fn process(&mut self, at: usize) -> &mut Process {
+        Rc::make_mut(&mut self.processes[at])
+    }
+
+    pub(super) fn wire(&mut self, at: usize, guardian: bool) -> &mut Wire {
+        let process = self.process(at);
+        if guardian {
+            &mut process.guardian
+        } else {
+            &mut process.commands
+        }
+    }
+
+    /// Lets a process do something, and remembers what began.
+    pub(super) fn turn(
+        &mut self,
+        run: &Run,
+        at: usize,
+        seen: &mut Seen,
+        act: impl FnOnce(&mut Process, &mut Turn<'_>),
+    ) {
+        let mut turn = Turn {
+            run,
+            clock: self.clock,
+            seen,
+            begun: None,
+        };
+        act(Rc::make_mut(&mut self.processes[at]), &mut turn);
+        let begun = turn.begun;
+        if let Some(begun) = begun {
+            self.began(run, &begun);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! One gate alone: every order of what three waiters, a driver, its server and time can do to it.
+//!
+//! A step is what the engine does under the gate's mutex (`engine/waiting`), with the wakers and the
+//! bell as it uses them. Checked in every state: whoever could go on is awake or will be woken.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::policy::commands::Claim;
+use crate::policy::gate::{Fate, Gate, Granted, Look, Next, Offer, Place, Position, Seat};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+pub(super) const WAITERS: usize = 3;
+
+/// How far an exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) waiters: usize,
+    pub(super) tokens: u64,
+    pub(super) ticks: u64,
+    /// How often the driver's runtime may end.
+    pub(super) ends: u8,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Local {
+    pub(super) gate: Gate<usize>,
+    pub(super) waiters: [Waiter; WAITERS],
+    pub(super) driver: Driver,
+    pub(super) bell: bool,
+    now: u64,
+    pub(super) asked: u64,
+    /// What became of each token.
+    pub(super) ends: BTreeMap<u64, End>,
+    /// How much may still happen: tokens, ticks, ends of the driver's runtime.
+    rest: (u64, u64, u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Waiter {
+    Out,
+    In { seat: Seat, woken: bool },
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Driver {
+    None,
+    Running,
+    Asking(u64),
+    Polling(u64),
+    Sleeping(Moment),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    Taken,
+    CleanedUp,
+    /// The server has nothing of it.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Enter(usize),
+    Look(usize),
+    Leave(usize),
+    Drive,
+    Answer(Answer),
+    Push,
+    /// A push that says nothing but that something happened.
+    Hurry,
+    Tick,
+    RuntimeEnds,
+    /// The holder gives its lock back.
+    Left(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Queued,
+    Granted,
+    Nothing,
+    Unclear,
+    /// A refusal that will not pass.
+    Refused,
+}
+
+/// An engine that forgets something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forgets {
+    Nothing,
+    ToRingWhenTaken,
+    ToWakeTheNextWhenOneLeaves,
+    ToWakeAllWhenTheRuntimeEnds,
+    ToWakeTheFirstWhenGranted,
+    ToSayThatTheDriverIsGone,
+}
+
+impl Local {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            gate: Gate::default(),
+            waiters: std::array::from_fn(|who| {
+                if who < bounds.waiters {
+                    Waiter::Out
+                } else {
+                    Waiter::Gone
+                }
+            }),
+            driver: Driver::None,
+            bell: false,
+            now: 0,
+            asked: 0,
+            ends: BTreeMap::new(),
+            rest: (bounds.tokens, bounds.ticks, bounds.ends),
+        }
+    }
+
+    pub(super) fn at(&self) -> Moment {
+        Moment::from_nanos((100 + self.now) * 1_000_000_000)
+    }
+
+    fn in_a_tick(&self) -> Moment {
+        self.at().plus(Duration::from_secs(1))
+    }
+
+    pub(super) fn steps(&self) -> Vec<Step> {
+        use Answer::{Granted, Nothing, Queued, Refused, Unclear};
+        let mut steps = Vec::new();
+        for (who, waiter) in self.waiters.iter().enumerate() {
+            match waiter {
+                Waiter::Out => steps.push(Step::Enter(who)),
+                Waiter::In { woken, .. } => {
+                    steps.extend(woken.then_some(Step::Look(who)));
+                    steps.push(Step::Leave(who));
+                }
+                Waiter::Gone => {}
+            }
+        }
+        match self.driver {
+            Driver::Running => steps.push(Step::Drive),
+            Driver::Sleeping(until) if self.bell || until <= self.at() => steps.push(Step::Drive),
+            Driver::Asking(_) | Driver::Polling(_) => {
+                steps.extend([Queued, Granted, Nothing, Unclear, Refused].map(Step::Answer));
+            }
+            _ => {}
+        }
+        if self.awaited().is_some() {
+            steps.extend([Step::Push, Step::Hurry]);
+        }
+        if self.rest.1 > 0 {
+            steps.push(Step::Tick);
+        }
+        if self.driver != Driver::None && self.rest.2 > 0 {
+            steps.push(Step::RuntimeEnds);
+        }
+        if let Place::Held(token) = self.gate.place() {
+            steps.push(Step::Left(number(*token)));
+        }
+        steps
+    }
+
+    fn awaited(&self) -> Option<Token> {
+        match self.gate.place() {
+            Place::Asking(position) | Place::Queued { position, .. } => Some(position.token),
+            _ => None,
+        }
+    }
+
+    /// Does it; what is wrong with it.
+    pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
+        match step {
+            Step::Enter(who) => {
+                let seat = self.gate.enter(who);
+                self.waiters[who] = Waiter::In { seat, woken: true };
+                if self.gate.take_wheel() {
+                    self.driver = Driver::Running;
+                }
+            }
+            Step::Look(who) => return self.look(who, forgets),
+            Step::Leave(who) => {
+                let Waiter::In { seat, .. } = self.waiters[who] else {
+                    return None;
+                };
+                let unwanted = self.gate.leave(seat);
+                self.waiters[who] = Waiter::Gone;
+                self.bell = true;
+                if forgets != Forgets::ToWakeTheNextWhenOneLeaves {
+                    self.wake_first();
+                }
+                return self.clean_up(unwanted);
+            }
+            Step::Drive => return self.drive(),
+            Step::Answer(answer) => return self.answer(answer, forgets),
+            Step::Push => {
+                let token = self.awaited()?;
+                return self.granted(token, forgets);
+            }
+            Step::Hurry => {
+                self.gate.hurry(self.at());
+                self.bell = true;
+            }
+            Step::Tick => {
+                self.now += 1;
+                self.rest.1 -= 1;
+            }
+            Step::RuntimeEnds => {
+                self.rest.2 -= 1;
+                return self.runtime_ends(forgets);
+            }
+            Step::Left(token) => self.gate.left(Token::of_test(token), self.at()),
+        }
+        None
+    }
+
+    fn look(&mut self, who: usize, forgets: Forgets) -> Option<&'static str> {
+        let Waiter::In { seat, .. } = self.waiters[who] else {
+            return None;
+        };
+        let before_me = self
+            .waiters
+            .iter()
+            .any(|it| matches!(it, Waiter::In { seat: theirs, .. } if *theirs < seat));
+        let stale = match self.gate.look(seat, self.at()) {
+            Look::Yours(position, _) => {
+                self.waiters[who] = Waiter::Gone;
+                self.bell |= forgets != Forgets::ToRingWhenTaken;
+                let twice = self.end(position.token, End::Taken);
+                return before_me.then_some("not first in line").or(twice);
+            }
+            Look::Stale(position) => {
+                self.bell = true;
+                self.end(position.token, End::CleanedUp)
+            }
+            Look::Wait => None,
+        };
+        self.waiters[who] = Waiter::In { seat, woken: false };
+        if self.gate.take_wheel() {
+            self.driver = Driver::Running;
+        }
+        stale
+    }
+
+    fn drive(&mut self) -> Option<&'static str> {
+        if matches!(self.driver, Driver::Sleeping(_)) {
+            self.bell = false;
+        }
+        self.driver = Driver::Running;
+        match self.gate.next(self.at()) {
+            Next::Ask if self.asked == self.rest.0 => return self.send_away(),
+            Next::Ask => {
+                self.asked += 1;
+                self.gate.asking(position(self.asked));
+                self.driver = Driver::Asking(self.asked);
+            }
+            Next::Poll(position) => self.driver = Driver::Polling(number(position.token)),
+            Next::GiveUp(position) => return self.end(position.token, End::CleanedUp),
+            Next::Sleep(until) => self.driver = Driver::Sleeping(until),
+            Next::Rest => self.driver = Driver::None,
+        }
+        None
+    }
+
+    fn answer(&mut self, answer: Answer, forgets: Forgets) -> Option<&'static str> {
+        let (Driver::Asking(number) | Driver::Polling(number)) = self.driver else {
+            return None;
+        };
+        let polled = matches!(self.driver, Driver::Polling(_));
+        self.driver = Driver::Running;
+        let token = Token::of_test(number);
+        match answer {
+            Answer::Granted => self.granted(token, forgets),
+            Answer::Refused if polled => self.send_away(),
+            Answer::Unclear if !polled => {
+                let ours = self.gate.ended(token, self.in_a_tick());
+                ours.then(|| self.end(token, End::CleanedUp)).flatten()
+            }
+            Answer::Queued | Answer::Unclear => {
+                let fate = self.gate.queued(token, self.in_a_tick());
+                self.fate(fate)
+            }
+            Answer::Nothing | Answer::Refused => {
+                let ours = self.gate.ended(token, self.at());
+                let wrong = ours.then(|| self.end(token, End::Nothing)).flatten();
+                if answer == Answer::Refused {
+                    return wrong.or(self.send_away());
+                }
+                wrong
+            }
+        }
+    }
+
+    fn granted(&mut self, token: Token, forgets: Forgets) -> Option<&'static str> {
+        let offer = Offer {
+            since: self.at(),
+            lease: Duration::from_secs(1),
+            epoch: 1,
+            time: 1,
+            how: Granted::InTurn,
+        };
+        let fate = self.gate.granted(token, offer);
+        if fate == Fate::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
+            self.wake_first();
+        }
+        self.fate(fate)
+    }
+
+    fn fate(&mut self, fate: Fate) -> Option<&'static str> {
+        match fate {
+            Fate::Unwanted(position) => self.end(position.token, End::CleanedUp),
+            Fate::Taken | Fate::NotOurs => None,
+        }
+    }
+
+    /// `Drop for Driver`, and for the acquire that it waits for.
+    fn runtime_ends(&mut self, forgets: Forgets) -> Option<&'static str> {
+        let mut wrong = None;
+        if let Driver::Asking(number) = self.driver {
+            let token = Token::of_test(number);
+            if self.gate.ended(token, self.at()) {
+                wrong = self.end(token, End::CleanedUp);
+            }
+        }
+        self.driver = Driver::None;
+        if forgets != Forgets::ToSayThatTheDriverIsGone {
+            self.gate.driver_gone();
+        }
+        if forgets != Forgets::ToWakeAllWhenTheRuntimeEnds {
+            for waiter in &mut self.waiters {
+                if let Waiter::In { woken, .. } = waiter {
+                    *woken = true;
+                }
+            }
+        }
+        wrong
+    }
+
+    fn send_away(&mut self) -> Option<&'static str> {
+        let (line, unwanted) = self.gate.clear();
+        for who in line.into_values() {
+            self.waiters[who] = Waiter::Gone;
+        }
+        self.bell = true;
+        self.clean_up(unwanted)
+    }
+
+    fn wake_first(&mut self) {
+        if let Some(who) = self.gate.first()
+            && let Waiter::In { woken, .. } = &mut self.waiters[*who]
+        {
+            *woken = true;
+        }
+    }
+
+    fn clean_up(&mut self, unwanted: Option<Position>) -> Option<&'static str> {
+        unwanted.and_then(|position| self.end(position.token, End::CleanedUp))
+    }
+
+    fn end(&mut self, token: Token, end: End) -> Option<&'static str> {
+        let before = self.ends.insert(number(token), end);
+        before.map(|_| "a token left twice")
+    }
+}
+
+fn position(number: u64) -> Position {
+    Position {
+        token: Token::of_test(number),
+        claim: Claim {
+            key: "k".into(),
+            value: number.to_string().into(),
+            entry: "".into(),
+        },
+    }
+}
+
+pub(super) fn number(token: Token) -> u64 {
+    (1..=9)
+        .find(|number| Token::of_test(*number) == token)
+        .expect("a token of this model")
+}

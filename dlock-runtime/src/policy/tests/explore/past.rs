@@ -1,0 +1,117 @@
+//! What comes beside the driver: attempts past the line, and what the server says unasked. As
+//! `engine/acquire.rs` and the pool's `Listener` do it.
+
+use super::ask::offer;
+use super::mutants::Mutant;
+use super::process::{Attempt, Process, Turn};
+use super::seen::Witness;
+use super::world::{Clock, Push, What, token_in};
+use crate::policy::commands::{Acquired, Claim};
+use crate::policy::gate::{Fate, Granted, Position};
+use crate::policy::queue::CLAIM;
+
+/// Past the line.
+impl Process {
+    pub(super) fn go_past(&mut self, turn: &mut Turn<'_>, who: usize, again: bool) {
+        let Some((mut attempt, command)) = self.prepare(turn, false) else {
+            return self.leave(turn, who);
+        };
+        attempt.again = again;
+        self.send(turn, attempt.token, What::Acquire(command));
+        self.contenders[who].over = Some(attempt);
+    }
+
+    pub(super) fn past_the_line(
+        &mut self,
+        turn: &mut Turn<'_>,
+        who: usize,
+        attempt: Attempt,
+        answer: Acquired,
+    ) {
+        let token = attempt.token;
+        let offer = match answer {
+            Acquired::Granted { time, epoch } => {
+                let lease = turn.run.terms().lease().get();
+                offer(attempt.sent, lease, epoch, time, Granted::AtOnce)
+            }
+            Acquired::Yours { time, epoch, left } => {
+                offer(attempt.sent, left, epoch, time, Granted::InTurn)
+            }
+            Acquired::Busy(_) | Acquired::Queued(_) => {
+                self.tokens.not_granted(token);
+                return self.leave(turn, who);
+            }
+            Acquired::Late { .. } => {
+                self.tokens.not_granted(token);
+                if attempt.again {
+                    return self.leave(turn, who);
+                }
+                return self.go_past(turn, who, true);
+            }
+        };
+        let position = Position {
+            token,
+            claim: attempt.claim,
+        };
+        let body = self.take(turn, position, offer);
+        self.leave(turn, who);
+        if let Some(body) = body {
+            turn.seen.saw(Witness::PastTheLine);
+            self.begin(turn, who, body, offer);
+        }
+    }
+}
+
+/// `Listener::granted`, with the ear's word for since when.
+pub(super) fn pushed(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
+    let mut since = Clock::moment_of(grant.time);
+    let mut lease = grant.lease;
+    if turn.run.is(Mutant::PushFromReceipt) {
+        since = turn.now();
+    }
+    if turn.run.is(Mutant::PushForTheWholeTtl) {
+        lease = turn.run.ttl;
+    }
+    let how = Granted::InTurn;
+    let offer = offer(since, lease, grant.epoch, grant.time, how);
+    let awaited = process.gate.awaits(&grant.value);
+    let fate = match awaited {
+        None => Fate::NotOurs,
+        Some(_) if turn.run.timeless_pushes => {
+            process.gate.hurry(turn.now());
+            return;
+        }
+        Some(token) => process.gate.granted(token, offer),
+    };
+    match fate {
+        Fate::Taken => turn.seen.saw(Witness::HeldByPush),
+        Fate::Unwanted(position) => process.give_up(turn, &position),
+        Fate::NotOurs => stray(process, turn, grant),
+    }
+}
+
+fn stray(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
+    let Some((_, token)) = token_in(&grant.value).filter(|(at, _)| *at == process.at) else {
+        return;
+    };
+    let claim = Claim {
+        key: grant.key,
+        value: grant.value,
+        entry: "".into(),
+    };
+    if turn.run.is(Mutant::KnownPushIsStray) {
+        let cancel = What::Cancel {
+            claim,
+            keep_until: 0,
+            not_after: 0,
+            behind: true,
+        };
+        return process.send(turn, token, cancel);
+    }
+    if process.tokens.next_look_at(token).is_none() {
+        turn.seen.saw(Witness::StrayCleaned);
+    }
+    let now = turn.now();
+    let give_up = now.plus(turn.run.tick + CLAIM);
+    process.tokens.stray(token, claim, give_up, now);
+}

@@ -1,0 +1,92 @@
+//! What bounds an exploration: who takes part, what may go wrong, how often.
+
+use std::time::Duration;
+
+use super::fault::Kind;
+use super::mutants::Mutant;
+use crate::policy::lease::Terms;
+use crate::values::bounds::Bounds;
+use crate::values::ttl::Ttl;
+
+/// How somebody wants the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wants {
+    /// In line, for as long as it takes.
+    Forever,
+    /// In line, and once past it when the wait is over.
+    For,
+    /// Past the line at once.
+    Once,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) name: &'static str,
+    /// Who contends, process by process.
+    pub(super) processes: &'static [&'static [Wants]],
+    /// How many tokens a process has.
+    pub(super) attempts: u8,
+    /// How many faults may happen, and which.
+    pub(super) budget: u8,
+    pub(super) faults: &'static [Kind],
+    /// How often somebody may go away: a wait cancelled, a guard dropped.
+    pub(super) cancels: u8,
+    pub(super) tick: Duration,
+    pub(super) ttl: Duration,
+    pub(super) renews: bool,
+    pub(super) min_hold: Option<Duration>,
+    /// Time may pass at any point; else only when everything that is not stalled has been done.
+    pub(super) asynchronous: bool,
+    /// Nothing is known of when a push was sent, so it makes the waiter ask.
+    pub(super) timeless_pushes: bool,
+    /// ACL lets nobody publish.
+    pub(super) publish_refused: bool,
+    pub(super) mutant: Option<Mutant>,
+    /// From each so-manyth state the world must come to rest …
+    pub(super) drain_every: usize,
+    /// … within so many ticks after the last fault.
+    pub(super) rest: u64,
+    pub(super) most_states: usize,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            name: "",
+            processes: &[&[Wants::Forever], &[Wants::Forever]],
+            attempts: 1,
+            budget: 0,
+            faults: &[],
+            cancels: 0,
+            tick: Duration::from_secs(1),
+            ttl: Duration::from_secs(3),
+            renews: false,
+            min_hold: None,
+            asynchronous: false,
+            timeless_pushes: false,
+            publish_refused: false,
+            mutant: None,
+            drain_every: 20,
+            rest: 16,
+            most_states: 10_000_000,
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn terms(&self) -> Terms {
+        let ttl = Ttl::new(self.ttl).expect("a ttl in range");
+        Terms {
+            ttl,
+            renew: self.renews.then(|| self.ttl / 3),
+            bounds: Bounds {
+                min_hold: self.min_hold,
+                ..Bounds::default()
+            },
+        }
+    }
+
+    pub(super) fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+}

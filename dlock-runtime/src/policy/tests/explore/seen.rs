@@ -1,0 +1,56 @@
+//! What a run has seen happen: an exploration in which a thing never happened says nothing about it.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Witness {
+    HeldByPush,
+    HeldByYours,
+    HeldAtOnce,
+    PushBeforeReply,
+    ExpiryWithQueue,
+    DeadWaiterSkipped,
+    HeartbeatLapsed,
+    CancelLeftQueue,
+    CancelFreed,
+    StaleOffer,
+    Late,
+    Gone,
+    LimboExecuted,
+    OfferInherited,
+    StrayCleaned,
+    CrashWhileHolding,
+    ForeignHolder,
+    Renewed,
+    Confirmed,
+    KeptForMinHold,
+    PlaceLostByDeafness,
+    DriverReplaced,
+    PastTheLine,
+    Rest,
+}
+
+/// A set of [`Witness`]es.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Seen(u64);
+
+impl Seen {
+    pub(super) fn saw(&mut self, witness: Witness) {
+        self.0 |= 1 << witness as u64;
+    }
+
+    pub(super) fn has(self, witness: Witness) -> bool {
+        self.0 & (1 << witness as u64) != 0
+    }
+
+    pub(super) fn missing(self, expected: &[Witness]) -> Vec<Witness> {
+        let missing = expected.iter().copied().filter(|it| !self.has(*it));
+        missing.collect()
+    }
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:b}", self.0)
+    }
+}

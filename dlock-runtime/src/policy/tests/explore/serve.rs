@@ -1,0 +1,226 @@
+//! The server's end of the wires: a command is executed by the shipped machine, and what it published
+//! is on its way. The known-bad servers are made here, around the machine.
+
+use std::rc::Rc;
+
+use super::mutants::Mutant;
+use super::run::Run;
+use super::seen::{Seen, Witness};
+use super::world::{Answer, Command, KEY, What, World, token_in};
+use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled, Renewed};
+use crate::policy::queue;
+use crate::policy::server::{Publish, Reached, Server};
+
+/// Who listens, and what was published.
+struct Air<'a> {
+    channels: &'a [(usize, u8)],
+    grants: Vec<(usize, u8, Grant)>,
+    unheard: Vec<(usize, u8)>,
+    /// The server lets nobody publish.
+    refuses: bool,
+}
+
+impl Publish for Air<'_> {
+    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+        let (at, connection) = address.split_once('.').expect("the model's address");
+        let channel = (
+            at.parse().expect("a process"),
+            connection.parse().expect("a connection"),
+        );
+        if self.refuses {
+            return Reached::Unknown;
+        }
+        if !self.channels.contains(&channel) {
+            self.unheard.push(channel);
+            return Reached::Nobody;
+        }
+        self.grants.push((channel.0, channel.1, grant.clone()));
+        Reached::Somebody
+    }
+}
+
+impl World {
+    /// The answer, and the property that is broken, if any.
+    pub(super) fn execute(
+        &mut self,
+        run: &Run,
+        command: Command,
+        seen: &mut Seen,
+    ) -> (Option<Answer>, Option<&'static str>) {
+        let time = self.clock.time();
+        let free = self.server().read(KEY, time).is_none();
+        let before = self.server().waiting(KEY, time);
+        if free && !before.is_empty() {
+            seen.saw(Witness::ExpiryWithQueue);
+        }
+        let mut air = Air {
+            channels: &self.channels,
+            grants: Vec::new(),
+            unheard: Vec::new(),
+            refuses: run.publish_refused,
+        };
+        let server = Rc::make_mut(&mut self.server);
+        let answer = carry_out(run, server, &command.what, time, &mut air);
+        let (grants, unheard) = (air.grants, air.unheard);
+        let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
+            && before.iter().any(|(entry, alive)| {
+                *alive > time && self.hears(entry) && **entry != *command.claim().entry
+            });
+        self.witness(&command.what, &answer, &before, &unheard, seen);
+        for (at, connection, mut grant) in grants {
+            if run.is(Mutant::ClaimIsWhole) {
+                grant.lease = run.ttl;
+                let ends = time + u64::try_from(run.ttl.as_micros()).expect("short");
+                self.server().put(KEY, &grant.value, Some(ends));
+            }
+            let process = self.process(at);
+            if process.alive && process.connection == connection {
+                process.pushes.push(grant);
+            }
+        }
+        let looks = !matches!(command.what, What::Renew(_))
+            && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
+        let server = self.server();
+        let idle =
+            looks && server.read(KEY, time).is_none() && !server.waiting(KEY, time).is_empty();
+        let wrong = match (passed, idle) {
+            (true, _) => Some("S5 passes a living waiter"),
+            (_, true) => Some("S6 free with a queue"),
+            _ => None,
+        };
+        (command.heard.then_some(answer), wrong)
+    }
+
+    fn hears(&self, entry: &str) -> bool {
+        let value = queue::read(entry).map(|it| it.address);
+        let channel = value.and_then(|it| it.split_once('.'));
+        channel.is_some_and(|(at, connection)| {
+            let of = (
+                at.parse().expect("a process"),
+                connection.parse().expect("a number"),
+            );
+            self.channels.contains(&of)
+        })
+    }
+
+    fn witness(
+        &mut self,
+        what: &What,
+        answer: &Answer,
+        before: &[(std::sync::Arc<str>, u64)],
+        unheard: &[(usize, u8)],
+        seen: &mut Seen,
+    ) {
+        let time = self.clock.time();
+        for (at, connection) in unheard {
+            let process = &self.processes[*at];
+            if process.alive && process.connection == *connection {
+                seen.saw(Witness::PlaceLostByDeafness);
+            } else {
+                seen.saw(Witness::DeadWaiterSkipped);
+            }
+        }
+        let after = self.server().waiting(KEY, time);
+        let lapsed = |(entry, alive): &(std::sync::Arc<str>, u64)| {
+            *alive <= time && !after.iter().any(|(it, _)| it == entry)
+        };
+        if before.iter().any(lapsed) {
+            seen.saw(Witness::HeartbeatLapsed);
+        }
+        if matches!(answer, Answer::Acquired(Acquired::Late { .. })) {
+            seen.saw(Witness::Late);
+        }
+        if let (What::Cancel { claim, .. }, Answer::Cancelled(answer, _)) = (what, answer)
+            && answer.found
+        {
+            let queued = before.iter().any(|(entry, _)| *entry == claim.entry);
+            seen.saw(if queued {
+                Witness::CancelLeftQueue
+            } else {
+                Witness::CancelFreed
+            });
+        }
+        let kept = self.server().read(KEY, time);
+        if kept.is_some_and(|value| value.starts_with("1|-")) {
+            seen.saw(Witness::KeptForMinHold);
+        }
+    }
+}
+
+fn carry_out(run: &Run, server: &mut Server, what: &What, time: u64, air: &mut Air<'_>) -> Answer {
+    match what {
+        What::Acquire(acquire) => Answer::Acquired(acquire_by(run, server, acquire, time, air)),
+        What::Poll(claim) => Answer::Polled(server.poll(claim, time, air)),
+        What::Release { claim, keep_until } => {
+            if run.is(Mutant::DelWithoutToken) {
+                server.remove(KEY);
+            }
+            let holds = server.read(KEY, time).as_deref() == Some(&*claim.value);
+            if run.is(Mutant::ReleaseOfNothingGrantsNobody) && !holds {
+                return Answer::Released(false);
+            }
+            let found = server.release(claim, *keep_until, time, air);
+            if run.is(Mutant::ReleaseKeepsToken) && found && *keep_until > time {
+                server.put(KEY, &claim.value, Some(*keep_until));
+            }
+            Answer::Released(found)
+        }
+        What::Cancel {
+            claim,
+            keep_until,
+            not_after,
+            behind,
+        } => {
+            let answer = server.cancel(claim, *keep_until, *not_after, time, air);
+            Answer::Cancelled(answer, *behind)
+        }
+        What::Renew(renewal) => {
+            let claim = &renewal.claim;
+            let until = time + renewal.ttl.as_millis() * 1000;
+            match server.read(KEY, time) {
+                None if run.is(Mutant::RenewalCreates) => {
+                    server.put(KEY, &claim.value, Some(until));
+                    Answer::Renewed(Renewed::Yes)
+                }
+                Some(value) if run.is(Mutant::RenewalWithoutCompare) => {
+                    server.put(KEY, &value, Some(until));
+                    Answer::Renewed(Renewed::Yes)
+                }
+                _ => Answer::Renewed(server.renew(renewal, time)),
+            }
+        }
+    }
+}
+
+fn acquire_by(
+    run: &Run,
+    server: &mut Server,
+    acquire: &Acquire,
+    time: u64,
+    air: &mut Air<'_>,
+) -> Acquired {
+    let Claim { value, entry, .. } = &acquire.claim;
+    if run.is(Mutant::SetNxFirst) && server.read(KEY, time).is_none() {
+        let lease = u64::try_from(acquire.lease.get().as_micros()).expect("short");
+        server.put(KEY, value, Some(time + lease));
+        if let Polled::Yours { epoch, .. } = server.poll(&acquire.claim, time, air) {
+            return Acquired::Granted { time, epoch };
+        }
+    }
+    let mut acquire = acquire.clone();
+    if run.is(Mutant::NotAfterIgnored) {
+        acquire.not_after = u64::MAX;
+    }
+    let answer = server.acquire(&acquire, time, air);
+    if run.is(Mutant::QueuedTwice) && matches!(answer, Acquired::Queued(_)) {
+        // The same place under other bytes, as a list would have it twice.
+        let again = entry.replacen("|3000|", "|03000|", 1);
+        server.enter(KEY, &again, time);
+    }
+    answer
+}
+
+/// Whose token stands at the key, if a process of the model wrote it.
+pub(super) fn holder_of(value: &str) -> Option<(usize, crate::values::token::Token)> {
+    token_in(value)
+}

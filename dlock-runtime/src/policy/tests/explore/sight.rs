@@ -1,0 +1,125 @@
+//! What can be told of a process by looking at it.
+
+use super::mutants::Mutant;
+use super::process::{Body, Contender, Driver, Phase, Process};
+use super::run::Run;
+use super::world::{Answer, Wire};
+use crate::policy::commands::{Acquired, Polled};
+use crate::policy::gate::{Look, Next, Place};
+use crate::policy::tokens::Census;
+use crate::values::moment::Moment;
+
+impl Process {
+    /// Whether a look would show this waiter anything.
+    pub(super) fn can_look(&self, who: usize, now: Moment) -> bool {
+        let Phase::Line(seat) = self.contenders[who].phase else {
+            return false;
+        };
+        if !self.is_driven() {
+            return true;
+        }
+        if !matches!(self.gate.place(), Place::Offered(..)) || self.gate.first() != Some(&who) {
+            return false;
+        }
+        self.gate.clone().look(seat, now) != Look::Wait
+    }
+
+    /// What the driver would do; `None` while it waits for something.
+    pub(super) fn drives(&self, run: &Run, now: Moment) -> Option<Next> {
+        if !self.is_driven() || self.driver != Driver::Idle {
+            return None;
+        }
+        match self.gate.clone().next(now) {
+            Next::Sleep(_) => None,
+            Next::Poll(_) if run.is(Mutant::NoPoll) => None,
+            next => Some(next),
+        }
+    }
+
+    /// The machine does not say; it gives the wheel only if nobody has it.
+    pub(super) fn is_driven(&self) -> bool {
+        if self.gate.is_waited_at() {
+            !self.gate.clone().take_wheel()
+        } else {
+            // Nobody waits: only a driver that has not noticed yet keeps an empty gate from being idle.
+            matches!(self.gate.place(), Place::Vacant { .. }) && !self.gate.is_idle()
+        }
+    }
+
+    /// Everything of this process has come to its end.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let done = |it: &Contender| matches!(it.phase, Phase::Done | Phase::Idle);
+        self.contenders.iter().all(done)
+            && self.tokens.census() == Census::default()
+            && self.commands == Wire::default()
+            && self.guardian == Wire::default()
+            && self.pushes.is_empty()
+            && self.gate.is_idle()
+    }
+
+    pub(super) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.contenders.iter().filter_map(|it| match &it.phase {
+            Phase::Body(body) => Some(body),
+            _ => None,
+        })
+    }
+
+    /// Every epoch that may yet become a fence.
+    pub(super) fn epochs(&self, mut tell: impl FnMut(u64)) {
+        if let Place::Offered(_, offer) = self.gate.place() {
+            tell(offer.epoch);
+        }
+        for push in &self.pushes {
+            tell(push.epoch);
+        }
+        for reply in &self.commands.back {
+            match reply.answer {
+                Answer::Acquired(
+                    Acquired::Granted { epoch, .. } | Acquired::Yours { epoch, .. },
+                )
+                | Answer::Polled(Polled::Yours { epoch, .. }) => tell(epoch),
+                _ => {}
+            }
+        }
+        for contender in &self.contenders {
+            if let Phase::Confirming { body, .. } = &contender.phase {
+                tell(body.epoch);
+            }
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let place = match self.gate.place() {
+            Place::Vacant { .. } => "vacant",
+            Place::Asking(_) => "asking",
+            Place::Queued { .. } => "queued",
+            Place::Offered(..) => "offered",
+            Place::Held(_) => "held",
+        };
+        let phases: Vec<_> = self
+            .contenders
+            .iter()
+            .map(|it| match it.phase {
+                Phase::Idle => "idle",
+                Phase::Line(_) => "in line",
+                Phase::Alone => "alone",
+                Phase::Confirming { .. } => "confirming",
+                Phase::Body(ref body) if body.lost => "body (lost)",
+                Phase::Body(_) => "body",
+                Phase::Releasing { .. } => "releasing",
+                Phase::Done => "done",
+            })
+            .collect();
+        let it = self.tokens.census();
+        let census = [
+            (it.acquiring, "acquiring"),
+            (it.waiting, "waiting"),
+            (it.held, "held"),
+            (it.releasing, "releasing"),
+            (it.cleaning_up, "cleaning up"),
+        ];
+        let census: Vec<_> = census.iter().filter(|(count, _)| *count > 0).collect();
+        let dead = if self.alive { "" } else { "dead " };
+        format!("{dead}{place} {phases:?} {census:?}")
+    }
+}

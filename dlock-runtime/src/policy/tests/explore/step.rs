@@ -1,0 +1,240 @@
+//! What can happen next, and what must happen before time passes.
+
+use super::fault::{Fault, Stall};
+use super::process::{Phase, Process};
+use super::run::{Run, Wants};
+use super::seen::{Seen, Witness};
+use super::world::{FOREIGN, KEY, Wire, World};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Tick,
+    /// Process, contender.
+    Enter(usize, usize),
+    Look(usize, usize),
+    /// Its wait is cancelled.
+    Leave(usize, usize),
+    WaitOver(usize, usize),
+    BodyEnds(usize, usize),
+    /// Its guard is dropped.
+    GuardDropped(usize, usize),
+    /// It notices that its lease is over.
+    Stopped(usize, usize),
+    Drive(usize),
+    Guard(usize),
+    /// The head of a wire; `true`: the guardian's.
+    Execute(usize, bool),
+    Hear(usize, bool),
+    Push(usize, usize),
+    DriverTimesOut(usize),
+    TimesOut(usize, usize),
+    GuardianTimesOut(usize),
+    BehindTimesOut(usize),
+    /// A connection that has been silent for two timeouts is replaced.
+    Rebuild(usize, bool),
+    /// A late command of a broken connection.
+    Limbo(usize),
+    ForeignReleases,
+    Resume(usize),
+    Listens(usize),
+    /// The server notices that these connections are gone.
+    Notices(usize),
+    Fault(Fault),
+}
+
+impl World {
+    pub(super) fn steps(&self, run: &Run) -> Vec<Step> {
+        let mut steps = self.urgent(run);
+        if steps.is_empty() || run.asynchronous && self.is_not_flooded() {
+            steps.push(Step::Tick);
+        }
+        for process in self.processes.iter().filter(|it| it.alive) {
+            self.choices(process, &mut steps);
+        }
+        steps.extend((0..self.limbo.len()).map(Step::Limbo));
+        if self.foreign.is_some() && self.foreign_stands() {
+            steps.push(Step::ForeignReleases);
+        }
+        for process in &self.processes {
+            let stale = |it: &&(usize, u8)| {
+                it.0 == process.at && (!process.alive || it.1 != process.connection)
+            };
+            if self.channels.iter().any(|it| stale(&it)) {
+                steps.push(Step::Notices(process.at));
+            }
+        }
+        steps.extend(self.faults(run).into_iter().map(Step::Fault));
+        steps
+    }
+
+    /// What is done before time passes, unless it stands still.
+    pub(super) fn urgent(&self, run: &Run) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for process in self.processes.iter().filter(|it| it.alive) {
+            Self::wires_of(process, &mut steps);
+            if process.stall != Some(Stall::Process) && !process.is_cut() {
+                process.own(run, self.clock.now(), &mut steps);
+            }
+        }
+        steps
+    }
+
+    fn wires_of(process: &Process, steps: &mut Vec<Step>) {
+        let (at, stall) = (process.at, process.stall);
+        let runs = stall != Some(Stall::Process);
+        if !process.commands.out.is_empty() && stall != Some(Stall::Requests) {
+            steps.push(Step::Execute(at, false));
+        }
+        if !process.guardian.out.is_empty() && stall != Some(Stall::Guardian) {
+            steps.push(Step::Execute(at, true));
+        }
+        if !process.commands.back.is_empty() && runs && stall != Some(Stall::Replies) {
+            steps.push(Step::Hear(at, false));
+        }
+        if process.is_cut() {
+            return;
+        }
+        if !process.guardian.back.is_empty() && runs && stall != Some(Stall::Guardian) {
+            steps.push(Step::Hear(at, true));
+        }
+        if runs && stall != Some(Stall::Pushes) {
+            steps.extend((0..process.pushes.len()).map(|index| Step::Push(at, index)));
+        }
+    }
+
+    /// What somebody may do at any time.
+    fn choices(&self, process: &Process, steps: &mut Vec<Step>) {
+        let at = process.at;
+        if process.stall.is_some() {
+            steps.push(Step::Resume(at));
+        }
+        if !self.channels.contains(&(at, process.connection)) {
+            steps.push(Step::Listens(at));
+        }
+        if process.stall == Some(Stall::Process) || process.is_cut() {
+            return;
+        }
+        for (who, contender) in process.contenders.iter().enumerate() {
+            let cancels = self.cancels > 0;
+            match &contender.phase {
+                Phase::Idle => steps.push(Step::Enter(at, who)),
+                Phase::Line(_) => {
+                    if contender.wants == Wants::For && contender.over.is_none() {
+                        steps.push(Step::WaitOver(at, who));
+                    }
+                    steps.extend(cancels.then_some(Step::Leave(at, who)));
+                }
+                Phase::Alone => steps.extend(cancels.then_some(Step::Leave(at, who))),
+                Phase::Body(body) => {
+                    if !body.lost {
+                        steps.push(Step::BodyEnds(at, who));
+                    }
+                    steps.extend(cancels.then_some(Step::GuardDropped(at, who)));
+                }
+                Phase::Confirming { .. } | Phase::Releasing { .. } => {
+                    steps.extend(cancels.then_some(Step::GuardDropped(at, who)));
+                }
+                Phase::Done => {}
+            }
+        }
+    }
+
+    /// However slow the wires are, at some time somebody waits for them.
+    fn is_not_flooded(&self) -> bool {
+        let few = |wire: &Wire| wire.out.len() < 3;
+        let mut processes = self.processes.iter();
+        processes.all(|it| few(&it.commands) && few(&it.guardian))
+    }
+
+    fn foreign_stands(&self) -> bool {
+        let mut server = (*self.server).clone();
+        server.read(KEY, self.clock.time()).as_deref() == Some(FOREIGN)
+    }
+
+    /// Does it; the property that is broken by it, if any.
+    pub(super) fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Option<&'static str> {
+        let wrong = self.act(run, step, seen);
+        self.tidy();
+        let wrong = wrong.or(self.wrong.take());
+        wrong.or_else(|| self.broken_property(run))
+    }
+
+    fn act(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Option<&'static str> {
+        match step {
+            Step::Tick => self.clock.ticks += 1,
+            Step::Execute(at, guardian) => return self.execute_next(run, at, guardian, seen),
+            Step::Limbo(index) => {
+                seen.saw(Witness::LimboExecuted);
+                let command = self.limbo.remove(index);
+                return self.execute(run, command, seen).1;
+            }
+            Step::Fault(fault) => return self.strike(run, fault, seen),
+            Step::ForeignReleases => {
+                self.server().remove(KEY);
+                self.foreign = None;
+            }
+            Step::Rebuild(at, guardian) => {
+                self.process(at).stall = None;
+                if guardian {
+                    self.break_guardian(run, at, true, seen);
+                } else {
+                    self.break_wire(at, true);
+                }
+            }
+            Step::Resume(at) => self.process(at).stall = None,
+            Step::Listens(at) => {
+                let channel = (at, self.processes[at].connection);
+                self.channels.push(channel);
+                self.channels.sort_unstable();
+            }
+            Step::Notices(at) => {
+                let (alive, now) = (self.processes[at].alive, self.processes[at].connection);
+                self.channels
+                    .retain(|it| it.0 != at || (alive && it.1 == now));
+            }
+            Step::Leave(at, _) | Step::GuardDropped(at, _) => {
+                self.cancels -= 1;
+                return self.acts(run, at, step, seen);
+            }
+            Step::Enter(at, _)
+            | Step::Look(at, _)
+            | Step::WaitOver(at, _)
+            | Step::BodyEnds(at, _)
+            | Step::Stopped(at, _)
+            | Step::Drive(at)
+            | Step::Guard(at)
+            | Step::Hear(at, _)
+            | Step::Push(at, _)
+            | Step::DriverTimesOut(at)
+            | Step::TimesOut(at, _)
+            | Step::GuardianTimesOut(at)
+            | Step::BehindTimesOut(at) => return self.acts(run, at, step, seen),
+        }
+        None
+    }
+
+    pub(super) fn execute_next(
+        &mut self,
+        run: &Run,
+        at: usize,
+        guardian: bool,
+        seen: &mut Seen,
+    ) -> Option<&'static str> {
+        let command = self.wire(at, guardian).out.pop_front()?;
+        let (token, sent) = (command.token, command.sent);
+        let (answer, wrong) = self.execute(run, command, seen);
+        if let Some(answer) = answer {
+            self.wire(at, guardian).back.push_back(super::world::Reply {
+                token,
+                sent,
+                answer,
+            });
+        }
+        wrong
+    }
+
+    fn acts(&mut self, run: &Run, at: usize, step: Step, seen: &mut Seen) -> Option<&'static str> {
+        self.turn(run, at, seen, |process, turn| process.act(turn, step));
+        None
+    }
+}

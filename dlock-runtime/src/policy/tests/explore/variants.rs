@@ -1,0 +1,204 @@
+//! Where each known-bad variant is looked for, and what has to catch it.
+
+use super::fault::{Kind, Stall};
+use super::mutants::Mutant;
+use super::run::{Run, Wants};
+use super::search::explore;
+use std::time::Duration;
+
+/// A variant, where it is looked for, and what catches it after how many steps.
+struct Bad {
+    mutant: Mutant,
+    run: Run,
+    caught_by: &'static str,
+    steps: usize,
+}
+
+const F: Wants = Wants::Forever;
+
+/// `far`: also those that take many states to find.
+fn bad(far: bool) -> Vec<Bad> {
+    let of = |mutant, caught_by, steps, run: Run| Bad {
+        mutant,
+        caught_by,
+        steps,
+        run: Run {
+            mutant: Some(mutant),
+            most_states: 100_000,
+            drain_every: if caught_by == "L1" { 20 } else { usize::MAX },
+            ..run
+        },
+    };
+    let faults = |faults| Run {
+        budget: 1,
+        faults,
+        ..Run::default()
+    };
+    let short = |faults| Run {
+        budget: 1,
+        faults,
+        ttl: Duration::from_secs(2),
+        ..Run::default()
+    };
+    let long = Run {
+        min_hold: Some(Duration::from_secs(4)),
+        ..Run::default()
+    };
+    let renews = |run| Run {
+        renews: true,
+        ..run
+    };
+    let (requests, process) = (
+        &[Kind::Only(Stall::Requests)],
+        &[Kind::Only(Stall::Process)],
+    );
+    let mut bad = vec![
+        of(
+            Mutant::DeadlineFromReply,
+            "S3a",
+            10,
+            faults(&[Kind::Only(Stall::Replies)]),
+        ),
+        of(
+            Mutant::PushForTheWholeTtl,
+            "S3a",
+            18,
+            Run {
+                ttl: Duration::from_secs(4),
+                ..Run::default()
+            },
+        ),
+        of(
+            Mutant::YoursForTheWholeTtl,
+            "S3a",
+            21,
+            faults(&[Kind::Push]),
+        ),
+        of(Mutant::DelWithoutToken, "S3a", 15, faults(requests)),
+        of(
+            Mutant::RenewalWithoutCompare,
+            "S9",
+            13,
+            renews(faults(&[Kind::Memory])),
+        ),
+        of(
+            Mutant::RenewalCreates,
+            "S3c",
+            15,
+            renews(faults(&[Kind::Only(Stall::Guardian)])),
+        ),
+        of(Mutant::NoCleanUp, "S3c", 5, faults(&[Kind::Break])),
+        of(Mutant::FirstAnswerEnds, "S3c", 11, faults(&[Kind::Break])),
+        of(Mutant::NotAfterIgnored, "S3c", 15, faults(&[Kind::Break])),
+        of(Mutant::NoPoll, "L1", 32, faults(&[Kind::Push])),
+        of(Mutant::AcquireSentAgain, "S3c", 11, faults(&[Kind::Break])),
+        of(
+            Mutant::WatchdogNotStopped,
+            "L1",
+            72,
+            renews(Run {
+                cancels: 1,
+                ..Run::default()
+            }),
+        ),
+        of(Mutant::KnownPushIsStray, "S3a", 18, Run::default()),
+        of(
+            Mutant::TokenReused,
+            "S3b",
+            13,
+            Run {
+                attempts: 2,
+                cancels: 1,
+                processes: &[&[F, F]],
+                ..Run::default()
+            },
+        ),
+        of(
+            Mutant::ClaimIsWhole,
+            "L1",
+            83,
+            Run {
+                ttl: Duration::from_secs(20),
+                processes: &[&[F], &[F], &[F]],
+                ..faults(&[Kind::CrashInLine])
+            },
+        ),
+        of(Mutant::SetNxFirst, "S5", 8, faults(&[Kind::Foreign])),
+        of(
+            Mutant::ReleaseOfNothingGrantsNobody,
+            "S6",
+            14,
+            faults(requests),
+        ),
+        of(Mutant::QueuedTwice, "S3c", 13, Run::default()),
+        of(Mutant::MinHoldForgotten, "S7", 7, long.clone()),
+        of(Mutant::ReleaseKeepsToken, "S3c", 8, long.clone()),
+        of(
+            Mutant::NotConfirmed,
+            "S7",
+            25,
+            Run {
+                attempts: 2,
+                ..long.clone()
+            },
+        ),
+        of(Mutant::TtlUnderMinHold, "S7", 8, long),
+    ];
+    if far {
+        bad.extend([
+            of(Mutant::PushFromReceipt, "S3a", 18, short(process)),
+            of(Mutant::PollByAcquire, "S3c", 24, short(process)),
+        ]);
+    }
+    bad
+}
+
+/// The variants that nothing, or something else than expected, has caught.
+fn missed(far: bool) -> Vec<String> {
+    let mut missed = Vec::new();
+    for Bad {
+        mutant,
+        run,
+        caught_by,
+        steps,
+    } in bad(far)
+    {
+        let found = explore(&run);
+        let violation = found.violation.as_ref();
+        let (by, after) = violation.map_or(("nothing", 0), |it| (it.property, it.steps));
+        println!(
+            "{mutant:?}: {by} after {after} steps, {} states",
+            found.states
+        );
+        if !by.starts_with(caught_by) || after != steps {
+            let trace = violation.map_or("", |it| &it.trace);
+            missed.push(format!("{mutant:?}: {by} after {after}\n{trace}"));
+        }
+    }
+    missed
+}
+
+#[test]
+fn known_bad_variants_are_caught() {
+    let missed = missed(false);
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+#[ignore = "for a release build: docs/MODEL.md"]
+fn explore_large_variants() {
+    let missed = missed(true);
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    // Whatever catches one has to be silent without it.
+    for Bad { mutant, run, .. } in bad(true) {
+        let found = explore(&run);
+        let most_states = 2 * found.states + 500;
+        let good = explore(&Run {
+            mutant: None,
+            most_states,
+            ..run
+        });
+        let wrong = good.violation.map(|it| (it.property, it.trace));
+        assert!(wrong.is_none(), "without {mutant:?}: {wrong:?}");
+    }
+}

@@ -1,0 +1,263 @@
+//! What there is: a server, some processes, the wires between them, and what may yet arrive.
+
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fingerprint::Fingerprint;
+use super::process::Process;
+use super::run::Run;
+use crate::policy::commands::{
+    Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
+};
+use crate::policy::server::Server;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+pub(super) const KEY: &str = "k";
+
+/// What a program without dlock sets.
+pub(super) const FOREIGN: &str = "foreign";
+
+/// The time, as both sides see it: they agree, and the model's world moves in whole ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Clock {
+    pub(super) ticks: u64,
+    pub(super) tick: Duration,
+}
+
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) clock: Clock,
+    pub(super) server: Rc<Server>,
+    /// Who can be told of grants: process and connection, as the server believes.
+    pub(super) channels: Vec<(usize, u8)>,
+    pub(super) processes: Vec<Rc<Process>>,
+    /// Commands of broken connections, which may yet be executed.
+    pub(super) limbo: Vec<Command>,
+    pub(super) budget: u8,
+    pub(super) cancels: u8,
+    /// Until when a program without dlock believes that it holds the lock.
+    pub(super) foreign: Option<Moment>,
+    /// The fence of the last body that began.
+    pub(super) last_fence: u64,
+    /// `min_hold`: this value, or what is left of it, must stand until then (server time).
+    pub(super) kept: Option<(Arc<str>, u64)>,
+    /// Memory was lost or a key deleted behind our back: nothing is promised about exclusion.
+    pub(super) promises_off: bool,
+    /// When that was.
+    pub(super) deleted: Option<Moment>,
+    /// What the last step did wrong; never part of a state that is kept.
+    pub(super) wrong: Option<&'static str>,
+}
+
+/// A command on its way to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Command {
+    pub(super) token: Token,
+    pub(super) sent: Moment,
+    pub(super) what: What,
+    /// Somebody still waits for the answer.
+    pub(super) heard: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum What {
+    Acquire(Acquire),
+    Poll(Claim),
+    Release {
+        claim: Claim,
+        keep_until: u64,
+    },
+    Cancel {
+        claim: Claim,
+        keep_until: u64,
+        not_after: u64,
+        /// On the way of the token's acquire.
+        behind: bool,
+    },
+    Renew(Renewal),
+}
+
+/// An answer on its way back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Reply {
+    pub(super) token: Token,
+    pub(super) sent: Moment,
+    pub(super) answer: Answer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Answer {
+    Acquired(Acquired),
+    Polled(Polled),
+    Released(bool),
+    Cancelled(Cancelled, bool),
+    Renewed(Renewed),
+    /// The connection is gone; of these cancels behind their acquires nothing will be heard.
+    Broken(Vec<Token>),
+}
+
+/// One connection, in order both ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Wire {
+    pub(super) out: VecDeque<Command>,
+    pub(super) back: VecDeque<Reply>,
+}
+
+impl Wire {
+    /// Nobody waits for the answer to this command any more.
+    pub(super) fn forget(&mut self, token: Token, is: impl Fn(&What) -> bool) {
+        for command in &mut self.out {
+            if command.token == token && is(&command.what) {
+                command.heard = false;
+            }
+        }
+        self.back.retain(|reply| reply.token != token);
+    }
+}
+
+impl Clock {
+    /// µs of a server, ns of a client: far from each other and from all else.
+    const SERVER: u64 = 1_700_000_000_000_000;
+    const CLIENT: u64 = 5_000_000_000_000_000_000;
+    const SPAN: u64 = 1_000_000_000_000_000;
+
+    pub(super) fn now(self) -> Moment {
+        Moment::from_nanos(Self::CLIENT + self.ticks * self.nanos())
+    }
+
+    pub(super) fn time(self) -> u64 {
+        Self::SERVER + self.ticks * self.nanos() / 1000
+    }
+
+    /// When it was that time at the server.
+    pub(super) fn moment_of(time: u64) -> Moment {
+        Moment::from_nanos(Self::CLIENT + (time - Self::SERVER) * 1000)
+    }
+
+    /// In how many ticks a time has come; `None` if the number is no time.
+    pub(super) fn ticks_ahead(self, number: u64) -> Option<i64> {
+        // Epochs of one tick follow each other by a microsecond: those count as of the tick.
+        let (from, tick, slack) = if number.abs_diff(self.time()) < Self::SPAN / 10 {
+            (self.time(), self.nanos() / 1000, 500)
+        } else if number.abs_diff(self.now().as_nanos()) < Self::SPAN {
+            (self.now().as_nanos(), self.nanos(), 0)
+        } else {
+            return None;
+        };
+        let ahead = number.saturating_sub(slack).cast_signed() - from.cast_signed();
+        let tick = tick.cast_signed();
+        Some(ahead.div_euclid(tick) + i64::from(ahead.rem_euclid(tick) != 0))
+    }
+
+    fn nanos(self) -> u64 {
+        u64::try_from(self.tick.as_nanos()).expect("a short tick")
+    }
+}
+
+impl World {
+    pub(super) fn new(run: &Run) -> Self {
+        let processes = run.processes.iter().enumerate();
+        Self {
+            clock: Clock {
+                ticks: 100,
+                tick: run.tick,
+            },
+            server: Rc::default(),
+            channels: (0..run.processes.len()).map(|at| (at, 0)).collect(),
+            processes: processes
+                .map(|(at, wants)| Rc::new(Process::new(at, wants)))
+                .collect(),
+            limbo: Vec::new(),
+            budget: run.budget,
+            cancels: run.cancels,
+            foreign: None,
+            last_fence: 0,
+            kept: None,
+            promises_off: false,
+            deleted: None,
+            wrong: None,
+        }
+    }
+
+    pub(super) fn server(&mut self) -> &mut Server {
+        Rc::make_mut(&mut self.server)
+    }
+
+    /// Alike for all states that can't be told apart but by the date.
+    pub(super) fn fingerprint(&self) -> u128 {
+        let mut hasher = Fingerprint::new(self.clock);
+        hasher.forget_the_past(true);
+        self.server.hash(&mut hasher);
+        self.kept.hash(&mut hasher);
+        self.foreign.hash(&mut hasher);
+        hasher.forget_the_past(false);
+        self.channels.hash(&mut hasher);
+        self.limbo.hash(&mut hasher);
+        (self.budget, self.cancels, self.promises_off).hash(&mut hasher);
+        self.deleted.hash(&mut hasher);
+        for process in &self.processes {
+            process.hash(&mut hasher);
+        }
+        let mut epochs: Vec<(u64, usize)> = vec![(self.last_fence, 0)];
+        for process in &self.processes {
+            process.epochs(|epoch| {
+                let whose = epochs.len();
+                epochs.push((epoch, whose));
+            });
+        }
+        epochs.sort_unstable();
+        for (_, whose) in epochs {
+            hasher.write_usize(whose);
+        }
+        hasher.value()
+    }
+
+    /// For whoever reads a trace.
+    pub(super) fn describe(&self) -> String {
+        let mut server = (*self.server).clone();
+        let time = self.clock.time();
+        let holds = server.read(KEY, time).unwrap_or_else(|| "nobody".into());
+        let queue: Vec<_> = server.waiting(KEY, time).into_iter().collect();
+        let queue: Vec<_> = queue
+            .iter()
+            .map(|(entry, alive)| (&**entry, *alive > time))
+            .collect();
+        let processes: Vec<_> = self.processes.iter().map(|it| it.describe()).collect();
+        format!(
+            "{} | {holds} | {queue:?} | {}",
+            self.clock.ticks - 100,
+            processes.join(" | ")
+        )
+    }
+}
+
+impl Command {
+    pub(super) fn claim(&self) -> &Claim {
+        match &self.what {
+            What::Acquire(acquire) => &acquire.claim,
+            What::Poll(claim) | What::Release { claim, .. } | What::Cancel { claim, .. } => claim,
+            What::Renew(renewal) => &renewal.claim,
+        }
+    }
+}
+
+/// The token in a value that a process of the model wrote, and whose it is.
+pub(super) fn token_in(value: &str) -> Option<(usize, Token)> {
+    let number: u64 = value.strip_prefix("1|t")?.parse().ok()?;
+    Some((usize::try_from(number / 16).ok()?, Token::of_test(number)))
+}
+
+pub(super) fn value_of(number: u64) -> Arc<str> {
+    format!("1|t{number}").into()
+}
+
+pub(super) fn address_of(process: usize, connection: u8) -> String {
+    format!("{process}.{connection}")
+}
+
+/// A grant that is on its way to a process.
+pub(super) type Push = Grant;
