@@ -73,9 +73,9 @@ async fn a_poll_executed_after_the_lease_creates_nothing() {
     let waiter = waits(item(&pool).ttl(SHORT).renew());
     lab.until_queued(1).await;
     let old = lab.places().await.remove(0);
-    let poll = lab.proxy.on(requests("poll"), Action::Hold);
+    let held = lab.proxy.on(requests("poll"), Action::Hold);
     lab.no_pushes();
-    poll.seen().await;
+    held.seen().await;
     holder.release().await.unwrap();
     until("the grant is over", CAP, async || {
         lab.value(ON_SERVER).await.is_none()
@@ -127,8 +127,8 @@ async fn a_grant_found_by_a_poll_counts_from_when_that_was_sent() {
     let waiter = waits(item(&pool).ttl(SHORT).renew());
     lab.until_queued(1).await;
     lab.no_pushes();
-    let poll = lab.proxy.on(requests("poll"), Action::Hold);
-    poll.seen().await;
+    let held = lab.proxy.on(requests("poll"), Action::Hold);
+    held.seen().await;
     let monitor = lab.server.monitor();
     holder.release().await.unwrap();
     lab.proxy.stall_replies();
