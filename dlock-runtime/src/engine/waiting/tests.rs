@@ -4,6 +4,7 @@
 //! order of arrival and one at a time; each token that was asked for is taken once or cleaned up once; nothing is left.
 
 pub(super) mod mutex;
+mod roles;
 mod site;
 
 use shuttle::Runner;
