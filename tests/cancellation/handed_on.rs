@@ -31,7 +31,9 @@ async fn all_had_it(
 ) {
     let served = within(A_WHILE, futures_util::future::join_all(tasks)).await;
     let served = served.unwrap_or_else(|| panic!("{what}: only {:?}", turns.so_far()));
-    served.into_iter().for_each(|task| task.unwrap());
+    for task in served {
+        task.unwrap();
+    }
     processes.world.freed(key).await;
 }
 

@@ -104,9 +104,10 @@ impl Wire {
     }
 
     fn locals_first(&self) -> Vec<Turn> {
-        match self.neighbour {
-            true => vec![Turn::Local(1), Turn::Stranger],
-            false => vec![Turn::Stranger],
+        if self.neighbour {
+            vec![Turn::Local(1), Turn::Stranger]
+        } else {
+            vec![Turn::Stranger]
         }
     }
 
@@ -258,7 +259,7 @@ async fn it_confirms_its_min_hold() {
             let mut wire = Wire::new(neighbour).await;
             let holder = wire.hold().await;
             let confirm = wire.proxy.on(renewals(), action);
-            let confirmed = request(&wire.world.pool, KEY).min_hold(TTL - Duration::from_secs(1));
+            let confirmed = request(&wire.world.pool, KEY).min_hold(A_WHILE);
             let first = tokio::spawn(async move { drop(confirmed.acquire().await) });
             until_places(wire.world.server(), KEY, (1, 0)).await;
             wire.others().await;

@@ -55,14 +55,14 @@ async fn turns_with(
     let holder = processes.hold(key).await;
     sit(0..leaver);
     // Those behind it are seated as soon as it is, and so before it goes.
-    let leaves = async {
+    let its_turn = async {
         let behind = || sit(leaver + 1..count);
         let guard = seated(request(pool, key).acquire(), behind).await.unwrap();
         turns.push(Turn::Local(leaver));
         guard.release().await.unwrap();
     };
-    let leaves = async {
-        let left = dropped_at(cut, leaves).await;
+    let goes = async {
+        let left = dropped_at(cut, its_turn).await;
         gone.set(true);
         left
     };
@@ -76,7 +76,7 @@ async fn turns_with(
         holder.release().await.unwrap();
         stranger
     };
-    let (left, stranger) = tokio::join!(leaves, passes_on);
+    let (left, stranger) = tokio::join!(goes, passes_on);
     let everybody = tasks.into_inner().into_iter().chain(stranger);
     let served = within(A_WHILE, async {
         for task in everybody {

@@ -40,8 +40,8 @@ async fn pools(server: &RedisServer) -> (LockPool, LockPool) {
 
 /// The one behind gets its turn, and so does whoever comes then; nothing is left, while the first is still there.
 async fn is_served(server: &RedisServer, pool: &LockPool, waiting: Waiting, what: &str) {
-    let served = within(CAP, waiting).await;
-    let guard = served.unwrap_or_else(|| panic!("{what}: held up"));
+    let turn = within(CAP, waiting).await;
+    let guard = turn.unwrap_or_else(|| panic!("{what}: held up"));
     guard.unwrap().release().await.unwrap();
     let again = within(CAP, request(pool).acquire()).await.unwrap();
     again.unwrap().release().await.unwrap();

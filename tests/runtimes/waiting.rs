@@ -268,9 +268,9 @@ fn local_tasks_of_many_workers_all_get_their_turn() {
     for _ in 0..WORKERS * WAITERS {
         assert_eq!((next(&order), next(&order)), ("in", "out"), "one at a time");
     }
-    workers
-        .into_iter()
-        .for_each(|worker| worker.join().unwrap());
+    for worker in workers {
+        worker.join().unwrap();
+    }
     world.is_quiet();
 }
 
@@ -297,9 +297,9 @@ fn threads_that_only_block_on_their_waiting_all_get_their_turn() {
     for _ in 0..16 {
         next(&order);
     }
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     world.is_quiet();
 }
 
