@@ -1,9 +1,9 @@
 //! The machines, each by itself: tables for what is promised at a boundary, random sequences for what always holds.
 
+mod explore;
 mod gate;
 mod gate_driver;
 mod gate_storm;
-mod explore;
 mod lease;
 mod lease_bounds;
 mod queue;

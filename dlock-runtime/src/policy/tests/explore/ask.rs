@@ -22,7 +22,7 @@ impl Process {
                 turn.seen.saw(Witness::StaleOffer);
                 self.give_up(turn, &position);
             }
-            Next::Sleep(_) | Next::Rest => {}
+            Next::PassOn | Next::Sleep(_) | Next::Rest => {}
         }
     }
 

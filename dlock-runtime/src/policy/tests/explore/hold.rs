@@ -20,6 +20,7 @@ impl Process {
         let Phase::Line(seat) = self.contenders[who].phase else {
             return;
         };
+        self.gate.hears(seat);
         match self.gate.look(seat, turn.now()) {
             Look::Wait => {
                 if self.gate.take_wheel() {

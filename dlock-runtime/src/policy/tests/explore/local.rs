@@ -29,6 +29,8 @@ pub(super) struct Local {
     pub(super) waiters: [Waiter; WAITERS],
     pub(super) driver: Driver,
     pub(super) bell: bool,
+    /// Who did not take its turn once: others may go first since.
+    passed: [bool; WAITERS],
     now: u64,
     pub(super) asked: u64,
     /// What became of each token.
@@ -111,11 +113,16 @@ impl Local {
             }),
             driver: Driver::None,
             bell: false,
+            passed: [false; WAITERS],
             now: 0,
             asked: 0,
             ends: BTreeMap::new(),
             rest: (bounds.tokens, bounds.ticks, bounds.ends),
         }
+    }
+
+    pub(super) fn somebody_was_passed_over(&self) -> bool {
+        self.passed.contains(&true)
     }
 
     pub(super) fn at(&self) -> Moment {
@@ -173,6 +180,7 @@ impl Local {
     pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
             Step::Enter(who) => {
+                self.bell |= self.gate.is_waited_at() && self.gate.first().is_none();
                 let seat = self.gate.enter(who);
                 self.waiters[who] = Waiter::In { seat, woken: true };
                 if self.gate.take_wheel() {
@@ -188,7 +196,7 @@ impl Local {
                 self.waiters[who] = Waiter::Gone;
                 self.bell = true;
                 if forgets != Forgets::ToWakeTheNextWhenOneLeaves {
-                    self.wake_first();
+                    self.wake_called();
                 }
                 return self.clean_up(unwanted);
             }
@@ -219,10 +227,11 @@ impl Local {
         let Waiter::In { seat, .. } = self.waiters[who] else {
             return None;
         };
-        let before_me = self
-            .waiters
-            .iter()
-            .any(|it| matches!(it, Waiter::In { seat: theirs, .. } if *theirs < seat));
+        self.bell |= self.gate.hears(seat);
+        let mut others = self.waiters.iter().zip(self.passed);
+        let before_me = others.any(|(it, passed)| {
+            !passed && matches!(it, Waiter::In { seat: theirs, .. } if *theirs < seat)
+        });
         let stale = match self.gate.look(seat, self.at()) {
             Look::Yours(position, _) => {
                 self.waiters[who] = Waiter::Gone;
@@ -248,7 +257,12 @@ impl Local {
             self.bell = false;
         }
         self.driver = Driver::Running;
+        let called = self.gate.called().copied();
         match self.gate.next(self.at()) {
+            Next::PassOn => {
+                called.inspect(|who| self.passed[*who] = true);
+                self.wake_called();
+            }
             Next::Ask if self.asked == self.rest.0 => return self.send_away(),
             Next::Ask => {
                 self.asked += 1;
@@ -256,7 +270,10 @@ impl Local {
                 self.driver = Driver::Asking(self.asked);
             }
             Next::Poll(position) => self.driver = Driver::Polling(number(position.token)),
-            Next::GiveUp(position) => return self.end(position.token, End::CleanedUp),
+            Next::GiveUp(position) => {
+                called.inspect(|who| self.passed[*who] = true);
+                return self.end(position.token, End::CleanedUp);
+            }
             Next::Sleep(until) => self.driver = Driver::Sleeping(until),
             Next::Rest => self.driver = Driver::None,
         }
@@ -295,14 +312,14 @@ impl Local {
     fn granted(&mut self, token: Token, forgets: Forgets) -> Option<&'static str> {
         let offer = Offer {
             since: self.at(),
-            lease: Duration::from_secs(1),
+            lease: Duration::from_millis(2500), // longer than a turn, shorter than three ticks
             epoch: 1,
             time: 1,
             how: Granted::InTurn,
         };
         let fate = self.gate.granted(token, offer);
         if fate == Fate::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
-            self.wake_first();
+            self.wake_called();
         }
         self.fate(fate)
     }
@@ -346,8 +363,8 @@ impl Local {
         self.clean_up(unwanted)
     }
 
-    fn wake_first(&mut self) {
-        if let Some(who) = self.gate.first()
+    fn wake_called(&mut self) {
+        if let Some(who) = self.gate.called()
             && let Waiter::In { woken, .. } = &mut self.waiters[*who]
         {
             *woken = true;

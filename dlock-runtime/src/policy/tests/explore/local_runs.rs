@@ -7,14 +7,14 @@ use crate::policy::gate::{Next, Place};
 
 impl Local {
     pub(super) fn wrong(&self) -> Option<&'static str> {
-        let first = self.gate.first().map(|who| self.waiters[*who]);
+        let called = self.gate.called().map(|who| self.waiters[*who]);
         let mut awake = self.waiters.iter();
         let somebody = awake.any(|it| matches!(it, Waiter::In { woken: true, .. }));
         if self.gate.is_waited_at() && self.driver == Driver::None && !somebody {
             return Some("nobody drives, and nobody will");
         }
         if matches!(self.gate.place(), Place::Offered(..))
-            && !matches!(first, Some(Waiter::In { woken: true, .. }))
+            && !matches!(called, Some(Waiter::In { woken: true, .. }))
         {
             return Some("the lock is offered to somebody who sleeps");
         }
@@ -62,6 +62,7 @@ fn explore(bounds: Bounds, forgets: Forgets) -> Result<usize, (&'static str, Vec
             }
         }
     }
+    assert!(known.iter().any(Local::somebody_was_passed_over));
     Ok(known.len())
 }
 

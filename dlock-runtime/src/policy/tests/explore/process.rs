@@ -286,7 +286,7 @@ impl Process {
     /// Somebody stops waiting; an attempt past the line has been seen to.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
         let offered = matches!(self.gate.place(), Place::Offered(..));
-        let first = offered && self.gate.first() == Some(&who);
+        let first = offered && self.gate.called() == Some(&who);
         if let Phase::Line(seat) = self.contenders[who].phase
             && let Some(unwanted) = self.gate.leave(seat)
         {

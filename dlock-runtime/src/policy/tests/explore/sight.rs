@@ -18,7 +18,7 @@ impl Process {
         if !self.is_driven() {
             return true;
         }
-        if !matches!(self.gate.place(), Place::Offered(..)) || self.gate.first() != Some(&who) {
+        if !matches!(self.gate.place(), Place::Offered(..)) || self.gate.called() != Some(&who) {
             return false;
         }
         self.gate.clone().look(seat, now) != Look::Wait
