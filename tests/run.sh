@@ -22,7 +22,7 @@ export INSTA_UPDATE=no # a snapshot that differs is a failure, not an update
 
 echo "== examples"
 cargo build --workspace --examples --bins
-for example in quickstart fenced_write; do
+for example in quickstart fenced_write lottery; do
     echo "-- $example"
     cargo run -q --example "$example"
 done

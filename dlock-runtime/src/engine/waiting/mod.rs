@@ -2,33 +2,32 @@
 //!
 //! `policy::gate` decides; here is what it decides for. `ticket` is one waiter, who only looks and is
 //! woken; `driver` is a task that sends what the gate asks for, so that a waiter which is not polled, or
-//! goes away, stops nobody. Whatever happens to a gate happens under one mutex, which is never held
+//! goes away, stops nobody; `keyed` is a gate and its surroundings. Whatever happens to a gate happens under one mutex, which is never held
 //! while something is sent or awaited, nor together with the token table's.
 
 mod driver;
 mod first_ask;
+mod keyed;
 mod outage;
 #[cfg(test)]
 mod tests;
 mod ticket;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 #[cfg(not(test))]
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use super::acquire::Order;
-use crate::policy::gate::{Fate, Gate, Look, Next, Offer, Position, Seat};
+use crate::policy::gate::{Fate, Look, Offer, Position, Seat};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 use self::first_ask::FirstAsk;
+use self::keyed::{Keyed, Waiter, Wheel};
 #[cfg(test)]
 use self::tests::mutex::{Mutex, MutexGuard};
 pub(super) use self::ticket::Ticket;
@@ -47,42 +46,6 @@ struct Keys {
     /// What everybody hears from here on who comes.
     closed: Option<LockError>,
 }
-
-#[derive(Debug, Default)]
-struct Keyed {
-    gate: Gate<Waiter>,
-    /// What those hear who were sent away, until they have heard it.
-    sent_away: BTreeMap<Seat, LockError>,
-    /// Wakes the driver before its time.
-    bell: Arc<Notify>,
-    /// Which driver drives, and when it was last heard of.
-    driver: Wheel,
-    driver_seen: Option<Moment>,
-    /// The first acquire, while whoever is first sends it.
-    first_ask: Option<Arc<FirstAsk>>,
-    /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
-    wakes: Vec<Waker>,
-    rings: bool,
-}
-
-/// Somebody in line.
-#[derive(Debug)]
-struct Waiter {
-    order: Arc<Order>,
-    waker: Option<Waker>,
-}
-
-impl Waiter {
-    fn listen_with(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker), // costs nothing if it is the same
-            none => *none = Some(waker.clone()),
-        }
-    }
-}
-
-/// A driver's number; one that is not the gate's any more has nothing to do.
-type Wheel = u64;
 
 /// A seat that was taken.
 struct Entered {
@@ -270,95 +233,5 @@ impl Gates {
 
     fn keys(&self) -> Vec<Arc<str>> {
         self.lock().gates.keys().cloned().collect()
-    }
-}
-
-impl Keyed {
-    fn granted(&mut self, token: Token, offer: Offer) -> Fate {
-        let fate = self.gate.granted(token, offer);
-        if fate == Fate::Taken {
-            self.wake_called();
-        }
-        fate
-    }
-
-    fn hurry(&mut self, now: Moment) {
-        self.gate.hurry(now);
-        self.rings = true;
-    }
-
-    fn wake_called(&mut self) {
-        let called = self.gate.called().and_then(|called| called.waker.clone());
-        self.wakes.extend(called);
-    }
-
-    fn wake_all(&mut self) {
-        let all = self.gate.waiters().filter_map(|it| it.waker.clone());
-        self.wakes.extend(all);
-    }
-
-    fn pause(&mut self, wheel: Wheel, until: Moment) {
-        if wheel == self.driver {
-            self.gate.pause(until);
-        }
-    }
-
-    fn send_away(&mut self, error: &LockError) -> Option<Position> {
-        let (line, unwanted) = self.gate.clear();
-        for (seat, waiter) in line {
-            self.sent_away.insert(seat, error.clone());
-            self.wakes.extend(waiter.waker);
-        }
-        self.rings = true;
-        unwanted
-    }
-
-    fn next(&mut self, wheel: Wheel, now: Moment) -> Next {
-        if wheel != self.driver {
-            return Next::Rest; // another one drives by now
-        }
-        self.driver_seen = Some(now);
-        let next = self.gate.next(now);
-        if next == Next::PassOn {
-            self.wake_called();
-        }
-        next
-    }
-
-    fn take_wheel(&mut self, now: Moment) -> Option<Wheel> {
-        self.gate.take_wheel().then(|| self.new_driver(now))
-    }
-
-    fn new_driver(&mut self, now: Moment) -> Wheel {
-        static WHEELS: AtomicU64 = AtomicU64::new(1);
-        self.driver = WHEELS.fetch_add(1, Ordering::Relaxed);
-        self.driver_seen = Some(now);
-        self.driver
-    }
-
-    /// An acquire goes out; `false`: another one drives by now, and it must not.
-    fn asking(&mut self, wheel: Wheel, position: Position, now: Moment) -> bool {
-        let drives = wheel == self.driver;
-        if drives {
-            // So that a wheel is never seized before this acquire is too late to create anything.
-            self.driver_seen = Some(now);
-            self.gate.asking(position);
-        }
-        drives
-    }
-
-    fn is_stuck(&self, now: Moment, after: Duration) -> bool {
-        self.gate.is_waited_at()
-            && self
-                .driver_seen
-                .is_some_and(|seen| seen.until(now) >= after)
-    }
-
-    fn driver_gone(&mut self, wheel: Wheel) {
-        if wheel == self.driver {
-            self.first_ask = None;
-            self.gate.driver_gone();
-            self.wake_all();
-        }
     }
 }

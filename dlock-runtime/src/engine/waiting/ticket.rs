@@ -24,6 +24,8 @@ pub(in crate::engine) struct Ticket {
     runtime: Handle,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAsk>>,
+    /// The seat is gone, and may be somebody else's by now: a gate that nobody needs forgets its numbers.
+    done: bool,
 }
 
 impl Ticket {
@@ -50,6 +52,7 @@ impl Ticket {
             seat,
             runtime: runtime.clone(),
             own,
+            done: false,
         }
     }
 
@@ -87,16 +90,23 @@ impl Ticket {
                 Driver::new(pool.clone(), key.clone(), wheel).go_on(here);
                 Poll::Pending
             }
-            Sight::Yours(position, offer) => Poll::Ready(Ok((position, offer))),
-            Sight::SentAway(error) => Poll::Ready(Err(error)),
+            Sight::Yours(position, offer) => {
+                self.done = true;
+                Poll::Ready(Ok((position, offer)))
+            }
+            Sight::SentAway(error) => {
+                self.done = true;
+                Poll::Ready(Err(error))
+            }
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let unwanted = self.pool.gates().leave(&self.order.name, self.seat);
-        if let Some(position) = unwanted {
+        if !self.done
+            && let Some(position) = self.pool.gates().leave(&self.order.name, self.seat)
+        {
             self.pool.give_up(&position);
         }
         // Whoever came meanwhile inherits the acquire that is on its way.

@@ -20,6 +20,7 @@ mod fingerprint;
 mod hold;
 mod local;
 mod local_runs;
+mod local_steps;
 mod mutants;
 mod own;
 mod past;

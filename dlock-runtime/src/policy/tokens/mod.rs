@@ -20,8 +20,7 @@ mod action;
 mod clean_up;
 mod due;
 mod entries;
-
-use std::time::Duration;
+mod moves;
 
 use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
@@ -178,7 +177,7 @@ impl<H: Clone> Tokens<H> {
     ) -> Option<Action<H>> {
         match &mut self.entries.get_mut(token)?.state {
             State::Holding { lease, holder } => {
-                let before = lease.deadline();
+                let (before, cause_before) = (lease.deadline(), lease.cause());
                 match outcome {
                     Renewed::Yes if now < before => lease.renewed(sent),
                     _ => lease.renewal_failed(now), // in any case none is on its way any more
@@ -193,7 +192,8 @@ impl<H: Clone> Tokens<H> {
                 let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
                 let holder = holder.clone();
                 self.entries.look_at(token, next);
-                (deadline > before).then_some(Action::Extended {
+                let is_news = deadline > before || cause != cause_before;
+                is_news.then_some(Action::Extended {
                     token,
                     holder,
                     deadline,
@@ -319,51 +319,5 @@ impl<H: Clone> Tokens<H> {
             } += 1;
         }
         census
-    }
-}
-
-/// Moves between states.
-impl<H: Clone> Tokens<H> {
-    /// Ends a lease under its holder. What may be left on the server is cleaned up, unless the server
-    /// itself said that nothing is.
-    fn lose(&mut self, token: Token, cause: LostCause, now: Moment) -> Option<Action<H>> {
-        let entry = self.entries.get(token)?;
-        let State::Holding { lease, holder } = &entry.state else {
-            return None;
-        };
-        let (longest, busy) = (lease.longest(), lease.is_renewing());
-        let (holder, claim) = (holder.clone(), entry.claim.clone());
-        if cause == LostCause::Gone {
-            self.entries.forget(token);
-        } else {
-            self.clean_up_after(token, longest, busy, None, now);
-        }
-        Some(Action::Lost {
-            holder,
-            claim,
-            cause,
-        })
-    }
-
-    fn clean_up_after(
-        &mut self,
-        token: Token,
-        longest: Duration,
-        busy: bool,
-        holder: Option<H>,
-        now: Moment,
-    ) {
-        // The last command that lengthened the lease was sent before now: nothing outlives this.
-        let give_up = now.plus(longest + Duration::from_secs(1));
-        let mut clean_up = CleanUp::new(token, 0, give_up, holder);
-        if busy {
-            clean_up.expect_report(give_up);
-        }
-        self.clean_up(token, clean_up, now);
-    }
-
-    fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {
-        let look = clean_up.look(now);
-        self.entries.enter(token, look, State::CleaningUp(clean_up));
     }
 }

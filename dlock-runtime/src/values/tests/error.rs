@@ -131,7 +131,7 @@ fn a_refusal_says_what_to_do() {
     for (reason, says) in [
         (Refusal::ReadOnly, "the master's address"),
         (Refusal::OutOfMemory, "raise `maxmemory`"),
-        (Refusal::NoPermission, "docs/PROTOCOL.md"),
+        (Refusal::NoPermission, "docs/OPERATIONS.md"),
         (Refusal::Auth, "check the URL's credentials"),
         (Refusal::WrongType, "choose another key or namespace"),
         (Refusal::NoTtl, "`repair_missing_ttl`"),

@@ -28,6 +28,7 @@ pub(in crate::engine::waiting) struct MutexGuard<'a, T> {
 }
 
 impl<T> Mutex<T> {
+    #[expect(clippy::unnecessary_wraps, reason = "as the mutex that it stands for")]
     pub(in crate::engine::waiting) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let turn = self.turn.as_ref().map(|turn| turn.lock().unwrap());
         Ok(MutexGuard {

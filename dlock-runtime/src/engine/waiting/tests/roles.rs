@@ -49,14 +49,8 @@ impl Site {
             match sight {
                 Sight::Wait => {}
                 Sight::Drive(wheel) => self.spawn(move |site| site.drive(wheel)),
-                Sight::Yours(position, _) => {
-                    self.leave(seat);
-                    return self.hold(seat_at, &position);
-                }
-                Sight::SentAway(_) => {
-                    self.seen(|seen| seen.sent_away += 1);
-                    break;
-                }
+                Sight::Yours(position, _) => return self.hold(seat_at, &position),
+                Sight::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
             }
             // Who goes next time does so by itself; else it takes a wake-up.
             if looks != Some(look + 1) {
@@ -151,9 +145,12 @@ impl Site {
             }
             return None;
         }
-        let fate = self.gates.at(KEY, |keyed| match granted {
-            true => keyed.granted(token, offer(Granted::AtOnce)),
-            false => keyed.gate.queued(token, self.next_poll()),
+        let fate = self.gates.at(KEY, |keyed| {
+            if granted {
+                keyed.granted(token, offer(Granted::AtOnce))
+            } else {
+                keyed.gate.queued(token, self.next_poll())
+            }
         });
         if let Some(Fate::Unwanted(position)) = fate {
             self.clean_up(&position);
@@ -183,9 +180,10 @@ impl Site {
 
     /// A poll that is due is due at once; others never are.
     fn next_poll(&self) -> Moment {
-        match self.chances.pushes_lost {
-            true => NOW,
-            false => Moment::NEVER,
+        if self.chances.pushes_lost {
+            NOW
+        } else {
+            Moment::NEVER
         }
     }
 

@@ -3,11 +3,12 @@
 //! A step is what the engine does under the gate's mutex (`engine/waiting`), with the wakers and the
 //! bell as it uses them. Checked in every state: whoever could go on is awake or will be woken.
 
+use super::local_steps::{Answer, Driver, End, Forgets, Step, Waiter};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::policy::commands::Claim;
-use crate::policy::gate::{Fate, Gate, Granted, Look, Next, Offer, Place, Position, Seat};
+use crate::policy::gate::{Fate, Gate, Granted, Look, Next, Offer, Place, Position};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -37,67 +38,6 @@ pub(super) struct Local {
     pub(super) ends: BTreeMap<u64, End>,
     /// How much may still happen: tokens, ticks, ends of the driver's runtime.
     rest: (u64, u64, u8),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Waiter {
-    Out,
-    In { seat: Seat, woken: bool },
-    Gone,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Driver {
-    None,
-    Running,
-    Asking(u64),
-    Polling(u64),
-    Sleeping(Moment),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum End {
-    Taken,
-    CleanedUp,
-    /// The server has nothing of it.
-    Nothing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Enter(usize),
-    Look(usize),
-    Leave(usize),
-    Drive,
-    Answer(Answer),
-    Push,
-    /// A push that says nothing but that something happened.
-    Hurry,
-    Tick,
-    RuntimeEnds,
-    /// The holder gives its lock back.
-    Left(u64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Queued,
-    Granted,
-    Nothing,
-    Unclear,
-    /// A refusal that will not pass.
-    Refused,
-}
-
-/// An engine that forgets something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Forgets {
-    Nothing,
-    ToRingWhenTaken,
-    ToWakeTheNextWhenOneLeaves,
-    ToWakeAllWhenTheRuntimeEnds,
-    ToWakeTheFirstWhenGranted,
-    ToSayThatTheDriverIsGone,
 }
 
 impl Local {

@@ -2,7 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::local::{Bounds, Driver, Forgets, Local, Step, WAITERS, Waiter, number};
+use super::local::{Bounds, Local, WAITERS, number};
+use super::local_steps::{Driver, Forgets, Step, Waiter};
 use crate::policy::gate::{Next, Place};
 
 impl Local {

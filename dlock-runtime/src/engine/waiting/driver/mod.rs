@@ -4,6 +4,8 @@
 //! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are told, and
 //! one of them starts another. Every command's outcome reaches the gate, or its token is cleaned up.
 
+mod answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,18 +16,15 @@ use super::outage::Outage;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::engine::acquire::Order;
-use crate::engine::attempt::{self, InTheWay, OpenAttempt, Sent};
+use crate::engine::attempt::{self, OpenAttempt, Sent};
 use crate::engine::pool::LockPool;
-use crate::policy::commands::{Acquired, Busy, Left, Polled};
-use crate::policy::gate::{Fate, Granted, Next, Offer, Position};
+use crate::policy::commands::{Acquired, Left, Polled};
+use crate::policy::gate::{Granted, Next, Offer, Position};
 use crate::policy::queue;
-use crate::policy::retry::{self, Jitter};
-use crate::values::error::{LockError, Refusal};
+use crate::policy::retry::Jitter;
+use crate::values::error::Refusal;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-
-/// How long another program's key may be without a time to live before it counts as left behind.
-const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 
 /// A driver shows a sign of life at least so often.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -216,127 +215,6 @@ impl Driver {
                 }
             }
             Err(fault) => self.poll_failed(token, fault),
-        }
-    }
-}
-
-/// What the answers mean.
-impl Driver {
-    /// The lock is ours.
-    fn offered(&mut self, token: Token, offer: Offer) {
-        self.works();
-        let gates = self.pool.gates();
-        let fate = gates.at(&self.key, |keyed| keyed.granted(token, offer));
-        self.give_up_if_unwanted(fate);
-    }
-
-    fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
-        self.works();
-        let left = match busy.left {
-            // Free, and not ours: the first in the queue is of a kind that we can't read.
-            Left::For(_) if busy.value.is_empty() => Duration::MAX,
-            Left::For(left) => left,
-            Left::Endless => Duration::MAX,
-        };
-        let pushes = link.address().is_some();
-        let interval = self.pool.settings().poll_interval(pushes);
-        let pause = retry::after_busy(left, interval, &mut self.jitter);
-        let next = self.now().plus(pause);
-        let gates = self.pool.gates();
-        let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
-        self.give_up_if_unwanted(fate);
-    }
-
-    fn give_up_if_unwanted(&self, fate: Option<Fate>) {
-        if let Some(Fate::Unwanted(position)) = fate {
-            self.pool.give_up(&position);
-        }
-    }
-
-    /// The server has nothing of ours any more, or will not have it for long.
-    fn place_ended(&self, token: Token) -> bool {
-        self.pool.gates().ended(&self.key, token, self.now())
-    }
-
-    /// The key can't be waited for: of another layout, or without a time to live. A program that takes
-    /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
-    fn not_queued(&mut self, why: Result<InTheWay, Fault>) {
-        self.works();
-        let now = self.now();
-        match why {
-            Ok(InTheWay::Endless(refusal)) => {
-                let since = *self.endless_since.get_or_insert(now);
-                if since.until(now) >= TWO_STEPS_AT_MOST {
-                    self.endless_since = None;
-                    return self.send_away(refusal);
-                }
-                let pause = self.pool.settings().poll_interval(false);
-                let rest = TWO_STEPS_AT_MOST.saturating_sub(since.until(now));
-                self.pause(pause.min(rest));
-            }
-            Ok(InTheWay::Somebody { left, .. }) => {
-                let interval = self.pool.settings().poll_interval(false);
-                let pause = retry::after_busy(left, interval, &mut self.jitter);
-                self.pause(pause);
-            }
-            Err(refusal) => self.send_away(refusal),
-        }
-    }
-
-    /// Nothing was created, and the estimate of the server's clock has been corrected: once more at
-    /// once, and if that did not help, like any other failure.
-    fn late(&mut self) {
-        if !self.outage.first_failure() {
-            self.failed(attempt::clock_runs_ahead());
-        }
-    }
-
-    /// The server answers.
-    fn works(&mut self) {
-        self.outage = Outage::default();
-    }
-
-    fn poll_failed(&mut self, token: Token, fault: Fault) {
-        if fault.may_pass() {
-            let pause = self
-                .outage
-                .pause(&self.key, fault, self.now(), &mut self.jitter);
-            let next = self.now().plus(pause);
-            let gates = self.pool.gates();
-            let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
-            return self.give_up_if_unwanted(fate);
-        }
-        self.send_away(fault); // and gives up the place
-    }
-
-    fn failed(&mut self, fault: Fault) {
-        if !fault.may_pass() {
-            return self.send_away(fault);
-        }
-        let pause = self
-            .outage
-            .pause(&self.key, fault, self.now(), &mut self.jitter);
-        self.pause(pause);
-    }
-
-    fn pause(&self, pause: Duration) {
-        let until = self.now().plus(pause);
-        let gates = self.pool.gates();
-        gates.at(&self.key, |keyed| keyed.pause(self.wheel, until));
-    }
-
-    fn send_away(&self, fault: Fault) {
-        let gates = self.pool.gates();
-        let unwanted = gates.at(&self.key, |keyed| {
-            if keyed.driver != self.wheel {
-                return None; // what fails here need not fail for who drives now
-            }
-            let key = keyed.gate.first().map(|first| first.order.key.clone());
-            let error: LockError = fault.into_error(key.as_ref());
-            keyed.send_away(&error)
-        });
-        if let Some(position) = unwanted.flatten() {
-            self.pool.give_up(&position);
         }
     }
 }

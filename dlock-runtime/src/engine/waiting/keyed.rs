@@ -1,0 +1,144 @@
+//! One gate with what its host needs: who drives it, who is to be woken, and who has been sent away.
+//!
+//! Everything here happens under the mutex of the gates; what is woken is written down, and woken later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::first_ask::FirstAsk;
+use crate::engine::acquire::Order;
+use crate::policy::gate::{Fate, Gate, Next, Offer, Position, Seat};
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+#[derive(Debug, Default)]
+pub(super) struct Keyed {
+    pub(super) gate: Gate<Waiter>,
+    /// What those hear who were sent away, until they have heard it.
+    pub(super) sent_away: BTreeMap<Seat, LockError>,
+    /// Wakes the driver before its time.
+    pub(super) bell: Arc<Notify>,
+    /// Which driver drives, and when it was last heard of.
+    pub(super) driver: Wheel,
+    driver_seen: Option<Moment>,
+    /// The first acquire, while whoever is first sends it.
+    pub(super) first_ask: Option<Arc<FirstAsk>>,
+    /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
+    pub(super) wakes: Vec<Waker>,
+    pub(super) rings: bool,
+}
+
+/// Somebody in line.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) order: Arc<Order>,
+    pub(super) waker: Option<Waker>,
+}
+
+impl Waiter {
+    pub(super) fn listen_with(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker), // costs nothing if it is the same
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
+/// A driver's number; one that is not the gate's any more has nothing to do.
+pub(super) type Wheel = u64;
+
+impl Keyed {
+    pub(super) fn granted(&mut self, token: Token, offer: Offer) -> Fate {
+        let fate = self.gate.granted(token, offer);
+        if fate == Fate::Taken {
+            self.wake_called();
+        }
+        fate
+    }
+
+    pub(super) fn hurry(&mut self, now: Moment) {
+        self.gate.hurry(now);
+        self.rings = true;
+    }
+
+    pub(super) fn wake_called(&mut self) {
+        let called = self.gate.called().and_then(|called| called.waker.clone());
+        self.wakes.extend(called);
+    }
+
+    pub(super) fn wake_all(&mut self) {
+        let all = self.gate.waiters().filter_map(|it| it.waker.clone());
+        self.wakes.extend(all);
+    }
+
+    pub(super) fn pause(&mut self, wheel: Wheel, until: Moment) {
+        if wheel == self.driver {
+            self.gate.pause(until);
+        }
+    }
+
+    pub(super) fn send_away(&mut self, error: &LockError) -> Option<Position> {
+        let (line, unwanted) = self.gate.clear();
+        for (seat, waiter) in line {
+            self.sent_away.insert(seat, error.clone());
+            self.wakes.extend(waiter.waker);
+        }
+        self.rings = true;
+        unwanted
+    }
+
+    pub(super) fn next(&mut self, wheel: Wheel, now: Moment) -> Next {
+        if wheel != self.driver {
+            return Next::Rest; // another one drives by now
+        }
+        self.driver_seen = Some(now);
+        let next = self.gate.next(now);
+        if next == Next::PassOn {
+            self.wake_called();
+        }
+        next
+    }
+
+    pub(super) fn take_wheel(&mut self, now: Moment) -> Option<Wheel> {
+        self.gate.take_wheel().then(|| self.new_driver(now))
+    }
+
+    pub(super) fn new_driver(&mut self, now: Moment) -> Wheel {
+        static WHEELS: AtomicU64 = AtomicU64::new(1);
+        self.driver = WHEELS.fetch_add(1, Ordering::Relaxed);
+        self.driver_seen = Some(now);
+        self.driver
+    }
+
+    /// An acquire goes out; `false`: another one drives by now, and it must not.
+    pub(super) fn asking(&mut self, wheel: Wheel, position: Position, now: Moment) -> bool {
+        let drives = wheel == self.driver;
+        if drives {
+            // So that a wheel is never seized before this acquire is too late to create anything.
+            self.driver_seen = Some(now);
+            self.gate.asking(position);
+        }
+        drives
+    }
+
+    pub(super) fn is_stuck(&self, now: Moment, after: Duration) -> bool {
+        self.gate.is_waited_at()
+            && self
+                .driver_seen
+                .is_some_and(|seen| seen.until(now) >= after)
+    }
+
+    pub(super) fn driver_gone(&mut self, wheel: Wheel) {
+        if wheel == self.driver {
+            self.first_ask = None;
+            self.gate.driver_gone();
+            self.wake_all();
+        }
+    }
+}

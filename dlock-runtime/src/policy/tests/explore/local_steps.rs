@@ -1,0 +1,65 @@
+//! What can happen to a gate alone, and who is there.
+
+use crate::policy::gate::Seat;
+use crate::values::moment::Moment;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Waiter {
+    Out,
+    In { seat: Seat, woken: bool },
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Driver {
+    None,
+    Running,
+    Asking(u64),
+    Polling(u64),
+    Sleeping(Moment),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    Taken,
+    CleanedUp,
+    /// The server has nothing of it.
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Enter(usize),
+    Look(usize),
+    Leave(usize),
+    Drive,
+    Answer(Answer),
+    Push,
+    /// A push that says nothing but that something happened.
+    Hurry,
+    Tick,
+    RuntimeEnds,
+    /// The holder gives its lock back.
+    Left(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Queued,
+    Granted,
+    Nothing,
+    Unclear,
+    /// A refusal that will not pass.
+    Refused,
+}
+
+/// An engine that forgets something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forgets {
+    Nothing,
+    ToRingWhenTaken,
+    ToWakeTheNextWhenOneLeaves,
+    ToWakeAllWhenTheRuntimeEnds,
+    ToWakeTheFirstWhenGranted,
+    ToSayThatTheDriverIsGone,
+}

@@ -1,0 +1,60 @@
+//! Moves between states that several events lead to.
+
+use std::time::Duration;
+
+use super::clean_up::CleanUp;
+use super::entries::State;
+use super::{Action, Tokens};
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+impl<H: Clone> Tokens<H> {
+    /// Ends a lease under its holder. What may be left on the server is cleaned up, unless the server
+    /// itself said that nothing is.
+    pub(super) fn lose(
+        &mut self,
+        token: Token,
+        cause: LostCause,
+        now: Moment,
+    ) -> Option<Action<H>> {
+        let entry = self.entries.get(token)?;
+        let State::Holding { lease, holder } = &entry.state else {
+            return None;
+        };
+        let (longest, busy) = (lease.longest(), lease.is_renewing());
+        let (holder, claim) = (holder.clone(), entry.claim.clone());
+        if cause == LostCause::Gone {
+            self.entries.forget(token);
+        } else {
+            self.clean_up_after(token, longest, busy, None, now);
+        }
+        Some(Action::Lost {
+            holder,
+            claim,
+            cause,
+        })
+    }
+
+    pub(super) fn clean_up_after(
+        &mut self,
+        token: Token,
+        longest: Duration,
+        busy: bool,
+        holder: Option<H>,
+        now: Moment,
+    ) {
+        // The last command that lengthened the lease was sent before now: nothing outlives this.
+        let give_up = now.plus(longest + Duration::from_secs(1));
+        let mut clean_up = CleanUp::new(token, 0, give_up, holder);
+        if busy {
+            clean_up.expect_report(give_up);
+        }
+        self.clean_up(token, clean_up, now);
+    }
+
+    pub(super) fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {
+        let look = clean_up.look(now);
+        self.entries.enter(token, look, State::CleaningUp(clean_up));
+    }
+}
