@@ -1,5 +1,6 @@
 //! A server that tells this user nothing unasked: said once, with the reason, and locks are had all the same.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
@@ -12,7 +13,7 @@ use crate::texts::{heard, listen};
 const CAP: Duration = Duration::from_secs(20);
 
 /// The warnings about pushes from the server at this address.
-fn warnings(address: impl ToString) -> Vec<String> {
+fn warnings(address: SocketAddr) -> Vec<String> {
     let address = address.to_string();
     let about_pushes = |text: &String| text.contains("no pushes") && text.contains(&address);
     heard().into_iter().filter(about_pushes).collect()

@@ -255,6 +255,32 @@ async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
     lab.stays(&turn(waiter).await.guard).await;
 }
 
+/// faults.md F25: whoever may publish, and has seen one of our values, must not make us send as many commands.
+#[tokio::test]
+async fn a_storm_of_forged_pushes_costs_few_commands() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    let channel = lab.channel().await;
+    let place = lab.places().await.remove(0);
+    let value = place.splitn(4, '|').nth(3).unwrap();
+    let (instance, rest) = value.split_once('-').unwrap();
+    let (_, rest) = rest.split_once('|').unwrap();
+    let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
+    let begun = Instant::now();
+    let storm = "for i = 1, 10000 do redis.call('PUBLISH', ARGV[1], \
+        'lock:stray\\n' .. ARGV[2] .. string.format('-f%x|', i) .. ARGV[3] .. '\\n1\\n1\\n3000') end";
+    let forged = ["EVAL", storm, "0", &channel, instance, rest];
+    lab.server.cmd(&forged).await;
+    pool.ping().await.unwrap(); // behind all of them
+    let at_most = 2 + begun.elapsed().as_millis() / 50;
+    let sent = u128::from(cancels.count());
+    assert!(sent >= 1 && sent <= at_most, "{sent}, not {at_most}");
+    holder.release().await.unwrap();
+    lab.stays(&turn(waiter).await.guard).await;
+}
+
 #[tokio::test]
 async fn a_held_lock_is_not_cleaned_up_after_a_forged_push() {
     let lab = Lab::new();

@@ -34,6 +34,8 @@ pub(crate) struct Gate<W> {
     line: BTreeMap<Seat, W>,
     last_seat: Seat,
     place: Place,
+    /// Something may have been missed while the acquire was on its way: then the place is looked after at once.
+    hurried: bool,
     /// Whose turn it is while the lock is offered, and until when it may take its time.
     turn: Option<(Seat, Option<Moment>)>,
     /// Those who did not take their turn, until they are heard of again.
@@ -87,6 +89,7 @@ impl<W> Default for Gate<W> {
             line: BTreeMap::new(),
             last_seat: 0,
             place: Place::vacant(Moment::from_nanos(0)),
+            hurried: false,
             turn: None,
             deaf: BTreeSet::new(),
             driven: false,
@@ -189,6 +192,7 @@ impl<W> Gate<W> {
             matches!(self.place, Place::Vacant { .. } | Place::Held(_)),
             "one place at a time"
         );
+        self.hurried = false;
         self.place = Place::Asking(position);
     }
 
@@ -201,6 +205,8 @@ impl<W> Gate<W> {
             return Fate::NotOurs;
         }
         let position = position.clone();
+        let hurried = std::mem::take(&mut self.hurried);
+        let poll = if hurried { Moment::from_nanos(0) } else { poll };
         self.place = Place::Queued { position, poll };
         self.wanted()
     }
@@ -260,7 +266,8 @@ impl<W> Gate<W> {
         match &mut self.place {
             Place::Queued { poll, .. } => *poll = (*poll).min(now),
             Place::Vacant { not_before } => *not_before = (*not_before).min(now),
-            _ => {}
+            Place::Asking(_) => self.hurried = true,
+            Place::Offered(..) | Place::Held(_) => {}
         }
     }
 

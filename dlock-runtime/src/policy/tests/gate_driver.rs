@@ -144,7 +144,7 @@ fn who_hurries_asks_at_once_and_never_later() {
     gate.hurry(at(20));
     assert_eq!(gate.next(at(20)), Next::Ask);
 
-    for mut gate in [asking(["a"]).0, offered(["a"]).0, held()] {
+    for mut gate in [offered(["a"]).0, held()] {
         let before = gate.clone();
         gate.hurry(at(20));
         assert_eq!(gate, before, "nothing to ask");
@@ -160,6 +160,16 @@ fn a_new_driver_takes_up_the_place_of_the_old_one() {
     assert_eq!(gate.granted(token(1), offer(0)), Fate::Taken, "a push");
     assert!(gate.take_wheel());
     assert_eq!(gate.next(at(1)), Next::Sleep(at(COUNTS)));
+}
+
+#[test]
+fn what_is_missed_while_the_acquire_is_on_its_way_is_looked_for_at_once() {
+    let (mut gate, _) = asking(["a"]);
+    gate.hurry(at(5));
+    assert_eq!(gate.queued(token(1), at(1000)), Fate::Taken);
+    assert_eq!(gate.next(at(6)), Next::Poll(position(1)));
+    assert_eq!(gate.queued(token(1), at(1000)), Fate::Taken);
+    assert_eq!(gate.next(at(7)), Next::Sleep(at(1000)), "once");
 }
 
 /// Three wait, and the lock is offered at 0 for a minute.

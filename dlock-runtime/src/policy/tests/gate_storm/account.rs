@@ -33,6 +33,8 @@ pub(super) struct Account {
     /// Nobody but who holds this has asked since.
     held: Option<u64>,
     not_before: u64,
+    /// Something may have been missed since the acquire went out.
+    hurried: bool,
 }
 
 impl Account {
@@ -162,7 +164,7 @@ impl Account {
             let number = self.number(0) + 1;
             self.gate.asking(position(number));
             self.stands.insert(number, Stand::Asked);
-            self.held = None;
+            (self.held, self.hurried) = (None, false);
             return Some(Next::Ask);
         }
         let next = self.gate.next(self.now());
@@ -193,6 +195,9 @@ impl Account {
 
     fn queued(&mut self, number: u64, poll: u64) {
         let fate = self.gate.queued(token(number), at(poll));
+        let missed = self.awaits(number) && self.hurried;
+        let poll = if missed { 0 } else { poll };
+        self.hurried &= !missed;
         self.expect_fate(number, &fate, Stand::Queued { poll });
     }
 
@@ -230,6 +235,7 @@ impl Account {
                 let poll = poll.min(self.now);
                 self.stands.insert(number, Stand::Queued { poll });
             }
+            Some((_, Stand::Asked)) => self.hurried = true,
             None if self.held.is_none() => self.not_before = self.not_before.min(self.now),
             _ => {}
         }
