@@ -27,6 +27,9 @@ for example in quickstart fenced_write lottery; do
     cargo run -q --example "$example"
 done
 
+echo "-- handover"
+cargo run -q --example handover -- --rounds 20
+
 echo "-- quickstart on redis"
 dir=$(mktemp -d)
 redis-server --port 0 --unixsocket "$dir/redis.sock" --save '' --appendonly no --dir "$dir" >"$dir/log" &

@@ -51,7 +51,7 @@ use quote::quote;
 /// | `min_hold = "30s"` | the key stays at least this long after the grant, even when the body ends sooner; without `renew` at most the ttl | freed when the body ends |
 /// | `on_busy = "skip"` | a busy lock leaves the body out (below); tries once unless `wait` is written | `"error"`: `LockError::Busy` |
 /// | `on_lost = "finish"` | let the body run to its end after the lease was lost, and return its value; only the log and `lock.lost()` tell | `"cancel"`: the body is not polled any more |
-/// | `release = "background"` | send the release at the end of the body and return, which halves the cost of an uncontended call; `"confirmed"` waits for its answer | the pool's, which is `"confirmed"` |
+/// | `release = "background"` | send the release at the end of the body and return, a round trip sooner; `"confirmed"` waits for its answer | the pool's, which is `"confirmed"` |
 /// | `guard = lock` | binds `lock: &LockGuard` in the body: fencing token, `verify()`, … | – |
 /// | `pool = "billing"` | a named pool, or an expression such as `self.locks`, which is cloned | the pool in scope, else the global one |
 /// | `map_err = expr` | `FnOnce(LockError) -> E`, for a `Result<_, E>` without `E: From<LockError>` | `From` |

@@ -103,5 +103,5 @@ async fn a_user_without_any_right_is_refused() {
         .cmd(&["ACL", "SETUSER", "nobody", "on", ">pass"])
         .await;
     let error = answers_no(format!("redis://nobody:pass@{}", server.addr())).await;
-    refused(&error, Refusal::NoPermission, "docs/PROTOCOL.md");
+    refused(&error, Refusal::NoPermission, "docs/OPERATIONS.md");
 }

@@ -214,7 +214,7 @@ impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostCause::Deadline => {
-                "its lease ran out and was not renewed; a longer `ttl` or `renew` may help, unless redis could not be reached"
+                "its lease ran out and was not renewed; a longer `ttl` or `renew` may help, unless redis could not be reached or this process stood still"
             }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"

@@ -27,7 +27,7 @@ pub enum Release {
     Confirmed,
     /// The release is sent and the call returns.
     ///
-    /// An uncontended call takes about half as long. What it leaves: a caller that asks for the same
+    /// The call ends a round trip sooner. What it leaves: a caller that asks for the same
     /// lock right after may find it busy for a moment; a release that fails is retried by the
     /// guardian, counted and logged, but no caller hears of it; and after a crash just then the key may
     /// stay until its ttl is over.
