@@ -226,6 +226,14 @@ async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
     lab.stays(&turn(waiter).await.guard).await;
 }
 
+/// The value of a place in the queue, with another attempt of the same process: the digits behind the dash count those.
+fn value_of(place: &str, attempt: &str) -> String {
+    let value = place.splitn(4, '|').nth(3).unwrap();
+    let (instance, rest) = value.split_once('-').unwrap();
+    let (_, rest) = rest.split_once('|').unwrap();
+    format!("{instance}-{attempt}|{rest}")
+}
+
 /// A grant of this process that no waiter knows is given back: its owner may have gone.
 #[tokio::test]
 async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
@@ -235,11 +243,7 @@ async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
     let waiter = lab.queued(&pool).await;
     let channel = lab.channel().await;
     let place = lab.places().await.remove(0);
-    let value = place.splitn(4, '|').nth(3).unwrap();
-    // The digits behind the dash count this process's attempts.
-    let (instance, rest) = value.split_once('-').unwrap();
-    let (attempt, rest) = rest.split_once('|').unwrap();
-    let unknown = format!("{instance}-{}|{rest}", "f".repeat(attempt.len()));
+    let unknown = value_of(&place, "ffff");
     let long = LONG.as_millis().to_string();
     lab.server
         .cmd(&["SET", "lock:stray", &unknown, "PX", &long])
@@ -264,14 +268,12 @@ async fn a_storm_of_forged_pushes_costs_few_commands() {
     let waiter = lab.queued(&pool).await;
     let channel = lab.channel().await;
     let place = lab.places().await.remove(0);
-    let value = place.splitn(4, '|').nth(3).unwrap();
-    let (instance, rest) = value.split_once('-').unwrap();
-    let (_, rest) = rest.split_once('|').unwrap();
+    let value = value_of(&place, "f%x");
     let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
     let begun = Instant::now();
     let storm = "for i = 1, 10000 do redis.call('PUBLISH', ARGV[1], \
-        'lock:stray\\n' .. ARGV[2] .. string.format('-f%x|', i) .. ARGV[3] .. '\\n1\\n1\\n3000') end";
-    let forged = ["EVAL", storm, "0", &channel, instance, rest];
+        'lock:stray\\n' .. string.format(ARGV[2], i) .. '\\n1\\n1\\n3000') end";
+    let forged = ["EVAL", storm, "0", &channel, &value];
     lab.server.cmd(&forged).await;
     pool.ping().await.unwrap(); // behind all of them
     let at_most = 2 + begun.elapsed().as_millis() / 50;
