@@ -178,9 +178,9 @@ async fn without(lab: &Lab, right: &str, step: Step) -> Option<Result<(), LockEr
             return refused_before(waiter, is_in).await;
         }
         (Poll, Some(_held), Some(waiter)) => {
-            // The first of them may be a hash that the server does not know.
-            let polls = lab.server.commandstats("evalsha").await + 4;
-            let polled = async || lab.server.commandstats("evalsha").await >= polls;
+            // What a poll does last; a waiter that is refused leaves the queue, which looks at no time to live.
+            let polls = lab.server.commandstats("pttl").await;
+            let polled = async || lab.server.commandstats("pttl").await > polls;
             return refused_before(waiter, polled).await;
         }
         other => panic!("{other:?}"),
