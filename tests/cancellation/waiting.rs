@@ -45,7 +45,7 @@ async fn a_waiter_that_goes_leaves_the_holder_alone(world: &World) {
     .await;
     assert!(drops > 2, "it never waited");
     holder.release().await.unwrap();
-    assert!(world.is_free("item").await);
+    world.freed("item").await; // of the last waiter that went, too: its place may have been granted before its clean-up came
 }
 
 /// The holder goes while the waiter is at any of its polls: the lock is free, whichever of them comes first.
