@@ -30,6 +30,12 @@ impl Fault {
         }
     }
 
+    /// Whether an acquire that ended so may have created something. Unknown words may be a proxy's, which
+    /// lost the answer.
+    pub(crate) fn leaves_open(&self) -> bool {
+        matches!(self, Fault::Unclear(_) | Fault::Refused(Refusal::Other, _))
+    }
+
     /// As the caller of a command about `key` sees it.
     pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
         let key = key.cloned();

@@ -21,7 +21,7 @@ use crate::backend::fault::{self, Fault};
 use crate::policy::commands::Acquired;
 use crate::policy::gate::{Granted, Offer, Position};
 use crate::policy::lease::{Lease, Terms};
-use crate::values::error::{LockError, Refusal, Text};
+use crate::values::error::{LockError, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::moment::Moment;
@@ -223,20 +223,10 @@ async fn try_once(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
     let sent = Sent::prepare(pool, order, &link, None, within)?;
     let open = OpenAttempt::new(pool, &sent, &link, None);
     let offer = match link.acquire(&sent.command, within).await {
-        Ok(Acquired::Granted { time, epoch }) => Offer {
-            since: sent.at,
-            lease: sent.command.lease.get(),
-            epoch,
-            time,
-            how: Granted::AtOnce,
-        },
-        Ok(Acquired::Yours { time, epoch, left }) => Offer {
-            since: sent.at,
-            lease: left,
-            epoch,
-            time,
-            how: Granted::InTurn,
-        },
+        Ok(Acquired::Granted { time, epoch }) => {
+            Offer::at_once(sent.at, sent.command.lease.get(), epoch, time)
+        }
+        Ok(Acquired::Yours { time, epoch, left }) => Offer::in_turn(sent.at, left, epoch, time),
         Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
             open.created_nothing();
             return attempt::in_the_way(&busy).map(Attempt::Busy);
@@ -245,19 +235,14 @@ async fn try_once(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
             open.created_nothing();
             return Ok(Attempt::Late);
         }
-        // Unknown words may be a proxy's, which lost the answer. `open` sees to the rest.
-        Err(open @ (Fault::Unclear(_) | Fault::Refused(Refusal::Other, _))) => return Err(open),
+        Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
         Err(answered) => {
             open.created_nothing();
             return Err(answered);
         }
     };
     open.answered();
-    let position = Position {
-        token: sent.token,
-        claim: sent.command.claim.clone(),
-    };
-    let guard = take(pool, order, position, offer)
+    let guard = take(pool, order, sent.position(), offer)
         .ok_or_else(|| Fault::Unclear(Text::new("the lease was over before its grant arrived")))?;
     Ok(Attempt::Granted(guard, offer))
 }

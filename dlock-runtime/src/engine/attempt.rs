@@ -11,6 +11,7 @@ use super::pool::LockPool;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
+use crate::policy::gate::Position;
 use crate::policy::queue;
 use crate::values::error::{Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
@@ -69,6 +70,13 @@ impl Sent {
             at,
             give_up,
         })
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position {
+            token: self.token,
+            claim: self.command.claim.clone(),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::backend::redis::Redis;
 use crate::backend::{Backend, Listener};
 use crate::observe;
 use crate::policy::commands::{Claim, Grant};
-use crate::policy::gate::{Fate, Granted, Offer, Position};
+use crate::policy::gate::{Fate, Offer, Position};
 use crate::policy::queue;
 use crate::policy::tokens::Census;
 use crate::values::config::{Address, Config, Settings};
@@ -249,13 +249,8 @@ impl Inner {
 
 impl Listener for Inner {
     fn granted(&self, grant: Grant, since: Option<Moment>) {
-        let offer = since.map(|since| Offer {
-            since,
-            lease: grant.lease,
-            epoch: grant.epoch,
-            time: grant.time,
-            how: Granted::InTurn,
-        });
+        let in_turn = |since| Offer::in_turn(since, grant.lease, grant.epoch, grant.time);
+        let offer = since.map(in_turn);
         let now = self.backend.clock().now();
         match self.gates.granted(&grant.key, &grant.value, offer, now) {
             Fate::Taken => {}

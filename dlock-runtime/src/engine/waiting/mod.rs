@@ -2,8 +2,9 @@
 //!
 //! `policy::gate` decides; here is what it decides for. `ticket` is one waiter, who only looks and is
 //! woken; `driver` is a task that sends what the gate asks for, so that a waiter which is not polled, or
-//! goes away, stops nobody; `keyed` is a gate and its surroundings. Whatever happens to a gate happens under one mutex, which is never held
-//! while something is sent or awaited, nor together with the token table's.
+//! goes away, stops nobody; `keyed` is a gate and its surroundings. Whatever happens to a gate happens
+//! under one mutex, which is never held while something is sent or awaited, nor together with the token
+//! table's.
 
 mod driver;
 mod first_ask;

@@ -63,6 +63,25 @@ impl Place {
 }
 
 impl Offer {
+    /// By our own acquire, sent at `since`.
+    pub(crate) fn at_once(since: Moment, lease: Duration, epoch: u64, time: u64) -> Self {
+        Self {
+            since,
+            lease,
+            epoch,
+            time,
+            how: Granted::AtOnce,
+        }
+    }
+
+    /// By somebody else's command at `since`, or found by one of ours sent then: only `lease` of it counts.
+    pub(crate) fn in_turn(since: Moment, lease: Duration, epoch: u64, time: u64) -> Self {
+        Self {
+            how: Granted::InTurn,
+            ..Self::at_once(since, lease, epoch, time)
+        }
+    }
+
     /// Nobody may begin after this.
     pub(super) fn deadline(&self) -> Moment {
         self.since.plus(ttl::validity(self.lease))

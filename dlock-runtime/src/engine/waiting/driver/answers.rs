@@ -28,10 +28,9 @@ impl Driver {
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
         self.works();
         let left = match busy.left {
-            // Free, and not ours: the first in the queue is of a kind that we can't read.
-            Left::For(_) if busy.value.is_empty() => Duration::MAX,
-            Left::For(left) => left,
-            Left::Endless => Duration::MAX,
+            // No value: free, and yet not ours, for the first in the queue is of a kind that we can't read.
+            Left::For(left) if !busy.value.is_empty() => left,
+            Left::For(_) | Left::Endless => Duration::MAX,
         };
         let pushes = link.address().is_some();
         let interval = self.pool.settings().poll_interval(pushes);
@@ -56,10 +55,11 @@ impl Driver {
     /// The key can't be waited for: of another layout, or without a time to live. A program that takes
     /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
     pub(super) fn not_queued(&mut self, why: Result<InTheWay, Fault>) {
+        let (now, endless_since) = (self.now(), self.endless_since);
         self.works();
-        let now = self.now();
         match why {
             Ok(InTheWay::Endless(refusal)) => {
+                self.endless_since = endless_since;
                 let since = *self.endless_since.get_or_insert(now);
                 if since.until(now) >= TWO_STEPS_AT_MOST {
                     self.endless_since = None;
@@ -86,9 +86,9 @@ impl Driver {
         }
     }
 
-    /// The server answers.
+    /// The server answers, and the key is as it should be.
     pub(super) fn works(&mut self) {
-        self.outage = Outage::default();
+        (self.outage, self.endless_since) = (Outage::default(), None);
     }
 
     pub(super) fn poll_failed(&mut self, token: Token, fault: Fault) {

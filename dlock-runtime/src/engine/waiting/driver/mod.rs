@@ -19,10 +19,9 @@ use crate::engine::acquire::Order;
 use crate::engine::attempt::{self, OpenAttempt, Sent};
 use crate::engine::pool::LockPool;
 use crate::policy::commands::{Acquired, Left, Polled};
-use crate::policy::gate::{Granted, Next, Offer, Position};
+use crate::policy::gate::{Next, Offer, Position};
 use crate::policy::queue;
 use crate::policy::retry::Jitter;
-use crate::values::error::Refusal;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -134,12 +133,10 @@ impl Driver {
         let within = settings.command_timeout.min(order.terms.ttl.validity());
         let address = link.address().unwrap_or_default();
         let sent = Sent::prepare(&pool, order, &link, Some(address), within)?;
-        let position = Position {
-            token: sent.token,
-            claim: sent.command.claim.clone(),
-        };
         let gates = pool.gates();
-        let may_ask = gates.at(&key, |keyed| keyed.asking(self.wheel, position, sent.at));
+        let may_ask = gates.at(&key, |keyed| {
+            keyed.asking(self.wheel, sent.position(), sent.at)
+        });
         if may_ask != Some(true) {
             pool.guardian().not_granted(sent.token); // it was not sent
             return Ok(());
@@ -148,19 +145,13 @@ impl Driver {
         let answer = link.acquire(&sent.command, within).await;
         match answer {
             Ok(Acquired::Granted { time, epoch }) => {
-                let offer = Offer {
-                    since: sent.at,
-                    lease: order.terms.lease().get(),
-                    epoch,
-                    time,
-                    how: Granted::AtOnce,
-                };
                 open.answered();
-                self.offered(sent.token, offer);
+                let lease = sent.command.lease.get();
+                self.offered(sent.token, Offer::at_once(sent.at, lease, epoch, time));
             }
             Ok(Acquired::Yours { time, epoch, left }) => {
                 open.answered();
-                self.offered(sent.token, found(sent.at, time, epoch, left));
+                self.offered(sent.token, Offer::in_turn(sent.at, left, epoch, time));
             }
             Ok(Acquired::Queued(busy)) => {
                 open.answered();
@@ -175,10 +166,7 @@ impl Driver {
                 open.created_nothing();
                 self.late();
             }
-            // Unknown words may be a proxy's, which lost the answer. `open` sees to the rest.
-            Err(unclear @ (Fault::Unclear(_) | Fault::Refused(Refusal::Other, _))) => {
-                return Err(unclear);
-            }
+            Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
             Err(answered) => {
                 open.created_nothing();
                 return Err(answered);
@@ -197,7 +185,7 @@ impl Driver {
         let sent = self.now();
         match link.poll(&position.claim, within).await {
             Ok(Polled::Yours { time, epoch, left }) => {
-                self.offered(token, found(sent, time, epoch, left));
+                self.offered(token, Offer::in_turn(sent, left, epoch, time));
             }
             // The connection is another one by now, and a grant would reach nobody; or the key has lost its
             // time to live, of which an acquire knows what to do.
@@ -216,17 +204,6 @@ impl Driver {
             }
             Err(fault) => self.poll_failed(token, fault),
         }
-    }
-}
-
-/// Found by a poll sent at `since`: only what is left of it counts.
-fn found(since: Moment, time: u64, epoch: u64, left: Duration) -> Offer {
-    Offer {
-        since,
-        lease: left,
-        epoch,
-        time,
-        how: Granted::InTurn,
     }
 }
 

@@ -195,9 +195,8 @@ impl Account {
 
     fn queued(&mut self, number: u64, poll: u64) {
         let fate = self.gate.queued(token(number), at(poll));
-        let missed = self.awaits(number) && self.hurried;
-        let poll = if missed { 0 } else { poll };
-        self.hurried &= !missed;
+        let missed = self.awaits(number) && std::mem::take(&mut self.hurried);
+        let poll = poll * u64::from(!missed);
         self.expect_fate(number, &fate, Stand::Queued { poll });
     }
 
