@@ -56,6 +56,16 @@ pub(crate) async fn turn(waiter: Waiter) -> Turn {
     turn.expect("it gets its turn").unwrap()
 }
 
+/// A server behind a proxy, a pool that comes through it and one that does not; this one holds the item, and one of the other
+/// stands in the queue.
+pub(crate) async fn one_waits() -> (Lab, LockPool, LockPool, LockGuard, Waiter) {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let waiter = lab.queued(&pool).await;
+    (lab, pool, direct, holder, waiter)
+}
+
 impl Lab {
     /// Somebody who waits for the item over this pool, and stands in the queue.
     pub(crate) async fn queued(&self, pool: &LockPool) -> Waiter {

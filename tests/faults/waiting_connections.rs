@@ -9,7 +9,7 @@ use dlock_runtime::{LockPool, Wait};
 use tokio::task::JoinSet;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
-use crate::line::{A, AT_ONCE, W, item, turn};
+use crate::line::{A, AT_ONCE, W, item, one_waits, turn};
 
 const TASKS: usize = 100;
 
@@ -211,10 +211,7 @@ async fn a_queue_that_is_deleted() {
 /// The old connection's channel is nobody's any more: the waiter asks at once, and is told over the new one.
 #[tokio::test]
 async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     let place = lab.places().await.remove(0);
     let sign_of_life = async || lab.server.ask::<Option<u64>>(&["ZSCORE", A, &place]).await;
     let first = sign_of_life().await;

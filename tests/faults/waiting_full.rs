@@ -4,7 +4,7 @@ use dlock_harness::wait;
 use dlock_runtime::{LockError, Refusal, Released, Wait};
 
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK};
-use crate::line::{POLL, item, turn};
+use crate::line::{POLL, item, one_waits, turn};
 
 /// No write that needs memory succeeds from here on.
 async fn fill(lab: &Lab) {
@@ -25,10 +25,7 @@ fn out_of_memory<T: std::fmt::Debug>(answer: &Result<T, LockError>) {
 
 #[tokio::test]
 async fn a_waiter_gets_the_lock_by_push() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     fill(&lab).await;
     lab.no_polls();
     holder.release().await.unwrap();
@@ -41,10 +38,7 @@ async fn a_waiter_gets_the_lock_by_push() {
 
 #[tokio::test]
 async fn a_waiter_gets_the_lock_by_poll() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     fill(&lab).await;
     let lost = lab.no_pushes();
     let freed = std::time::Instant::now();
@@ -60,10 +54,7 @@ async fn a_waiter_gets_the_lock_by_poll() {
 /// A release that finds nothing grants what is free all the same.
 #[tokio::test]
 async fn a_waiter_gets_by_push_what_its_holder_had_lost() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     fill(&lab).await;
     lab.no_polls();
     lab.server.cmd(&["DEL", ON_SERVER]).await;

@@ -8,7 +8,7 @@ use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockGuard, LockPool, LostCause, Wait};
 
 use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, acquires, requests};
-use crate::line::{AT_ONCE, CLAIM, Waiter, grants, item, turn, waits};
+use crate::line::{AT_ONCE, CLAIM, Waiter, grants, item, one_waits, turn, waits};
 
 /// A lease that is over before a waiter's second poll.
 const SHORT: Duration = Duration::from_millis(300);
@@ -202,10 +202,7 @@ async fn a_grant_heard_over_a_slow_wire_is_worth_less() {
 /// And once it is confirmed, its whole ttl.
 #[tokio::test]
 async fn a_grant_in_turn_outlives_its_claim() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, direct, holder, waiter) = one_waits().await;
     holder.release().await.unwrap();
     let turn = turn(waiter).await;
     assert!(turn.guard.remaining() <= CLAIM);

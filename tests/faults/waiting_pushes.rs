@@ -7,14 +7,11 @@ use std::time::Instant;
 use dlock_harness::{Action, until, wait};
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
-use crate::line::{AT_ONCE, POLL, grants, item, turn, waits};
+use crate::line::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
 
 #[tokio::test]
 async fn a_waiter_gets_a_free_lock_by_push() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     lab.no_polls();
     let freed = Instant::now();
     holder.release().await.unwrap();
@@ -30,10 +27,7 @@ async fn a_waiter_gets_a_free_lock_by_push() {
 
 #[tokio::test]
 async fn a_waiter_whose_push_is_lost_gets_the_lock_by_its_next_poll() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     let lost = lab.no_pushes();
     let freed = Instant::now();
     holder.release().await.unwrap();
@@ -53,10 +47,7 @@ async fn a_waiter_whose_push_is_lost_gets_the_lock_by_its_next_poll() {
 /// Counterexample M9: taken for a stranger's, the token would be cancelled under its holder.
 #[tokio::test]
 async fn a_push_that_comes_after_the_poll_harms_nobody() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     let late = lab.proxy.on(grants(), Action::HoldMessage);
     holder.release().await.unwrap();
     late.seen().await;
@@ -67,10 +58,7 @@ async fn a_push_that_comes_after_the_poll_harms_nobody() {
 
 #[tokio::test]
 async fn a_push_that_comes_after_the_release_harms_nobody() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let late = lab.proxy.on(grants(), Action::HoldMessage);
     holder.release().await.unwrap();
     late.seen().await;
@@ -151,10 +139,7 @@ async fn a_push_for_a_waiter_that_has_gone_is_its_neighbours() {
 
 #[tokio::test]
 async fn a_push_that_nobody_waits_for_any_more_frees_the_lock() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let late = lab.proxy.on(grants(), Action::HoldMessage);
     let freed = Instant::now();
     holder.release().await.unwrap();
@@ -237,10 +222,7 @@ fn value_of(place: &str, attempt: &str) -> String {
 /// A grant of this process that no waiter knows is given back: its owner may have gone.
 #[tokio::test]
 async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     let channel = lab.channel().await;
     let place = lab.places().await.remove(0);
     let unknown = value_of(&place, "ffff");
@@ -262,10 +244,7 @@ async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
 /// faults.md F25: whoever may publish, and has seen one of our values, must not make us send as many commands.
 #[tokio::test]
 async fn a_storm_of_forged_pushes_costs_few_commands() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let channel = lab.channel().await;
     let place = lab.places().await.remove(0);
     let value = value_of(&place, "f%x");
@@ -285,10 +264,7 @@ async fn a_storm_of_forged_pushes_costs_few_commands() {
 
 #[tokio::test]
 async fn a_held_lock_is_not_cleaned_up_after_a_forged_push() {
-    let lab = Lab::new();
-    let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let holder = item(&direct).acquire().await.unwrap();
-    let waiter = lab.queued(&pool).await;
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
     let channel = lab.channel().await;
     holder.release().await.unwrap();
     let turn = turn(waiter).await;
