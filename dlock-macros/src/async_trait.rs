@@ -86,16 +86,16 @@ impl AsyncTrait {
     }
 
     // Input:
-    //     let key = …;
-    //     match run(&__DLOCK_SPEC, key, body).await { … }
+    //     let __key = …;
+    //     match run(&__DLOCK_SPEC, __key, __body).await { … }
     //
     // Output:
     //     Box::pin(async move {
     //         let __self = self;
     //         let id = id;
     //         let __ret: Result<(), E> = {
-    //             let key = …;
-    //             match run(&__DLOCK_SPEC, key, body).await { … }
+    //             let __key = …;
+    //             match run(&__DLOCK_SPEC, __key, __body).await { … }
     //         };
     //         __ret
     //     })

@@ -21,14 +21,14 @@ use syn::{Expr, spanned::Spanned as _, token::Brace};
 // Output:
 //     async fn f(id: u64) -> Result<u64, E> {
 //         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
-//         let key = key().text("item:").value(&id).finish();
-//         let body = async move {
-//             if false { let value: Result<u64, E> = loop {}; return value; };
+//         let __key = key().text("item:").value(&id).finish();
+//         let __body = async move {
+//             if false { let __value: Result<u64, E> = loop {}; return __value; };
 //             Ok(id)
 //         };
-//         match run(&__DLOCK_SPEC, key, body).await {
-//             Ok(value) => value,
-//             Err(error) => <Result<u64, E> as FromLockError>::from_lock_error(error),
+//         match run(&__DLOCK_SPEC, __key, __body).await {
+//             Ok(__value) => __value,
+//             Err(__error) => <Result<u64, E> as FromLockError>::from_lock_error(__error),
 //         }
 //     }
 pub(crate) fn function(model: &Model) -> TokenStream {
@@ -91,9 +91,9 @@ impl Lock {
     //
     // Output:
     //     static __DLOCK_SPEC: Spec = …;
-    //     let key = …;
-    //     let body = async move { edge; guard; user's statements };
-    //     match run(&__DLOCK_SPEC, key, body).await { … }
+    //     let __key = …;
+    //     let __body = async move { edge; guard; user's statements };
+    //     match run(&__DLOCK_SPEC, __key, __body).await { … }
     fn around(&self, statements: &TokenStream, brace: Brace, output: &Output) -> TokenStream {
         let krate = &self.krate;
         let [key, body, value, error, pool] = ["key", "body", "value", "error", "pool"].map(ours);
@@ -243,8 +243,10 @@ fn block(statements: TokenStream, brace: Brace) -> Group {
     block
 }
 
+/// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct of the same name in his
+/// module would be taken for a pattern: hence the underscores.
 fn ours(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
+    Ident::new(&format!("__{name}"), Span::mixed_site())
 }
 
 fn millis(time: Duration) -> TokenStream {
