@@ -80,7 +80,8 @@ fn part(part: &KeyPart) -> TokenStream {
         KeyPart::Text(text) => quote!(.text(#text)),
         KeyPart::Value { root, place, span } => {
             let value = borrow(&place.tokens(root, *span), *span);
-            quote!(.value(#value))
+            let span = Span::mixed_site().located_at(*span);
+            quote_spanned!(span=> .value(#value))
         }
     }
 }
@@ -104,10 +105,12 @@ impl Lock {
         let block = block(statements.clone(), brace);
         let (bind_pool, run) = match &self.pool {
             Some(Pool::Expr(expr)) => {
-                let expr = borrow(&operand(expr), expr.span());
+                let span = Span::mixed_site().located_at(expr.span());
+                let expr = borrow(&operand(expr), span);
+                let clone =
+                    quote_spanned!(span=> <#krate::LockPool as ::core::clone::Clone>::clone(#expr));
                 // The body takes the arguments, so the pool is taken out of them before.
-                let bind =
-                    quote!(let #pool = <#krate::LockPool as ::core::clone::Clone>::clone(#expr););
+                let bind = quote!(let #pool = #clone;);
                 (bind, quote!(run_on(&__DLOCK_SPEC, #pool, #key, #body)))
             }
             _ => (TokenStream::new(), quote!(run(&__DLOCK_SPEC, #key, #body))),
@@ -194,8 +197,11 @@ impl Lock {
 
     /// `let lock: &LockGuard = …;` in the name that the user chose.
     fn guard(&self) -> Option<TokenStream> {
-        let (krate, name, held) = (&self.krate, self.guard.as_ref()?, ours("held"));
-        Some(quote! {
+        let (krate, name) = (&self.krate, self.guard.as_ref()?);
+        // What the body does wrong with its guard is shown at the name that was given.
+        let span = Span::mixed_site().located_at(name.span());
+        let held = ours_at("held", span);
+        Some(quote_spanned! {span=>
             let #held = #krate::__private::held();
             let #name: &#krate::LockGuard = &#held;
         })
@@ -209,8 +215,8 @@ impl Lock {
                 quote_spanned!(output.span=> <#ty as #krate::__private::FromLockError>::from_lock_error(#error))
             }
             OnError::MapErr(function) => {
-                let mapped = call(function, error);
-                quote!(::core::result::Result::Err(#mapped))
+                let ty = &output.ty;
+                quote_spanned!(output.span=> #krate::__private::map_err::<#ty, _>(#error, #function))
             }
             OnError::Output(function) => call(function, error),
         }
@@ -220,13 +226,15 @@ impl Lock {
 /// `function(error)`, by a detour that tells a closure the type of its argument first: called directly, `|error| error.key()`
 /// could not be inferred. A function that returns another type is reported at the function.
 fn call(function: &Expr, error: &Ident) -> TokenStream {
-    quote!(::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
+    let span = Span::mixed_site().located_at(function.span());
+    quote_spanned!(span=> ::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
 }
 
 /// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
 /// object and the like work in it as in a function (the idea is tracing-attributes').
 fn edge(output: &Output) -> TokenStream {
-    let (ty, value) = (&output.ty, ours("value"));
+    let span = Span::mixed_site().located_at(output.span);
+    let (ty, value) = (&output.ty, ours_at("value", span));
     quote_spanned! {output.span=>
         #[allow(unreachable_code, clippy::all, clippy::pedantic)]
         if false {
@@ -244,9 +252,13 @@ fn block(statements: TokenStream, brace: Brace) -> Group {
 }
 
 /// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct of the same name in his
-/// module would be taken for a pattern: hence the underscores.
+/// module would be taken for a pattern: hence the underscores. The span is a `mixed_site` one.
+fn ours_at(name: &str, span: Span) -> Ident {
+    Ident::new(&format!("__{name}"), span)
+}
+
 fn ours(name: &str) -> Ident {
-    Ident::new(&format!("__{name}"), Span::mixed_site())
+    ours_at(name, Span::mixed_site())
 }
 
 fn millis(time: Duration) -> TokenStream {

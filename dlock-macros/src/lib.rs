@@ -150,6 +150,7 @@ fn attribute(
         Ok(model) => expand::function(&model),
         Err(errors) => {
             let errors = errors.to_compile_error();
+            let item = rules::without_stacked(item);
             quote!(#errors #item)
         }
     }

@@ -12,11 +12,16 @@ use dlock_grammar::{bounds, duration};
 use proc_macro2::TokenStream;
 use quote::{ToTokens as _, quote};
 use std::time::Duration;
-use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
+use syn::{
+    Attribute, Expr, Ident, LitStr, Meta, Path,
+    ext::IdentExt as _,
+    parse::{ParseStream, Parser as _},
+};
 
 mod busy;
 mod hold;
 mod key;
+mod together;
 
 pub(crate) use key::lock_key;
 
@@ -47,8 +52,9 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
         .as_ref()
         .filter(|output| output.kind == OutputKind::Never)
     {
-        errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type");
+        errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type, such as `Result<(), LockError>`");
     }
+    together::check(&function, &uses, &mut errors);
     let mut scope = Scope {
         function: &function,
         form: form.as_ref(),
@@ -79,6 +85,19 @@ fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     attributes
         .extract_if(.., |attribute| ours(attribute.meta.path()))
         .collect()
+}
+
+/// The item without the locks that are stacked below, for one that had an error: it was about all of them, and what is left of
+/// them would say theirs again.
+pub(crate) fn without_stacked(item: &TokenStream) -> TokenStream {
+    let parser = |input: ParseStream<'_>| {
+        let mut attributes = input.call(Attribute::parse_outer)?;
+        let stacked = take_stacked(&mut attributes);
+        let rest: TokenStream = input.parse()?;
+        Ok((!stacked.is_empty()).then(|| quote!(#(#attributes)* #rest)))
+    };
+    let stripped = parser.parse2(item.clone()).ok().flatten();
+    stripped.unwrap_or_else(|| item.clone())
 }
 
 /// What the arguments are checked against.
@@ -118,7 +137,10 @@ impl Scope<'_> {
         let on_error = self.on_error(args.map_err, args.on_error);
         let key = args.key.and_then(|key| match key {
             TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
-            TextOrExpr::Expr(expr) => Some(Key::Expr(Box::new(self.expr(*expr)))),
+            TextOrExpr::Expr(expr) => {
+                self.no_template_in(expr.to_token_stream());
+                Some(Key::Expr(Box::new(self.expr(*expr))))
+            }
         });
         let pool = args.pool.map(|pool| match pool {
             TextOrExpr::Text(name) => Pool::Named(name),
@@ -147,6 +169,11 @@ impl Scope<'_> {
     }
 
     fn ttl(&mut self, text: &LitStr) -> Option<Duration> {
+        if text.value() == "forever" {
+            let message = "a lease has an end: write `ttl = \"10s\", renew`, and it is renewed for as long as the body runs";
+            self.errors.at(text, message);
+            return None;
+        }
         let ttl = self.duration(text, "")?;
         bounds::check_ttl(ttl)
             .map_err(|error| self.errors.at(text, error))
@@ -220,10 +247,11 @@ impl Scope<'_> {
             .iter()
             .any(|name| name.unraw() == guard.unraw())
         {
-            self.errors.at(
-                guard,
-                format!("the guard `{guard}` would hide the argument of that name: choose another"),
+            let other = if guard == "lock" { "held" } else { "lock" };
+            let message = format!(
+                "the guard `{guard}` would hide the argument of that name: write `guard = {other}`"
             );
+            self.errors.at(guard, message);
         }
     }
 
@@ -238,7 +266,7 @@ impl Scope<'_> {
         };
         if let (Some(handler), Some(returns)) = (&map_err, returns) {
             let message = format!(
-                "`map_err` needs a function that returns `Result`, and this one returns `{returns}`: write `on_error = |error| …`"
+                "`map_err` needs a function that returns `Result`, and this one returns `{returns}`: write `on_error = |error| …` instead"
             );
             self.errors.at(&handler.name, message);
         }

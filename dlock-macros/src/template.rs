@@ -9,8 +9,8 @@ use std::ops::Range;
 use syn::{Ident, LitStr, ext::IdentExt as _, parse::Parser as _};
 
 /// What a placeholder may hold.
-const PLACES: &str = "a placeholder holds a name, then fields, tuple indices or argument-less method calls, such as `<order.user.id>`; \
-                      for anything else write `key = <expression>`";
+const PLACES: &str = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: \
+                      for anything else write an expression, `key = format!(\"…\")`";
 
 /// A template without a fault that can be known from its text.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Reader {
 
     fn text(&mut self, part: &str, at: usize) {
         for (offset, _) in part.match_indices('%') {
-            let message = "`%` is what encoded values are written with and cannot stand in a key template: use another character";
+            let message = "`%` is what encoded values are written with: write another character, or `<id>` for the value of `id`";
             self.faults
                 .push(Fault::new(at + offset..at + offset + 1, message));
         }
@@ -214,6 +214,11 @@ fn place(inner: &str, at: usize) -> Result<Place, Fault> {
         let message =
             "this placeholder is empty: name an argument, or write `<<` for a literal `<`";
         return Err(Fault::new(at - 1..at + 1, message));
+    }
+    let trimmed = inner.trim();
+    if trimmed != inner && place(trimmed, at).is_ok() {
+        let message = format!("a placeholder has no spaces: write `<{trimmed}>`");
+        return Err(Fault::new(whole, message));
     }
     let mut segments = Vec::new();
     let mut start = at;

@@ -7,7 +7,8 @@ use crate::{
     signature::Form,
     template::{self, Fault, Part, Place, Template},
 };
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Literal, TokenStream, TokenTree};
+use quote::ToTokens as _;
 use syn::{
     Ident, LitStr, Token,
     ext::IdentExt as _,
@@ -22,14 +23,17 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
             krate.extend([input.parse::<TokenTree>()?]);
         }
         input.parse::<Token![,]>()?;
-        let literal: LitStr = input
-            .parse()
-            .map_err(|e| syn::Error::new(e.span(), "write `lock_key!(\"item:<id>\")`"))?;
+        let literal: LitStr = input.parse().map_err(|e| {
+            syn::Error::new(
+                e.span(),
+                "expected a key template: write `lock_key!(\"item:<id>\")`",
+            )
+        })?;
         input.parse::<Option<Token![,]>>()?;
         if input.is_empty() {
             Ok((krate, literal))
         } else {
-            Err(input.error("`lock_key!` takes one key template"))
+            Err(input.error("`lock_key!` takes one key template, values in it: write `lock_key!(\"item:<id>\")`"))
         }
     };
     let (krate, literal) = parser.parse2(input)?;
@@ -78,22 +82,84 @@ impl Scope<'_> {
         parts
     }
 
-    /// Text, unless it names an argument the way `format!` does: then all its values would share one lock.
+    /// Text, unless it names an argument in another notation: then all its values would share one lock.
     fn text(&mut self, text: String, literal: &LitStr) -> Option<KeyPart> {
-        let tag = text
-            .split_once('{')
-            .and_then(|(_, rest)| rest.split_once('}'))
-            .map(|(tag, _)| tag);
-        let name = tag.filter(|tag| self.names().iter().any(|name| name.unraw() == tag));
-        let Some(name) = name else {
+        let Some((written, meant)) = self.other_notation(&text) else {
             return Some(KeyPart::Text(text));
         };
-        let message = format!(
-            "`{{{name}}}` is the text `{name}` in a cluster's hash tag, the same for every value: write `<{name}>`, or \
-             `{{<{name}>}}` for a hash tag"
-        );
+        let message = if written.starts_with('{') {
+            format!(
+                "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
+            )
+        } else {
+            format!("`{written}` is text, the same for every value: write `<{meant}>`")
+        };
         self.errors.push(syn::Error::new(literal.span(), message));
         None
+    }
+
+    /// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell: as written, and the place.
+    fn other_notation(&self, text: &str) -> Option<(String, String)> {
+        let names = self.names();
+        let known = |place: &str| {
+            let root = place.split('.').next().unwrap_or_default();
+            names.iter().any(|name| name.unraw() == root)
+        };
+        for (at, sign) in text.match_indices(['{', '#', '$']) {
+            let rest = text.get(at + 1..).unwrap_or_default();
+            let part_of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+            let end = rest.find(|c| !part_of_place(c)).unwrap_or(rest.len());
+            let (place, after) = rest.split_at(end);
+            let place = place.trim_end_matches('.');
+            if known(place) {
+                match (sign, after.find('}')) {
+                    ("{", None) => {}
+                    ("{", Some(close)) => {
+                        let spec = after.get(..close).unwrap_or_default();
+                        return Some((format!("{{{place}{spec}}}"), place.to_owned()));
+                    }
+                    _ => return Some((format!("{sign}{place}"), place.to_owned())),
+                }
+            }
+        }
+        None
+    }
+
+    /// A template that became part of an expression is text: all its values would share one lock.
+    pub(super) fn no_template_in(&mut self, tokens: TokenStream) {
+        let mut own_macro = false;
+        for tree in tokens {
+            match tree {
+                TokenTree::Group(group) if !own_macro => self.no_template_in(group.stream()),
+                TokenTree::Literal(literal) => self.no_template(&literal),
+                TokenTree::Punct(punct) if punct.as_char() == '!' => continue,
+                TokenTree::Ident(ident) if ident == "lock_key" => {
+                    own_macro = true;
+                    continue;
+                }
+                _ => {}
+            }
+            own_macro = false;
+        }
+    }
+
+    fn no_template(&mut self, literal: &Literal) {
+        let Ok(text) = syn::parse2::<LitStr>(literal.to_token_stream()) else {
+            return;
+        };
+        let text = text.value();
+        let found = self.names().into_iter().find(|name| {
+            let begin = format!("<{name}");
+            let after = text.split_once(&begin).map(|(_, after)| after);
+            after.is_some_and(|after| after.starts_with(['>', '.']))
+        });
+        if let Some(name) = found {
+            let message = format!(
+                "in an expression `<{name}>` is text, the same for every value: write the template alone, `key = \"item:<{name}>\"`, \
+                 or `format!(\"item:{{{name}}}\")`"
+            );
+            self.errors.at(literal, message);
+        }
     }
 
     /// A place whose root is known to exist, or is one that only rustc can know: a constant.
@@ -127,30 +193,33 @@ impl Scope<'_> {
     }
 
     fn unknown(&self, root: &str) -> String {
+        let function = self.function.name();
+        let receiver = self.function.receiver();
+        let names: Vec<_> = (receiver.into_iter().chain(self.names()))
+            .map(|name| name.to_string())
+            .collect();
+        let names = names.join(", ");
+        if root == "self" && names.is_empty() {
+            return format!(
+                "`self` in the key template, but `{function}` has no receiver: add one, or an argument"
+            );
+        }
         if root == "self" {
             return format!(
-                "`self` in the key template, but `{}` has no receiver",
-                self.function.name()
+                "`self` in the key template, but `{function}` has no receiver, arguments are: {names}"
             );
         }
-        let receiver = self
-            .function
-            .receiver()
-            .map(|receiver| receiver.to_string());
-        let names: Vec<_> = receiver
-            .into_iter()
-            .chain(self.names().iter().map(Ident::to_string))
-            .collect();
+        if names.is_empty() && self.function.sig.inputs.is_empty() {
+            return format!(
+                "unknown name `{root}` in the key template, and `{function}` has no arguments: add one, or write plain text"
+            );
+        }
         if names.is_empty() {
             return format!(
-                "unknown name `{root}` in the key template, and `{}` has no arguments",
-                self.function.name()
+                "unknown name `{root}` in the key template, and no argument of `{function}` has a name: give it one"
             );
         }
-        format!(
-            "unknown name `{root}` in the key template, arguments are: {}",
-            names.join(", ")
-        )
+        format!("unknown name `{root}` in the key template, arguments are: {names}")
     }
 
     /// The names that a placeholder can begin with, in the order of the signature.

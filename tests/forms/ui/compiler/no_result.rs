@@ -7,6 +7,12 @@ async fn purchase(id: u64) -> Option<u64> {
     Some(id)
 }
 
+// Mended.
+#[distributed_lock(key = "item:<id>", on_error = |_| None)]
+async fn mended(id: u64) -> Option<u64> {
+    Some(id)
+}
+
 fn main() {
-    let _kept = purchase(7);
+    let _kept = (purchase(7), mended(7));
 }

@@ -1,0 +1,18 @@
+//! A type.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>")]
+struct Item {
+    id: u64,
+}
+
+// Mended.
+#[distributed_lock(key = "item:<id>")]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = mended(Item { id: 7 }.id);
+}
