@@ -12,6 +12,9 @@ use quote::{quote, quote_spanned};
 use std::time::Duration;
 use syn::{Expr, spanned::Spanned as _, token::Brace};
 
+/// The static that a locked function begins with.
+pub(crate) const SPEC: &str = "__DLOCK_SPEC";
+
 // Input:
 //     #[distributed_lock(key = "item:<id>", ttl = "10s")]
 //     async fn f(id: u64) -> Result<u64, E> {
@@ -244,11 +247,12 @@ fn edge(output: &Output) -> TokenStream {
     }
 }
 
-/// With the braces of the user's body, an error about its tail points there.
-fn block(statements: TokenStream, brace: Brace) -> Group {
+/// With the braces of the user's body, an error about its tail points there, and the temporaries of the tail are dropped by the
+/// rules of his edition. They look like braces that he could leave out, too.
+fn block(statements: TokenStream, brace: Brace) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, statements);
-    block.set_span(Span::mixed_site().located_at(brace.span.join()));
-    block
+    block.set_span(brace.span.join());
+    quote!(#[allow(unused_braces)] #block)
 }
 
 /// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct of the same name in his

@@ -54,6 +54,9 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
     {
         errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type, such as `Result<(), LockError>`");
     }
+    if form.as_ref().is_some_and(|form| function.is_locked(form)) {
+        together::refuse_below(&uses, &mut errors);
+    }
     together::check(&function, &uses, &mut errors);
     let mut scope = Scope {
         function: &function,

@@ -3,7 +3,7 @@
 //! The body of an async function is never parsed: syntax that syn does not know yet passes through, and an unfinished line
 //! leaves the editor with a function.
 
-use crate::async_trait::AsyncTrait;
+use crate::{async_trait::AsyncTrait, expand};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{
@@ -153,6 +153,16 @@ impl Function {
             last.is_some_and(|last| last.ident == "main")
         };
         (self.sig.ident == "main" && self.attrs.iter().any(starts)).then_some(&self.sig.ident)
+    }
+
+    /// Whether a use of the attribute has been expanded in this function: one above us that did not see us.
+    pub(crate) fn is_locked(&self, form: &Form) -> bool {
+        let body = match form {
+            Form::Async => self.body.clone(),
+            Form::AsyncTrait(method) => method.body().1,
+        };
+        let second = body.into_iter().nth(1);
+        matches!(second, Some(TokenTree::Ident(name)) if name == expand::SPEC)
     }
 
     /// The name for messages and the static, without `r#`.

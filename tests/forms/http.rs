@@ -21,7 +21,7 @@ pub(crate) fn check(response: &str, status: u16, body: &str) {
     assert!(right, "expected {status} {body:?}, got:\n{response}");
 }
 
-async fn ask(address: SocketAddr, method: &str, path: &str, json: &str) -> String {
+pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, json: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = json.len();
     let request = format!(

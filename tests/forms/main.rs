@@ -10,11 +10,15 @@
     clippy::expect_used,
     reason = "a test reports by panicking"
 )]
+mod actix;
 mod arguments;
 mod async_traits;
 mod attributes;
 mod bodies;
 mod bounds;
+#[path = "editions/drops.rs"]
+mod drops;
+mod editions;
 mod errors;
 mod extractors;
 mod fragments;
@@ -37,7 +41,7 @@ mod tails;
 mod traits;
 mod ui;
 
-use dlock_runtime::LockPool;
+use dlock_runtime::{self as dlock, LockPool};
 
 /// The name of the innermost lock, without the namespace.
 fn held() -> String {

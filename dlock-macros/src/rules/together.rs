@@ -34,3 +34,17 @@ pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: 
         }
     }
 }
+
+/// Refuses uses that stand below one which did not see them, under another name or in a `cfg_attr`: written one after the other,
+/// the upper lock would be the inner one.
+pub(super) fn refuse_below(uses: &[(Option<Path>, Args)], errors: &mut Errors) {
+    let message = "this lock stands below another and would yet be taken first: write both as `#[distributed_lock(…)]`, and put a \
+                   `cfg_attr` with one in it above them";
+    for (_, args) in uses {
+        match &args.key {
+            Some(TextOrExpr::Text(key)) => errors.at(key, message),
+            Some(TextOrExpr::Expr(key)) => errors.at(key, message),
+            None => {}
+        }
+    }
+}

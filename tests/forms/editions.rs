@@ -1,0 +1,79 @@
+//! Other crates' functions: of editions 2018 and 2021, under the lints of those, with dlock under another name, and unsafe ones.
+
+use dlock_forms_2018 as edition_2018;
+use dlock_forms_2021::{self as edition_2021, Pointer, Dynamic as _};
+
+use crate::{drops, memory, on_memory};
+
+#[tokio::test]
+async fn every_argument_in_either() {
+    let pool = memory().await;
+    let outcome = edition_2018::everything(7, "a b", 1.5, &pool).await;
+    assert_eq!(outcome.unwrap().unwrap(), "7 1.5 1.5:7:a%20b");
+    let outcome = edition_2021::everything(7, "a b", 1.5, &pool).await;
+    assert_eq!(outcome.unwrap().unwrap(), "7 1.5 1.5:7:a%20b");
+}
+
+#[tokio::test]
+async fn another_name_for_dlock_and_no_prelude() {
+    let locks = memory().await;
+    let mut shop = edition_2018::Shop { locks };
+    let keys: Vec<_> = shop.method(7).await.unwrap().collect();
+    assert_eq!(keys, ["shop:7"]);
+    assert_eq!(edition_2018::Shop::key(7).as_str(), "shop:7");
+    let outcome = edition_2018::bare::skipped(7, &shop.locks).await;
+    assert_eq!(outcome.unwrap(), "lock:bare:7");
+    let _busy = shop.locks.lock("bare:7").acquire().await.unwrap();
+    let outcome = edition_2018::bare::skipped(7, &shop.locks).await;
+    assert_eq!(outcome, None);
+    on_memory(async {
+        assert_eq!(
+            edition_2018::keywords(1, 2, "ab").await.unwrap(),
+            "1:2:ab:2"
+        );
+        assert_eq!(edition_2018::bare::result(7).await.unwrap(), "bare:7");
+    })
+    .await;
+    assert_eq!(edition_2018::bare::key(7).as_str(), "bare:7");
+}
+
+/// Calling an `unsafe fn` is for its crate; what comes of it is seen here.
+#[tokio::test]
+async fn unsafe_functions() {
+    let pool = memory().await;
+    let byte: &'static u8 = &9;
+    let task =
+        tokio::spawn(async move { pool.scope(edition_2021::call_read(Pointer(byte))).await });
+    assert_eq!(task.await.unwrap().unwrap(), (9, "pointer:9".to_owned()));
+    on_memory(async {
+        let outcome = edition_2021::call_implicit(Pointer(byte)).await.unwrap();
+        assert_eq!(outcome, (9, "implicit".to_owned()));
+        let outcome = edition_2021::call_dynamic(7).await.unwrap();
+        assert_eq!(outcome, "dynamic:7");
+        let outcome = edition_2021::Shop.provided(7).await.unwrap();
+        assert_eq!(outcome, "provided:7");
+    })
+    .await;
+}
+
+/// The same body without and with its lock, each edition by its own rules: from 2024 on a tail's temporaries go before the locals.
+#[tokio::test]
+async fn locals_and_temporaries_are_dropped_as_without_a_lock() {
+    macro_rules! check {
+        ($edition:path, $expected:expr) => {{
+            use $edition as edition;
+            let (plain, locked) = (edition::Log::default(), edition::Log::default());
+            edition::plain(&plain).await.unwrap();
+            on_memory(edition::locked(&locked)).await.unwrap();
+            assert_eq!(*plain.lock().unwrap(), $expected);
+            assert_eq!(*locked.lock().unwrap(), $expected);
+        }};
+    }
+    let (if_let, of_else) = ("scrutinee", "else");
+    let (locals, tail) = (["second local", "first local"], "temporary of the tail");
+    let old = [of_else, if_let, locals[0], locals[1], tail];
+    let new = [if_let, of_else, tail, locals[0], locals[1]];
+    check!(edition_2018, old);
+    check!(edition_2021, old);
+    check!(drops, new);
+}
