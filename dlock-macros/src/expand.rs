@@ -26,7 +26,7 @@ pub(crate) const SPEC: &str = "__DLOCK_SPEC";
 //         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
 //         let __key = key().text("item:").value(&id).finish();
 //         let __body = async move {
-//             if false { let __value: Result<u64, E> = loop {}; return __value; };
+//             if false { return never::<Result<u64, E>>(); }
 //             Ok(id)
 //         };
 //         match run(&__DLOCK_SPEC, __key, __body).await {
@@ -103,7 +103,7 @@ impl Lock {
         let [key, body, value, error, pool] = ["key", "body", "value", "error", "pool"].map(ours);
         let spec = self.spec();
         let key_value = self::key(krate, &self.key);
-        let edge = edge(output);
+        let edge = edge(krate, output);
         let guard = self.guard();
         let block = block(statements.clone(), brace);
         let (bind_pool, run) = match &self.pool {
@@ -234,17 +234,12 @@ fn call(function: &Expr, error: &Ident) -> TokenStream {
 }
 
 /// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
-/// object and the like work in it as in a function (the idea is tracing-attributes').
-fn edge(output: &Output) -> TokenStream {
+/// object and the like work in it as in a function (the idea is tracing-attributes'). There is nothing in it to `allow`, which a
+/// crate may have forbidden.
+fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
     let span = Span::mixed_site().located_at(output.span);
-    let (ty, value) = (&output.ty, ours_at("value", span));
-    quote_spanned! {output.span=>
-        #[allow(unreachable_code, clippy::all, clippy::pedantic)]
-        if false {
-            let #value: #ty = loop {};
-            return #value;
-        };
-    }
+    let ty = &output.ty;
+    quote_spanned!(span=> if false { return #krate::__private::never::<#ty>(); })
 }
 
 /// With the braces of the user's body, an error about its tail points there, and the temporaries of the tail are dropped by the

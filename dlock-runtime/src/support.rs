@@ -121,6 +121,12 @@ pub fn held() -> ScopedGuard {
     ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
 }
 
+/// Any value, where none is ever needed: written behind `if false`.
+#[must_use]
+pub fn never<T>() -> T {
+    unreachable!("behind `if false`")
+}
+
 /// Runs a body under a lock of the named, scoped or global pool.
 pub fn run<F: Future>(
     spec: &'static Spec,

@@ -1,7 +1,7 @@
 //! Other crates' functions: of editions 2018 and 2021, under the lints of those, with dlock under another name, and unsafe ones.
 
 use dlock_forms_2018 as edition_2018;
-use dlock_forms_2021::{self as edition_2021, Pointer, Dynamic as _};
+use dlock_forms_2021::{self as edition_2021, Dynamic as _, Pointer};
 
 use crate::{drops, memory, on_memory};
 

@@ -28,6 +28,7 @@ mod handlers;
 mod http;
 mod hygiene;
 mod keys;
+mod lints;
 mod macros;
 mod native_traits;
 mod nested;

@@ -1,0 +1,181 @@
+//! Walls of lints that programs build: what the expansion writes trips none of them, denied or forbidden.
+
+#![deny(
+    let_underscore_drop,
+    missing_debug_implementations,
+    missing_docs,
+    redundant_lifetimes,
+    single_use_lifetimes,
+    trivial_casts,
+    trivial_numeric_casts,
+    unit_bindings,
+    unnameable_types,
+    unreachable_pub,
+    unused_import_braces,
+    unused_lifetimes,
+    unused_macro_rules,
+    unused_qualifications,
+    unused_results,
+    variant_size_differences,
+    let_underscore,
+    nonstandard_style,
+    rust_2018_idioms,
+    unused
+)]
+#![deny(clippy::all, clippy::pedantic, clippy::nursery, clippy::cargo)]
+
+use std::fmt::Display;
+
+use dlock_runtime::{LockError, LockPool, distributed_lock};
+
+use crate::{held, memory};
+
+/// Every argument that expands to something.
+#[distributed_lock(
+    key = "all:<id>:<name>:<pair.0>",
+    ttl = "10s",
+    wait = "3s",
+    renew = "1s",
+    max_hold = "5m",
+    max_renewals = 9,
+    min_hold = "10ms",
+    on_busy = "skip",
+    on_lost = "finish",
+    release = "background",
+    guard = lock,
+    pool = pool,
+    map_err = |error| error.to_string()
+)]
+async fn all<T>(
+    id: u64,
+    name: T,
+    mut pair: (u8, Vec<u8>),
+    pool: &LockPool,
+) -> Result<Option<String>, String>
+where
+    T: Display + Send + Sync,
+{
+    pair.1.push(1);
+    if pair.1.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some([lock.key().to_string(), id.to_string()].join(" ")))
+}
+
+/// Nothing but the key.
+#[distributed_lock(key = "least")]
+async fn least() -> Result<String, LockError> {
+    tokio::task::yield_now().await;
+    Ok(held())
+}
+
+/// Two locks, and no `Result`.
+#[distributed_lock(key = "outer", on_error = |error| panic!("{error}"))]
+#[distributed_lock(key = "inner", on_error = |error| panic!("{error}"), on_busy = "skip", wait = "1s")]
+async fn stacked(log: &mut Vec<String>) {
+    log.push(held());
+}
+
+/// With `impl Trait`, and another body.
+#[distributed_lock(key = format!("impl:{id}"), on_error = |_| Vec::new())]
+async fn returns_impl(id: impl Display) -> impl IntoIterator<Item = String> {
+    vec![held()]
+}
+
+/// A type with methods.
+#[derive(Debug)]
+struct Shop {
+    /// What its methods lock in.
+    locks: LockPool,
+}
+
+impl Shop {
+    /// The type is not written as `Self`.
+    #[distributed_lock(key = "new:<id>", pool = locks)]
+    async fn new(id: u8, locks: LockPool) -> Result<Self, LockError> {
+        Ok(Self { locks })
+    }
+
+    /// By reference.
+    #[distributed_lock(key = "method:<id>", pool = self.locks)]
+    async fn method(&self, id: u8) -> Result<(&Self, String), LockError> {
+        Ok((self, held()))
+    }
+}
+
+#[async_trait::async_trait]
+trait Dynamic {
+    async fn dynamic(&self, id: u8) -> Result<String, LockError>;
+}
+
+#[async_trait::async_trait]
+impl Dynamic for Shop {
+    #[distributed_lock(key = "dynamic:<id>", pool = self.locks, guard = lock)]
+    async fn dynamic(&self, id: u8) -> Result<String, LockError> {
+        let _: &dlock_runtime::LockGuard = lock;
+        Ok(held())
+    }
+}
+
+/// Whole groups; but `unused`: one of its lints is allowed at the body's braces.
+mod forbidden_groups {
+    #![forbid(
+        warnings,
+        clippy::all,
+        clippy::pedantic,
+        clippy::nursery,
+        nonstandard_style
+    )]
+
+    use super::{LockError, distributed_lock, held};
+
+    #[distributed_lock(key = "groups:<id>", guard = lock)]
+    pub(super) async fn function(id: u8) -> Result<String, LockError> {
+        let _: &dlock_runtime::LockGuard = lock;
+        Ok(held())
+    }
+}
+
+/// What is forbidden cannot be allowed again, not even by an expansion.
+mod forbidden {
+    #![forbid(
+        unsafe_code,
+        unreachable_code,
+        unused_variables,
+        unused_mut,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::needless_return,
+        clippy::let_unit_value,
+        clippy::used_underscore_binding
+    )]
+
+    use super::{LockError, distributed_lock, held};
+
+    #[distributed_lock(key = "forbidden:<id>", guard = lock)]
+    pub(super) async fn function(id: u8) -> Result<String, LockError> {
+        let _: &dlock_runtime::LockGuard = lock;
+        Ok(held())
+    }
+}
+
+#[tokio::test]
+async fn every_expansion_is_quiet() {
+    let pool = memory().await;
+    let outcome = all(1, "n", (2, vec![]), &pool).await;
+    assert_eq!(outcome.unwrap().unwrap(), "lock:all:1:n:2 1");
+    let shop = Shop::new(1, pool.clone()).await.unwrap();
+    assert_eq!(shop.method(1).await.unwrap().1, "method:1");
+    assert_eq!(shop.dynamic(1).await.unwrap(), "dynamic:1");
+    pool.scope(async {
+        assert_eq!(least().await.unwrap(), "least");
+        let mut log = Vec::new();
+        stacked(&mut log).await;
+        assert_eq!(log, ["inner"]);
+        let keys: Vec<_> = returns_impl(1).await.into_iter().collect();
+        assert_eq!(keys, ["impl:1"]);
+        assert_eq!(forbidden::function(1).await.unwrap(), "forbidden:1");
+    })
+    .await;
+}
