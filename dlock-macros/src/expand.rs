@@ -26,7 +26,7 @@ pub(crate) const SPEC: &str = "__DLOCK_SPEC";
 //         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
 //         let __key = key().text("item:").value(&id).finish();
 //         let __body = async move {
-//             if false { return never::<Result<u64, E>>(); }
+//             if false { return <Result<u64, E> as Never>::never(); }
 //             Ok(id)
 //         };
 //         match run(&__DLOCK_SPEC, __key, __body).await {
@@ -235,11 +235,10 @@ fn call(function: &Expr, error: &Ident) -> TokenStream {
 
 /// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
 /// object and the like work in it as in a function (the idea is tracing-attributes'). There is nothing in it to `allow`, which a
-/// crate may have forbidden.
+/// crate may have forbidden. An error that the compiler derives from it is shown at the return type.
 fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
-    let span = Span::mixed_site().located_at(output.span);
-    let ty = &output.ty;
-    quote_spanned!(span=> if false { return #krate::__private::never::<#ty>(); })
+    let (ty, span) = (&output.ty, Span::mixed_site().located_at(output.span));
+    quote_spanned!(span=> if false { return <#ty as #krate::__private::Never>::never(); })
 }
 
 /// With the braces of the user's body, an error about its tail points there, and the temporaries of the tail are dropped by the

@@ -121,12 +121,6 @@ pub fn held() -> ScopedGuard {
     ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
 }
 
-/// Any value, where none is ever needed: written behind `if false`.
-#[must_use]
-pub fn never<T>() -> T {
-    unreachable!("behind `if false`")
-}
-
 /// Runs a body under a lock of the named, scoped or global pool.
 pub fn run<F: Future>(
     spec: &'static Spec,
@@ -163,6 +157,16 @@ fn guarded<F: Future>(
     };
     Guarded::new(acquire, body, spec.on_lost)
 }
+
+/// A value of any type, where none is ever needed: written behind `if false`.
+pub trait Never: Sized {
+    #[must_use]
+    fn never() -> Self {
+        unreachable!("behind `if false`")
+    }
+}
+
+impl<T> Never for T {}
 
 /// How a failure to lock leaves the function.
 #[diagnostic::on_unimplemented(
