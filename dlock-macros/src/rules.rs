@@ -197,6 +197,11 @@ impl Scope<'_> {
     fn renew(&mut self, renew: &args::Renew, ttl: Option<Duration>) -> Option<Renew> {
         match renew {
             args::Renew::Switch(on) => on.then_some(Renew::Default),
+            args::Renew::Every(text) if ["true", "false"].contains(&text.value().as_str()) => {
+                let message = "a switch stands without quotes: write `renew` or `renew = false`";
+                self.errors.at(text, message);
+                None
+            }
             args::Renew::Every(text) => {
                 let every = self.duration(text, "")?;
                 let checked = match ttl {
