@@ -21,14 +21,14 @@ use syn::{Expr, spanned::Spanned as _, token::Brace};
 // Output:
 //     async fn f(id: u64) -> Result<u64, E> {
 //         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
-//         let key = key().text("item:").value(&id).finish();
-//         let body = async move {
-//             if false { let value: Result<u64, E> = loop {}; return value; };
+//         let __key = key().text("item:").value(&id).finish();
+//         let __body = async move {
+//             if false { let __value: Result<u64, E> = loop {}; return __value; };
 //             Ok(id)
 //         };
-//         match run(&__DLOCK_SPEC, key, body).await {
-//             Ok(value) => value,
-//             Err(error) => <Result<u64, E> as FromLockError>::from_lock_error(error),
+//         match run(&__DLOCK_SPEC, __key, __body).await {
+//             Ok(__value) => __value,
+//             Err(__error) => <Result<u64, E> as FromLockError>::from_lock_error(__error),
 //         }
 //     }
 pub(crate) fn function(model: &Model) -> TokenStream {
@@ -92,9 +92,9 @@ impl Lock {
     //
     // Output:
     //     static __DLOCK_SPEC: Spec = …;
-    //     let key = …;
-    //     let body = async move { edge; guard; user's statements };
-    //     match run(&__DLOCK_SPEC, key, body).await { … }
+    //     let __key = …;
+    //     let __body = async move { edge; guard; user's statements };
+    //     match run(&__DLOCK_SPEC, __key, __body).await { … }
     fn around(&self, statements: &TokenStream, brace: Brace, output: &Output) -> TokenStream {
         let krate = &self.krate;
         let [key, body, value, error, pool] = ["key", "body", "value", "error", "pool"].map(ours);
@@ -200,7 +200,7 @@ impl Lock {
         let (krate, name) = (&self.krate, self.guard.as_ref()?);
         // What the body does wrong with its guard is shown at the name that was given.
         let span = Span::mixed_site().located_at(name.span());
-        let held = Ident::new("held", span);
+        let held = ours_at("held", span);
         Some(quote_spanned! {span=>
             let #held = #krate::__private::held();
             let #name: &#krate::LockGuard = &#held;
@@ -234,7 +234,7 @@ fn call(function: &Expr, error: &Ident) -> TokenStream {
 /// object and the like work in it as in a function (the idea is tracing-attributes').
 fn edge(output: &Output) -> TokenStream {
     let span = Span::mixed_site().located_at(output.span);
-    let (ty, value) = (&output.ty, Ident::new("value", span));
+    let (ty, value) = (&output.ty, ours_at("value", span));
     quote_spanned! {output.span=>
         #[allow(unreachable_code, clippy::all, clippy::pedantic)]
         if false {
@@ -251,8 +251,14 @@ fn block(statements: TokenStream, brace: Brace) -> Group {
     block
 }
 
+/// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct of the same name in his
+/// module would be taken for a pattern: hence the underscores. The span is a `mixed_site` one.
+fn ours_at(name: &str, span: Span) -> Ident {
+    Ident::new(&format!("__{name}"), span)
+}
+
 fn ours(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
+    ours_at(name, Span::mixed_site())
 }
 
 fn millis(time: Duration) -> TokenStream {

@@ -4,7 +4,6 @@
 
 use crate::{
     args::{self, Args, Named, TextOrExpr},
-    async_trait,
     errors::Errors,
     model::{Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     signature::{Form, Function, Output, OutputKind},
@@ -286,7 +285,7 @@ impl Scope<'_> {
     /// An expression of the attribute as it must be written where it is evaluated.
     fn expr(&self, expr: Expr) -> Expr {
         match self.form {
-            Some(Form::AsyncTrait(_)) => async_trait::rename_self_in(&expr),
+            Some(Form::AsyncTrait(method)) => method.expr(expr),
             _ => expr,
         }
     }

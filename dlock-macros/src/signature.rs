@@ -124,7 +124,7 @@ impl Function {
             return Ok(Form::Async);
         }
         if crate::async_trait::made(&self.sig) {
-            return AsyncTrait::find(&self.body).map(|found| Form::AsyncTrait(Box::new(found))).ok_or_else(|| {
+            return AsyncTrait::find(&self.sig, &self.body).map(|found| Form::AsyncTrait(Box::new(found))).ok_or_else(|| {
                 let message = "this body does not have the form that `#[async_trait]` 0.1 writes: move the work into an \
                                `async fn` and put `#[distributed_lock]` there";
                 syn::Error::new_spanned(&self.sig.ident, message)

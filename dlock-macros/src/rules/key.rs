@@ -169,7 +169,7 @@ impl Scope<'_> {
     fn value(&mut self, place: Place, literal: &LitStr) -> Option<KeyPart> {
         let found = if place.root == "self" {
             self.function.receiver().map(|receiver| match self.form {
-                Some(Form::AsyncTrait(_)) => Ident::new("__self", receiver.span()),
+                Some(Form::AsyncTrait(method)) => Ident::new(method.receiver(), receiver.span()),
                 _ => receiver,
             })
         } else {

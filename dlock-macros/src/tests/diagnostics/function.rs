@@ -129,9 +129,8 @@ fn async_trait_of_another_form() {
     let message = "this body does not have the form that `#[async_trait]` 0.1 writes: move the work into an `async fn` and put \
                    `#[distributed_lock]` there";
     for body in [
-        "Box::pin(async move { Ok(1) })",
         "Box::pin(f())",
-        "Box::pin(async move { let __ret: R = f(); __ret })",
+        "Box::pin(async move { Ok(1) }, 1)",
         "let x = 1; Box::pin(async move { let __ret: R = { 1 }; __ret })",
         "",
     ] {
