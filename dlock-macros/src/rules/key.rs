@@ -68,9 +68,14 @@ fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
 impl Scope<'_> {
     pub(super) fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
         let mut parts = Some(Vec::new());
-        for part in read_template(literal, self.errors)?.parts {
+        let template = read_template(literal, self.errors)?;
+        let constant = !template
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Place(_)));
+        for part in template.parts {
             let part = match part {
-                Part::Text(text) => self.text(text, literal),
+                Part::Text(text) => self.text(text, constant, literal),
                 Part::Place(place) => self.value(place, literal),
             };
             // After an unknown name the other names are still checked.
@@ -83,8 +88,14 @@ impl Scope<'_> {
     }
 
     /// Text, unless it names an argument in another notation: then all its values would share one lock.
-    fn text(&mut self, text: String, literal: &LitStr) -> Option<KeyPart> {
-        let Some((written, meant)) = self.other_notation(&text) else {
+    fn text(&mut self, text: String, constant: bool, literal: &LitStr) -> Option<KeyPart> {
+        // `user:id:<id>` is fine, `user:id` is a value that was forgotten.
+        let signs: &[char] = if constant {
+            &['{', '#', '$', ':']
+        } else {
+            &['{', '#', '$']
+        };
+        let Some((written, meant)) = self.other_notation(&text, signs) else {
             return Some(KeyPart::Text(text));
         };
         let message = if written.starts_with('{') {
@@ -98,14 +109,15 @@ impl Scope<'_> {
         None
     }
 
-    /// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell: as written, and the place.
-    fn other_notation(&self, text: &str) -> Option<(String, String)> {
+    /// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell, `:id` as in a route: as written,
+    /// and the place.
+    fn other_notation(&self, text: &str, signs: &[char]) -> Option<(String, String)> {
         let names = self.names();
         let known = |place: &str| {
             let root = place.split('.').next().unwrap_or_default();
             names.iter().any(|name| name.unraw() == root)
         };
-        for (at, sign) in text.match_indices(['{', '#', '$']) {
+        for (at, sign) in text.match_indices(signs) {
             let rest = text.get(at + 1..).unwrap_or_default();
             let part_of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
             let end = rest.find(|c| !part_of_place(c)).unwrap_or(rest.len());

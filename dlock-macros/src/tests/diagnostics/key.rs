@@ -112,6 +112,8 @@ fn other_notations() {
         ("item:#id", "#id", "id"),
         ("$id:item", "$id", "id"),
         ("a:#buyer.", "#buyer", "buyer"),
+        ("item:id", ":id", "id"),
+        ("item:id:paid", ":id", "id"),
     ] {
         let message = format!("`{written}` is text, the same for every value: write `<{meant}>`");
         let literal = format!("{key:?}");
@@ -122,6 +124,9 @@ fn other_notations() {
         "a:#1:$:<id>",
         "{orders}:<id>",
         "id:<id>",
+        "item:id:<id>",
+        "item:ids",
+        "id",
         "#",
     ] {
         accept(&format!("key = {key:?}"));

@@ -1,0 +1,14 @@
+//! A `main` that is not async.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "main")]
+fn main() {
+    drop(mended());
+}
+
+// Mended.
+#[distributed_lock(key = "main")]
+async fn mended() -> Result<(), LockError> {
+    Ok(())
+}
