@@ -147,11 +147,14 @@ fn attribute(
     arguments: proc_macro2::TokenStream,
     item: &proc_macro2::TokenStream,
 ) -> proc_macro2::TokenStream {
-    match rules::model(arguments, item) {
+    match rules::model(arguments.clone(), item) {
         Ok(model) => expand::function(&model),
         Err(errors) => {
             let errors = errors.to_compile_error();
-            let item = rules::without_stacked(item);
+            let item = match rules::guards(arguments, item) {
+                Some((function, form, guards)) => expand::refused(&function, &form, &guards),
+                None => rules::without_stacked(item),
+            };
             quote!(#errors #item)
         }
     }

@@ -3,8 +3,9 @@
 use dlock_runtime::{LockError, distributed_lock};
 
 #[distributed_lock(key = "main")]
-fn main() {
+fn main() -> Result<(), LockError> {
     drop(mended());
+    Ok(())
 }
 
 // Mended.
