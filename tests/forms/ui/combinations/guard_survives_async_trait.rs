@@ -3,7 +3,7 @@
 use dlock_runtime::{LockError, distributed_lock};
 
 #[async_trait::async_trait]
-trait Shop {
+trait Shop: Sync {
     #[distributed_lock(key = "item:<id>", guard = lock, tll = "10s")]
     async fn purchase(&self, id: u64) -> Result<u64, LockError> {
         lock.verify().await?;
