@@ -17,6 +17,7 @@ use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 mod busy;
 mod hold;
 mod key;
+mod notation;
 mod refused;
 mod together;
 

@@ -34,6 +34,12 @@ fn names_in_the_key() {
             ),
         ],
     );
+    // Once, wherever else it stands.
+    check_key(
+        "<idd>:<idd.x>:<id>",
+        "unknown name `idd` in the key template, arguments are: id, buyer",
+        "  ^^^",
+    );
     let literal = "\"<x>\"";
     let caret = "\n  | \"<x>\"\n  |   ^";
     for (item, names) in [
@@ -114,6 +120,9 @@ fn other_notations() {
         ("a:#buyer.", "#buyer", "buyer"),
         ("item:id", ":id", "id"),
         ("item:id:paid", ":id", "id"),
+        ("item:id>", "id>", "id"),
+        ("id>:<buyer>", "id>", "id"),
+        ("item:buyer.x>", "buyer.x>", "buyer.x"),
     ] {
         let message = format!("`{written}` is text, the same for every value: write `<{meant}>`");
         let literal = format!("{key:?}");
@@ -126,6 +135,7 @@ fn other_notations() {
         "id:<id>",
         "item:id:<id>",
         "item:ids",
+        "a->b>",
         "id",
         "#",
     ] {
