@@ -16,9 +16,10 @@ use super::key::Key;
 /// [`LockError::Lost`] comes after it began.
 ///
 /// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the wire said:
-/// print both. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
+/// print both. `Debug`, which is what `unwrap` and a `main` that fails print, is both in one line, behind
+/// the variant's name. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
 /// user's value a 400, everything else a 503, and [`retry_after`](Self::retry_after) the header's value.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// A locked function was called before [`init`](crate::init), outside any
@@ -111,6 +112,28 @@ pub enum LockError {
 
 fn at(key: Option<&Key>) -> String {
     key.map_or_else(String::new, |key| format!(" ({key})"))
+}
+
+/// What `unwrap` and a `main` that fails print, so it is for readers: the fields are in the words.
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            LockError::NotInitialized => "NotInitialized",
+            LockError::Config(_) => "Config",
+            LockError::InvalidKey { .. } => "InvalidKey",
+            LockError::Busy { .. } => "Busy",
+            LockError::WouldDeadlock { .. } => "WouldDeadlock",
+            LockError::Lost { .. } => "Lost",
+            LockError::Unavailable { .. } => "Unavailable",
+            LockError::Refused { .. } => "Refused",
+            LockError::ShutDown => "ShutDown",
+        };
+        write!(f, "{variant}: {self}")?;
+        match self.source() {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl LockError {

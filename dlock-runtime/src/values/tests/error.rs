@@ -115,6 +115,35 @@ fn a_servers_words_are_the_source() {
     );
 }
 
+/// What `unwrap` and a failing `main` print: nothing may be left out, and nothing said twice.
+#[test]
+fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
+    for (error, says) in [
+        (
+            LockError::NotInitialized,
+            "NotInitialized: dlock has no pool yet: call `dlock_runtime::init(",
+        ),
+        (
+            busy(Duration::ZERO),
+            "Busy: lock:item:7 is busy: held by a program that does not use dlock (waited 1s)",
+        ),
+        (
+            refused(Refusal::Auth),
+            "Refused: redis refused (lock:item:7): wrong user or password; check the URL's credentials: THE SERVER'S WORDS",
+        ),
+    ] {
+        assert!(format!("{error:?}").starts_with(says), "{error:?}");
+    }
+    for error in all() {
+        let (debug, text) = (format!("{error:?}"), error.to_string());
+        let (variant, rest) = debug.split_once(": ").unwrap();
+        assert!(variant.chars().all(char::is_alphanumeric), "{debug}");
+        let source = error.source().map(|source| format!(": {source}"));
+        assert_eq!(rest, text + &source.unwrap_or_default());
+        assert!(!debug.contains('\n'), "{debug}");
+    }
+}
+
 #[test]
 fn a_text_names_its_key() {
     for error in all() {
