@@ -8,7 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult, Value,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -225,26 +227,23 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     who
 }
 
-/// Asks the server what it is and what time it is there, in one round trip.
+/// Asks the server what it is and what time it is there, in one round trip. What it is comes first: a
+/// sentinel has no TIME.
 async fn ask(mut connection: MultiplexedConnection) -> Result<u64, Fault> {
-    let (hello, time) = (redis::cmd("HELLO"), redis::cmd("TIME"));
     let mut both = redis::pipe();
-    both.add_command(hello).add_command(time.clone());
-    let time: Value = match both.query_async(&mut connection).await {
-        Ok((hello, time)) => {
-            check_server(&hello)?;
-            time
-        }
+    both.cmd("HELLO").cmd("TIME").ignore_errors(); // each has an answer of its own
+    let answers = both.query_async(&mut connection).await;
+    let (hello, time): (RedisResult<Value>, RedisResult<Value>) =
+        answers.map_err(|error| reply::handshake_fault(&error))?;
+    match hello {
+        Ok(hello) => check_server(&hello)?,
         Err(error) => match reply::handshake_fault(&error) {
             // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
-            Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {
-                let asked = time.query_async(&mut connection).await;
-                asked.map_err(|error| reply::handshake_fault(&error))?
-            }
+            Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
             other => return Err(other),
         },
-    };
-    reply::time(&time)
+    }
+    reply::time(&time.map_err(|error| reply::handshake_fault(&error))?)
 }
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.
