@@ -38,6 +38,8 @@ pub(super) struct Plan {
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was said that waiters have to poll.
     pub(super) warned: AtomicBool,
+    /// It was said that the server can't be connected to; whichever runtime tried.
+    pub(super) unreachable: AtomicBool,
 }
 
 impl Plan {
@@ -45,6 +47,16 @@ impl Plan {
     fn waiters_poll(&self, why: &Text) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             observe::waiters_poll(&self.address, why);
+        }
+    }
+
+    /// Said once for each outage, and once that it is over.
+    pub(super) fn connected(&self, ended: &Result<RedisLink, Fault>, failures: u32) {
+        let unreachable = self.unreachable.swap(ended.is_err(), Ordering::Relaxed);
+        match ended {
+            Ok(_) if unreachable => observe::reconnected(&self.address, failures),
+            Err(why) if !unreachable => observe::unreachable(&self.address, why),
+            _ => {}
         }
     }
 }

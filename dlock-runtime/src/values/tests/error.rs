@@ -128,8 +128,8 @@ fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
             "Busy: lock:item:7 is busy: held by a program that does not use dlock (waited 1s)",
         ),
         (
-            refused(Refusal::Auth),
-            "Refused: redis refused (lock:item:7): wrong user or password; check the URL's credentials: THE SERVER'S WORDS",
+            refused(Refusal::Misconfigured),
+            "Refused: redis refused (lock:item:7): it can't persist or replicate writes; see its log: THE SERVER'S WORDS",
         ),
     ] {
         assert!(format!("{error:?}").starts_with(says), "{error:?}");
@@ -185,7 +185,7 @@ fn others_say_what_to_do() {
         ),
         (
             lost(LostCause::Deadline, false),
-            "a longer `ttl` or `renew`",
+            "without `renew` its `ttl` is too short",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
