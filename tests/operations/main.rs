@@ -1,6 +1,7 @@
 //! `docs/OPERATIONS.md`, tried: its shell blocks on a private server, its lists against the code that they list.
 //!
-//! `page` takes the text apart and runs a block; `shell` plays the scenes that the blocks are for, `lists` compares, `sizes` measures.
+//! `page` takes the text apart and runs a block; `shell` plays the scenes that the blocks are for, `lists` compares, `sizes`
+//! measures, `settings` sets what the page recommends or warns of.
 //! The rights have a test of their own, `wire/rights.rs`.
 
 #![allow(
@@ -11,5 +12,6 @@
 
 mod lists;
 mod page;
+mod settings;
 mod shell;
 mod sizes;
