@@ -29,7 +29,10 @@ impl Scope<'_> {
                 "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
             )
         } else {
-            format!("`{written}` is text, the same for every value: write `<{meant}>`")
+            let key = literal.token();
+            format!(
+                "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({key})` if it shall be"
+            )
         };
         self.errors.push(syn::Error::new(literal.span(), message));
         None

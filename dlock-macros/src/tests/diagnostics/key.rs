@@ -124,8 +124,10 @@ fn other_notations() {
         ("id>:<buyer>", "id>", "id"),
         ("item:buyer.x>", "buyer.x>", "buyer.x"),
     ] {
-        let message = format!("`{written}` is text, the same for every value: write `<{meant}>`");
         let literal = format!("{key:?}");
+        let message = format!(
+            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({literal})` if it shall be"
+        );
         check(&format!("key = {literal}"), &[(&literal, &message)]);
     }
     for key in [
@@ -161,6 +163,7 @@ fn templates_in_expressions() {
         );
     }
     for expression in [
+        r#"String::from("item:id")"#,
         r#"lock_key!("item:<id>")"#,
         r#"dlock_runtime::lock_key!("item:<id>").clone()"#,
         r#"format!("<{id}>")"#,
