@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use dlock_runtime::Config;
 
-/// The README's code, compiled and run.
+/// The README's code, compiled and run; that of the pages in `docs/` likewise.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/CONFIGURATION.md")]
+pub struct Configuration;
 
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]

@@ -5,6 +5,7 @@
 use crate::errors::Errors;
 use names::ARGUMENTS;
 use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
 use shape::{Shape, example, is_variable, misshapen};
 use syn::{
     Expr, Ident, LitInt, LitStr, Path, Token,
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     pub(crate) pool: Option<TextOrExpr>,
     pub(crate) map_err: Option<Named<Expr>>,
     pub(crate) on_error: Option<Named<Expr>>,
-    pub(crate) krate: Option<Path>,
+    krate: Option<Path>,
     /// Names seen so far, for duplicates.
     seen: Vec<String>,
     /// Names that were probably meant by what is none.
@@ -62,6 +63,12 @@ impl Args {
     /// Whether the argument was written, be it so that it could not be read: that it is missing would be noise.
     pub(crate) fn meant(&self, name: &str) -> bool {
         self.seen.iter().any(|seen| seen == name) || self.near.contains(&name)
+    }
+
+    /// Where `dlock_runtime` is.
+    pub(crate) fn krate(&self) -> TokenStream {
+        let written = self.krate.as_ref();
+        written.map_or_else(|| quote!(::dlock_runtime), Path::to_token_stream)
     }
 
     /// Reads all arguments; what cannot be read is reported and left out.

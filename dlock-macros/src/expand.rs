@@ -4,8 +4,8 @@
 //! cannot see them, and nothing that is written here may cause a warning in the user's crate.
 
 use crate::{
-    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
-    signature::{Form, Output},
+    model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    signature::{Form, Function, Output},
 };
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -41,17 +41,37 @@ pub(crate) fn function(model: &Model) -> TokenStream {
         output,
         locks,
     } = model;
-    let (brace, mut statements) = match form {
-        Form::Async => (function.brace, function.body.clone()),
-        Form::AsyncTrait(body) => body.body(),
+    rewrite(function, form, |statements, brace| {
+        // The first lock comes last: it goes around all others.
+        let locks = locks.iter().rev();
+        locks.fold(statements, |inside, lock| {
+            lock.around(&inside, brace, output)
+        })
+    })
+}
+
+/// A function that is not locked because something is wrong: what it was, with the guards that its body expects.
+pub(crate) fn refused(function: &Function, form: &Form, guards: &[Guard]) -> TokenStream {
+    let guards = guards.iter().map(guard);
+    rewrite(
+        function,
+        form,
+        |statements, _| quote!(#(#guards)* #statements),
+    )
+}
+
+fn rewrite(
+    function: &Function,
+    form: &Form,
+    around: impl FnOnce(TokenStream, Brace) -> TokenStream,
+) -> TokenStream {
+    let statements = match form {
+        Form::Async => around(function.body.clone(), function.brace),
+        Form::AsyncTrait(body) => {
+            let (brace, statements) = body.body();
+            body.fill(&around(statements, brace))
+        }
     };
-    // The first lock comes last: it goes around all others.
-    for lock in locks.iter().rev() {
-        statements = lock.around(&statements, brace, output);
-    }
-    if let Form::AsyncTrait(body) = form {
-        statements = body.fill(&statements);
-    }
     let (attrs, vis, sig, inner_attrs) = (
         &function.attrs,
         &function.vis,
@@ -104,7 +124,7 @@ impl Lock {
         let spec = self.spec();
         let key_value = self::key(krate, &self.key);
         let edge = edge(krate, output);
-        let guard = self.guard();
+        let guard = self.guard.as_ref().map(guard);
         let block = block(statements.clone(), brace);
         let (bind_pool, run) = match &self.pool {
             Some(Pool::Expr(expr)) => {
@@ -198,18 +218,6 @@ impl Lock {
         })
     }
 
-    /// `let lock: &LockGuard = …;` in the name that the user chose.
-    fn guard(&self) -> Option<TokenStream> {
-        let (krate, name) = (&self.krate, self.guard.as_ref()?);
-        // What the body does wrong with its guard is shown at the name that was given.
-        let span = Span::mixed_site().located_at(name.span());
-        let held = ours_at("held", span);
-        Some(quote_spanned! {span=>
-            let #held = #krate::__private::held();
-            let #name: &#krate::LockGuard = &#held;
-        })
-    }
-
     fn on_error(&self, error: &Ident, output: &Output) -> TokenStream {
         let krate = &self.krate;
         match &self.on_error {
@@ -223,6 +231,17 @@ impl Lock {
             }
             OnError::Output(function) => call(function, error),
         }
+    }
+}
+
+/// `let lock: &LockGuard = …;` in the name that the user chose.
+fn guard(Guard { krate, name }: &Guard) -> TokenStream {
+    // What the body does wrong with its guard is shown at the name that was given.
+    let span = Span::mixed_site().located_at(name.span());
+    let held = ours_at("held", span);
+    quote_spanned! {span=>
+        let #held = #krate::__private::held();
+        let #name: &#krate::LockGuard = &#held;
     }
 }
 

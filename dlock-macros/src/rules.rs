@@ -5,47 +5,32 @@
 use crate::{
     args::{self, Args, Named, TextOrExpr},
     errors::Errors,
-    model::{Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    model::{Guard, Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     signature::{Form, Function, Output, OutputKind},
 };
 use dlock_grammar::{bounds, duration};
 use proc_macro2::TokenStream;
-use quote::{ToTokens as _, quote};
+use quote::ToTokens as _;
 use std::time::Duration;
-use syn::{
-    Attribute, Expr, Ident, LitStr, Meta, Path,
-    ext::IdentExt as _,
-    parse::{ParseStream, Parser as _},
-};
+use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 
 mod busy;
 mod hold;
 mod key;
+mod notation;
+mod refused;
 mod together;
 
 pub(crate) use key::lock_key;
+pub(crate) use refused::{guards, without_stacked};
 
 /// Checks one use of the attribute and of those that are stacked below it.
 pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model, syn::Error> {
     let mut errors = Errors::default();
-    let mut uses = vec![(None, Args::read(arguments, &mut errors))];
-    let mut function: Function = match syn::parse2(item.clone()) {
-        Ok(function) => function,
-        Err(error) => {
-            errors.push(error);
-            return errors.into_result(None);
-        }
+    let (function, uses) = read(arguments, item, &mut errors);
+    let Some(function) = function else {
+        return errors.into_result(None);
     };
-    for attribute in take_stacked(&mut function.attrs) {
-        let arguments = match &attribute.meta {
-            Meta::List(list) => list.tokens.clone(),
-            _ => TokenStream::new(),
-        };
-        uses.push((
-            Some(attribute.meta.path().clone()),
-            Args::read(arguments, &mut errors),
-        ));
-    }
     let form = function.form().map_err(|error| errors.push(error)).ok();
     let output = form.as_ref().map(|form| Output::of(&function, form));
     if let Some(output) = output
@@ -77,6 +62,31 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
     errors.into_result(model)
 }
 
+/// Reads all that was written: the function, and its uses of the attribute with the path of those that are stacked.
+fn read(
+    arguments: TokenStream,
+    item: &TokenStream,
+    errors: &mut Errors,
+) -> (Option<Function>, Vec<(Option<Path>, Args)>) {
+    let mut uses = vec![(None, Args::read(arguments, errors))];
+    let mut function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            errors.push(error);
+            return (None, uses);
+        }
+    };
+    for attribute in take_stacked(&mut function.attrs) {
+        let path = attribute.meta.path().clone();
+        let arguments = match attribute.meta {
+            Meta::List(list) => list.tokens,
+            _ => TokenStream::new(),
+        };
+        uses.push((Some(path), Args::read(arguments, errors)));
+    }
+    (Some(function), uses)
+}
+
 /// Takes the locks below this one off the function. One expansion writes all of them, because attributes are expanded from
 /// the top down: expanded one by one, the first would be the innermost and so be acquired last.
 fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
@@ -88,19 +98,6 @@ fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     attributes
         .extract_if(.., |attribute| ours(attribute.meta.path()))
         .collect()
-}
-
-/// The item without the locks that are stacked below, for one that had an error: it was about all of them, and what is left of
-/// them would say theirs again.
-pub(crate) fn without_stacked(item: &TokenStream) -> TokenStream {
-    let parser = |input: ParseStream<'_>| {
-        let mut attributes = input.call(Attribute::parse_outer)?;
-        let stacked = take_stacked(&mut attributes);
-        let rest: TokenStream = input.parse()?;
-        Ok((!stacked.is_empty()).then(|| quote!(#(#attributes)* #rest)))
-    };
-    let stripped = parser.parse2(item.clone()).ok().flatten();
-    stripped.unwrap_or_else(|| item.clone())
 }
 
 /// What the arguments are checked against.
@@ -122,6 +119,7 @@ impl Scope<'_> {
                 None => self.errors.at_span(proc_macro2::Span::call_site(), message),
             }
         }
+        let krate = args.krate();
         let ttl = args.ttl.as_ref().and_then(|text| self.ttl(text));
         let skip = self.skips(&args);
         let wait = match &args.wait {
@@ -136,7 +134,6 @@ impl Scope<'_> {
             .and_then(|text| self.on_lost(text))
             .unwrap_or_default();
         let release = args.release.as_ref().and_then(|text| self.release(text));
-        let guard = args.guard.inspect(|guard| self.guard(guard));
         let on_error = self.on_error(args.map_err, args.on_error);
         let key = args.key.and_then(|key| match key {
             TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
@@ -149,9 +146,7 @@ impl Scope<'_> {
             TextOrExpr::Text(name) => Pool::Named(name),
             TextOrExpr::Expr(expr) => Pool::Expr(Box::new(self.expr(*expr))),
         });
-        let krate = args
-            .krate
-            .map_or_else(|| quote!(::dlock_runtime), syn::Path::into_token_stream);
+        let guard = args.guard.map(|name| self.guard(krate.clone(), name));
         Some(Lock {
             krate,
             name: self.function.name(),
@@ -199,6 +194,11 @@ impl Scope<'_> {
     fn renew(&mut self, renew: &args::Renew, ttl: Option<Duration>) -> Option<Renew> {
         match renew {
             args::Renew::Switch(on) => on.then_some(Renew::Default),
+            args::Renew::Every(text) if ["true", "false"].contains(&text.value().as_str()) => {
+                let message = "a switch stands without quotes: write `renew` or `renew = false`";
+                self.errors.at(text, message);
+                None
+            }
             args::Renew::Every(text) => {
                 let every = self.duration(text, "")?;
                 let checked = match ttl {
@@ -244,18 +244,19 @@ impl Scope<'_> {
         }
     }
 
-    fn guard(&mut self, guard: &Ident) {
-        if self
-            .names()
-            .iter()
-            .any(|name| name.unraw() == guard.unraw())
-        {
-            let other = if guard == "lock" { "held" } else { "lock" };
+    fn guard(&mut self, krate: TokenStream, name: Ident) -> Guard {
+        if self.hides_argument(&name) {
+            let other = if name == "lock" { "held" } else { "lock" };
             let message = format!(
-                "the guard `{guard}` would hide the argument of that name: write `guard = {other}`"
+                "the guard `{name}` would hide the argument of that name: write `guard = {other}`"
             );
-            self.errors.at(guard, message);
+            self.errors.at(&name, message);
         }
+        Guard { krate, name }
+    }
+
+    fn hides_argument(&self, guard: &Ident) -> bool {
+        (self.names().iter()).any(|name| name.unraw() == guard.unraw())
     }
 
     fn on_error(&mut self, map_err: Option<Named<Expr>>, on_error: Option<Named<Expr>>) -> OnError {

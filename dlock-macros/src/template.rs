@@ -288,8 +288,10 @@ fn identifier(text: &str, range: Range<usize>, whole: &Range<usize>) -> Result<S
 }
 
 impl Place {
-    /// The expression, from `root` on; `span` is where its errors are shown.
+    /// The expression, from `root` on; `span` is where its errors are shown. The steps are not the user's own tokens: for a field
+    /// that is misspelt the compiler would propose to put its name in place of the whole literal.
     pub(crate) fn tokens(&self, root: &Ident, span: Span) -> TokenStream {
+        let span = Span::mixed_site().located_at(span);
         let mut tokens = quote!(#root);
         for step in &self.steps {
             let step = match step {

@@ -223,7 +223,7 @@ impl<T, E> MapErr<E> for Result<T, E> {
 /// What a function returns whose body was left out because its lock was busy.
 #[diagnostic::on_unimplemented(
     message = "`on_busy = \"skip\"` leaves the body out, and then there is no `{Self}` to return",
-    label = "make its value an `Option`",
+    label = "nothing to return when it is skipped",
     note = "a function that may be skipped returns `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>`"
 )]
 pub trait Skipped {

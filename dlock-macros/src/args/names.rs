@@ -37,7 +37,9 @@ const LATER: [&str; 7] = [
 const ELSEWHERE: [(&str, &[&str]); 15] = [
     (
         "key",
-        &["name", "id", "resource", "lockname", "lockkey", "prefix"],
+        &[
+            "name", "id", "resource", "lock", "lockname", "lockkey", "lockid", "prefix",
+        ],
     ),
     (
         "ttl",
@@ -62,6 +64,7 @@ const ELSEWHERE: [(&str, &[&str]); 15] = [
             "waittime",
             "waitfor",
             "maxwait",
+            "maxwaittime",
             "waittimeout",
             "acquiretimeout",
             "blockingtimeout",
@@ -118,6 +121,11 @@ pub(super) fn unknown(text: &str) -> Unknown {
             "unknown argument `{text}`: write `wait = \"3s\"` for how long to wait, `ttl = \"10s\"` for how long to hold"
         );
         let near = vec!["wait", "ttl"];
+        return Unknown { near, message };
+    }
+    if plain == "namespace" {
+        let message = "unknown argument `namespace`, which is the pool's: write `Config::new(…).namespace(\"shop:\")`";
+        let (near, message) = (Vec::new(), message.to_owned());
         return Unknown { near, message };
     }
     if let Some((ours, _)) = elsewhere {

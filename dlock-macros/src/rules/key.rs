@@ -7,8 +7,7 @@ use crate::{
     signature::Form,
     template::{self, Fault, Part, Place, Template},
 };
-use proc_macro2::{Literal, TokenStream, TokenTree};
-use quote::ToTokens as _;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::{
     Ident, LitStr, Token,
     ext::IdentExt as _,
@@ -68,10 +67,16 @@ fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
 impl Scope<'_> {
     pub(super) fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
         let mut parts = Some(Vec::new());
-        for part in read_template(literal, self.errors)?.parts {
+        let mut unknown = Vec::new();
+        let template = read_template(literal, self.errors)?;
+        let constant = !template
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Place(_)));
+        for part in template.parts {
             let part = match part {
-                Part::Text(text) => self.text(text, literal),
-                Part::Place(place) => self.value(place, literal),
+                Part::Text(text) => self.text(text, constant, literal),
+                Part::Place(place) => self.value(place, literal, &mut unknown),
             };
             // After an unknown name the other names are still checked.
             parts = parts.zip(part).map(|(mut parts, part)| {
@@ -82,91 +87,16 @@ impl Scope<'_> {
         parts
     }
 
-    /// Text, unless it names an argument in another notation: then all its values would share one lock.
-    fn text(&mut self, text: String, literal: &LitStr) -> Option<KeyPart> {
-        let Some((written, meant)) = self.other_notation(&text) else {
-            return Some(KeyPart::Text(text));
-        };
-        let message = if written.starts_with('{') {
-            format!(
-                "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
-            )
-        } else {
-            format!("`{written}` is text, the same for every value: write `<{meant}>`")
-        };
-        self.errors.push(syn::Error::new(literal.span(), message));
-        None
-    }
-
-    /// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell: as written, and the place.
-    fn other_notation(&self, text: &str) -> Option<(String, String)> {
-        let names = self.names();
-        let known = |place: &str| {
-            let root = place.split('.').next().unwrap_or_default();
-            names.iter().any(|name| name.unraw() == root)
-        };
-        for (at, sign) in text.match_indices(['{', '#', '$']) {
-            let rest = text.get(at + 1..).unwrap_or_default();
-            let part_of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-            let end = rest.find(|c| !part_of_place(c)).unwrap_or(rest.len());
-            let (place, after) = rest.split_at(end);
-            let place = place.trim_end_matches('.');
-            if known(place) {
-                match (sign, after.find('}')) {
-                    ("{", None) => {}
-                    ("{", Some(close)) => {
-                        let spec = after.get(..close).unwrap_or_default();
-                        return Some((format!("{{{place}{spec}}}"), place.to_owned()));
-                    }
-                    _ => return Some((format!("{sign}{place}"), place.to_owned())),
-                }
-            }
-        }
-        None
-    }
-
-    /// A template that became part of an expression is text: all its values would share one lock.
-    pub(super) fn no_template_in(&mut self, tokens: TokenStream) {
-        let mut own_macro = false;
-        for tree in tokens {
-            match tree {
-                TokenTree::Group(group) if !own_macro => self.no_template_in(group.stream()),
-                TokenTree::Literal(literal) => self.no_template(&literal),
-                TokenTree::Punct(punct) if punct.as_char() == '!' => continue,
-                TokenTree::Ident(ident) if ident == "lock_key" => {
-                    own_macro = true;
-                    continue;
-                }
-                _ => {}
-            }
-            own_macro = false;
-        }
-    }
-
-    fn no_template(&mut self, literal: &Literal) {
-        let Ok(text) = syn::parse2::<LitStr>(literal.to_token_stream()) else {
-            return;
-        };
-        let text = text.value();
-        let found = self.names().into_iter().find(|name| {
-            let begin = format!("<{name}");
-            let after = text.split_once(&begin).map(|(_, after)| after);
-            after.is_some_and(|after| after.starts_with(['>', '.']))
-        });
-        if let Some(name) = found {
-            let message = format!(
-                "in an expression `<{name}>` is text, the same for every value: write the template alone, `key = \"item:<{name}>\"`, \
-                 or `format!(\"item:{{{name}}}\")`"
-            );
-            self.errors.at(literal, message);
-        }
-    }
-
     /// A place whose root is known to exist, or is one that only rustc can know: a constant.
     ///
     /// The tokens resolve as the argument does and are shown at the literal: a key that a `macro_rules!` writes for a
     /// function that was passed in, or the other way round, means the arguments either way.
-    fn value(&mut self, place: Place, literal: &LitStr) -> Option<KeyPart> {
+    fn value(
+        &mut self,
+        place: Place,
+        literal: &LitStr,
+        unknown: &mut Vec<String>,
+    ) -> Option<KeyPart> {
         let found = if place.root == "self" {
             self.function.receiver().map(|receiver| match self.form {
                 Some(Form::AsyncTrait(method)) => Ident::new(method.receiver(), receiver.span()),
@@ -181,10 +111,14 @@ impl Scope<'_> {
             bound.or_else(|| is_constant(&place.root).then_some(root))
         };
         let Some(mut root) = found else {
+            if unknown.contains(&place.root) {
+                return None;
+            }
             let message = self.unknown(&place.root);
             let end = place.range.start + place.root.len();
             self.errors
                 .push(Fault::new(place.range.start..end, message).at(literal));
+            unknown.push(place.root);
             return None;
         };
         let span = root.span().located_at(literal.span());

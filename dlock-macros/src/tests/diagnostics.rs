@@ -5,6 +5,7 @@ mod busy;
 mod function;
 mod hold;
 mod key;
+mod refused;
 mod stacked;
 mod values;
 

@@ -140,7 +140,7 @@ impl KeyBuilder {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't stand in a key: it has no `Display`",
     label = "no text",
-    note = "name a field or a method that has one, such as `<order.id>`, write `key = format!(\"…\")`, or implement `Display`"
+    note = "name a field (`<order.id>`) or a method (`<path.display()>`) that has one, write `key = format!(\"…\")`, or implement `Display`"
 )]
 pub trait Placeholder: fmt::Display {}
 

@@ -70,6 +70,13 @@ fn names_of_other_libraries() {
         check(&format!("key = \"a\", {theirs} = 1"), &[(theirs, &message)]);
     }
     check(
+        r#"key = "a", namespace = "shop""#,
+        &[(
+            "namespace",
+            "unknown argument `namespace`, which is the pool's: write `Config::new(…).namespace(\"shop:\")`",
+        )],
+    );
+    check(
         r#"key = "a", timeout = "10s""#,
         &[(
             "timeout",

@@ -34,6 +34,12 @@ fn names_in_the_key() {
             ),
         ],
     );
+    // Once, wherever else it stands.
+    check_key(
+        "<idd>:<idd.x>:<id>",
+        "unknown name `idd` in the key template, arguments are: id, buyer",
+        "  ^^^",
+    );
     let literal = "\"<x>\"";
     let caret = "\n  | \"<x>\"\n  |   ^";
     for (item, names) in [
@@ -112,9 +118,16 @@ fn other_notations() {
         ("item:#id", "#id", "id"),
         ("$id:item", "$id", "id"),
         ("a:#buyer.", "#buyer", "buyer"),
+        ("item:id", ":id", "id"),
+        ("item:id:paid", ":id", "id"),
+        ("item:id>", "id>", "id"),
+        ("id>:<buyer>", "id>", "id"),
+        ("item:buyer.x>", "buyer.x>", "buyer.x"),
     ] {
-        let message = format!("`{written}` is text, the same for every value: write `<{meant}>`");
         let literal = format!("{key:?}");
+        let message = format!(
+            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({literal})` if it shall be"
+        );
         check(&format!("key = {literal}"), &[(&literal, &message)]);
     }
     for key in [
@@ -122,6 +135,10 @@ fn other_notations() {
         "a:#1:$:<id>",
         "{orders}:<id>",
         "id:<id>",
+        "item:id:<id>",
+        "item:ids",
+        "a->b>",
+        "id",
         "#",
     ] {
         accept(&format!("key = {key:?}"));
@@ -146,6 +163,7 @@ fn templates_in_expressions() {
         );
     }
     for expression in [
+        r#"String::from("item:id")"#,
         r#"lock_key!("item:<id>")"#,
         r#"dlock_runtime::lock_key!("item:<id>").clone()"#,
         r#"format!("<{id}>")"#,

@@ -25,9 +25,22 @@ fn an_argument_needs_its_value() {
     }
 }
 
-/// The value of one argument: what it must be, in the words of what was written where that can be told.
+/// One argument with a value of the wrong form: what to write, in the words of what was written where that can be told.
+#[track_caller]
+fn check_value(argument: &str, value: &str, message: &str) {
+    let before = match argument {
+        "key" => "",
+        "max_renewals" => "key = \"a\", renew, ",
+        _ => "key = \"a\", ",
+    };
+    check(
+        &format!("{before}{argument} = {value}"),
+        &[(value, message)],
+    );
+}
+
 #[test]
-fn shapes() {
+fn a_key_is_text() {
     for (argument, value, message) in [
         ("key", "7", "a key is text: write `key = \"7\"`"),
         ("key", "b\"item\"", "a key is text: write `key = \"item\"`"),
@@ -36,6 +49,21 @@ fn shapes() {
         ("key", "b'i'", "a key is text: write `key = \"i\"`"),
         ("key", "true", "a key is text: write `key = \"true\"`"),
         ("key", "1.5", "a key is text: write `key = \"1.5\"`"),
+    ] {
+        check_value(argument, value, message);
+    }
+    check(
+        "key = item:<id>",
+        &[(
+            "item",
+            "a key template stands in quotes: write `key = \"item:<id>\"`",
+        )],
+    );
+}
+
+#[test]
+fn durations_without_quotes() {
+    for (argument, value, message) in [
         (
             "ttl",
             "10",
@@ -82,6 +110,18 @@ fn shapes() {
             "yes",
             "write `renew`, `renew = \"3s\"` or `renew = false`",
         ),
+    ] {
+        check_value(argument, value, message);
+    }
+    for switch in ["\"true\"", "\"false\""] {
+        let message = "a switch stands without quotes: write `renew` or `renew = false`";
+        check_value("renew", switch, message);
+    }
+}
+
+#[test]
+fn words_and_counts() {
+    for (argument, value, message) in [
         (
             "on_lost",
             "cancel",
@@ -113,6 +153,14 @@ fn shapes() {
             "N",
             "`max_renewals` is read when compiling, so no expression will do: write `max_renewals = 4`",
         ),
+    ] {
+        check_value(argument, value, message);
+    }
+}
+
+#[test]
+fn names_and_paths() {
+    for (argument, value, message) in [
         (
             "guard",
             "\"held\"",
@@ -156,28 +204,8 @@ fn shapes() {
         ),
         ("crate", "f(x)", "write `crate = path::to::dlock_runtime`"),
     ] {
-        let key = if argument == "key" {
-            ""
-        } else {
-            "key = \"a\", "
-        };
-        let renew = if argument == "max_renewals" {
-            "renew, "
-        } else {
-            ""
-        };
-        check(
-            &format!("{key}{renew}{argument} = {value}"),
-            &[(value, message)],
-        );
+        check_value(argument, value, message);
     }
-    check(
-        "key = item:<id>",
-        &[(
-            "item",
-            "a key template stands in quotes: write `key = \"item:<id>\"`",
-        )],
-    );
 }
 
 #[test]

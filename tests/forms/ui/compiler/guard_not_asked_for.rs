@@ -8,13 +8,6 @@ async fn purchase(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-// Mended.
-#[distributed_lock(key = "item:<id>", guard = lock)]
-async fn mended(id: u64) -> Result<u64, LockError> {
-    lock.verify().await?;
-    Ok(id)
-}
-
 fn main() {
-    let _kept = (purchase(7), mended(7));
+    let _kept = purchase(7);
 }

@@ -7,12 +7,6 @@ async fn purchase(id: u64) -> Result<u64, String> {
     Ok(id)
 }
 
-// Mended.
-#[distributed_lock(key = "item:<id>", map_err = |_| "busy".to_owned())]
-async fn mended(id: u64) -> Result<u64, String> {
-    Ok(id)
-}
-
 fn main() {
-    let _kept = (purchase(7), mended(7));
+    let _kept = purchase(7);
 }

@@ -1,6 +1,10 @@
 //! Text as the error.
 
-use dlock_runtime::distributed_lock;
+use dlock_runtime::{LockError, distributed_lock};
+
+fn text(error: LockError) -> String {
+    error.to_string()
+}
 
 #[distributed_lock(key = "item:<id>")]
 async fn purchase(id: u64) -> Result<u64, String> {
@@ -8,7 +12,7 @@ async fn purchase(id: u64) -> Result<u64, String> {
 }
 
 // Mended.
-#[distributed_lock(key = "item:<id>", map_err = |error| error.to_string())]
+#[distributed_lock(key = "item:<id>", map_err = text)]
 async fn mended(id: u64) -> Result<u64, String> {
     Ok(id)
 }

@@ -7,12 +7,6 @@ async fn purchase(id: u64) -> u64 {
     id
 }
 
-// Mended.
-#[distributed_lock(key = "item:<id>", on_error = |_| 0)]
-async fn mended(id: u64) -> u64 {
-    id
-}
-
 fn main() {
-    let _kept = (purchase(7), mended(7));
+    let _kept = purchase(7);
 }

@@ -2,6 +2,8 @@
 
 use dlock_runtime::{LockError, distributed_lock};
 
+use std::fmt::Display;
+
 #[distributed_lock(key = "item:<id>")]
 async fn purchase<T>(id: T) -> Result<T, LockError> {
     Ok(id)
@@ -9,7 +11,7 @@ async fn purchase<T>(id: T) -> Result<T, LockError> {
 
 // Mended.
 #[distributed_lock(key = "item:<id>")]
-async fn mended<T: std::fmt::Display>(id: T) -> Result<T, LockError> {
+async fn mended<T: Display>(id: T) -> Result<T, LockError> {
     Ok(id)
 }
 

@@ -4,13 +4,13 @@ use dlock_runtime::distributed_lock;
 
 #[distributed_lock(key = "item:<id>")]
 async fn purchase(id: u64) {
-    let _ = id;
+    drop(id);
 }
 
 // Mended.
-#[distributed_lock(key = "item:<id>", on_error = |error| eprintln!("{error}"))]
+#[distributed_lock(key = "item:<id>", on_error = |error| drop(error))]
 async fn mended(id: u64) {
-    let _ = id;
+    drop(id);
 }
 
 fn main() {

@@ -1,6 +1,10 @@
 //! A number cannot carry the error.
 
-use dlock_runtime::distributed_lock;
+use dlock_runtime::{LockError, distributed_lock};
+
+fn nothing(_: LockError) -> u64 {
+    0
+}
 
 #[distributed_lock(key = "item:<id>")]
 async fn purchase(id: u64) -> u64 {
@@ -8,7 +12,7 @@ async fn purchase(id: u64) -> u64 {
 }
 
 // Mended.
-#[distributed_lock(key = "item:<id>", on_error = |_| 0)]
+#[distributed_lock(key = "item:<id>", on_error = nothing)]
 async fn mended(id: u64) -> u64 {
     id
 }

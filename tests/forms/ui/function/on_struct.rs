@@ -7,6 +7,12 @@ struct Item {
     id: u64,
 }
 
+impl Item {
+    fn sold(self) -> Result<u64, LockError> {
+        Ok(self.id)
+    }
+}
+
 // Mended.
 #[distributed_lock(key = "item:<id>")]
 async fn mended(id: u64) -> Result<u64, LockError> {
@@ -14,5 +20,5 @@ async fn mended(id: u64) -> Result<u64, LockError> {
 }
 
 fn main() {
-    let _kept = mended(Item { id: 7 }.id);
+    let _kept = (Item { id: 7 }.sold().is_ok(), mended(7));
 }
