@@ -1,8 +1,15 @@
 //! The attribute on every kind of function, as its user's compiler sees it: it compiles without a warning, it locks what it says, and
 //! the function is otherwise what it was.
 //!
-//! Every body here returns the name of the lock that it runs under (`held`). What must *not* compile is in `ui/`, one mistake a file,
-//! with the compiler's words beside it; `ui.rs` runs those.
+//! * the function: `free`, `arguments`, `receivers`, `generics`, `bounds`, `returns`, `bodies`, `tails`, `nested`
+//! * of a trait: `traits`, `native_traits`, `async_traits`
+//! * under other attributes and macros: `attributes`, `spans`, `handlers` and `extractors` (axum), `actix`, `macros`, `fragments`
+//! * in its crate: `hygiene`, `lints`, `editions` (the crates are in `editions/`)
+//! * as a future: `spawned`, `sizes`
+//! * what the attribute says: `keys`, `pools`, `errors`, `skipped`
+//!
+//! Every body here returns or asserts the name of the lock that it runs under (`held`). What must *not* compile is in `ui/`, one
+//! mistake a file, with the compiler's words beside it; `ui.rs` runs those.
 
 #![deny(warnings, clippy::pedantic)]
 #![allow(
@@ -34,6 +41,7 @@ mod native_traits;
 mod nested;
 mod pools;
 mod receivers;
+mod returns;
 mod sizes;
 mod skipped;
 mod spans;

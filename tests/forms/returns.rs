@@ -1,0 +1,158 @@
+//! Return types that the expansion has to write a second time: with `impl Trait` in every place, elided lifetimes, macros, `Self`.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Display};
+use std::pin::Pin;
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use dlock_runtime::{LockError, distributed_lock};
+
+use crate::{held, on_memory};
+
+/// Both sides are left open; what the error is, the body says or the attribute.
+#[distributed_lock(key = "both", map_err = |error| (StatusCode::CONFLICT, error.to_string()))]
+async fn both_sides(fail: bool) -> Result<impl IntoResponse, impl IntoResponse> {
+    if fail {
+        return Err((StatusCode::IM_A_TEAPOT, held()));
+    }
+    Ok(held())
+}
+
+#[distributed_lock(key = "error")]
+async fn open_error(fail: bool) -> Result<String, impl Display + Debug> {
+    if fail {
+        return Err(LockError::ShutDown);
+    }
+    Ok(held())
+}
+
+#[distributed_lock(key = "pair", on_error = |error| panic!("{error}"))]
+async fn pair(text: &str) -> (impl Display, Option<impl Iterator<Item = char>>) {
+    (held(), Some(text.chars()))
+}
+
+type Later<'a> = Pin<Box<dyn Future<Output = &'a str> + Send + 'a>>;
+
+#[distributed_lock(key = "callback")]
+async fn callbacks()
+-> Result<(Box<dyn for<'a> Fn(&'a str) -> Later<'a>>, fn(&[u8]) -> &u8), LockError> {
+    assert_eq!(held(), "callback");
+    Ok((Box::new(|text| Box::pin(async move { text })), |bytes| {
+        &bytes[0]
+    }))
+}
+
+/// A limit: without `: &str` the closure's argument would be taken for one of a single lifetime, since `impl Fn` is left open inside.
+#[distributed_lock(key = "callback", on_error = |error| panic!("{error}"))]
+async fn open_callback(more: String) -> impl for<'a> Fn(&'a str) -> String {
+    move |text: &str| [text, more.as_str(), held_outside().as_str()].concat()
+}
+
+fn held_outside() -> String {
+    dlock_runtime::current().map_or_else(String::new, |held| held.key().to_string())
+}
+
+struct Cursor<'a>(&'a str);
+
+#[distributed_lock(key = "elided:<text>")]
+async fn elided(text: &str) -> Result<BTreeMap<u8, Cursor<'_>>, LockError> {
+    assert_eq!(held(), "elided:a");
+    Ok([(1, Cursor(text))].into())
+}
+
+#[distributed_lock(key = "boxed:<text>")]
+async fn elided_dyn(text: &str) -> Result<Box<dyn Display + '_>, LockError> {
+    Ok(Box::new(format!("{text} {}", held())))
+}
+
+macro_rules! outcome {
+    ($($ty:ty),*) => { Result<($($ty,)*), LockError> };
+}
+
+#[distributed_lock(key = "macro")]
+async fn by_macro() -> outcome!(u8, String) {
+    Ok((1, held()))
+}
+
+#[distributed_lock(key = "array:<N>", on_error = |_| [const { String::new() }; N])]
+async fn array<const N: usize>() -> [String; N] {
+    std::array::from_fn(|_| held())
+}
+
+trait Named: Sized {
+    const NAME: &'static str;
+    type Error: From<LockError>;
+
+    fn new(name: String) -> Self;
+
+    #[distributed_lock(key = Self::NAME)]
+    async fn made() -> Result<(Self, Option<Self>), Self::Error> {
+        Ok((Self::new(held()), None))
+    }
+
+    #[distributed_lock(key = Self::NAME)]
+    async fn chained(&mut self) -> Result<&mut Self, Self::Error> {
+        *self = Self::new(held());
+        Ok(self)
+    }
+}
+
+struct Text(String);
+
+impl Named for Text {
+    const NAME: &'static str = "text";
+    type Error = Box<dyn std::error::Error>;
+
+    fn new(name: String) -> Self {
+        Self(name)
+    }
+}
+
+#[tokio::test]
+async fn impl_trait_in_every_place() {
+    on_memory(async {
+        let response = both_sides(false).await.map_err(IntoResponse::into_response);
+        assert_eq!(response.unwrap().into_response().status(), StatusCode::OK);
+        let response = both_sides(true).await.map_err(IntoResponse::into_response);
+        assert_eq!(response.err().unwrap().status(), StatusCode::IM_A_TEAPOT);
+        assert_eq!(open_error(false).await.unwrap(), "error");
+        let error = open_error(true).await.unwrap_err();
+        assert_eq!(error.to_string(), LockError::ShutDown.to_string());
+        let (key, chars) = pair("ab").await;
+        assert_eq!(
+            (key.to_string().as_str(), chars.unwrap().count()),
+            ("pair", 2)
+        );
+        let call = open_callback("b".to_owned()).await;
+        assert_eq!(call("a"), "ab");
+    })
+    .await;
+    let response = both_sides(false).await.map_err(IntoResponse::into_response);
+    assert_eq!(response.err().unwrap().status(), StatusCode::CONFLICT);
+    assert!(
+        open_error(false)
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("init")
+    );
+}
+
+#[tokio::test]
+async fn lifetimes_callbacks_macros_and_self() {
+    on_memory(async {
+        let (later, first) = callbacks().await.unwrap();
+        assert_eq!((later("a").await, first(&[7])), ("a", &7));
+        let text = "a".to_owned();
+        assert_eq!(elided(&text).await.unwrap()[&1].0, "a");
+        assert_eq!(elided_dyn(&text).await.unwrap().to_string(), "a boxed:a");
+        assert_eq!(by_macro().await.unwrap(), (1, "macro".to_owned()));
+        assert_eq!(array::<2>().await, ["array:2", "array:2"]);
+        let (mut made, none) = Text::made().await.unwrap();
+        assert_eq!((made.0.as_str(), none.is_none()), ("text", true));
+        made.0.clear();
+        assert_eq!(made.chained().await.unwrap().0, "text");
+    })
+    .await;
+}
