@@ -11,7 +11,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::dlock::{LockError, distributed_lock};
+use crate::dlock::{self, LockError};
 
 /// What was dropped, in order.
 pub type Log = Arc<Mutex<Vec<&'static str>>>;
@@ -44,7 +44,7 @@ macro_rules! plain_and_locked {
         ///
         /// # Errors
         /// As the lock fails.
-        #[distributed_lock(crate = crate::dlock, key = "drops")]
+        #[dlock::distributed_lock(crate = crate::dlock, key = "drops")]
         pub async fn locked $($function)*
     };
 }
