@@ -1,0 +1,119 @@
+//! What a client gets for a request that can't be carried out, and what it is not told.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use dlock_harness::RedisServer;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::lab::{Lab, SECRET_HOST, order};
+
+#[tokio::test]
+async fn outcomes_of_the_shop_have_statuses_of_their_own() {
+    let lab = Lab::in_memory().await;
+    assert_eq!(lab.buy(9, "ann").await.status, 200);
+    lab.buy(9, "bob").await.is(410, "sold_out");
+    lab.buy(1, "bob").await.is(404, "no_such_item");
+    lab.buy(7, "poor").await.is(402, "declined");
+    assert_eq!(lab.left(7).await, 3, "nothing was sold to the poor");
+}
+
+#[tokio::test]
+async fn values_that_are_none_are_bad_requests() {
+    let lab = Lab::in_memory().await;
+    let order = order("ann");
+    for id in ["seven", "-1", "7%2F8", "99999999999999999999"] {
+        let answer = lab.post(&format!("/items/{id}/purchases"), &order).await;
+        answer.is(400, "bad_request");
+    }
+    // A name that no key can hold: the path was fine, and it is the lock that refuses.
+    let endless = format!("/buyers/{}/welcome-bonus", "a".repeat(600));
+    lab.post(&endless, "").await.is(400, "bad_request");
+    lab.post("/items/7/purchases", "{")
+        .await
+        .is(400, "bad_request");
+    lab.post("/items/7/purchases", "{}")
+        .await
+        .is(422, "bad_request");
+    assert_eq!(lab.bank.asked(), [""; 0]);
+    // A name may hold what it likes, and is still one name.
+    let odd = lab.post("/buyers/a%2Fb:*%7Bx/welcome-bonus", "").await;
+    assert_eq!(odd.status, 200, "{odd:?}");
+}
+
+#[tokio::test]
+async fn a_request_past_its_deadline_gives_its_lock_back() {
+    let lab = Lab::start("memory://", Duration::from_millis(300)).await;
+    lab.bank.close();
+    let late = lab.buy(7, "ann").await;
+    late.is(504, "too_slow");
+    assert_eq!(late.retry_after, Some(1));
+    lab.bank.until_inside(0).await;
+    assert!(
+        lab.locks
+            .lock("item:7")
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert_eq!(lab.left(7).await, 3);
+}
+
+#[tokio::test]
+async fn the_log_knows_what_the_client_is_not_told() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+    // This runtime has no other thread, so all of the shop is heard.
+    let _heard = tracing::subscriber::set_default(subscriber);
+    let redis = RedisServer::start();
+    let lab = Lab::on(&redis).await;
+    // As a process of another host writes it.
+    let value = format!(
+        "1|{:032x}-1|{SECRET_HOST}|4711|shop::restock|1790000000000",
+        1
+    );
+    let held = ["SET", "lock:buyer:ann", &value, "PX", "10000"];
+    redis.cmd(&held).await;
+
+    let busy = lab.post("/buyers/ann/welcome-bonus", "").await;
+    busy.is(409, "busy");
+    assert!(
+        busy.retry_after
+            .is_some_and(|seconds| (1..=10).contains(&seconds))
+    );
+    let log = log.text();
+    let request = "/buyers/ann/welcome-bonus";
+    for told in [SECRET_HOST, "4711", "shop::restock", request, "status=409"] {
+        assert!(log.contains(told), "{told:?} is missing:\n{log}");
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
