@@ -149,6 +149,7 @@ impl Lab {
     }
 
     pub(crate) async fn start(url: &str, deadline: Duration) -> Self {
+        crate::log::listen();
         let config = Config::new(url).holder_name(SECRET_HOST);
         let locks = LockPool::connect(config).await.unwrap();
         let (bank, store) = (Bank::start().await, Store::default());

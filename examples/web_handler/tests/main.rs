@@ -23,6 +23,7 @@ mod store;
 mod buying;
 mod lab;
 mod leaving;
+mod log;
 mod outage;
 mod refusing;
 mod stopping;

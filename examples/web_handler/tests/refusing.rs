@@ -1,13 +1,11 @@
 //! What a client gets for a request that can't be carried out, and what it is not told.
 
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::lab::{Lab, SECRET_HOST, order};
+use crate::log;
 
 #[tokio::test]
 async fn outcomes_of_the_shop_have_statuses_of_their_own() {
@@ -63,10 +61,6 @@ async fn a_request_past_its_deadline_gives_its_lock_back() {
 
 #[tokio::test]
 async fn the_log_knows_what_the_client_is_not_told() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
-    // This runtime has no other thread, so all of the shop is heard.
-    let _heard = tracing::subscriber::set_default(subscriber);
     let redis = RedisServer::start();
     let lab = Lab::on(&redis).await;
     // As a process of another host writes it.
@@ -74,46 +68,18 @@ async fn the_log_knows_what_the_client_is_not_told() {
         "1|{:032x}-1|{SECRET_HOST}|4711|shop::restock|1790000000000",
         1
     );
-    let held = ["SET", "lock:buyer:ann", &value, "PX", "10000"];
+    let held = ["SET", "lock:buyer:grumpy", &value, "PX", "10000"];
     redis.cmd(&held).await;
 
-    let busy = lab.post("/buyers/ann/welcome-bonus", "").await;
+    let busy = lab.post("/buyers/grumpy/welcome-bonus", "").await;
     busy.is(409, "busy");
     assert!(
         busy.retry_after
             .is_some_and(|seconds| (1..=10).contains(&seconds))
     );
-    let log = log.text();
-    let request = "/buyers/ann/welcome-bonus";
-    for told in [SECRET_HOST, "4711", "shop::restock", request, "status=409"] {
+    let request = "path=\"/buyers/grumpy/welcome-bonus\"";
+    let log = log::lines_with(request).join("\n");
+    for told in [SECRET_HOST, "4711", "shop::restock", "status=409"] {
         assert!(log.contains(told), "{told:?} is missing:\n{log}");
-    }
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
     }
 }
