@@ -9,6 +9,11 @@ use dlock_runtime::Config;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The recipes, run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/RECIPES.md")]
+pub struct Recipes;
+
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);
