@@ -2,7 +2,8 @@
 //!
 //! `cargo run --example web_handler -- --listen 127.0.0.1:3000`, then
 //! `curl -d '{"id":"a1","buyer":"ann"}' -H content-type:application/json localhost:3000/items/7/purchases`, twice at once.
-//! `DLOCK_URL=redis://…` makes several of them take turns; `SHOP_BANK_URL` names a bank that is asked by HTTP.
+//! `DLOCK_URL=redis://…` makes several of them take turns (give them one database then, instead of `store`); `SHOP_BANK_URL`
+//! names a bank that is asked by HTTP. `curl localhost:3000/health/ready` says whether a lock can be had.
 
 mod app;
 mod bank;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use dlock_harness::{Child, RedisServer, until};
+use dlock_runtime::LockPool;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 
@@ -28,13 +29,23 @@ async fn drains(signal: Signal, name: &str) {
     let address = shop.expect_line("listening on ", CAP).await;
     let address: SocketAddr = address.parse().unwrap();
 
-    let request = client()
-        .post(format!("http://{address}/items/7/purchases"))
-        .header("content-type", "application/json")
-        .body(order("ann"));
-    let ann = tokio::spawn(Answer::of(request));
+    let buy = |item: u64, buyer: &str| {
+        let request = client().post(format!("http://{address}/items/{item}/purchases"));
+        let request = request.header("content-type", "application/json");
+        tokio::spawn(Answer::of(request.body(order(buyer))))
+    };
+    let is_there = async |key: &str| redis.keys().await.iter().any(|other| other == key);
+
+    // Ann is inside, and Bob waits for what another instance holds.
+    let other = LockPool::connect(redis.url()).await.unwrap();
+    let held = other.lock("item:8").acquire().await.unwrap();
+    let (ann, bob) = (buy(7, "ann"), buy(8, "bob"));
     bank.until_inside(1).await;
-    assert!(redis.keys().await.contains(&"lock:item:7".to_owned()));
+    assert!(is_there("lock:item:7").await);
+    until("bob stands in the queue", SOON, async || {
+        is_there("lock:@w:{lock:item:8}").await
+    })
+    .await;
 
     let pid = Pid::from_raw(shop.pid().try_into().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
@@ -43,15 +54,16 @@ async fn drains(signal: Signal, name: &str) {
         TcpStream::connect(address).await.is_err()
     })
     .await;
-    bank.until_inside(1).await; // she is still served
-    assert!(!ann.is_finished());
-
+    held.release().await.unwrap();
     bank.open();
-    let ann = ann.await.unwrap();
+
+    let (ann, bob) = (ann.await.unwrap(), bob.await.unwrap());
     assert_eq!(ann.status, 200, "{ann:?}");
+    // He had come before the signal: he gets the lock, or hears that his two seconds were over; never `ShutDown`.
+    assert!([200, 409].contains(&bob.status), "{bob:?}");
     shop.expect_line("stopped; no lock is left held", CAP).await;
     assert!(shop.wait(CAP).await.success());
-    assert!(!redis.keys().await.contains(&"lock:item:7".to_owned()));
+    assert!(!is_there("lock:item:7").await && !is_there("lock:item:8").await);
 }
 
 #[tokio::test]
