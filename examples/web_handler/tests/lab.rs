@@ -121,11 +121,12 @@ async fn answer(
         .inside
         .send_modify(|inside| inside.push(reference.clone()));
     let _inside = Inside(books.clone(), reference);
-    let open = books.open.subscribe().wait_for(|open| *open).await.is_ok();
-    match (open, buyer.as_str()) {
-        (true, "poor") => StatusCode::PAYMENT_REQUIRED,
-        (true, _) => StatusCode::OK,
-        (false, _) => StatusCode::INTERNAL_SERVER_ERROR,
+    let opened = books.open.subscribe().wait_for(|open| *open).await.is_ok();
+    assert!(opened, "its sender is in the books");
+    match buyer.as_str() {
+        "poor" => StatusCode::PAYMENT_REQUIRED,
+        "unlucky" => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::OK,
     }
 }
 

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use dlock_harness::RedisServer;
+use dlock_runtime::LockPool;
 
+use crate::error::ShopError;
 use crate::lab::{Lab, SECRET_HOST, order};
 use crate::log;
+use crate::store::{Order, Store};
 
 #[tokio::test]
 async fn outcomes_of_the_shop_have_statuses_of_their_own() {
@@ -14,7 +17,31 @@ async fn outcomes_of_the_shop_have_statuses_of_their_own() {
     lab.buy(9, "bob").await.is(410, "sold_out");
     lab.buy(1, "bob").await.is(404, "no_such_item");
     lab.buy(7, "poor").await.is(402, "declined");
-    assert_eq!(lab.left(7).await, 3, "nothing was sold to the poor");
+    let unlucky = lab.buy(7, "unlucky").await;
+    unlucky.is(502, "bank");
+    assert_eq!(unlucky.retry_after, Some(1));
+    assert_eq!(lab.left(7).await, 3, "none of them got one");
+}
+
+#[tokio::test]
+async fn a_write_with_an_older_token_is_refused() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let fence = async || {
+        let lock = pool.lock("item:7").run(async |lock| lock.fence());
+        lock.await.unwrap()
+    };
+    let (older, newer) = (fence().await, fence().await);
+    let of = |buyer: &str| Order {
+        id: format!("order-of-{buyer}"),
+        buyer: buyer.to_owned(),
+    };
+    let store = Store::default();
+    store.stock(7, 1999, 3);
+    assert!(store.sell(7, &of("ann"), newer).is_ok());
+    let late = store.sell(7, &of("bob"), older);
+    assert!(matches!(late, Err(ShopError::Overtaken)));
+    assert_eq!(store.item(7).unwrap().left, 2);
+    assert!(store.sell(7, &of("ann"), older).is_ok(), "her receipt");
 }
 
 #[tokio::test]
