@@ -1,7 +1,8 @@
 //! The routes and what they do. The attribute stands on the handlers; nothing else in here knows of locks.
 //!
 //! Each handler looks first, then asks the bank, then writes everything at once. A client that disconnects, a deadline
-//! or a lost lease drops it at an `await`, so before that write or not at all: nothing is ever half sold.
+//! or a lost lease drops it at an `await`: before that write or after it, so nothing is ever half sold. Whoever got no
+//! answer sends the same order again.
 
 use std::sync::Arc;
 use std::time::Duration;
