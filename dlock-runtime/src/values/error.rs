@@ -177,7 +177,7 @@ impl LockError {
     /// When it makes sense to try again; `None` when it does not without a change.
     ///
     /// At least a second, so that it can be sent as `Retry-After`. For `Busy` it is what the holder's
-    /// lease had left: with `renew` an upper bound of a crash, and often far more than the holder needs.
+    /// lease had left: when the key is free if the holder crashed. One that lives often needs far less.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         const SOON: Duration = Duration::from_secs(1);
