@@ -13,6 +13,10 @@ pub struct Readme;
 #[doc = include_str!("../docs/CONFIGURATION.md")]
 pub struct Configuration;
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/RECIPES.md")]
+pub struct Recipes;
+
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);

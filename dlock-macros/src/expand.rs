@@ -213,7 +213,10 @@ impl Lock {
         let skipped = quote_spanned!(output.span=> <#ty as #krate::__private::Skipped>::skipped());
         self.skip.then(|| {
             quote! {
-                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => #skipped,
+                ::core::result::Result::Err(#error) if #krate::LockError::is_busy(&#error) => {
+                    #krate::__private::tell_skipped(&#error);
+                    #skipped
+                }
             }
         })
     }

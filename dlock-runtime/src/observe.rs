@@ -37,6 +37,11 @@ pub(crate) fn clean_up_given_up(key: &str) {
     );
 }
 
+/// A body was left out: `on_busy = "skip"`.
+pub(crate) fn skipped(key: &str, holder: &dyn Display) {
+    tracing::debug!(key, %holder, "left a body out because its lock is busy");
+}
+
 /// At the first failure of an outage.
 pub(crate) fn renewals_fail(key: &str, leases: usize, why: &dyn Display) {
     tracing::warn!(

@@ -9,6 +9,7 @@ use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
 use crate::engine::scope;
 use crate::global;
+use crate::observe;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::release::Release;
@@ -119,6 +120,13 @@ pub fn held() -> ScopedGuard {
         reason = "generated code calls this inside the body, which is polled in its lock's scope"
     )]
     ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
+}
+
+/// A busy lock leaves the body out (`on_busy = "skip"`): the caller may not be able to tell, the log is.
+pub fn tell_skipped(error: &LockError) {
+    if let LockError::Busy { key, holder, .. } = error {
+        observe::skipped(key.as_str(), holder);
+    }
 }
 
 /// Runs a body under a lock of the named, scoped or global pool.

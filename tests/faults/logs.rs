@@ -15,8 +15,8 @@ pub(crate) fn listen() {
     LISTENING.get_or_init(|| tracing::subscriber::set_global_default(Listener).unwrap());
 }
 
-/// The warnings that hold all of these, from whichever test.
-pub(crate) fn warnings(words: &[&str]) -> Vec<String> {
+/// The events that hold all of these, from whichever test.
+pub(crate) fn told(words: &[&str]) -> Vec<String> {
     let heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
     let fits = |text: &&String| words.iter().all(|word| text.contains(word));
     heard.iter().filter(fits).cloned().collect()
@@ -26,7 +26,7 @@ struct Listener;
 
 impl Subscriber for Listener {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN && metadata.target().starts_with("dlock")
+        *metadata.level() <= Level::DEBUG && metadata.target().starts_with("dlock")
     }
 
     fn event(&self, event: &Event<'_>) {

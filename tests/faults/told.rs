@@ -1,12 +1,12 @@
-//! What the log says while there is still time to do something: at the first sign of an outage, and once.
+//! What only the log says: an outage at its first sign, and once; what a shutdown leaves; a body that was left out.
 
 use std::time::Duration;
 
 use dlock_harness::until;
-use dlock_runtime::{LockGuard, LockPool};
+use dlock_runtime::{LockError, LockGuard, LockPool, distributed_lock};
 
 use crate::lab::{CAP, LONG, Lab};
-use crate::logs::{listen, warnings};
+use crate::logs::{listen, told};
 
 const RENEWED: Duration = Duration::from_millis(200);
 
@@ -47,8 +47,8 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
         })
         .await;
         for says in &says {
-            let told = warnings(says);
-            assert_eq!(told.len(), so_far + 1, "{told:#?}");
+            let heard = told(says);
+            assert_eq!(heard.len(), so_far + 1, "{heard:#?}");
         }
     }
     held.release().await.unwrap();
@@ -63,9 +63,29 @@ async fn what_a_shutdown_leaves_is_named() {
     let drained = pool.shutdown().await;
     assert_eq!((drained.held(), drained.unconfirmed()), (1, 0));
     assert_eq!(
-        warnings(&["still held when shutdown", "\"lock:still:held\""]).len(),
+        told(&["still held when shutdown", "\"lock:still:held\""]).len(),
         1
     );
-    assert!(warnings(&["given:back"]).is_empty());
+    assert!(told(&["still held", "given:back"]).is_empty());
+    held.release().await.unwrap();
+}
+
+#[distributed_lock(key = "left:<id>", on_busy = "skip")]
+async fn job(id: u8) -> Result<(), LockError> {
+    let _ = id;
+    Ok(())
+}
+
+/// `Ok(())` says nothing of who did it.
+#[tokio::test]
+async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
+    listen();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let held = pool.lock("left:1").acquire().await.unwrap();
+    pool.scope(job(1)).await.unwrap();
+    pool.scope(job(2)).await.unwrap();
+    let skipped = told(&["left a body out", "\"lock:left:1\"", "of this process"]);
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert!(told(&["left a body out", "\"lock:left:2\""]).is_empty());
     held.release().await.unwrap();
 }

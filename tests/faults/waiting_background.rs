@@ -7,7 +7,7 @@ use dlock_runtime::{LockPool, LockRequest, Release, Wait};
 
 use crate::lab::{self, CAP, LONG, Lab, SOON, TTL, requests, tell};
 use crate::line::{turn, waits};
-use crate::logs::{listen, warnings};
+use crate::logs::{listen, told};
 
 const URL: &str = "DLOCK_TEST_BACKGROUND_URL";
 
@@ -51,7 +51,7 @@ async fn a_release_that_is_cut_is_repeated_and_counted() {
         lock(&pool, &key).run(async |_| ()).await.unwrap();
         cut.seen().await;
         lab.until_free().await;
-        let said = || warnings(&["no clear answer", &format!("lock:{key}")]);
+        let said = || told(&["no clear answer", &format!("lock:{key}")]);
         until("it is said", CAP, async || !said().is_empty()).await;
         let [said] = &said()[..] else {
             panic!("{fault:?}: {:?}", said());

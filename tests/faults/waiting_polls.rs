@@ -7,7 +7,7 @@ use dlock_runtime::{Config, LockPool};
 
 use crate::lab::{CAP, ON_SERVER, SLACK};
 use crate::line::{POLL, Turn, W, item, turn, waits};
-use crate::logs::{listen, warnings};
+use crate::logs::{listen, told};
 
 /// A waiter without pushes looks every 100 ms and a tenth. One that looked once a second would need ten for this many.
 const POLLS: u64 = 10;
@@ -73,7 +73,7 @@ async fn check_polls(server: &RedisServer, url: String) {
     }
     assert_eq!(server.commandstats("publish").await, 0, "nobody is told");
     let address = server.addr().to_string();
-    let said = warnings(&["no pushes", &address]);
+    let said = told(&["no pushes", &address]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
 

@@ -18,7 +18,8 @@ use super::key::Key;
 /// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the wire said:
 /// print both. `Debug`, which is what `unwrap` and a `main` that fails print, is both in one line, behind
 /// the variant's name. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
-/// user's value a 400, everything else a 503, and [`retry_after`](Self::retry_after) the header's value.
+/// user's value a 400, what has a [`retry_after`](Self::retry_after) a 503 with that header, and the rest a 500. The
+/// texts name keys and hosts: they are for the log, not for the client.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -175,7 +176,8 @@ impl LockError {
 
     /// When it makes sense to try again; `None` when it does not without a change.
     ///
-    /// At least a second, so that it can be sent as `Retry-After`.
+    /// At least a second, so that it can be sent as `Retry-After`. For `Busy` it is what the holder's
+    /// lease had left: when the key is free if the holder crashed. One that lives often needs far less.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         const SOON: Duration = Duration::from_secs(1);
