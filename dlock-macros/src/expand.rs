@@ -78,13 +78,10 @@ fn rewrite(
         &function.sig,
         &function.inner_attrs,
     );
-    quote! {
-        #(#attrs)*
-        #vis #sig {
-            #(#inner_attrs)*
-            #statements
-        }
-    }
+    // With the user's braces the function is his: else lints about it (`missing_docs`, `dead_code`) would be silent.
+    let mut body = Group::new(Delimiter::Brace, quote!(#(#inner_attrs)* #statements));
+    body.set_span(function.brace.span.join());
+    quote!(#(#attrs)* #vis #sig #body)
 }
 
 /// `lock_key!`: the key alone.

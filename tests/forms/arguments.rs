@@ -138,7 +138,11 @@ async fn arguments_behind_dyn() {
     assert_eq!(changed, "4");
 }
 
-#[allow(clippy::too_many_arguments, reason = "many are the point")]
+#[allow(
+    clippy::too_many_arguments,
+    clippy::many_single_char_names,
+    reason = "many are the point"
+)]
 #[distributed_lock(key = "<a>:<b>:<c>:<d>:<e>:<f>:<g>:<h>:<i>:<j>:<k>:<l>:<m>:<n>:<o>:<p>")]
 async fn many(
     a: u8,
@@ -165,6 +169,10 @@ async fn many(
 struct Nothing;
 
 /// What large arguments add to the future is in `sizes.rs`.
+#[allow(
+    clippy::large_types_passed_by_value,
+    reason = "a large argument is the point"
+)]
 #[distributed_lock(key = "sizes:<large.len()>")]
 async fn sizes(
     (): (),

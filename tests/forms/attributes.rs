@@ -4,15 +4,14 @@ use dlock_runtime::{LockError, distributed_lock};
 
 use crate::{held, on_memory};
 
-/// Documented above, so that `missing_docs` is quiet.
+/// Documented above,
 #[doc = concat!("and ", "with an expression")]
 #[doc(alias = "synonym")]
 #[distributed_lock(key = "documented")]
 /// Documented below.
 #[inline]
 #[cold]
-#[deny(missing_docs)]
-pub async fn documented() -> Result<String, LockError> {
+pub(crate) async fn documented() -> Result<String, LockError> {
     Ok(held())
 }
 
@@ -32,6 +31,17 @@ async fn expect_above(never_used: u8) -> Result<String, LockError> {
 async fn expect_below() -> Result<String, LockError> {
     let mut million = 1000000;
     assert!(million > 1);
+    Ok(held())
+}
+
+/// So do lints about the function itself: were they silent, these two expectations would warn.
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "nobody calls it, and nobody else could"
+)]
+#[distributed_lock(key = "unused")]
+pub async fn never_called() -> Result<String, LockError> {
     Ok(held())
 }
 

@@ -25,7 +25,7 @@ macro_rules! pieces {
 
 pieces! {
     /// Documented.
-    #[must_use]
+    #[inline]
     pub(crate) fn pieces<'a, T: std::fmt::Display>(
         (id, _) => (u8, u8),
         name => &'a str,

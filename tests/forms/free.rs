@@ -21,7 +21,6 @@ use crate::{held, on_memory};
     release = "background",
     guard = lock
 )]
-#[must_use]
 pub(crate) async fn purchase(id: u64, buyer: &str) -> Result<(u64, String), LockError> {
     assert_eq!(lock.key().as_str(), "lock:item:7:3");
     assert!(
@@ -37,6 +36,10 @@ async fn the_arguments_reach_the_body_and_the_key() {
     assert_eq!(bought, (10, "item:7:3".to_owned()));
 }
 
+#[allow(
+    clippy::many_single_char_names,
+    reason = "one for each sort of pattern"
+)]
 #[distributed_lock(key = "<a>/<b>/<c>/<d>/<e>")]
 async fn patterns(
     (a, b): (u8, &str),

@@ -175,6 +175,7 @@ async fn every_expansion_is_quiet() {
         assert_eq!(log, ["inner"]);
         let keys: Vec<_> = returns_impl(1).await.into_iter().collect();
         assert_eq!(keys, ["impl:1"]);
+        assert_eq!(forbidden_groups::function(1).await.unwrap(), "groups:1");
         assert_eq!(forbidden::function(1).await.unwrap(), "forbidden:1");
     })
     .await;

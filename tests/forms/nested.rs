@@ -64,6 +64,10 @@ const _: () = {
 };
 
 /// A locked function inside of a locked body is found before the body's other statements.
+#[allow(
+    clippy::items_after_statements,
+    reason = "that it is found is the point"
+)]
 #[distributed_lock(key = "outer")]
 async fn inside_a_body() -> Result<[String; 2], LockError> {
     let own = held();

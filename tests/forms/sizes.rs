@@ -116,6 +116,10 @@ mod a_kib_in_an_argument_and_no_await {
         argument.len()
     }
 
+    #[allow(
+        clippy::large_types_passed_by_value,
+        reason = "a large argument is the point"
+    )]
     #[distributed_lock(key = "k", on_error = |_| 0)]
     async fn locked(argument: [u8; KIB]) -> usize {
         argument.len()
