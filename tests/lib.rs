@@ -9,6 +9,16 @@ use dlock_runtime::Config;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The code of the page "Which lock do I need?", compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/WHICH_LOCK.md")]
+pub struct WhichLock;
+
+/// The code of the comparison, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/COMPARE.md")]
+pub struct Compare;
+
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);
