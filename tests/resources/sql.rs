@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::page::sql;
+use crate::page::{sql, text};
 use crate::story::{column, in_memory};
 
 /// Item 7, of which there are 10.
@@ -76,6 +76,14 @@ fn a_note_is_taken_once() {
             .unwrap()
     };
     assert_eq!((note(), note()), (1, 0));
+}
+
+#[test]
+fn the_code_on_the_page_sends_these_statements() {
+    for name in ["claim", "write"] {
+        let quoted = format!("\"{}\"", sql(name).trim_end_matches(';'));
+        assert!(text().contains(&quoted), "{quoted}");
+    }
 }
 
 #[tokio::test]
