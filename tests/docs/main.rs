@@ -1,7 +1,8 @@
-//! The pages themselves: every relative link and anchor leads somewhere, and no Rust in them goes uncompiled.
+//! The pages themselves: every relative link and anchor leads somewhere, no Rust in them goes uncompiled, and
+//! tables have a cell for each column.
 //!
-//! `page` cuts a page into prose and fenced blocks, `links` and `code` complain about what they see there. Both are given bad pages
-//! too, and have to complain.
+//! `page` cuts a page into prose and fenced blocks; `links`, `code` and `tables` complain about what they see there. Each is given
+//! bad pages too, and has to complain.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +13,7 @@
 mod code;
 mod links;
 mod page;
+mod tables;
 
 use page::{Page, all, root};
 
@@ -32,5 +34,11 @@ fn every_link_leads_somewhere() {
 fn no_rust_goes_uncompiled() {
     let doctests = std::fs::read_to_string(root().join("tests/lib.rs")).unwrap();
     let found = complaints(|page| code::uncompiled(page, &doctests, &root()));
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
+fn every_row_has_a_cell_for_each_column() {
+    let found = complaints(tables::ragged);
     assert!(found.is_empty(), "{found}");
 }
