@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_runtime::Config;
 
-/// The README's code, compiled and run.
+/// The README's code, compiled and run; that of the pages in `docs/` likewise.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
@@ -14,10 +14,13 @@ pub struct Readme;
 #[doc = include_str!("../docs/WHICH_LOCK.md")]
 pub struct WhichLock;
 
-/// The code of the comparison, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/COMPARE.md")]
-pub struct Compare;
+#[doc = include_str!("../docs/CONFIGURATION.md")]
+pub struct Configuration;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/RECIPES.md")]
+pub struct Recipes;
 
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]

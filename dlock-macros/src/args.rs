@@ -2,43 +2,19 @@
 //!
 //! What a value means is for `rules`. Nothing here stops at the first error: a bad argument is skipped up to the next comma.
 
-use crate::{errors::Errors, spelling::nearest};
+use crate::errors::Errors;
+use names::ARGUMENTS;
 use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens as _, quote};
+use shape::{Shape, example, is_variable, misshapen};
 use syn::{
-    Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token,
+    Expr, Ident, LitInt, LitStr, Path, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
 
-/// Arguments that work, in the order of the documentation.
-const ARGUMENTS: [&str; 15] = [
-    "key",
-    "ttl",
-    "wait",
-    "renew",
-    "max_hold",
-    "max_renewals",
-    "min_hold",
-    "on_busy",
-    "on_lost",
-    "release",
-    "guard",
-    "pool",
-    "map_err",
-    "on_error",
-    "crate",
-];
-
-/// Arguments that the design has and no code yet.
-const LATER: [&str; 7] = [
-    "keys",
-    "reentrant",
-    "read",
-    "write",
-    "fair",
-    "permits",
-    "owner",
-];
+mod names;
+mod shape;
 
 /// The arguments of one attribute. `None` is: not written, or written wrongly and already reported.
 #[derive(Default)]
@@ -57,7 +33,7 @@ pub(crate) struct Args {
     pub(crate) pool: Option<TextOrExpr>,
     pub(crate) map_err: Option<Named<Expr>>,
     pub(crate) on_error: Option<Named<Expr>>,
-    pub(crate) krate: Option<Path>,
+    krate: Option<Path>,
     /// Names seen so far, for duplicates.
     seen: Vec<String>,
     /// Names that were probably meant by what is none.
@@ -89,15 +65,29 @@ impl Args {
         self.seen.iter().any(|seen| seen == name) || self.near.contains(&name)
     }
 
+    /// Where `dlock_runtime` is.
+    pub(crate) fn krate(&self) -> TokenStream {
+        let written = self.krate.as_ref();
+        written.map_or_else(|| quote!(::dlock_runtime), Path::to_token_stream)
+    }
+
     /// Reads all arguments; what cannot be read is reported and left out.
     pub(crate) fn read(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Self::default();
         let all = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                args.read_one(input, errors);
+                let well = args.read_one(input, errors);
+                let comma = "expected `,` between two arguments";
+                if !ends_argument(input) && !begins_argument(input) {
+                    if well {
+                        errors.at_span(input.span(), comma);
+                    }
+                    skip_argument(input);
+                }
+                // What follows a forgotten comma is read too, so that its mistakes are said now.
                 if !input.is_empty() && !input.peek(Token![,]) {
-                    errors.at_span(input.span(), "expected `,` between two arguments");
-                    skip_to_comma(input);
+                    errors.at_span(input.span(), comma);
+                    input.parse::<Option<Token![;]>>()?;
                 }
                 input.parse::<Option<Token![,]>>()?;
             }
@@ -109,82 +99,75 @@ impl Args {
         args
     }
 
-    fn read_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) {
+    /// Reads one argument; `false` if something was reported, so that what is left of it is noise.
+    fn read_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> bool {
+        let skip = |input: ParseStream<'_>| {
+            skip_argument(input);
+            false
+        };
         if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
             self.near.push("key");
-            errors.at(
-                &literal,
-                format!(
-                    "an argument needs its name: write `key = {}`",
-                    literal.token()
-                ),
+            let message = format!(
+                "an argument needs its name: write `key = {}`",
+                literal.token()
             );
-            return skip_to_comma(input);
+            errors.at(&literal, message);
+            return skip(input);
         }
         let Ok(name) = input.call(Ident::parse_any) else {
             errors.at_span(
                 input.span(),
                 "expected an argument such as `key = \"item:<id>\"`",
             );
-            return skip_to_comma(input);
+            return skip(input);
         };
         let text = name.to_string();
+        if input.peek(Token![!]) || input.peek(Token![::]) || input.peek(Token![.]) {
+            self.near.push("key");
+            let message = format!("an argument needs its name: write `key = {text}…`");
+            errors.at(&name, message);
+            return skip(input);
+        }
         if !ARGUMENTS.contains(&text.as_str()) {
-            self.refuse(&name, &text, errors);
-            return skip_to_comma(input);
+            let unknown = names::unknown(&text);
+            self.near.extend(unknown.near);
+            errors.at(&name, unknown.message);
+            return skip(input);
         }
         if self.seen.contains(&text) {
-            errors.at(&name, format!("duplicate argument `{text}`: write it once"));
-            return skip_to_comma(input);
+            let message = format!("duplicate argument `{text}`: remove one");
+            errors.at(&name, message);
+            return skip(input);
         }
-        let value = read_value(&name, input, errors);
-        if let Ok(value) = value {
-            self.store(name, &text, value, errors);
-        }
-        self.seen.push(text);
-    }
-
-    /// An argument that is none, or none yet.
-    fn refuse(&mut self, name: &Ident, text: &str, errors: &mut Errors) {
-        if LATER.contains(&text) {
-            if text == "keys" {
-                self.near.push("key");
-            }
-            return errors.at(name, format!("`{text}` is not supported yet"));
-        }
-        match nearest(text, &ARGUMENTS) {
-            Some(near) => {
-                self.near.push(near);
-                errors.at(
-                    name,
-                    format!("unknown argument `{text}`, did you mean `{near}`?"),
-                );
-            }
-            None => errors.at(
-                name,
-                format!(
-                    "unknown argument `{text}`, arguments are: {}",
-                    ARGUMENTS.join(", ")
-                ),
-            ),
-        }
-    }
-
-    /// Puts a value where it belongs if it has the shape that the argument takes.
-    fn store(&mut self, name: Ident, text: &str, value: Option<Expr>, errors: &mut Errors) {
-        let Some(value) = value else {
-            match text {
-                "renew" => self.renew = Some(Renew::Switch(true)),
-                _ => errors.at(
-                    &name,
-                    format!("`{text}` needs a value: write `{}`", example(text)),
-                ),
-            }
-            return;
+        self.seen.push(text.clone());
+        let Ok(value) = read_value(&name, input, errors) else {
+            return skip(input);
         };
-        let mut wrong_shape = |value: &Expr| errors.at(value, format!("write `{}`", example(text)));
+        let template = text == "key" && matches!(value, Some(Expr::Path(_)));
+        if template && (input.peek(Token![:]) || input.peek(Token![#])) {
+            let message = "a key template stands in quotes: write `key = \"item:<id>\"`";
+            errors.at(value, message);
+            return skip(input);
+        }
+        self.store(name, &text, value, errors)
+    }
+
+    /// Puts a value where it belongs if it has the form that the argument takes; `false` if it was reported.
+    fn store(&mut self, name: Ident, text: &str, value: Option<Expr>, errors: &mut Errors) -> bool {
+        let Some(value) = value else {
+            if text == "renew" {
+                self.renew = Some(Renew::Switch(true));
+                return true;
+            }
+            let message = format!("`{text}` needs a value: write `{}`", example(text));
+            errors.at(&name, message);
+            return false;
+        };
         match (text, Shape::of(value)) {
             ("key", Shape::Text(text)) => self.key = Some(TextOrExpr::Text(text)),
+            ("key" | "pool", value @ (Shape::Number(_) | Shape::Bool(..) | Shape::Literal(_))) => {
+                return refuse(text, value, errors);
+            }
             ("key", other) => self.key = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
             ("pool", Shape::Text(text)) => self.pool = Some(TextOrExpr::Text(text)),
             ("pool", other) => self.pool = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
@@ -209,66 +192,30 @@ impl Args {
                 self.on_error = Some(Named { name, value });
             }
             ("guard", Shape::Path(path)) => match path.get_ident() {
-                Some(ident) if is_variable(ident) => self.guard = Some(ident.clone()),
-                _ => wrong_shape(&Shape::Path(path).into_expr()),
+                Some(ident) if is_variable(&ident.to_string()) => self.guard = Some(ident.clone()),
+                _ => return refuse(text, Shape::Path(path), errors),
             },
             ("crate", Shape::Path(path)) => self.krate = Some(path),
-            (_, other) => wrong_shape(&other.into_expr()),
+            (_, other) => return refuse(text, other, errors),
         }
+        true
     }
 }
 
-/// The forms that an argument's value is told apart by.
-enum Shape {
-    Text(LitStr),
-    Bool(bool, Expr),
-    /// Without a suffix.
-    Number(LitInt),
-    Path(Path),
-    Other(Expr),
+/// Reports a value of the wrong form.
+fn refuse(name: &str, value: Shape, errors: &mut Errors) -> bool {
+    let value = value.into_expr();
+    errors.at(&value, misshapen(name, &value));
+    false
 }
 
-impl Shape {
-    fn of(value: Expr) -> Self {
-        match value {
-            // What a `macro_rules!` passed in (`key = $key`) comes in an invisible group.
-            Expr::Group(group) => Self::of(*group.expr),
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                attrs,
-            }) if attrs.is_empty() => Self::Text(text),
-            Expr::Lit(ExprLit {
-                lit: Lit::Bool(ref on),
-                ..
-            }) => Self::Bool(on.value, value),
-            Expr::Lit(ExprLit {
-                lit: Lit::Int(number),
-                attrs,
-            }) if attrs.is_empty() && number.suffix().is_empty() => Self::Number(number),
-            Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => {
-                Self::Path(path.path)
-            }
-            other => Self::Other(other),
-        }
-    }
-
-    fn into_expr(self) -> Expr {
-        match self {
-            Self::Text(text) => literal(Lit::Str(text)),
-            Self::Number(number) => literal(Lit::Int(number)),
-            Self::Path(path) => Expr::Path(syn::ExprPath {
-                attrs: Vec::new(),
-                qself: None,
-                path,
-            }),
-            Self::Bool(_, value) | Self::Other(value) => value,
-        }
-    }
-}
-
-fn literal(lit: Lit) -> Expr {
-    let attrs = Vec::new();
-    Expr::Lit(ExprLit { attrs, lit })
+/// Whether an argument begins here, as well as can be seen.
+fn begins_argument(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    let Ok(name) = ahead.call(Ident::parse_any) else {
+        return false;
+    };
+    ahead.peek(Token![=]) || ends_argument(&ahead) && ARGUMENTS.contains(&name.to_string().as_str())
 }
 
 /// The expression after `=`, or `None` for a bare name; `Err` if it was reported.
@@ -277,69 +224,35 @@ fn read_value(
     input: ParseStream<'_>,
     errors: &mut Errors,
 ) -> Result<Option<Expr>, ()> {
-    if input.is_empty() || input.peek(Token![,]) {
+    if ends_argument(input) {
         return Ok(None);
     }
-    if input.parse::<Option<Token![=]>>().ok().flatten().is_none() {
-        errors.at_span(
-            input.span(),
-            format!("expected `=`: write `{}`", example(&name.to_string())),
-        );
-        skip_to_comma(input);
+    let write = |what: &str| format!("{what}: write `{}`", example(&name.to_string()));
+    if input.peek(Token![==]) || input.peek(Token![=>]) || !input.peek(Token![=]) {
+        errors.at_span(input.span(), write("expected `=`"));
         return Err(());
     }
-    if input.is_empty() || input.peek(Token![,]) {
-        errors.at(
-            name,
-            format!(
-                "`{name}` needs a value: write `{}`",
-                example(&name.to_string())
-            ),
-        );
+    input.parse::<Token![=]>().map_err(|_| ())?;
+    if ends_argument(input) {
+        errors.at(name, write(&format!("`{name}` needs a value")));
         return Err(());
     }
     let start = input.fork();
-    match input.parse() {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => {
-            // At the end of the input syn points at the whole attribute; the value's beginning says more.
-            let span = if input.is_empty() {
-                start.span()
-            } else {
-                error.span()
-            };
-            errors.at_span(span, error);
-            skip_to_comma(input);
-            Err(())
-        }
-    }
+    input.parse().map(Some).map_err(|error| {
+        // At the end of the input syn points at the whole attribute; the value's beginning says more.
+        let span = if input.is_empty() {
+            start.span()
+        } else {
+            error.span()
+        };
+        errors.at_span(span, write(&error.to_string()));
+    })
 }
 
-fn skip_to_comma(input: ParseStream<'_>) {
-    while !input.is_empty() && !input.peek(Token![,]) && input.parse::<TokenTree>().is_ok() {}
+fn skip_argument(input: ParseStream<'_>) {
+    while !ends_argument(input) && input.parse::<TokenTree>().is_ok() {}
 }
 
-/// How an argument is written.
-fn example(name: &str) -> &'static str {
-    match name {
-        "ttl" => "ttl = \"10s\"",
-        "wait" => "wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"",
-        "renew" => "renew`, `renew = \"3s\"` or `renew = false",
-        "max_hold" => "max_hold = \"5m\"",
-        "max_renewals" => "max_renewals = 4",
-        "min_hold" => "min_hold = \"30s\"",
-        "on_busy" => "on_busy = \"skip\"` or `on_busy = \"error\"",
-        "release" => "release = \"confirmed\"` or `release = \"background\"",
-        "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
-        "guard" => "guard = lock",
-        "pool" => "pool = \"billing\"` or `pool = self.locks",
-        "map_err" => "map_err = |error| …",
-        "on_error" => "on_error = |error| …",
-        "crate" => "crate = path::to::dlock_runtime",
-        _ => "key = \"item:<id>\"",
-    }
-}
-
-fn is_variable(ident: &Ident) -> bool {
-    syn::parse_str::<Ident>(&ident.to_string()).is_ok()
+fn ends_argument(input: ParseStream<'_>) -> bool {
+    input.is_empty() || input.peek(Token![,]) || input.peek(Token![;])
 }

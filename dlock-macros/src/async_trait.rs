@@ -1,14 +1,15 @@
-//! The one place in `#[async_trait]`'s output where a body can be exchanged.
+//! The place in `#[async_trait]`'s output where a body can be exchanged.
 //!
 //! `async_trait` stands on the whole `impl` and is expanded first, so that our attribute meets a plain `fn`. The form is that of
-//! async-trait 0.1.92; a body of another form is refused, never guessed at.
+//! async-trait 0.1.92. Where an attribute between the two (`#[tracing::instrument]`) has put it into a future of its own, the lock
+//! goes around all of that, as it does on an `async fn`. A body of another form is refused, never guessed at.
 
 use crate::signature::bound_names;
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::{
-    Block, Expr, ExprAsync, ExprCall, GenericParam, Local, Pat, Signature, Stmt, Type,
-    parse::Parser as _, token::Brace,
+    Block, Expr, ExprAsync, ExprCall, GenericArgument, GenericParam, Local, Pat, Signature, Stmt,
+    Type, parse::Parser as _, token::Brace, visit_mut::VisitMut,
 };
 
 /// Whether the signature is one that `async_trait` wrote: it adds a lifetime of its own name to every method.
@@ -20,18 +21,24 @@ pub(crate) fn made(sig: &Signature) -> bool {
 pub(crate) struct AsyncTrait {
     call: ExprCall,
     future: ExprAsync,
-    /// What stands before the body: among it `let __self = self;` and one `let` per argument.
+    output: Type,
+    body: Block,
+    /// `None` if the body is the whole future.
+    around: Option<Around>,
+}
+
+/// What stands in the future besides the body.
+struct Around {
+    /// Among it `let __self = self;` and one `let` per argument.
     before: Vec<Stmt>,
     /// `let __ret: T = { body };` without the body.
     local: Local,
-    output: Type,
-    body: Block,
     after: Vec<Stmt>,
 }
 
 impl AsyncTrait {
     /// Finds the body, or `None` if the form is another.
-    pub(crate) fn find(tokens: &TokenStream) -> Option<Self> {
+    pub(crate) fn find(sig: &Signature, tokens: &TokenStream) -> Option<Self> {
         let statements = Block::parse_within.parse2(tokens.clone()).ok()?;
         let Ok([Stmt::Expr(Expr::Call(mut call), None)]) = <[Stmt; 1]>::try_from(statements) else {
             return None;
@@ -39,8 +46,22 @@ impl AsyncTrait {
         let (Some(Expr::Async(mut future)), true) = (call.args.pop(), call.args.is_empty()) else {
             return None;
         };
+        let Some(at) = future.block.stmts.iter().position(is_body) else {
+            let output = output_of(sig)?;
+            let block = Block {
+                brace_token: future.block.brace_token,
+                stmts: Vec::new(),
+            };
+            let body = std::mem::replace(&mut future.block, block);
+            return Some(Self {
+                call,
+                future,
+                output,
+                body,
+                around: None,
+            });
+        };
         let mut before = std::mem::take(&mut future.block.stmts);
-        let at = before.iter().position(is_body)?;
         let mut rest = before.split_off(at).into_iter();
         let Some(Stmt::Local(mut local)) = rest.next() else {
             return None;
@@ -52,14 +73,17 @@ impl AsyncTrait {
         let Expr::Block(body) = *local.init.take()?.expr else {
             return None;
         };
+        let after = rest.collect();
         Some(Self {
             call,
             future,
-            before,
-            local,
             output,
             body: body.block,
-            after: rest.collect(),
+            around: Some(Around {
+                before,
+                local,
+                after,
+            }),
         })
     }
 
@@ -73,10 +97,27 @@ impl AsyncTrait {
         (self.body.brace_token, quote!(#(#statements)*))
     }
 
+    /// What `self` is called where the body stands.
+    pub(crate) fn receiver(&self) -> &'static str {
+        if self.around.is_some() {
+            "__self"
+        } else {
+            "self"
+        }
+    }
+
+    /// An expression of our attribute as it must be written where the body stands.
+    pub(crate) fn expr(&self, expr: Expr) -> Expr {
+        match self.around {
+            Some(_) => rename_self_in(&expr),
+            None => expr,
+        }
+    }
+
     /// The names that are bound where the body stands, besides the arguments of the signature.
     pub(crate) fn names(&self) -> Vec<Ident> {
         let mut names = Vec::new();
-        for statement in &self.before {
+        for statement in self.around.iter().flat_map(|around| &around.before) {
             if let Stmt::Local(local) = statement {
                 bound_names(&local.pat, &mut names);
             }
@@ -86,16 +127,16 @@ impl AsyncTrait {
     }
 
     // Input:
-    //     let key = …;
-    //     match run(&__DLOCK_SPEC, key, body).await { … }
+    //     let __key = …;
+    //     match run(&__DLOCK_SPEC, __key, __body).await { … }
     //
     // Output:
     //     Box::pin(async move {
     //         let __self = self;
     //         let id = id;
     //         let __ret: Result<(), E> = {
-    //             let key = …;
-    //             match run(&__DLOCK_SPEC, key, body).await { … }
+    //             let __key = …;
+    //             match run(&__DLOCK_SPEC, __key, __body).await { … }
     //         };
     //         __ret
     //     })
@@ -103,21 +144,45 @@ impl AsyncTrait {
         let Self {
             call,
             future,
-            before,
-            local,
-            after,
+            around,
             ..
         } = self;
         let (function, token, capture) = (&call.func, &future.async_token, &future.capture);
-        let (let_token, pat, semi) = (&local.let_token, &local.pat, &local.semi_token);
-        quote! {
-            #function(#token #capture {
-                #(#before)*
-                #let_token #pat = { #statements } #semi
-                #(#after)*
-            })
+        let filled = match around {
+            Some(Around {
+                before,
+                local,
+                after,
+            }) => {
+                let (let_token, pat, semi) = (&local.let_token, &local.pat, &local.semi_token);
+                quote! {
+                    #(#before)*
+                    #let_token #pat = { #statements } #semi
+                    #(#after)*
+                }
+            }
+            None => statements.clone(),
+        };
+        quote!(#function(#token #capture { #filled }))
+    }
+}
+
+/// `T` of `Pin<Box<dyn Future<Output = T> + …>>`.
+fn output_of(sig: &Signature) -> Option<Type> {
+    struct Outputs(Option<Type>);
+    impl VisitMut for Outputs {
+        fn visit_generic_argument_mut(&mut self, argument: &mut GenericArgument) {
+            match argument {
+                GenericArgument::AssocType(found) if found.ident == "Output" => {
+                    self.0.get_or_insert_with(|| found.ty.clone());
+                }
+                _ => syn::visit_mut::visit_generic_argument_mut(self, argument),
+            }
         }
     }
+    let mut found = Outputs(None);
+    found.visit_return_type_mut(&mut sig.output.clone());
+    found.0
 }
 
 /// `let __ret: T = { … };`, or `let _: () = { … };` for a method that returns nothing.
@@ -155,7 +220,7 @@ fn rename_self(tokens: TokenStream) -> TokenStream {
 }
 
 /// [`rename_self`] for an expression.
-pub(crate) fn rename_self_in(expr: &Expr) -> Expr {
+fn rename_self_in(expr: &Expr) -> Expr {
     let renamed = rename_self(expr.to_token_stream());
     // One name for another: it parses as it did.
     syn::parse2(renamed.clone()).unwrap_or(Expr::Verbatim(renamed))

@@ -4,8 +4,8 @@
 //! cannot see them, and nothing that is written here may cause a warning in the user's crate.
 
 use crate::{
-    model::{Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
-    signature::{Form, Output},
+    model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    signature::{Form, Function, Output},
 };
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -21,14 +21,14 @@ use syn::{Expr, spanned::Spanned as _, token::Brace};
 // Output:
 //     async fn f(id: u64) -> Result<u64, E> {
 //         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
-//         let key = key().text("item:").value(&id).finish();
-//         let body = async move {
-//             if false { let value: Result<u64, E> = loop {}; return value; };
+//         let __key = key().text("item:").value(&id).finish();
+//         let __body = async move {
+//             if false { let __value: Result<u64, E> = loop {}; return __value; };
 //             Ok(id)
 //         };
-//         match run(&__DLOCK_SPEC, key, body).await {
-//             Ok(value) => value,
-//             Err(error) => <Result<u64, E> as FromLockError>::from_lock_error(error),
+//         match run(&__DLOCK_SPEC, __key, __body).await {
+//             Ok(__value) => __value,
+//             Err(__error) => <Result<u64, E> as FromLockError>::from_lock_error(__error),
 //         }
 //     }
 pub(crate) fn function(model: &Model) -> TokenStream {
@@ -38,17 +38,37 @@ pub(crate) fn function(model: &Model) -> TokenStream {
         output,
         locks,
     } = model;
-    let (brace, mut statements) = match form {
-        Form::Async => (function.brace, function.body.clone()),
-        Form::AsyncTrait(body) => body.body(),
+    rewrite(function, form, |statements, brace| {
+        // The first lock comes last: it goes around all others.
+        let locks = locks.iter().rev();
+        locks.fold(statements, |inside, lock| {
+            lock.around(&inside, brace, output)
+        })
+    })
+}
+
+/// A function that is not locked because something is wrong: what it was, with the guards that its body expects.
+pub(crate) fn refused(function: &Function, form: &Form, guards: &[Guard]) -> TokenStream {
+    let guards = guards.iter().map(guard);
+    rewrite(
+        function,
+        form,
+        |statements, _| quote!(#(#guards)* #statements),
+    )
+}
+
+fn rewrite(
+    function: &Function,
+    form: &Form,
+    around: impl FnOnce(TokenStream, Brace) -> TokenStream,
+) -> TokenStream {
+    let statements = match form {
+        Form::Async => around(function.body.clone(), function.brace),
+        Form::AsyncTrait(body) => {
+            let (brace, statements) = body.body();
+            body.fill(&around(statements, brace))
+        }
     };
-    // The first lock comes last: it goes around all others.
-    for lock in locks.iter().rev() {
-        statements = lock.around(&statements, brace, output);
-    }
-    if let Form::AsyncTrait(body) = form {
-        statements = body.fill(&statements);
-    }
     let (attrs, vis, sig, inner_attrs) = (
         &function.attrs,
         &function.vis,
@@ -80,7 +100,8 @@ fn part(part: &KeyPart) -> TokenStream {
         KeyPart::Text(text) => quote!(.text(#text)),
         KeyPart::Value { root, place, span } => {
             let value = borrow(&place.tokens(root, *span), *span);
-            quote!(.value(#value))
+            let span = Span::mixed_site().located_at(*span);
+            quote_spanned!(span=> .value(#value))
         }
     }
 }
@@ -91,23 +112,25 @@ impl Lock {
     //
     // Output:
     //     static __DLOCK_SPEC: Spec = …;
-    //     let key = …;
-    //     let body = async move { edge; guard; user's statements };
-    //     match run(&__DLOCK_SPEC, key, body).await { … }
+    //     let __key = …;
+    //     let __body = async move { edge; guard; user's statements };
+    //     match run(&__DLOCK_SPEC, __key, __body).await { … }
     fn around(&self, statements: &TokenStream, brace: Brace, output: &Output) -> TokenStream {
         let krate = &self.krate;
         let [key, body, value, error, pool] = ["key", "body", "value", "error", "pool"].map(ours);
         let spec = self.spec();
         let key_value = self::key(krate, &self.key);
         let edge = edge(output);
-        let guard = self.guard();
+        let guard = self.guard.as_ref().map(guard);
         let block = block(statements.clone(), brace);
         let (bind_pool, run) = match &self.pool {
             Some(Pool::Expr(expr)) => {
-                let expr = borrow(&operand(expr), expr.span());
+                let span = Span::mixed_site().located_at(expr.span());
+                let expr = borrow(&operand(expr), span);
+                let clone =
+                    quote_spanned!(span=> <#krate::LockPool as ::core::clone::Clone>::clone(#expr));
                 // The body takes the arguments, so the pool is taken out of them before.
-                let bind =
-                    quote!(let #pool = <#krate::LockPool as ::core::clone::Clone>::clone(#expr););
+                let bind = quote!(let #pool = #clone;);
                 (bind, quote!(run_on(&__DLOCK_SPEC, #pool, #key, #body)))
             }
             _ => (TokenStream::new(), quote!(run(&__DLOCK_SPEC, #key, #body))),
@@ -192,15 +215,6 @@ impl Lock {
         })
     }
 
-    /// `let lock: &LockGuard = …;` in the name that the user chose.
-    fn guard(&self) -> Option<TokenStream> {
-        let (krate, name, held) = (&self.krate, self.guard.as_ref()?, ours("held"));
-        Some(quote! {
-            let #held = #krate::__private::held();
-            let #name: &#krate::LockGuard = &#held;
-        })
-    }
-
     fn on_error(&self, error: &Ident, output: &Output) -> TokenStream {
         let krate = &self.krate;
         match &self.on_error {
@@ -209,24 +223,37 @@ impl Lock {
                 quote_spanned!(output.span=> <#ty as #krate::__private::FromLockError>::from_lock_error(#error))
             }
             OnError::MapErr(function) => {
-                let mapped = call(function, error);
-                quote!(::core::result::Result::Err(#mapped))
+                let ty = &output.ty;
+                quote_spanned!(output.span=> #krate::__private::map_err::<#ty, _>(#error, #function))
             }
             OnError::Output(function) => call(function, error),
         }
     }
 }
 
+/// `let lock: &LockGuard = …;` in the name that the user chose.
+fn guard(Guard { krate, name }: &Guard) -> TokenStream {
+    // What the body does wrong with its guard is shown at the name that was given.
+    let span = Span::mixed_site().located_at(name.span());
+    let held = ours_at("held", span);
+    quote_spanned! {span=>
+        let #held = #krate::__private::held();
+        let #name: &#krate::LockGuard = &#held;
+    }
+}
+
 /// `function(error)`, by a detour that tells a closure the type of its argument first: called directly, `|error| error.key()`
 /// could not be inferred. A function that returns another type is reported at the function.
 fn call(function: &Expr, error: &Ident) -> TokenStream {
-    quote!(::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
+    let span = Span::mixed_site().located_at(function.span());
+    quote_spanned!(span=> ::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
 }
 
 /// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
 /// object and the like work in it as in a function (the idea is tracing-attributes').
 fn edge(output: &Output) -> TokenStream {
-    let (ty, value) = (&output.ty, ours("value"));
+    let span = Span::mixed_site().located_at(output.span);
+    let (ty, value) = (&output.ty, ours_at("value", span));
     quote_spanned! {output.span=>
         #[allow(unreachable_code, clippy::all, clippy::pedantic)]
         if false {
@@ -243,8 +270,14 @@ fn block(statements: TokenStream, brace: Brace) -> Group {
     block
 }
 
+/// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct of the same name in his
+/// module would be taken for a pattern: hence the underscores. The span is a `mixed_site` one.
+fn ours_at(name: &str, span: Span) -> Ident {
+    Ident::new(&format!("__{name}"), span)
+}
+
 fn ours(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
+    ours_at(name, Span::mixed_site())
 }
 
 fn millis(time: Duration) -> TokenStream {

@@ -72,7 +72,8 @@ use quote::quote;
 /// ```
 ///
 /// `[A-Za-z0-9_.-]` of a value stay, every other byte becomes `%XX`: no value can forge a separator or a tag. `<<` is a literal
-/// `<`. Two placeholders need a character between them that no value can contain, such as `:`.
+/// `<`. Two placeholders need a character between them that no value can contain, such as `:`. What looks like a value and would
+/// be text, the same lock for all of them, does not compile: `{id}`, `#id`, `$id`, and a template inside an expression.
 ///
 /// # Errors
 ///
@@ -120,7 +121,7 @@ use quote::quote;
 /// # Beside other attributes
 ///
 /// * Above `#[tokio::test]`, with `pool = …`: below it the function is no longer async. Not on `main`: its lock would be
-///   taken before its body calls `init`.
+///   taken before its body calls `init`, so that it does not compile.
 /// * Several `#[distributed_lock]` on one function are acquired from the top down.
 /// * On methods with any receiver, in traits, in `impl` blocks under `#[async_trait]`, and on what a `macro_rules!` writes.
 /// * The lock goes around what the attributes above it have put into the body: a `#[tracing::instrument]` above covers the
@@ -146,10 +147,14 @@ fn attribute(
     arguments: proc_macro2::TokenStream,
     item: &proc_macro2::TokenStream,
 ) -> proc_macro2::TokenStream {
-    match rules::model(arguments, item) {
+    match rules::model(arguments.clone(), item) {
         Ok(model) => expand::function(&model),
         Err(errors) => {
             let errors = errors.to_compile_error();
+            let item = match rules::guards(arguments, item) {
+                Some((function, form, guards)) => expand::refused(&function, &form, &guards),
+                None => rules::without_stacked(item),
+            };
             quote!(#errors #item)
         }
     }

@@ -34,9 +34,16 @@ pub(crate) struct Lock {
     pub(crate) skip: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) release: Option<Release>,
-    pub(crate) guard: Option<Ident>,
+    pub(crate) guard: Option<Guard>,
     pub(crate) pool: Option<Pool>,
     pub(crate) on_error: OnError,
+}
+
+/// The name that the body has its guard under.
+pub(crate) struct Guard {
+    /// Where `dlock_runtime` is.
+    pub(crate) krate: TokenStream,
+    pub(crate) name: Ident,
 }
 
 pub(crate) enum Key {

@@ -4,52 +4,42 @@
 
 use crate::{
     args::{self, Args, Named, TextOrExpr},
-    async_trait,
     errors::Errors,
-    model::{Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    model::{Guard, Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     signature::{Form, Function, Output, OutputKind},
 };
 use dlock_grammar::{bounds, duration};
 use proc_macro2::TokenStream;
-use quote::{ToTokens as _, quote};
+use quote::ToTokens as _;
 use std::time::Duration;
 use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 
 mod busy;
 mod hold;
 mod key;
+mod notation;
+mod refused;
+mod together;
 
 pub(crate) use key::lock_key;
+pub(crate) use refused::{guards, without_stacked};
 
 /// Checks one use of the attribute and of those that are stacked below it.
 pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model, syn::Error> {
     let mut errors = Errors::default();
-    let mut uses = vec![(None, Args::read(arguments, &mut errors))];
-    let mut function: Function = match syn::parse2(item.clone()) {
-        Ok(function) => function,
-        Err(error) => {
-            errors.push(error);
-            return errors.into_result(None);
-        }
+    let (function, uses) = read(arguments, item, &mut errors);
+    let Some(function) = function else {
+        return errors.into_result(None);
     };
-    for attribute in take_stacked(&mut function.attrs) {
-        let arguments = match &attribute.meta {
-            Meta::List(list) => list.tokens.clone(),
-            _ => TokenStream::new(),
-        };
-        uses.push((
-            Some(attribute.meta.path().clone()),
-            Args::read(arguments, &mut errors),
-        ));
-    }
     let form = function.form().map_err(|error| errors.push(error)).ok();
     let output = form.as_ref().map(|form| Output::of(&function, form));
     if let Some(output) = output
         .as_ref()
         .filter(|output| output.kind == OutputKind::Never)
     {
-        errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type");
+        errors.at(&output.ty, "a function that never returns would hold its lock until the lease is lost: give it a return type, such as `Result<(), LockError>`");
     }
+    together::check(&function, &uses, &mut errors);
     let mut scope = Scope {
         function: &function,
         form: form.as_ref(),
@@ -67,6 +57,31 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
         locks,
     });
     errors.into_result(model)
+}
+
+/// Reads all that was written: the function, and its uses of the attribute with the path of those that are stacked.
+fn read(
+    arguments: TokenStream,
+    item: &TokenStream,
+    errors: &mut Errors,
+) -> (Option<Function>, Vec<(Option<Path>, Args)>) {
+    let mut uses = vec![(None, Args::read(arguments, errors))];
+    let mut function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            errors.push(error);
+            return (None, uses);
+        }
+    };
+    for attribute in take_stacked(&mut function.attrs) {
+        let path = attribute.meta.path().clone();
+        let arguments = match attribute.meta {
+            Meta::List(list) => list.tokens,
+            _ => TokenStream::new(),
+        };
+        uses.push((Some(path), Args::read(arguments, errors)));
+    }
+    (Some(function), uses)
 }
 
 /// Takes the locks below this one off the function. One expansion writes all of them, because attributes are expanded from
@@ -101,6 +116,7 @@ impl Scope<'_> {
                 None => self.errors.at_span(proc_macro2::Span::call_site(), message),
             }
         }
+        let krate = args.krate();
         let ttl = args.ttl.as_ref().and_then(|text| self.ttl(text));
         let skip = self.skips(&args);
         let wait = match &args.wait {
@@ -115,19 +131,19 @@ impl Scope<'_> {
             .and_then(|text| self.on_lost(text))
             .unwrap_or_default();
         let release = args.release.as_ref().and_then(|text| self.release(text));
-        let guard = args.guard.inspect(|guard| self.guard(guard));
         let on_error = self.on_error(args.map_err, args.on_error);
         let key = args.key.and_then(|key| match key {
             TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
-            TextOrExpr::Expr(expr) => Some(Key::Expr(Box::new(self.expr(*expr)))),
+            TextOrExpr::Expr(expr) => {
+                self.no_template_in(expr.to_token_stream());
+                Some(Key::Expr(Box::new(self.expr(*expr))))
+            }
         });
         let pool = args.pool.map(|pool| match pool {
             TextOrExpr::Text(name) => Pool::Named(name),
             TextOrExpr::Expr(expr) => Pool::Expr(Box::new(self.expr(*expr))),
         });
-        let krate = args
-            .krate
-            .map_or_else(|| quote!(::dlock_runtime), syn::Path::into_token_stream);
+        let guard = args.guard.map(|name| self.guard(krate.clone(), name));
         Some(Lock {
             krate,
             name: self.function.name(),
@@ -148,6 +164,11 @@ impl Scope<'_> {
     }
 
     fn ttl(&mut self, text: &LitStr) -> Option<Duration> {
+        if text.value() == "forever" {
+            let message = "a lease has an end: write `ttl = \"10s\", renew`, and it is renewed for as long as the body runs";
+            self.errors.at(text, message);
+            return None;
+        }
         let ttl = self.duration(text, "")?;
         bounds::check_ttl(ttl)
             .map_err(|error| self.errors.at(text, error))
@@ -170,6 +191,11 @@ impl Scope<'_> {
     fn renew(&mut self, renew: &args::Renew, ttl: Option<Duration>) -> Option<Renew> {
         match renew {
             args::Renew::Switch(on) => on.then_some(Renew::Default),
+            args::Renew::Every(text) if ["true", "false"].contains(&text.value().as_str()) => {
+                let message = "a switch stands without quotes: write `renew` or `renew = false`";
+                self.errors.at(text, message);
+                None
+            }
             args::Renew::Every(text) => {
                 let every = self.duration(text, "")?;
                 let checked = match ttl {
@@ -215,17 +241,19 @@ impl Scope<'_> {
         }
     }
 
-    fn guard(&mut self, guard: &Ident) {
-        if self
-            .names()
-            .iter()
-            .any(|name| name.unraw() == guard.unraw())
-        {
-            self.errors.at(
-                guard,
-                format!("the guard `{guard}` would hide the argument of that name: choose another"),
+    fn guard(&mut self, krate: TokenStream, name: Ident) -> Guard {
+        if self.hides_argument(&name) {
+            let other = if name == "lock" { "held" } else { "lock" };
+            let message = format!(
+                "the guard `{name}` would hide the argument of that name: write `guard = {other}`"
             );
+            self.errors.at(&name, message);
         }
+        Guard { krate, name }
+    }
+
+    fn hides_argument(&self, guard: &Ident) -> bool {
+        (self.names().iter()).any(|name| name.unraw() == guard.unraw())
     }
 
     fn on_error(&mut self, map_err: Option<Named<Expr>>, on_error: Option<Named<Expr>>) -> OnError {
@@ -239,7 +267,7 @@ impl Scope<'_> {
         };
         if let (Some(handler), Some(returns)) = (&map_err, returns) {
             let message = format!(
-                "`map_err` needs a function that returns `Result`, and this one returns `{returns}`: write `on_error = |error| …`"
+                "`map_err` needs a function that returns `Result`, and this one returns `{returns}`: write `on_error = |error| …` instead"
             );
             self.errors.at(&handler.name, message);
         }
@@ -253,7 +281,7 @@ impl Scope<'_> {
     /// An expression of the attribute as it must be written where it is evaluated.
     fn expr(&self, expr: Expr) -> Expr {
         match self.form {
-            Some(Form::AsyncTrait(_)) => async_trait::rename_self_in(&expr),
+            Some(Form::AsyncTrait(method)) => method.expr(expr),
             _ => expr,
         }
     }

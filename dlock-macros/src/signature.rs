@@ -4,8 +4,8 @@
 //! leaves the editor with a function.
 
 use crate::async_trait::AsyncTrait;
-use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{
     Attribute, FnArg, Ident, Pat, PatIdent, ReturnType, Signature, Token, Type, TypeInfer,
     TypePath, Visibility, braced,
@@ -32,17 +32,19 @@ impl Parse for Function {
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
         if !starts_function(input) {
-            let rest: TokenStream = input.parse()?;
-            return Err(syn::Error::new_spanned(
-                first(rest),
-                "`#[distributed_lock]` goes on an `async fn`, not on this item",
-            ));
+            let item = first(input.parse()?);
+            let message = match item.to_string().as_str() {
+                "impl" | "trait" => {
+                    "`#[distributed_lock]` goes on an `async fn`: put it on the methods inside"
+                }
+                _ => "`#[distributed_lock]` goes on an `async fn`, not on this item: move it there",
+            };
+            return Err(syn::Error::new_spanned(item, message));
         }
         let sig: Signature = input.parse()?;
         if input.peek(Token![;]) {
             input.parse::<Token![;]>()?;
-            let message =
-                "this method has no body to lock: put `#[distributed_lock]` on the implementations";
+            let message = "this method has no body to lock: put `#[distributed_lock]` on those of the `impl` blocks";
             return Err(syn::Error::new_spanned(&sig.ident, message));
         }
         let content;
@@ -73,6 +75,28 @@ fn first(tokens: TokenStream) -> TokenStream {
     tokens.into_iter().take(1).collect()
 }
 
+/// Why `main` is no place for a lock, above its attribute or below it.
+pub(crate) const ON_MAIN: &str = "the lock of `main` would be taken before its body calls `init`: put `#[distributed_lock]` on an `async fn` \
+     that `main` calls";
+
+/// Whether a name occurs in the tokens.
+fn mentions(tokens: TokenStream, name: &str) -> bool {
+    tokens.into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => ident == name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
+    })
+}
+
+/// `impl Future`, `Pin<Box<dyn Future>>`, `BoxFuture`: by the name, as far as that can be seen.
+fn returns_future(output: &ReturnType) -> bool {
+    let future = |tree: TokenTree| matches!(tree, TokenTree::Ident(name) if name.to_string().ends_with("Future"));
+    match output {
+        ReturnType::Type(_, ty) => ty.to_token_stream().into_iter().any(future),
+        ReturnType::Default => false,
+    }
+}
+
 /// How the function came to us.
 pub(crate) enum Form {
     /// `async fn`
@@ -87,28 +111,48 @@ impl Function {
         if let Some(token) = &self.sig.constness {
             return Err(syn::Error::new_spanned(
                 token,
-                "`#[distributed_lock]` cannot go on a `const fn`: taking a lock needs a server",
+                "`#[distributed_lock]` cannot go on a `const fn`, since a lock needs a server: write `async fn`",
             ));
         }
         if let Some(abi) = &self.sig.abi {
             return Err(syn::Error::new_spanned(
                 abi,
-                "`#[distributed_lock]` cannot go on an `extern fn`: lock in an `async fn` that it calls",
+                "`#[distributed_lock]` cannot go on an `extern fn`: put it on an `async fn` that this one calls",
             ));
         }
         if self.sig.asyncness.is_some() {
             return Ok(Form::Async);
         }
         if crate::async_trait::made(&self.sig) {
-            return AsyncTrait::find(&self.body).map(|found| Form::AsyncTrait(Box::new(found))).ok_or_else(|| {
-                let message = "this method looks like the output of `#[async_trait]`, but its body does not have the form that \
-                               async-trait 0.1 writes: move the work into an `async fn` and put `#[distributed_lock]` there";
+            return AsyncTrait::find(&self.sig, &self.body).map(|found| Form::AsyncTrait(Box::new(found))).ok_or_else(|| {
+                let message = "this body does not have the form that `#[async_trait]` 0.1 writes: move the work into an \
+                               `async fn` and put `#[distributed_lock]` there";
                 syn::Error::new_spanned(&self.sig.ident, message)
             });
         }
-        let message = "`#[distributed_lock]` goes on an `async fn`; with `#[tokio::main]`, `#[tokio::test]` and the like it goes above \
-                       them, because below them the function is no longer async";
-        Err(syn::Error::new_spanned(self.sig.fn_token, message))
+        Err(syn::Error::new_spanned(self.sig.fn_token, self.not_async()))
+    }
+
+    /// What to write instead of a function that is not async.
+    fn not_async(&self) -> &'static str {
+        if self.sig.ident == "main" {
+            ON_MAIN
+        } else if mentions(self.body.clone(), "block_on") {
+            "below `#[tokio::test]`, `#[tokio::main]` and the like a function is no longer async: put `#[distributed_lock]` above them"
+        } else if returns_future(&self.sig.output) {
+            "this function only makes a future, and the lock would end before that runs: write it as `async fn`"
+        } else {
+            "this function is not async, and a lock is waited for: write `async fn`"
+        }
+    }
+
+    /// The name of a `main` that starts its own runtime below our attribute.
+    pub(crate) fn main(&self) -> Option<&Ident> {
+        let starts = |attribute: &Attribute| {
+            let last = attribute.meta.path().segments.last();
+            last.is_some_and(|last| last.ident == "main")
+        };
+        (self.sig.ident == "main" && self.attrs.iter().any(starts)).then_some(&self.sig.ident)
     }
 
     /// The name for messages and the static, without `r#`.

@@ -9,8 +9,8 @@ use std::ops::Range;
 use syn::{Ident, LitStr, ext::IdentExt as _, parse::Parser as _};
 
 /// What a placeholder may hold.
-const PLACES: &str = "a placeholder holds a name, then fields, tuple indices or argument-less method calls, such as `<order.user.id>`; \
-                      for anything else write `key = <expression>`";
+const PLACES: &str = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: \
+                      for anything else write an expression, `key = format!(\"…\")`";
 
 /// A template without a fault that can be known from its text.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Reader {
 
     fn text(&mut self, part: &str, at: usize) {
         for (offset, _) in part.match_indices('%') {
-            let message = "`%` is what encoded values are written with and cannot stand in a key template: use another character";
+            let message = "`%` is what encoded values are written with: write another character, or `<id>` for the value of `id`";
             self.faults
                 .push(Fault::new(at + offset..at + offset + 1, message));
         }
@@ -215,6 +215,11 @@ fn place(inner: &str, at: usize) -> Result<Place, Fault> {
             "this placeholder is empty: name an argument, or write `<<` for a literal `<`";
         return Err(Fault::new(at - 1..at + 1, message));
     }
+    let trimmed = inner.trim();
+    if trimmed != inner && place(trimmed, at).is_ok() {
+        let message = format!("a placeholder has no spaces: write `<{trimmed}>`");
+        return Err(Fault::new(whole, message));
+    }
     let mut segments = Vec::new();
     let mut start = at;
     for segment in inner.split('.') {
@@ -283,8 +288,10 @@ fn identifier(text: &str, range: Range<usize>, whole: &Range<usize>) -> Result<S
 }
 
 impl Place {
-    /// The expression, from `root` on; `span` is where its errors are shown.
+    /// The expression, from `root` on; `span` is where its errors are shown. The steps are not the user's own tokens: for a field
+    /// that is misspelt the compiler would propose to put its name in place of the whole literal.
     pub(crate) fn tokens(&self, root: &Ident, span: Span) -> TokenStream {
+        let span = Span::mixed_site().located_at(span);
         let mut tokens = quote!(#root);
         for step in &self.steps {
             let step = match step {

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::backend::fault;
 use crate::engine::pool::LockPool;
+use crate::engine::shutdown::{Drained, shut_down};
 use crate::values::config::Config;
 use crate::values::error::LockError;
 
 static GLOBAL: OnceCell<LockPool> = OnceCell::new();
 static NAMED: Mutex<BTreeMap<String, LockPool>> = Mutex::new(BTreeMap::new());
-
-/// How long [`shutdown`] waits.
-const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 
 /// Makes the global pool, which locked functions use unless they say otherwise. Call it once, in `main`.
 ///
@@ -38,7 +34,7 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 pub async fn init(config: impl Into<Config>) -> Result<LockPool, LockError> {
     let twice = || {
         LockError::config(
-            "init was called before in this process (a pool that was shut down stays closed); call it once, in main, and `init_named` for further servers",
+            "init was called before in this process (a pool that was shut down stays closed); call it once, in main, `init_named` for further servers, and in tests `LockPool::connect` and `pool.scope(…)`",
         )
     };
     if GLOBAL.get().is_some() {
@@ -105,7 +101,8 @@ fn named_pools() -> MutexGuard<'static, BTreeMap<String, LockPool>> {
     NAMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the global pool and all named ones: no new locks, and time for what is held to come back.
+/// Ends the global pool and all named ones: no new locks, and time for what is held to come back. Not
+/// those that [`LockPool::connect`] made: each has [`shutdown`](LockPool::shutdown).
 ///
 /// Bodies that run go on; this waits until every lock has been given back and every clean-up is done,
 /// 5 s at most, and says what was left then. Call it at the end of `main`, after the server has
@@ -127,52 +124,5 @@ fn named_pools() -> MutexGuard<'static, BTreeMap<String, LockPool>> {
 pub async fn shutdown() -> Drained {
     let mut pools: Vec<LockPool> = named_pools().values().cloned().collect();
     pools.extend(GLOBAL.get().cloned());
-    for pool in &pools {
-        pool.shut();
-    }
-    if fault::check_timers().is_ok() {
-        let drain = async {
-            for pool in &pools {
-                pool.guardian().drained().await;
-            }
-        };
-        let _ = tokio::time::timeout(DRAIN_AT_MOST, drain).await; // what is left is counted below
-    }
-    let mut drained = Drained {
-        held: 0,
-        unconfirmed: 0,
-    };
-    for census in pools.iter().map(LockPool::census) {
-        drained.held += census.held;
-        drained.unconfirmed += census.acquiring + census.waiting;
-        drained.unconfirmed += census.releasing + census.cleaning_up;
-    }
-    drained
-}
-
-/// What was left when [`shutdown`] stopped waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drained {
-    held: usize,
-    unconfirmed: usize,
-}
-
-impl Drained {
-    /// Locks whose bodies or guards were still there.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
-    /// Acquires, releases and clean-ups that the server had not confirmed.
-    #[must_use]
-    pub fn unconfirmed(&self) -> usize {
-        self.unconfirmed
-    }
-
-    /// Whether nothing was left.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.held == 0 && self.unconfirmed == 0
-    }
+    shut_down(&pools).await
 }

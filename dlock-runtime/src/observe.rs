@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::values::error::LostCause;
 
 pub(crate) fn memory_only() {
-    tracing::info!("dlock keeps its locks in memory:// and protects this process only");
+    tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
 }
 
 pub(crate) fn lost(key: &str, cause: LostCause) {
@@ -35,6 +35,24 @@ pub(crate) fn clean_up_given_up(key: &str) {
         key,
         "could not clean up after a lock; its key ends with its ttl"
     );
+}
+
+/// At the first failure of an outage.
+pub(crate) fn renewals_fail(key: &str, leases: usize, why: &dyn Display) {
+    tracing::warn!(
+        key,
+        leases,
+        "can't renew a lock; it is tried again until its deadline: {why}"
+    );
+}
+
+pub(crate) fn held_at_shutdown(key: &str) {
+    tracing::warn!(key, "a lock was still held when shutdown stopped waiting");
+}
+
+/// At the first failure of an outage.
+pub(crate) fn unreachable(address: &dyn Display, why: &dyn Display) {
+    tracing::warn!(%address, "can't connect to redis; it is tried again when a lock needs it: {why}");
 }
 
 pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {

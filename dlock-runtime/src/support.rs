@@ -16,7 +16,7 @@ use crate::values::wait::Wait;
 
 pub use crate::engine::guarded::OnLost;
 pub use crate::engine::scope::ScopedGuard;
-pub use crate::values::key::KeyBuilder;
+pub use crate::values::key::{KeyBuilder, Placeholder};
 pub use crate::values::ttl::Renew;
 pub use dlock_macros::lock_key_impl;
 
@@ -89,8 +89,26 @@ pub fn key() -> KeyBuilder {
 }
 
 /// A key that is an expression.
-pub fn into_key(key: impl Into<Key>) -> Key {
-    key.into()
+pub fn into_key(key: impl IntoKey) -> Key {
+    key.into_key()
+}
+
+/// What an expression may give that stands for a key.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no key",
+    label = "expected text or a `Key`",
+    note = "write a template such as `key = \"item:<id>\"`, or an expression that gives a `&str`, a `String` or a `Key`"
+)]
+pub trait IntoKey {
+    fn into_key(self) -> Key;
+}
+
+// Else the compiler lists what `Key` can be made from, and no template.
+#[diagnostic::do_not_recommend]
+impl<K: Into<Key>> IntoKey for K {
+    fn into_key(self) -> Key {
+        self.into()
+    }
 }
 
 /// The guard of the body that calls this.
@@ -143,26 +161,59 @@ fn guarded<F: Future>(
 /// How a failure to lock leaves the function.
 #[diagnostic::on_unimplemented(
     message = "`#[distributed_lock]` can't report a failure to lock through the return type `{Self}`",
-    label = "needs `Result<T, E>` where `E: From<LockError>`",
-    note = "return `Result<_, E>` and implement `From<dlock_runtime::LockError>` for `E`,",
-    note = "or say `map_err = |error| …` for an `E` of your own, or `on_error = |error| …` for any other return type"
+    label = "no `Result`",
+    note = "return `Result<_, E>` where `E: From<dlock_runtime::LockError>`, or add `on_error = |error| …`, which gives `{Self}`"
 )]
 pub trait FromLockError {
     fn from_lock_error(error: LockError) -> Self;
 }
 
-// Else the compiler reports the missing `From`, without a word about the other two ways.
-#[diagnostic::do_not_recommend]
-impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+impl<T, E: CarriesLockError> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
+    }
+}
+
+/// An error type that can carry ours.
+#[diagnostic::on_unimplemented(
+    message = "`#[distributed_lock]` can't report a failure to lock as `{Self}`",
+    label = "no `From<LockError>`",
+    note = "implement `From<dlock_runtime::LockError>` for `{Self}`, add `map_err = |error| …`, which gives `{Self}`,",
+    note = "or add `on_error = |error| …`, which gives the whole return value"
+)]
+pub trait CarriesLockError: From<LockError> {}
+
+// Else the compiler reports the missing `From`, without a word about the other two ways.
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> CarriesLockError for E {}
+
+/// The error as `map_err` wants it.
+pub fn map_err<R: MapErr<E>, E>(error: LockError, map: impl FnOnce(LockError) -> E) -> R {
+    R::failed(map(error))
+}
+
+/// What a function returns that says `map_err`.
+#[diagnostic::on_unimplemented(
+    message = "`map_err` needs a function that returns `Result`, and this one returns `{Self}`",
+    label = "no `Result`",
+    note = "write `on_error = |error| …` instead, which gives `{Self}`"
+)]
+// `E` is a parameter, not an associated type: that would be missed as well, and the error be said twice.
+pub trait MapErr<E> {
+    fn failed(error: E) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> MapErr<E> for Result<T, E> {
+    fn failed(error: E) -> Self {
+        Err(error)
     }
 }
 
 /// What a function returns whose body was left out because its lock was busy.
 #[diagnostic::on_unimplemented(
     message = "`on_busy = \"skip\"` leaves the body out, and then there is no `{Self}` to return",
-    label = "make its value an `Option`",
+    label = "nothing to return when it is skipped",
     note = "a function that may be skipped returns `()`, `Option<T>`, `Result<(), E>` or `Result<Option<T>, E>`"
 )]
 pub trait Skipped {

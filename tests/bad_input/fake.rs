@@ -13,8 +13,9 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Answers HELLO with these fields, and everything else with `+OK`.
+    /// Answers HELLO with these fields, and everything else with `+OK`; a sentinel has no TIME.
     pub(crate) fn redis(version: &str, mode: &str, role: &str) -> Self {
+        let has_time = mode != "sentinel";
         let fields = [
             ("server", "redis"),
             ("version", version),
@@ -28,8 +29,10 @@ impl Fake {
         Self::start(move |request| {
             if request.starts_with(b"HELLO") {
                 hello.clone()
-            } else {
+            } else if has_time || !request.starts_with(b"TIME") {
                 "+OK\r\n".to_owned()
+            } else {
+                "-ERR unknown command 'TIME'\r\n".to_owned()
             }
         })
     }

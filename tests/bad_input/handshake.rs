@@ -61,7 +61,7 @@ async fn a_cluster_and_a_sentinel_are_not_supported_yet() {
         "a cluster, which is not supported yet",
     );
     let sentinel = Fake::redis("7.2.0", "sentinel", "sentinel");
-    misconfigured(&answers_no(sentinel.url()).await, "not supported yet");
+    misconfigured(&answers_no(sentinel.url()).await, "this is a sentinel");
 }
 
 #[tokio::test]

@@ -1,9 +1,28 @@
-//! `shutdown` while others wait: it ends global pools for good, so each test has a process of its own.
+//! `shutdown`: of a pool of one's own, and of the global ones while others wait. That ends them for good, so each such test has a
+//! process of its own.
 
-use dlock_runtime::{LockError, Wait};
+use dlock_runtime::{LockError, LockPool, Wait};
 
 use crate::backends::{LONG, ms, patient, settled};
 use crate::global::alone_on;
+
+on_every_backend!(a_pool_that_is_shut_down_gives_back_what_was_dropped);
+
+/// Also what was dropped in the same moment, which nobody else would wait for at the end of `main`.
+async fn a_pool_that_is_shut_down_gives_back_what_was_dropped(pool: LockPool) {
+    let held = [pool.lock("a"), pool.lock("b")].map(|it| it.ttl(LONG).acquire());
+    let held = futures_util::future::try_join_all(held).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    drop(held);
+    let drained = pool.shutdown().await;
+    assert!(drained.is_complete(), "{drained:?}");
+    assert!(begun.elapsed() < ms(4_500), "not by the five seconds");
+    for key in ["a", "b"] {
+        assert!(pool.holder(key).await.unwrap().is_none());
+    }
+    let refused = pool.clone().lock("a").acquire().await;
+    assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
+}
 
 /// Waiters of one key, three of them in line, and of another, and those of a named pool; all have a holder that stays.
 async fn waiters_are_sent_away(url: &str) {

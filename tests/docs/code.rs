@@ -1,19 +1,21 @@
 //! Code on the pages: what is Rust is a doctest, and what says that it is something else is not Rust.
 
+use std::fs;
 use std::path::Path;
 
 use crate::page::{Block, Page};
 
 /// Blocks of `page` that hold Rust which no test compiles. `doctests` is the file that includes pages as doctests.
 ///
-/// The way out for a block that can't be a doctest is a comment above it that names the test which reads it:
-/// `<!-- tests/forms/expand.rs -->`.
+/// The way out for a page whose blocks can't be doctests is a comment on it, `<!-- tested by PATH -->`, with the path of a test
+/// that names the page.
 pub(crate) fn uncompiled(page: &Page, doctests: &str, root: &Path) -> Vec<String> {
+    if has_a_test(page, root) {
+        return Vec::new();
+    }
     let included = doctests.contains(&format!("include_str!(\"../{}\")", page.path));
     let complain = |block: &Block| {
-        let why = if has_a_test(block, root) {
-            return None;
-        } else if !is_rust(&block.info) {
+        let why = if !is_rust(&block.info) {
             looks_like_rust(block).then_some("Rust that does not say so")?
         } else if block.info.contains("ignore") {
             "`ignore` hides it from the compiler"
@@ -26,11 +28,8 @@ pub(crate) fn uncompiled(page: &Page, doctests: &str, root: &Path) -> Vec<String
     };
     let mut complaints: Vec<_> = page.blocks.iter().filter_map(complain).collect();
     if included && let Some(bare) = page.blocks.iter().find(|block| block.info.is_empty()) {
-        let line = bare.line;
-        complaints.push(format!(
-            "{}:{line}: a doctest would run it; say `text`",
-            page.path
-        ));
+        let (path, line) = (&page.path, bare.line);
+        complaints.push(format!("{path}:{line}: a doctest would run it; say `text`"));
     }
     complaints
 }
@@ -52,13 +51,16 @@ fn looks_like_rust(block: &Block) -> bool {
     marks.iter().any(|mark| block.text.contains(mark))
 }
 
-fn has_a_test(block: &Block, root: &Path) -> bool {
-    let comment = block.before.trim().strip_prefix("<!--");
-    let named = comment.and_then(|rest| rest.strip_suffix("-->"));
-    named.is_some_and(|test| {
-        let test = test.trim();
-        test.starts_with("tests/") && root.join(test).is_file()
-    })
+fn has_a_test(page: &Page, root: &Path) -> bool {
+    let comments = page.prose.iter().filter_map(|(_, line)| {
+        let path = line.trim().strip_prefix("<!-- tested by ")?;
+        path.strip_suffix(" -->")
+    });
+    let names_it = |test: &str| {
+        let test = fs::read_to_string(root.join(test)).unwrap_or_default();
+        test.contains(&page.path)
+    };
+    comments.into_iter().any(names_it)
 }
 
 #[test]
@@ -73,8 +75,8 @@ fn hidden_rust_is_found() {
         ("docs/IN.md", "```sql\nSELECT 1;\n```"),
         ("docs/OUT.md", "```\nACL SETUSER dlock\n```"),
         (
-            "docs/OUT.md",
-            "<!-- tests/docs/main.rs -->\n\n```rust,ignore\nfn x() {}\n```",
+            "docs/GUARANTEES.md", // which that file names
+            "<!-- tested by tests/docs/main.rs -->\n```rust,ignore\nfn x() {}\n```",
         ),
     ] {
         assert_eq!(complaints(path, text), 0, "{path}: {text}");
@@ -90,7 +92,11 @@ fn hidden_rust_is_found() {
         ("docs/IN.md", "```\nSELECT 1;\n```"),
         (
             "docs/OUT.md",
-            "<!-- tests/nowhere.rs -->\n```rust\nfn x() {}\n```",
+            "<!-- tested by tests/docs/main.rs -->\n```rust\nfn x() {}\n```",
+        ),
+        (
+            "docs/OUT.md",
+            "<!-- tested by tests/nowhere.rs -->\n```rust\nfn x() {}\n```",
         ),
     ] {
         assert_eq!(complaints(path, text), 1, "{path}: {text}");

@@ -8,8 +8,6 @@ pub(crate) struct Block {
     /// What stands behind the backticks: `rust`, `sql`, or nothing.
     pub(crate) info: String,
     pub(crate) text: String,
-    /// The last line of prose in front of it that is not empty.
-    pub(crate) before: String,
     pub(crate) line: usize,
 }
 
@@ -31,12 +29,9 @@ impl Page {
             match (&mut open, fence) {
                 (None, None) => prose.push((at + 1, line.to_owned())),
                 (None, Some(info)) => {
-                    let mut above = prose.iter().rev().map(|(_, line): &(_, String)| line);
-                    let before = above.find(|line| !line.trim().is_empty());
                     open = Some(Block {
                         info: info.trim().to_owned(),
                         text: String::new(),
-                        before: before.cloned().unwrap_or_default(),
                         line: at + 1,
                     });
                 }

@@ -31,6 +31,7 @@ mod outages;
 mod paused;
 mod releases;
 mod renewal;
+mod told;
 mod waiting_background;
 mod waiting_connections;
 mod waiting_dead;

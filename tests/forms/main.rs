@@ -10,17 +10,30 @@
     clippy::expect_used,
     reason = "a test reports by panicking"
 )]
+mod arguments;
+mod async_traits;
+mod attributes;
 mod bodies;
+mod bounds;
 mod errors;
+mod extractors;
+mod fragments;
 mod free;
 mod generics;
 mod handlers;
+mod http;
+mod hygiene;
 mod keys;
 mod macros;
+mod native_traits;
+mod nested;
 mod pools;
 mod receivers;
 mod sizes;
 mod skipped;
+mod spans;
+mod spawned;
+mod tails;
 mod traits;
 mod ui;
 

@@ -26,7 +26,7 @@ const UNITS: [(&str, u64); 5] = [
 /// use dlock_grammar::duration::parse;
 ///
 /// assert_eq!(parse("1m30s"), Ok(Duration::from_secs(90)));
-/// assert_eq!(parse("10").unwrap_err().to_string(), "duration \"10\" needs a unit: ms, s, m, h or d");
+/// assert_eq!(parse("10").unwrap_err().to_string(), "duration \"10\" needs a unit, ms, s, m, h or d: write \"10s\"");
 /// ```
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let fail = |fault| {
@@ -43,6 +43,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     }
     let mut total: u64 = 0;
     let mut smaller = UNITS.as_slice();
+    let mut ordered = true;
     let mut rest = text;
     while !rest.is_empty() {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit());
@@ -57,10 +58,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         let Some((_, millis)) = UNITS.iter().find(|(name, _)| *name == unit) else {
             return fail(Fault::UnknownUnit(unit.to_owned()));
         };
-        let Some(position) = smaller.iter().position(|(name, _)| *name == unit) else {
-            return fail(Fault::Order);
-        };
-        smaller = smaller.get(position + 1..).unwrap_or_default();
+        match smaller.iter().position(|(name, _)| *name == unit) {
+            Some(position) => smaller = smaller.get(position + 1..).unwrap_or_default(),
+            None => ordered = false,
+        }
         // The number holds digits only, so it fails to parse only when it is too large.
         let sum = number
             .parse()
@@ -72,7 +73,12 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
             None => return fail(Fault::Overflow),
         }
     }
-    Ok(Duration::from_millis(total))
+    let total = Duration::from_millis(total);
+    if ordered {
+        Ok(total)
+    } else {
+        fail(Fault::Order(total))
+    }
 }
 
 /// Writes a duration in the notation that [`parse`] reads: `1m30s`; zero is `0s`.
@@ -122,31 +128,65 @@ enum Fault {
     NoNumber,
     NoUnit,
     UnknownUnit(String),
-    Order,
+    /// What the parts add up to.
+    Order(Duration),
     Overflow,
 }
 
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "duration {:?} ", self.text)?;
+        let meant = |text: String| parse(&text).map(|_| text).ok();
         match &self.fault {
             Fault::Empty => f.write_str("is empty: write one such as \"10s\" or \"1m30s\""),
             Fault::Character(c) => {
-                write!(
-                    f,
-                    "contains {c:?}: write whole numbers with units and nothing between, such as \"1500ms\" or \"1m30s\""
-                )
+                let without = match c {
+                    // `1.5s` is no `15s`.
+                    ' ' | '_' | '+' => meant(self.text.replace(*c, "")),
+                    _ => None,
+                };
+                match without {
+                    Some(text) => write!(f, "contains {c:?}: write {text:?}"),
+                    None => write!(
+                        f,
+                        "contains {c:?}: write whole numbers with units and nothing between, such as \"1500ms\" or \"1m30s\""
+                    ),
+                }
             }
             Fault::NoNumber => f.write_str("needs a number before the unit, such as \"10s\""),
-            Fault::NoUnit => f.write_str("needs a unit: ms, s, m, h or d"),
+            Fault::NoUnit => {
+                let text = meant(format!("{}s", self.text)).unwrap_or_else(|| "10s".to_owned());
+                write!(f, "needs a unit, ms, s, m, h or d: write {text:?}")
+            }
             Fault::UnknownUnit(unit) => {
-                write!(f, "has the unknown unit {unit:?}: use ms, s, m, h or d")
+                write!(f, "has the unknown unit {unit:?}: ")?;
+                let text = nearest(unit).and_then(|near| meant(self.text.replace(unit, near)));
+                match text {
+                    Some(text) => write!(f, "write {text:?}"),
+                    None => f.write_str("use ms, s, m, h or d"),
+                }
             }
-            Fault::Order => {
-                f.write_str("must name the largest unit first and each once, such as \"1m30s\"")
+            Fault::Order(total) => write!(
+                f,
+                "must name the largest unit first and each once: write {:?}",
+                self::format(*total)
+            ),
+            Fault::Overflow => {
+                f.write_str("is too long to be counted in milliseconds: write a shorter one")
             }
-            Fault::Overflow => f.write_str("is too long to be counted in milliseconds"),
         }
+    }
+}
+
+/// The unit that was written in full, in capitals, or in the words of another library.
+fn nearest(unit: &str) -> Option<&'static str> {
+    match unit.to_lowercase().as_str() {
+        "msec" | "msecs" | "milli" | "millis" | "millisecond" | "milliseconds" => Some("ms"),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some("s"),
+        "m" | "min" | "mins" | "minute" | "minutes" => Some("m"),
+        "h" | "hr" | "hrs" | "hour" | "hours" => Some("h"),
+        "d" | "day" | "days" => Some("d"),
+        _ => None,
     }
 }
 

@@ -132,12 +132,12 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Empty => "the key is empty: name what is locked, such as \"item:7\"",
-            Self::Reserved => "a key must not begin with `@`: such names are kept for the lock's own keys",
+            Self::Reserved => "a key must not begin with `@`: such names are for the lock's own keys, so begin it with another character",
             Self::Control { .. } => "a key must not contain control bytes: use printable text",
             Self::LoneBrace { .. } => "braces in a key are the cluster's hash tag and come in a pair: write `{tag}` or no brace",
             Self::NestedTag { .. } => "a hash tag must not contain `{`: write one `{tag}`",
-            Self::SecondTag { .. } => "a key has at most one hash tag: keep the one that the cluster shall place the key by",
-            Self::EmptyTag { .. } => "the hash tag is empty, so the cluster would ignore it: put a value between `{` and `}`",
+            Self::SecondTag { .. } => "a key has at most one hash tag: keep the one that the cluster shall place the key by, without braces elsewhere",
+            Self::EmptyTag { .. } => "the hash tag is empty, so the cluster would ignore it: put text or a value such as `<id>` between `{` and `}`",
             Self::TooLong { bytes } => {
                 return write!(
                     f,

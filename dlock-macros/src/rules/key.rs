@@ -22,14 +22,17 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
             krate.extend([input.parse::<TokenTree>()?]);
         }
         input.parse::<Token![,]>()?;
-        let literal: LitStr = input
-            .parse()
-            .map_err(|e| syn::Error::new(e.span(), "write `lock_key!(\"item:<id>\")`"))?;
+        let literal: LitStr = input.parse().map_err(|e| {
+            syn::Error::new(
+                e.span(),
+                "expected a key template: write `lock_key!(\"item:<id>\")`",
+            )
+        })?;
         input.parse::<Option<Token![,]>>()?;
         if input.is_empty() {
             Ok((krate, literal))
         } else {
-            Err(input.error("`lock_key!` takes one key template"))
+            Err(input.error("`lock_key!` takes one key template, values in it: write `lock_key!(\"item:<id>\")`"))
         }
     };
     let (krate, literal) = parser.parse2(input)?;
@@ -64,10 +67,16 @@ fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
 impl Scope<'_> {
     pub(super) fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
         let mut parts = Some(Vec::new());
-        for part in read_template(literal, self.errors)?.parts {
+        let mut unknown = Vec::new();
+        let template = read_template(literal, self.errors)?;
+        let constant = !template
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Place(_)));
+        for part in template.parts {
             let part = match part {
-                Part::Text(text) => self.text(text, literal),
-                Part::Place(place) => self.value(place, literal),
+                Part::Text(text) => self.text(text, constant, literal),
+                Part::Place(place) => self.value(place, literal, &mut unknown),
             };
             // After an unknown name the other names are still checked.
             parts = parts.zip(part).map(|(mut parts, part)| {
@@ -78,32 +87,19 @@ impl Scope<'_> {
         parts
     }
 
-    /// Text, unless it names an argument the way `format!` does: then all its values would share one lock.
-    fn text(&mut self, text: String, literal: &LitStr) -> Option<KeyPart> {
-        let tag = text
-            .split_once('{')
-            .and_then(|(_, rest)| rest.split_once('}'))
-            .map(|(tag, _)| tag);
-        let name = tag.filter(|tag| self.names().iter().any(|name| name.unraw() == tag));
-        let Some(name) = name else {
-            return Some(KeyPart::Text(text));
-        };
-        let message = format!(
-            "`{{{name}}}` is the text `{name}` in a cluster's hash tag, the same for every value: write `<{name}>`, or \
-             `{{<{name}>}}` for a hash tag"
-        );
-        self.errors.push(syn::Error::new(literal.span(), message));
-        None
-    }
-
     /// A place whose root is known to exist, or is one that only rustc can know: a constant.
     ///
     /// The tokens resolve as the argument does and are shown at the literal: a key that a `macro_rules!` writes for a
     /// function that was passed in, or the other way round, means the arguments either way.
-    fn value(&mut self, place: Place, literal: &LitStr) -> Option<KeyPart> {
+    fn value(
+        &mut self,
+        place: Place,
+        literal: &LitStr,
+        unknown: &mut Vec<String>,
+    ) -> Option<KeyPart> {
         let found = if place.root == "self" {
             self.function.receiver().map(|receiver| match self.form {
-                Some(Form::AsyncTrait(_)) => Ident::new("__self", receiver.span()),
+                Some(Form::AsyncTrait(method)) => Ident::new(method.receiver(), receiver.span()),
                 _ => receiver,
             })
         } else {
@@ -115,10 +111,14 @@ impl Scope<'_> {
             bound.or_else(|| is_constant(&place.root).then_some(root))
         };
         let Some(mut root) = found else {
+            if unknown.contains(&place.root) {
+                return None;
+            }
             let message = self.unknown(&place.root);
             let end = place.range.start + place.root.len();
             self.errors
                 .push(Fault::new(place.range.start..end, message).at(literal));
+            unknown.push(place.root);
             return None;
         };
         let span = root.span().located_at(literal.span());
@@ -127,30 +127,33 @@ impl Scope<'_> {
     }
 
     fn unknown(&self, root: &str) -> String {
+        let function = self.function.name();
+        let receiver = self.function.receiver();
+        let names: Vec<_> = (receiver.into_iter().chain(self.names()))
+            .map(|name| name.to_string())
+            .collect();
+        let names = names.join(", ");
+        if root == "self" && names.is_empty() {
+            return format!(
+                "`self` in the key template, but `{function}` has no receiver: add one, or an argument"
+            );
+        }
         if root == "self" {
             return format!(
-                "`self` in the key template, but `{}` has no receiver",
-                self.function.name()
+                "`self` in the key template, but `{function}` has no receiver, arguments are: {names}"
             );
         }
-        let receiver = self
-            .function
-            .receiver()
-            .map(|receiver| receiver.to_string());
-        let names: Vec<_> = receiver
-            .into_iter()
-            .chain(self.names().iter().map(Ident::to_string))
-            .collect();
+        if names.is_empty() && self.function.sig.inputs.is_empty() {
+            return format!(
+                "unknown name `{root}` in the key template, and `{function}` has no arguments: add one, or write plain text"
+            );
+        }
         if names.is_empty() {
             return format!(
-                "unknown name `{root}` in the key template, and `{}` has no arguments",
-                self.function.name()
+                "unknown name `{root}` in the key template, and no argument of `{function}` has a name: give it one"
             );
         }
-        format!(
-            "unknown name `{root}` in the key template, arguments are: {}",
-            names.join(", ")
-        )
+        format!("unknown name `{root}` in the key template, arguments are: {names}")
     }
 
     /// The names that a placeholder can begin with, in the order of the signature.

@@ -5,6 +5,8 @@ mod busy;
 mod function;
 mod hold;
 mod key;
+mod refused;
+mod values;
 
 use proc_macro2::TokenStream;
 
@@ -37,7 +39,18 @@ fn check_on(item: &str, arguments: &str, expected: &[(&str, &str)]) {
     assert_eq!(found, expected);
     // Whatever is wrong, the user's item comes out as it went in.
     let expansion = crate::attribute(arguments, &item).to_string();
-    assert!(expansion.ends_with(&item.to_string()), "{expansion}");
+    // The stacked ones were checked above: left where they are, they would say it again.
+    let kept = crate::rules::without_stacked(&item).to_string();
+    assert!(!kept.contains("distributed_lock"), "{kept}");
+    assert!(expansion.ends_with(&kept), "{expansion}");
+    for (_, message) in expected {
+        let first = message.lines().next().unwrap_or_default();
+        assert!(first.chars().count() <= 200, "too long: {first}");
+        assert!(
+            !first.ends_with('.') && !first.starts_with(char::is_uppercase),
+            "{first}"
+        );
+    }
     assert_eq!(
         expansion.matches(":: core :: compile_error !").count(),
         expected.len(),

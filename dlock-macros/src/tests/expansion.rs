@@ -275,6 +275,30 @@ fn async_trait_without_return_type() {
 
 /// What async-trait 0.1.92 makes of
 /// `async fn get(&self, (a, b): (u8, u8), name: &str, mut id: u8) -> Result<u8, E> { Ok(a + b + id + self.x) }`.
+/// What an attribute in between has put into a future of its own: the lock goes around all of it.
+#[test]
+fn async_trait_in_a_span() {
+    check_method(
+        "async_trait_in_a_span",
+        quote!(
+            key = "d:<self.shard>:<id>",
+            on_error = |error| self.error(error)
+        ),
+        &quote! {
+            fn get<'life0, 'async_trait>(&'life0 self, id: u8)
+                -> ::core::pin::Pin<Box<dyn ::core::future::Future<Output = Option<u8>> + ::core::marker::Send + 'async_trait>>
+            where 'life0: 'async_trait, Self: 'async_trait
+            {
+                ::std::boxed::Box::pin(async move {
+                    let span = span!("get");
+                    let future = async move { let __self = self; let id = id; let __ret: Option<u8> = { Some(id) }; __ret };
+                    future.instrument(span).await
+                })
+            }
+        },
+    );
+}
+
 fn async_trait_output() -> TokenStream {
     quote! {
         #[allow(clippy::used_underscore_binding)]

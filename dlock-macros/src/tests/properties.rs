@@ -1,6 +1,11 @@
 use crate::template::{Part, Template, parse};
 use dlock_grammar::key;
-use proptest::prelude::{any, prop_assert_eq, proptest};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proptest::{
+    collection::vec,
+    prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
+    sample::select,
+};
 use quote::quote;
 use std::collections::HashSet;
 
@@ -59,6 +64,107 @@ fn an_accepted_template_is_injective() {
     }
 }
 
+/// What tokens can be: those that mean something here, and all the other kinds.
+const TOKENS: [&str; 60] = [
+    "key",
+    "ttl",
+    "wait",
+    "renew",
+    "max_hold",
+    "max_renewals",
+    "min_hold",
+    "on_busy",
+    "on_lost",
+    "release",
+    "guard",
+    "pool",
+    "map_err",
+    "on_error",
+    "crate",
+    "keys",
+    "timeout",
+    "lock_key",
+    "distributed_lock",
+    "main",
+    "id",
+    "self",
+    "Self",
+    "_",
+    "r#type",
+    "größe",
+    "async",
+    "fn",
+    "unsafe",
+    "extern",
+    "const",
+    "pub",
+    "impl",
+    "struct",
+    "move",
+    "gen",
+    "dyn",
+    "'a",
+    "=",
+    "==",
+    "=>",
+    ",",
+    ";",
+    ":",
+    "::",
+    ".",
+    "!",
+    "#",
+    "->",
+    "<",
+    "&",
+    "|",
+    "?",
+    "10s",
+    "1.5",
+    "'c'",
+    "b\"item\"",
+    "c\"item\"",
+    "r#\"a:<id>\"#",
+    "\"item:<id>\"",
+];
+
+/// Any tokens, in groups of every kind: `macro_rules!` makes the invisible one.
+fn tokens() -> impl Strategy<Value = TokenStream> {
+    let token = prop_oneof![
+        8 => select(&TOKENS[..]).prop_map(|token| token.parse().unwrap()),
+        1 => "[0-9a-z<>{}#.]{0,6}".prop_map(|text| quote!(#text)),
+        1 => any::<char>().prop_map(|c| quote!(#c)),
+    ];
+    let tokens = token.prop_recursive(3, 24, 5, |inner| {
+        let delimiter = prop_oneof![
+            Just(Delimiter::Parenthesis),
+            Just(Delimiter::Brace),
+            Just(Delimiter::Bracket),
+            Just(Delimiter::None),
+        ];
+        (delimiter, vec(inner, 0..5)).prop_map(|(delimiter, inner)| {
+            TokenTree::Group(Group::new(delimiter, inner.into_iter().collect())).into()
+        })
+    });
+    vec(tokens, 0..12).prop_map(|all: Vec<TokenStream>| all.into_iter().collect())
+}
+
+/// The item comes out as it went in, behind an error for whatever is wrong; or a function that keeps its signature and its body.
+fn keeps(arguments: &TokenStream, item: &TokenStream, kept: &[&TokenStream]) -> Result<(), String> {
+    let expansion = crate::attribute(arguments.clone(), item).to_string();
+    let refused = crate::rules::model(arguments.clone(), item).is_err();
+    let has = |kept: &&TokenStream| expansion.contains(&kept.to_string());
+    let found = if refused {
+        let item = crate::rules::without_stacked(item).to_string();
+        let error = expansion.contains(":: core :: compile_error !");
+        let guarded = expansion.contains(":: __private :: held ()") && kept.iter().all(has);
+        error && (expansion.ends_with(&item) || guarded)
+    } else {
+        kept.iter().all(has)
+    };
+    found.then_some(()).ok_or(expansion)
+}
+
 proptest! {
     #[test]
     fn parse_never_panics(text in any::<String>()) {
@@ -92,5 +198,34 @@ proptest! {
         if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {
             let _ = crate::attribute(arguments, &item);
         }
+    }
+
+    #[test]
+    fn garbage_keeps_the_item(arguments in tokens(), item in tokens()) {
+        prop_assert_eq!(keeps(&arguments, &item, &[]), Ok(()));
+    }
+
+    #[test]
+    fn garbage_in_the_body_is_kept(arguments in tokens(), body in tokens()) {
+        // `#![…]` may stand at the beginning only, and moves there.
+        let body = quote!(let x = 1; #body);
+        let signature = quote!(pub async fn f<T>(&self, id: u64, (a, _): (T, u8)) -> Result<u64, E> where T: Send);
+        let item = quote!(#[doc = "x"] #signature { #body });
+        prop_assert_eq!(keeps(&arguments, &item, &[&signature, &body]), Ok(()));
+        let key = quote!(key = "item:<id>");
+        prop_assert_eq!(keeps(&key, &item, &[&signature, &body]), Ok(()));
+        prop_assert!(crate::rules::model(key, &item).is_ok());
+    }
+
+    #[test]
+    fn garbage_in_a_signature_keeps_the_item(signature in tokens(), attributes in tokens()) {
+        let item = quote!(#[distributed_lock(#attributes)] #[x] async fn f(#signature) -> Result<(), E> { Ok(()) });
+        prop_assert_eq!(keeps(&quote!(key = "a", ttl = "1s"), &item, &[]), Ok(()));
+    }
+
+    #[test]
+    fn garbage_in_lock_key_expands(input in tokens()) {
+        let _ = crate::lock_key(input.clone());
+        let _ = crate::lock_key(quote!(::dlock_runtime, #input));
     }
 }

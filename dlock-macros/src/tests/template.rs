@@ -124,14 +124,20 @@ fn faults() {
     check_fault("a<>b", &[("<>", "this placeholder is empty")]);
     check_fault("a<b", &[("<b", "this placeholder is not closed")]);
     check_fault("<a<b>", &[("a<b", "a placeholder holds a name")]);
+    check_fault(
+        "< id>",
+        &[(" id", "a placeholder has no spaces: write `<id>`")],
+    );
+    check_fault(
+        "<a.b >",
+        &[("a.b ", "a placeholder has no spaces: write `<a.b>`")],
+    );
     check_fault("<fn>", &[("fn", "`fn` is a keyword: write `r#fn`")]);
     check_fault(
         "<a.type>",
         &[("type", "`type` is a keyword: write `r#type`")],
     );
     let places = [
-        (" id", " id"),
-        ("id ", "id "),
         ("a/**/", "a/**/"),
         ("a..b", "a..b"),
         ("a.", "a."),

@@ -1,5 +1,6 @@
 //! What can go wrong with one command, told apart by what the caller must do next.
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -49,6 +50,16 @@ impl Fault {
                 source,
             },
             Fault::Setup(why) => LockError::Config(why),
+        }
+    }
+}
+
+/// For the log.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Unsent(why) | Fault::Unclear(why) | Fault::Setup(why) => why.fmt(f),
+            Fault::Refused(reason, why) => write!(f, "{reason}: {why}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Read `pool` (the handle) and `request` (what is asked), then `acquire` (one lock), `waiting` (those
 //! who want a lock that somebody has), `guard` (a lock that is held), `guarded` (a body that runs while it is held) and
 //! `guardian` (renewal, deadlines, clean-up). `lease_cell` is what guard and guardian share; `scope`
-//! is what a body's poll finds around it.
+//! is what a body's poll finds around it; `shutdown` ends it all.
 
 pub(crate) mod acquire;
 mod attempt;
@@ -15,6 +15,7 @@ pub(crate) mod lease_cell;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod scope;
+pub(crate) mod shutdown;
 pub(crate) mod waiting;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::guardian::Guardian;
 use super::request::LockRequest;
 use super::scope::InPool;
+use super::shutdown::{Drained, shut_down};
 use super::waiting::Gates;
 use crate::backend::memory::Memory;
 use crate::backend::redis::Redis;
@@ -31,7 +32,8 @@ use crate::values::moment::Moment;
 ///
 /// It is a pool of *multiplexed* connections, not of connections to check out: one carries the
 /// commands of hundreds of tasks at once, and every tokio runtime that takes locks gets its own.
-/// When the last handle and guard are gone, connections and watchdog end.
+/// When the last handle and guard are gone, connections and watchdog end; at the end of a program call
+/// [`shutdown`](Self::shutdown) before.
 ///
 /// # Examples
 ///
@@ -187,6 +189,29 @@ impl LockPool {
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         InPool::new(self.clone(), future)
+    }
+
+    /// Ends this pool: no new locks, and time for what is held to come back, as [`crate::shutdown`] does
+    /// for the global pool and the named ones. Needed at the end of a program that made its own pool:
+    /// a guard that is dropped just before `main` ends is not given back otherwise.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the waiting; the pool stays closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{LockError, LockPool};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// drop(pool.lock("report").acquire().await?);
+    /// assert!(pool.shutdown().await.is_complete());
+    /// assert!(matches!(pool.lock("report").acquire().await, Err(LockError::ShutDown)));
+    /// # Ok(()) }
+    /// ```
+    pub async fn shutdown(&self) -> Drained {
+        shut_down(std::slice::from_ref(self)).await
     }
 
     pub(crate) fn settings(&self) -> &Settings {

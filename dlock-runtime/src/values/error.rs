@@ -16,15 +16,17 @@ use super::key::Key;
 /// [`LockError::Lost`] comes after it began.
 ///
 /// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the wire said:
-/// print both. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
-/// user's value a 400, everything else a 503, and [`retry_after`](Self::retry_after) the header's value.
-#[derive(Clone, Debug, thiserror::Error)]
+/// print both. `Debug`, which is what `unwrap` and a `main` that fails print, is both in one line, behind
+/// the variant's name. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
+/// user's value a 400, what has a [`retry_after`](Self::retry_after) a 503 with that header, and the rest a 500. The
+/// texts name keys and hosts: they are for the log, not for the client.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// A locked function was called before [`init`](crate::init), outside any
     /// [`scope`](crate::LockPool::scope).
     #[error(
-        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function"
+        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function; in a test, `pool.scope(…)` around what calls it"
     )]
     NotInitialized,
 
@@ -113,6 +115,28 @@ fn at(key: Option<&Key>) -> String {
     key.map_or_else(String::new, |key| format!(" ({key})"))
 }
 
+/// What `unwrap` and a `main` that fails print, so it is for readers: the fields are in the words.
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            LockError::NotInitialized => "NotInitialized",
+            LockError::Config(_) => "Config",
+            LockError::InvalidKey { .. } => "InvalidKey",
+            LockError::Busy { .. } => "Busy",
+            LockError::WouldDeadlock { .. } => "WouldDeadlock",
+            LockError::Lost { .. } => "Lost",
+            LockError::Unavailable { .. } => "Unavailable",
+            LockError::Refused { .. } => "Refused",
+            LockError::ShutDown => "ShutDown",
+        };
+        write!(f, "{variant}: {self}")?;
+        match self.source() {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl LockError {
     pub(crate) fn config(why: impl fmt::Display) -> Self {
         LockError::Config(Text::new(why))
@@ -152,7 +176,8 @@ impl LockError {
 
     /// When it makes sense to try again; `None` when it does not without a change.
     ///
-    /// At least a second, so that it can be sent as `Retry-After`.
+    /// At least a second, so that it can be sent as `Retry-After`. For `Busy` it is what the holder's
+    /// lease had left: when the key is free if the holder crashed. One that lives often needs far less.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         const SOON: Duration = Duration::from_secs(1);
@@ -214,7 +239,7 @@ impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostCause::Deadline => {
-                "its lease ran out and was not renewed; a longer `ttl` or `renew` may help, unless redis could not be reached or this process stood still"
+                "its lease ran out: without `renew` its `ttl` is too short for the body; with it, redis could not be reached in time, or this process stood still"
             }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"
@@ -276,7 +301,7 @@ impl fmt::Display for Refusal {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
             Refusal::NoPermission => "this user lacks a right; docs/OPERATIONS.md lists the commands, keys and channels that dlock needs",
-            Refusal::Auth => "wrong user or password; check the URL's credentials",
+            Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials: `redis://:password@host` or `redis://user:password@host`",
             Refusal::WrongType => "a value of another type stands at this key; another program uses the name, so choose another key or namespace",
             Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",
             Refusal::Busy => "a script of somebody else's keeps it busy; find it, or `SCRIPT KILL`",

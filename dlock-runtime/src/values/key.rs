@@ -120,7 +120,7 @@ impl KeyBuilder {
     }
 
     /// Appends a value: rendered once by its `Display`, encoded so that it can't be taken for text.
-    pub fn value<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
+    pub fn value<T: Placeholder + ?Sized>(mut self, value: &T) -> Self {
         let written = write!(dlock_grammar::key::Encoder(&mut self.text), "{value}");
         self.unprintable |= written.is_err();
         self
@@ -135,3 +135,15 @@ impl KeyBuilder {
         Key::from(self.text)
     }
 }
+
+/// What can stand in a key template: all that has a text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't stand in a key: it has no `Display`",
+    label = "no text",
+    note = "name a field (`<order.id>`) or a method (`<path.display()>`) that has one, write `key = format!(\"…\")`, or implement `Display`"
+)]
+pub trait Placeholder: fmt::Display {}
+
+// Else the compiler says that `Display` is missing, and not what to write.
+#[diagnostic::do_not_recommend]
+impl<T: fmt::Display + ?Sized> Placeholder for T {}

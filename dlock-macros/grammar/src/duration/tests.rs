@@ -33,8 +33,14 @@ fn refuses_what_has_no_single_meaning() {
         "",
         r#"duration "" is empty: write one such as "10s" or "1m30s""#,
     );
-    check_error("10", r#"duration "10" needs a unit: ms, s, m, h or d"#);
-    check_error("1m30", r#"duration "1m30" needs a unit: ms, s, m, h or d"#);
+    check_error(
+        "10",
+        r#"duration "10" needs a unit, ms, s, m, h or d: write "10s""#,
+    );
+    check_error(
+        "1m30",
+        r#"duration "1m30" needs a unit, ms, s, m, h or d: write "1m30s""#,
+    );
     check_error(
         "s",
         r#"duration "s" needs a number before the unit, such as "10s""#,
@@ -45,7 +51,7 @@ fn refuses_what_has_no_single_meaning() {
     );
     check_error(
         "10S",
-        r#"duration "10S" has the unknown unit "S": use ms, s, m, h or d"#,
+        r#"duration "10S" has the unknown unit "S": write "10s""#,
     );
     check_error(
         "10sm",
@@ -53,17 +59,16 @@ fn refuses_what_has_no_single_meaning() {
     );
     check_error(
         "30s1m",
-        r#"duration "30s1m" must name the largest unit first and each once, such as "1m30s""#,
+        r#"duration "30s1m" must name the largest unit first and each once: write "1m30s""#,
     );
     check_error(
         "1s1s",
-        r#"duration "1s1s" must name the largest unit first and each once, such as "1m30s""#,
+        r#"duration "1s1s" must name the largest unit first and each once: write "2s""#,
     );
     for (text, shown) in [
         ("1.5s", "'.'"),
         ("-1s", "'-'"),
-        ("+1s", "'+'"),
-        ("1 s", "' '"),
+        ("1 x", "' '"),
         ("1µs", "'µ'"),
         ("١s", "'١'"),
     ] {
@@ -73,6 +78,27 @@ fn refuses_what_has_no_single_meaning() {
                 "duration {text:?} contains {shown}: write whole numbers with units and nothing between, such as \"1500ms\" or \"1m30s\""
             ),
         );
+    }
+}
+
+/// What was meant is written out where it can be seen.
+#[test]
+fn says_what_was_meant() {
+    for (text, meant) in [
+        ("10 s", "10s"),
+        ("1m 30s", "1m30s"),
+        ("1_500ms", "1500ms"),
+        ("+1s", "1s"),
+        ("10sec", "10s"),
+        ("5Minutes", "5m"),
+        ("250millis", "250ms"),
+        ("1h30min", "1h30m"),
+        ("2days", "2d"),
+        ("5m1h", "1h5m"),
+    ] {
+        let said = parse(text).unwrap_err().to_string();
+        assert!(said.ends_with(&std::format!(": write {meant:?}")), "{said}");
+        assert!(parse(meant).is_ok());
     }
 }
 
@@ -86,7 +112,9 @@ fn refuses_overflow() {
     ] {
         check_error(
             text,
-            &std::format!("duration {text:?} is too long to be counted in milliseconds"),
+            &std::format!(
+                "duration {text:?} is too long to be counted in milliseconds: write a shorter one"
+            ),
         );
     }
 }

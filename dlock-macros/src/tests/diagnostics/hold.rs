@@ -30,7 +30,10 @@ fn max_hold() {
     );
     check(
         r#"key = "a", max_hold = "5", renew"#,
-        &[("\"5\"", "duration \"5\" needs a unit: ms, s, m, h or d")],
+        &[(
+            "\"5\"",
+            "duration \"5\" needs a unit, ms, s, m, h or d: write \"5s\"",
+        )],
     );
 }
 
@@ -52,7 +55,10 @@ fn max_renewals() {
     );
     check(
         r#"key = "a", renew, max_renewals = -1"#,
-        &[("-1", "write `max_renewals = 4`")],
+        &[(
+            "-1",
+            "`max_renewals` is read when compiling, so no expression will do: write `max_renewals = 4`",
+        )],
     );
 }
 

@@ -1,4 +1,5 @@
-use super::{check, check_on};
+use super::{ITEM, check, check_on};
+use proc_macro2::TokenStream;
 
 /// One error about the key literal: the message, and the text above the carets.
 #[track_caller]
@@ -17,7 +18,7 @@ fn names_in_the_key() {
     );
     check_key(
         "é\\:<self.x>",
-        "`self` in the key template, but `f` has no receiver",
+        "`self` in the key template, but `f` has no receiver, arguments are: id, buyer",
         "      ^^^^",
     );
     check(
@@ -33,11 +34,23 @@ fn names_in_the_key() {
             ),
         ],
     );
+    // Once, wherever else it stands.
+    check_key(
+        "<idd>:<idd.x>:<id>",
+        "unknown name `idd` in the key template, arguments are: id, buyer",
+        "  ^^^",
+    );
     let literal = "\"<x>\"";
     let caret = "\n  | \"<x>\"\n  |   ^";
     for (item, names) in [
-        ("async fn f() {}", ", and `f` has no arguments"),
-        ("async fn f(_: u8) {}", ", and `f` has no arguments"),
+        (
+            "async fn f() {}",
+            ", and `f` has no arguments: add one, or write plain text",
+        ),
+        (
+            "async fn f(_: u8) {}",
+            ", and no argument of `f` has a name: give it one",
+        ),
         ("async fn f(&self) {}", ", arguments are: self"),
         (
             "async fn f(self: Arc<Self>, P { y: (z, mut r#fn), .. }: P) {}",
@@ -57,9 +70,14 @@ fn names_in_the_key() {
 
 #[test]
 fn key_templates() {
-    let places = "a placeholder holds a name, then fields, tuple indices or argument-less method calls, such as `<order.user.id>`; \
-                  for anything else write `key = <expression>`";
+    let places = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: for \
+                  anything else write an expression, `key = format!(\"…\")`";
     check_key("item:é<x.y(1)>", places, "          ^^^^");
+    check_key(
+        "a:< id >",
+        "a placeholder has no spaces: write `<id>`",
+        "    ^^^^",
+    );
     check_key(
         "<id><buyer>",
         "different values of these two placeholders could give the same key: put a separator between them that no value can \
@@ -80,15 +98,88 @@ fn key_templates() {
     );
 }
 
+/// A value in the notation of something else is text: all values would share one lock.
 #[test]
-fn a_tag_that_is_an_arguments_name() {
-    check(
-        r#"key = "item:{id}""#,
-        &[(
-            r#""item:{id}""#,
-            "`{id}` is the text `id` in a cluster's hash tag, the same for every value: write `<id>`, or `{<id>}` for a hash tag",
-        )],
-    );
+fn other_notations() {
+    for (key, written, meant) in [
+        ("item:{id}", "{id}", "id"),
+        ("item:{id:08}", "{id:08}", "id"),
+        ("item:{buyer.len}", "{buyer.len}", "buyer.len"),
+        ("item:${id}", "{id}", "id"),
+        ("a:<id>:{buyer}", "{buyer}", "buyer"),
+    ] {
+        let message = format!(
+            "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
+        );
+        let literal = format!("{key:?}");
+        check(&format!("key = {literal}"), &[(&literal, &message)]);
+    }
+    for (key, written, meant) in [
+        ("item:#id", "#id", "id"),
+        ("$id:item", "$id", "id"),
+        ("a:#buyer.", "#buyer", "buyer"),
+        ("item:id", ":id", "id"),
+        ("item:id:paid", ":id", "id"),
+        ("item:id>", "id>", "id"),
+        ("id>:<buyer>", "id>", "id"),
+        ("item:buyer.x>", "buyer.x>", "buyer.x"),
+    ] {
+        let literal = format!("{key:?}");
+        let message = format!(
+            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({literal})` if it shall be"
+        );
+        check(&format!("key = {literal}"), &[(&literal, &message)]);
+    }
+    for key in [
+        "item:{identity}",
+        "a:#1:$:<id>",
+        "{orders}:<id>",
+        "id:<id>",
+        "item:id:<id>",
+        "item:ids",
+        "a->b>",
+        "id",
+        "#",
+    ] {
+        accept(&format!("key = {key:?}"));
+    }
+}
+
+#[test]
+fn templates_in_expressions() {
+    for (expression, literal) in [
+        (r#""item:<id>".to_owned()"#, r#""item:<id>""#),
+        (r#"format!("item:<id>")"#, r#""item:<id>""#),
+        (r#"concat!("item:", "<id>")"#, r#""<id>""#),
+        (r#"{ f(&["<id.x>"]) }"#, r#""<id.x>""#),
+    ] {
+        check(
+            &format!("key = {expression}"),
+            &[(
+                literal,
+                "in an expression `<id>` is text, the same for every value: write the template alone, `key = \"item:<id>\"`, or \
+                 `format!(\"item:{id}\")`",
+            )],
+        );
+    }
+    for expression in [
+        r#"String::from("item:id")"#,
+        r#"lock_key!("item:<id>")"#,
+        r#"dlock_runtime::lock_key!("item:<id>").clone()"#,
+        r#"format!("<{id}>")"#,
+        r#"f("<identity>", b"<id>")"#,
+        r#"("item:<id>")"#,
+        r##"r#"item:<id>"#"##,
+    ] {
+        accept(&format!("key = {expression}"));
+    }
+}
+
+#[track_caller]
+fn accept(arguments: &str) {
+    let [arguments, item]: [TokenStream; 2] = [arguments, ITEM].map(|text| text.parse().unwrap());
+    let errors = crate::rules::model(arguments, &item).err();
+    assert!(errors.is_none(), "{}", errors.unwrap());
 }
 
 #[track_caller]
@@ -101,11 +192,17 @@ fn check_lock_key(input: &str, expected: &str) {
 
 #[test]
 fn lock_key() {
-    check_lock_key("::dlock_runtime,", "write `lock_key!(\"item:<id>\")`");
-    check_lock_key("::dlock_runtime, key", "write `lock_key!(\"item:<id>\")`");
+    check_lock_key(
+        "::dlock_runtime,",
+        "expected a key template: write `lock_key!(\"item:<id>\")`",
+    );
+    check_lock_key(
+        "::dlock_runtime, key",
+        "expected a key template: write `lock_key!(\"item:<id>\")`",
+    );
     check_lock_key(
         "::dlock_runtime, \"a\", \"b\"",
-        "`lock_key!` takes one key template",
+        "`lock_key!` takes one key template, values in it: write `lock_key!(\"item:<id>\")`",
     );
     check_lock_key(
         "::dlock_runtime, \"\"",

@@ -8,7 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult, Value,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -36,6 +38,8 @@ pub(super) struct Plan {
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was said that waiters have to poll.
     pub(super) warned: AtomicBool,
+    /// It was said that the server can't be connected to; whichever runtime tried.
+    pub(super) unreachable: AtomicBool,
 }
 
 impl Plan {
@@ -43,6 +47,16 @@ impl Plan {
     fn waiters_poll(&self, why: &Text) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             observe::waiters_poll(&self.address, why);
+        }
+    }
+
+    /// Said once for each outage, and once that it is over.
+    pub(super) fn connected(&self, ended: &Result<RedisLink, Fault>, failures: u32) {
+        let unreachable = self.unreachable.swap(ended.is_err(), Ordering::Relaxed);
+        match ended {
+            Ok(_) if unreachable => observe::reconnected(&self.address, failures),
+            Err(why) if !unreachable => observe::unreachable(&self.address, why),
+            _ => {}
         }
     }
 }
@@ -225,26 +239,23 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     who
 }
 
-/// Asks the server what it is and what time it is there, in one round trip.
+/// Asks the server what it is and what time it is there, in one round trip. What it is comes first: a
+/// sentinel has no TIME.
 async fn ask(mut connection: MultiplexedConnection) -> Result<u64, Fault> {
-    let (hello, time) = (redis::cmd("HELLO"), redis::cmd("TIME"));
     let mut both = redis::pipe();
-    both.add_command(hello).add_command(time.clone());
-    let time: Value = match both.query_async(&mut connection).await {
-        Ok((hello, time)) => {
-            check_server(&hello)?;
-            time
-        }
+    both.cmd("HELLO").cmd("TIME").ignore_errors(); // each has an answer of its own
+    let answers = both.query_async(&mut connection).await;
+    let (hello, time): (RedisResult<Value>, RedisResult<Value>) =
+        answers.map_err(|error| reply::handshake_fault(&error))?;
+    match hello {
+        Ok(hello) => check_server(&hello)?,
         Err(error) => match reply::handshake_fault(&error) {
             // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
-            Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {
-                let asked = time.query_async(&mut connection).await;
-                asked.map_err(|error| reply::handshake_fault(&error))?
-            }
+            Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
             other => return Err(other),
         },
-    };
-    reply::time(&time)
+    }
+    reply::time(&time.map_err(|error| reply::handshake_fault(&error))?)
 }
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.

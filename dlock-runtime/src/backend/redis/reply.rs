@@ -246,10 +246,14 @@ pub(super) fn handshake_fault(error: &RedisError) -> Fault {
         Fault::Refused(_, why) | Fault::Unclear(why)
             if why.to_string().contains("switch database") =>
         {
-            Fault::Setup(Text::new(format_args!(
-                "the URL's database does not exist there: {why}"
-            )))
+            Fault::Setup(Text::new(
+                "the URL's database does not exist there: give a smaller number, or raise `databases` in its redis.conf",
+            ))
         }
+        // It may pass: a proxy whose server is away answers in its own words.
+        Fault::Unclear(_) if error.kind() == ErrorKind::Parse => Fault::Unsent(Text::new(
+            "what answers there does not speak redis's protocol; is it another service's port, or one for TLS?",
+        )),
         Fault::Unclear(why) => Fault::Unsent(why),
         other => other,
     }

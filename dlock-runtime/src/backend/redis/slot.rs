@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::connect::{Plan, connect};
 use super::link::RedisLink;
 use crate::backend::fault::Fault;
-use crate::observe;
 use crate::policy::retry::{self, Jitter};
 use crate::values::error::Text;
 
@@ -122,9 +121,7 @@ impl Attempt {
         }
         let ended = connect(&plan).await;
         let failures = self.slot.lock().in_a_row;
-        if ended.is_ok() && failures > 0 {
-            observe::reconnected(&plan.address, failures);
-        }
+        plan.connected(&ended, failures);
         self.ended = Some(ended);
     }
 }

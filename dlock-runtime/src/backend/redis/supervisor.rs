@@ -49,6 +49,7 @@ impl Supervisor {
                 names: Names::new(&settings.namespace),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
+                unreachable: AtomicBool::new(false),
             }),
             connections: settings.connections,
             health_check_interval: settings.health_check_interval,

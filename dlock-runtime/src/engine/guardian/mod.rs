@@ -9,6 +9,7 @@ mod caller;
 mod thread;
 mod work;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -81,6 +82,7 @@ impl Guardian {
             table,
             backend,
             command_timeout,
+            warned: AtomicBool::new(false),
         });
         if kind == GuardianKind::Thread {
             thread::start(work.clone())?;
@@ -241,6 +243,11 @@ impl Guardian {
 
     pub(crate) fn census(&self) -> Census {
         self.table().lock().tokens.census()
+    }
+
+    /// The keys of all locks that are held.
+    pub(crate) fn held(&self) -> Vec<Arc<str>> {
+        self.table().lock().tokens.held()
     }
 
     /// Ends when no token is left.

@@ -4,11 +4,14 @@
 //! is dropped half-way reports a failure, so no token stays `busy` for ever.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Table, Tokens};
+use crate::backend::fault::Fault;
 use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::engine::lease_cell::LeaseCell;
+use crate::observe;
 use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
@@ -21,6 +24,8 @@ pub(super) struct Work {
     pub(super) table: Table,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) command_timeout: Duration,
+    /// It was said that renewals fail.
+    pub(super) warned: AtomicBool,
 }
 
 /// Commands to send.
@@ -126,12 +131,22 @@ async fn renew(work: Arc<Work>, batch: Vec<(Token, Renewal)>) {
         tokens: &tokens,
         sent: None,
     };
-    let Ok(link) = work.backend.link(&first.claim.key, within).await else {
-        return;
+    let key = &first.claim.key;
+    let answered = async {
+        let link = work.backend.link(key, within).await?;
+        let sent = work.table.clock.now();
+        Ok::<_, Fault>((sent, link.renew(&items, within).await?))
     };
-    let sent = work.table.clock.now();
-    if let Ok(outcomes) = link.renew(&items, within).await {
-        report.sent = Some((sent, outcomes));
+    match answered.await {
+        Ok(answered) => {
+            report.sent = Some(answered);
+            work.warned.store(false, Ordering::Relaxed);
+        }
+        Err(why) => {
+            if !work.warned.swap(true, Ordering::Relaxed) {
+                observe::renewals_fail(key, items.len(), &why);
+            }
+        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Outage {
     pub(super) fn pause(
         &mut self,
         key: &str,
-        fault: Fault,
+        fault: &Fault,
         now: Moment,
         jitter: &mut Jitter,
     ) -> Duration {
@@ -38,8 +38,7 @@ impl Outage {
         let mention = self.mention.get_or_insert(now.plus(MENTION_EVERY));
         if now >= *mention {
             *mention = now.plus(MENTION_EVERY);
-            let why = fault.into_error(None);
-            observe::waiting_through_outage(key, since.until(now), &why);
+            observe::waiting_through_outage(key, since.until(now), fault);
         }
         self.failures = self.failures.saturating_add(1);
         retry::after_failure(self.failures, jitter)

@@ -113,8 +113,8 @@ impl<H> Entries<H> {
         self.by_token.keys().copied()
     }
 
-    pub(super) fn states(&self) -> impl Iterator<Item = &State<H>> {
-        self.by_token.values().map(|entry| &entry.state)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
+        self.by_token.values()
     }
 }
 

@@ -26,6 +26,8 @@ use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
 use super::commands::{Cancelled, Claim, Renewed};
 use super::lease::Lease;
+use std::sync::Arc;
+
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -309,8 +311,8 @@ impl<H: Clone> Tokens<H> {
 
     pub(crate) fn census(&self) -> Census {
         let mut census = Census::default();
-        for state in self.entries.states() {
-            *match state {
+        for entry in self.entries.iter() {
+            *match entry.state {
                 State::Acquiring => &mut census.acquiring,
                 State::Waiting => &mut census.waiting,
                 State::Holding { .. } => &mut census.held,
@@ -319,5 +321,12 @@ impl<H: Clone> Tokens<H> {
             } += 1;
         }
         census
+    }
+
+    /// The keys of what is held.
+    pub(crate) fn held(&self) -> Vec<Arc<str>> {
+        let all = self.entries.iter();
+        let held = all.filter(|entry| matches!(entry.state, State::Holding { .. }));
+        held.map(|entry| entry.claim.key.clone()).collect()
     }
 }

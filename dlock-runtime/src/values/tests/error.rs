@@ -115,6 +115,35 @@ fn a_servers_words_are_the_source() {
     );
 }
 
+/// What `unwrap` and a failing `main` print: nothing may be left out, and nothing said twice.
+#[test]
+fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
+    for (error, says) in [
+        (
+            LockError::NotInitialized,
+            "NotInitialized: dlock has no pool yet: call `dlock_runtime::init(",
+        ),
+        (
+            busy(Duration::ZERO),
+            "Busy: lock:item:7 is busy: held by a program that does not use dlock (waited 1s)",
+        ),
+        (
+            refused(Refusal::Misconfigured),
+            "Refused: redis refused (lock:item:7): it can't persist or replicate writes; see its log: THE SERVER'S WORDS",
+        ),
+    ] {
+        assert!(format!("{error:?}").starts_with(says), "{error:?}");
+    }
+    for error in all() {
+        let (debug, text) = (format!("{error:?}"), error.to_string());
+        let (variant, rest) = debug.split_once(": ").unwrap();
+        assert!(variant.chars().all(char::is_alphanumeric), "{debug}");
+        let source = error.source().map(|source| format!(": {source}"));
+        assert_eq!(rest, text + &source.unwrap_or_default());
+        assert!(!debug.contains('\n'), "{debug}");
+    }
+}
+
 #[test]
 fn a_text_names_its_key() {
     for error in all() {
@@ -156,7 +185,7 @@ fn others_say_what_to_do() {
         ),
         (
             lost(LostCause::Deadline, false),
-            "a longer `ttl` or `renew`",
+            "without `renew` its `ttl` is too short",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),

@@ -7,6 +7,12 @@ async fn purchase(ids: Vec<u64>) -> Result<usize, LockError> {
     Ok(ids.len())
 }
 
+// Mended.
+#[distributed_lock(key = format!("items:{ids:?}"))]
+async fn mended(ids: Vec<u64>) -> Result<usize, LockError> {
+    Ok(ids.len())
+}
+
 fn main() {
-    let _kept = purchase(vec![7]);
+    let _kept = (purchase(vec![7]), mended(vec![7]));
 }

@@ -2,11 +2,11 @@
 
 use dlock_runtime::distributed_lock;
 
-#[distributed_lock(key = "nightly", on_busy = "skip")]
-async fn nightly() -> u64 {
-    7
+#[distributed_lock(key = "item:<id>", on_busy = "skip")]
+async fn purchase(id: u64) -> u64 {
+    id
 }
 
 fn main() {
-    let _kept = nightly();
+    let _kept = purchase(7);
 }

@@ -2,11 +2,17 @@
 
 use dlock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "nightly", on_busy = "skip")]
-async fn nightly() -> Result<u64, LockError> {
-    Ok(7)
+#[distributed_lock(key = "item:<id>", on_busy = "skip")]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Mended.
+#[distributed_lock(key = "item:<id>", on_busy = "skip")]
+async fn mended(id: u64) -> Result<Option<u64>, LockError> {
+    Ok(Some(id))
 }
 
 fn main() {
-    let _kept = nightly();
+    let _kept = (purchase(7), mended(7));
 }

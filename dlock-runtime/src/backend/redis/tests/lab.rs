@@ -123,6 +123,7 @@ pub(super) fn plan(url: &str) -> Plan {
         names: Names::new("lock:"),
         listener: OnceLock::new(),
         warned: AtomicBool::new(false),
+        unreachable: AtomicBool::new(false),
     }
 }
 

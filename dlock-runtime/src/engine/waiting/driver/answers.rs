@@ -95,7 +95,7 @@ impl Driver {
         if fault.may_pass() {
             let pause = self
                 .outage
-                .pause(&self.key, fault, self.now(), &mut self.jitter);
+                .pause(&self.key, &fault, self.now(), &mut self.jitter);
             let next = self.now().plus(pause);
             let gates = self.pool.gates();
             let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
@@ -110,7 +110,7 @@ impl Driver {
         }
         let pause = self
             .outage
-            .pause(&self.key, fault, self.now(), &mut self.jitter);
+            .pause(&self.key, &fault, self.now(), &mut self.jitter);
         self.pause(pause);
     }
 

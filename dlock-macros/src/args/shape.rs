@@ -1,0 +1,157 @@
+//! The forms that the value of an argument is told apart by, and what to write for one of the wrong form.
+
+use dlock_grammar::duration;
+use quote::ToTokens as _;
+use syn::{Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path};
+
+/// A value, by its form.
+pub(super) enum Shape {
+    Text(LitStr),
+    Bool(bool, Expr),
+    /// Without a suffix.
+    Number(LitInt),
+    Path(Path),
+    /// A number with a suffix, bytes, a character: nothing that can be computed.
+    Literal(Expr),
+    Other(Expr),
+}
+
+impl Shape {
+    pub(super) fn of(value: Expr) -> Self {
+        match value {
+            // What a `macro_rules!` passed in (`key = $key`) comes in an invisible group.
+            Expr::Group(group) => Self::of(*group.expr),
+            Expr::Paren(paren) if matches!(*paren.expr, Expr::Lit(_)) => Self::of(*paren.expr),
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                attrs,
+            }) if attrs.is_empty() => Self::Text(text),
+            Expr::Lit(ExprLit {
+                lit: Lit::Bool(ref on),
+                ..
+            }) => Self::Bool(on.value, value),
+            Expr::Lit(ExprLit {
+                lit: Lit::Int(number),
+                attrs,
+            }) if attrs.is_empty() && number.suffix().is_empty() => Self::Number(number),
+            Expr::Lit(_) => Self::Literal(value),
+            Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => {
+                Self::Path(path.path)
+            }
+            other => Self::Other(other),
+        }
+    }
+
+    pub(super) fn into_expr(self) -> Expr {
+        match self {
+            Self::Text(text) => literal(Lit::Str(text)),
+            Self::Number(number) => literal(Lit::Int(number)),
+            Self::Path(path) => Expr::Path(syn::ExprPath {
+                attrs: Vec::new(),
+                qself: None,
+                path,
+            }),
+            Self::Bool(_, value) | Self::Literal(value) | Self::Other(value) => value,
+        }
+    }
+}
+
+fn literal(lit: Lit) -> Expr {
+    let attrs = Vec::new();
+    Expr::Lit(ExprLit { attrs, lit })
+}
+
+/// What to write instead of a value of the wrong form: what was meant where that can be seen, else an example.
+pub(super) fn misshapen(name: &str, value: &Expr) -> String {
+    let written = value.to_token_stream().to_string();
+    let text = match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => text.value(),
+        _ => String::new(),
+    };
+    let is_number = written.bytes().all(|byte| byte.is_ascii_digit());
+    match name {
+        "key" => format!("a key is text: write `key = {:?}`", inner(value)),
+        "wait" if written == "forever" => quoted(name, "a word", &written),
+        "on_busy" | "on_lost" | "release" if words(name).contains(&written.as_str()) => {
+            quoted(name, "a word", &written)
+        }
+        "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if duration::parse(&written).is_ok() => {
+            quoted(name, "a duration", &written)
+        }
+        "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if is_number => {
+            quoted(name, "a duration has a unit and", &format!("{written}s"))
+        }
+        "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals"
+            if !matches!(value, Expr::Lit(_)) =>
+        {
+            format!(
+                "`{name}` is read when compiling, so no expression will do: write `{}`",
+                example(name)
+            )
+        }
+        "guard" if is_variable(&text) => unquoted(name, "a name", &text),
+        "guard" => "the guard needs a name: write `guard = lock`".to_owned(),
+        "crate" if syn::parse_str::<Path>(&text).is_ok() => unquoted(name, "a path", &text),
+        "max_renewals" if text.parse::<u32>().is_ok() => unquoted(name, "a count", &text),
+        _ => format!("write `{}`", example(name)),
+    }
+}
+
+fn quoted(name: &str, what: &str, value: &str) -> String {
+    format!("{what} stands in quotes: write `{name} = \"{value}\"`")
+}
+
+fn unquoted(name: &str, what: &str, value: &str) -> String {
+    format!("{what} stands without quotes: write `{name} = {value}`")
+}
+
+/// What a literal that is no text holds, as text.
+fn inner(value: &Expr) -> String {
+    match value {
+        Expr::Lit(ExprLit { lit, .. }) => match lit {
+            Lit::ByteStr(bytes) => String::from_utf8_lossy(&bytes.value()).into_owned(),
+            Lit::CStr(text) => text.value().to_string_lossy().into_owned(),
+            Lit::Char(character) => character.value().to_string(),
+            Lit::Byte(byte) => char::from(byte.value()).to_string(),
+            other => other.to_token_stream().to_string(),
+        },
+        other => other.to_token_stream().to_string(),
+    }
+}
+
+fn words(name: &str) -> [&'static str; 2] {
+    match name {
+        "on_busy" => ["error", "skip"],
+        "on_lost" => ["cancel", "finish"],
+        _ => ["confirmed", "background"],
+    }
+}
+
+/// How an argument is written.
+pub(super) fn example(name: &str) -> &'static str {
+    match name {
+        "ttl" => "ttl = \"10s\"",
+        "wait" => "wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"",
+        "renew" => "renew`, `renew = \"3s\"` or `renew = false",
+        "max_hold" => "max_hold = \"5m\"",
+        "max_renewals" => "max_renewals = 4",
+        "min_hold" => "min_hold = \"30s\"",
+        "on_busy" => "on_busy = \"skip\"` or `on_busy = \"error\"",
+        "release" => "release = \"confirmed\"` or `release = \"background\"",
+        "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
+        "guard" => "guard = lock",
+        "pool" => "pool = \"billing\"` or `pool = self.locks",
+        "map_err" => "map_err = |error| …",
+        "on_error" => "on_error = |error| …",
+        "crate" => "crate = path::to::dlock_runtime",
+        _ => "key = \"item:<id>\"",
+    }
+}
+
+/// Whether a variable can have this name.
+pub(super) fn is_variable(name: &str) -> bool {
+    name != "_" && syn::parse_str::<Ident>(name).is_ok()
+}

@@ -1,0 +1,106 @@
+//! Values in the notation of something else, in a key: they are text, and all of them would share one lock without a word.
+
+use super::Scope;
+use crate::model::KeyPart;
+use proc_macro2::{Literal, TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::{Ident, LitStr, ext::IdentExt as _};
+
+impl Scope<'_> {
+    /// Text, unless it names an argument in another notation: then all its values would share one lock.
+    pub(super) fn text(
+        &mut self,
+        text: String,
+        constant: bool,
+        literal: &LitStr,
+    ) -> Option<KeyPart> {
+        // `user:id:<id>` is fine, `user:id` is a value that was forgotten.
+        let signs: &[char] = if constant {
+            &['{', '#', '$', ':']
+        } else {
+            &['{', '#', '$']
+        };
+        let names = self.names();
+        let Some((written, meant)) = other_notation(&text, signs, &names) else {
+            return Some(KeyPart::Text(text));
+        };
+        let message = if written.starts_with('{') {
+            format!(
+                "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
+            )
+        } else {
+            let key = literal.token();
+            format!(
+                "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({key})` if it shall be"
+            )
+        };
+        self.errors.push(syn::Error::new(literal.span(), message));
+        None
+    }
+
+    /// A template that became part of an expression is text: all its values would share one lock.
+    pub(super) fn no_template_in(&mut self, tokens: TokenStream) {
+        let mut own_macro = false;
+        for tree in tokens {
+            match tree {
+                TokenTree::Group(group) if !own_macro => self.no_template_in(group.stream()),
+                TokenTree::Literal(literal) => self.no_template(&literal),
+                TokenTree::Punct(punct) if punct.as_char() == '!' => continue,
+                TokenTree::Ident(ident) if ident == "lock_key" => {
+                    own_macro = true;
+                    continue;
+                }
+                _ => {}
+            }
+            own_macro = false;
+        }
+    }
+
+    fn no_template(&mut self, literal: &Literal) {
+        let Ok(text) = syn::parse2::<LitStr>(literal.to_token_stream()) else {
+            return;
+        };
+        let text = text.value();
+        let found = self.names().into_iter().find(|name| {
+            let begin = format!("<{name}");
+            let after = text.split_once(&begin).map(|(_, after)| after);
+            after.is_some_and(|after| after.starts_with(['>', '.']))
+        });
+        if let Some(name) = found {
+            let message = format!(
+                "in an expression `<{name}>` is text, the same for every value: write the template alone, `key = \"item:<{name}>\"`, \
+                 or `format!(\"item:{{{name}}}\")`"
+            );
+            self.errors.at(literal, message);
+        }
+    }
+}
+
+/// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `id>` where the
+/// `<` was forgotten: as written, and the place.
+fn other_notation(text: &str, signs: &[char], names: &[Ident]) -> Option<(String, String)> {
+    let of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let known = |place: &str| {
+        let root = place.split('.').next().unwrap_or_default();
+        names.iter().any(|name| name.unraw() == root)
+    };
+    for (at, sign) in text.match_indices(signs) {
+        let rest = text.get(at + 1..).unwrap_or_default();
+        let (place, after) = rest.split_at(rest.find(|c| !of_place(c)).unwrap_or(rest.len()));
+        let place = place.trim_end_matches('.');
+        let written = match (sign, after.split_once('}')) {
+            ("{", None) => continue,
+            ("{", Some((spec, _))) => format!("{{{place}{spec}}}"),
+            _ if after.starts_with('>') => continue,
+            _ => format!("{sign}{place}"),
+        };
+        if known(place) {
+            return Some((written, place.to_owned()));
+        }
+    }
+    text.match_indices('>').find_map(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let place = before.rsplit(|c| !of_place(c)).next().unwrap_or_default();
+        known(place).then(|| (format!("{place}>"), place.to_owned()))
+    })
+}

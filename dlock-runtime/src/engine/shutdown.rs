@@ -1,0 +1,66 @@
+//! The end of pools: no new locks, and time for what is held to come back.
+
+use std::time::Duration;
+
+use super::pool::LockPool;
+use crate::backend::fault;
+use crate::observe;
+
+/// How long a shutdown waits.
+const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
+
+/// Closes all of them before it waits for any.
+pub(crate) async fn shut_down(pools: &[LockPool]) -> Drained {
+    for pool in pools {
+        pool.shut();
+    }
+    if fault::check_timers().is_ok() {
+        let drain = async {
+            for pool in pools {
+                pool.guardian().drained().await;
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN_AT_MOST, drain).await; // what is left is counted below
+    }
+    let mut drained = Drained {
+        held: 0,
+        unconfirmed: 0,
+    };
+    for pool in pools {
+        for key in pool.guardian().held() {
+            observe::held_at_shutdown(&key);
+        }
+        let census = pool.census();
+        drained.held += census.held;
+        drained.unconfirmed += census.acquiring + census.waiting;
+        drained.unconfirmed += census.releasing + census.cleaning_up;
+    }
+    drained
+}
+
+/// What was left when [`shutdown`](crate::shutdown) stopped waiting. A warning in the log names each lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    held: usize,
+    unconfirmed: usize,
+}
+
+impl Drained {
+    /// Locks whose bodies or guards were still there.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Acquires, releases and clean-ups that the server had not confirmed.
+    #[must_use]
+    pub fn unconfirmed(&self) -> usize {
+        self.unconfirmed
+    }
+
+    /// Whether nothing was left.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.held == 0 && self.unconfirmed == 0
+    }
+}

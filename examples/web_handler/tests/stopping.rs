@@ -1,0 +1,101 @@
+//! The program itself, told to stop while a purchase runs: that one is answered, no other is taken, no lock is left.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use dlock_harness::{Child, RedisServer, until};
+use dlock_runtime::LockPool;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::TcpStream;
+
+use crate::lab::{Answer, Bank, CAP, SOON, client, order};
+
+#[tokio::test]
+async fn sigterm_drains() {
+    drains(Signal::TERM, "SIGTERM").await;
+}
+
+#[tokio::test]
+async fn sigint_drains() {
+    drains(Signal::INT, "SIGINT").await;
+}
+
+async fn drains(signal: Signal, name: &str) {
+    let (redis, bank) = (RedisServer::start(), Bank::start().await);
+    bank.close();
+    let url = [("DLOCK_URL", redis.url()), ("SHOP_BANK_URL", bank.url())];
+    let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], url);
+    let address = shop.expect_line("listening on ", CAP).await;
+    let address: SocketAddr = address.parse().unwrap();
+
+    let buy = |item: u64, buyer: &str| {
+        let request = client().post(format!("http://{address}/items/{item}/purchases"));
+        let request = request.header("content-type", "application/json");
+        tokio::spawn(Answer::of(request.body(order(buyer))))
+    };
+    let is_there = async |key: &str| redis.keys().await.iter().any(|other| other == key);
+
+    // Ann is inside, and Bob waits for what another instance holds.
+    let other = LockPool::connect(redis.url()).await.unwrap();
+    let held = other.lock("item:8").acquire().await.unwrap();
+    let (ann, bob) = (buy(7, "ann"), buy(8, "bob"));
+    bank.until_inside(1).await;
+    assert!(is_there("lock:item:7").await);
+    until("bob stands in the queue", SOON, async || {
+        is_there("lock:@w:{lock:item:8}").await
+    })
+    .await;
+
+    let pid = Pid::from_raw(shop.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+    shop.expect_line(name, CAP).await;
+    until("new connections are refused", SOON, async || {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
+    held.release().await.unwrap();
+    bank.open();
+
+    let (ann, bob) = (ann.await.unwrap(), bob.await.unwrap());
+    assert_eq!(ann.status, 200, "{ann:?}");
+    // He had come before the signal: he gets the lock, or hears that his two seconds were over; never `ShutDown`.
+    assert!([200, 409].contains(&bob.status), "{bob:?}");
+    shop.expect_line("stopped; no lock is left held", CAP).await;
+    assert!(shop.wait(CAP).await.success());
+    assert!(!is_there("lock:item:7").await && !is_there("lock:item:8").await);
+}
+
+#[tokio::test]
+async fn a_wrong_setting_ends_it_before_it_listens() {
+    let wrong = [("DLOCK_URL", "http://localhost")];
+    let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], wrong);
+    assert!(!shop.wait(CAP).await.success());
+    assert_eq!(shop.lines(), [""; 0]);
+}
+
+/// `cargo test` builds the examples too, unless it is told to build one test only.
+fn program() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let target = tests.parent().and_then(Path::parent).unwrap();
+    let program = target
+        .join("examples/web_handler")
+        .with_extension(std::env::consts::EXE_EXTENSION);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("web_handler");
+    let newest = std::fs::read_dir(sources).unwrap();
+    let newest = newest.map(|entry| entry.unwrap()).filter(|entry| {
+        let name = entry.file_name();
+        Path::new(&name).extension().is_some_and(|end| end == "rs")
+    });
+    let newest = newest.map(|entry| modified(&entry.path())).max().flatten();
+    assert!(
+        modified(&program) >= newest,
+        "{} is missing or older than its source: cargo build -p dlock-examples --example web_handler",
+        program.display()
+    );
+    program
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).ok()?.modified().ok()
+}

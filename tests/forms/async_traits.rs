@@ -1,0 +1,208 @@
+//! `#[async_trait]` beyond the plain case in `traits.rs`: without `Send`, generic, with lifetimes, receivers, methods without arguments.
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dlock_runtime::{LockError, LockPool, distributed_lock};
+
+use crate::{held, memory, on_memory};
+
+#[async_trait(?Send)]
+trait Local {
+    async fn turn(&self, count: Rc<Cell<u8>>) -> Result<String, LockError>;
+
+    #[distributed_lock(key = "local:<count.get()>")]
+    async fn provided(&self, count: Rc<Cell<u8>>) -> Result<String, LockError> {
+        count.set(count.get() + 1);
+        Ok(format!("{} {}", count.get(), held()))
+    }
+}
+
+struct Shop {
+    shard: &'static str,
+}
+
+#[async_trait(?Send)]
+impl Local for Shop {
+    #[distributed_lock(key = "local:<self.shard>")]
+    async fn turn(&self, count: Rc<Cell<u8>>) -> Result<String, LockError> {
+        tokio::task::yield_now().await;
+        Ok(format!("{} {}", count.replace(9), held()))
+    }
+}
+
+#[async_trait]
+trait Store<'s, K, const N: usize>: Send + Sync
+where
+    K: Display + Send + Sync + 's,
+{
+    type Value: Send;
+
+    async fn load(&'s self, key: &'s K) -> Result<(&'s K, Self::Value), LockError>;
+
+    async fn store<V>(&self, key: &K, values: [V; N]) -> Result<(Vec<V>, String), LockError>
+    where
+        V: Send + Clone + 's;
+
+    #[distributed_lock(key = "default:<key>:<more>")]
+    async fn default<'a, D: Display + Send + Sync>(
+        &self,
+        key: &'a K,
+        more: D,
+    ) -> Result<(&'a K, String), LockError>
+    where
+        's: 'a,
+    {
+        tokio::task::yield_now().await;
+        Ok((key, held()))
+    }
+}
+
+#[async_trait]
+impl<'s, K> Store<'s, K, 2> for Shop
+where
+    K: Display + Send + Sync + 's,
+{
+    type Value = String;
+
+    #[distributed_lock(key = "load:<self.shard>:<key>")]
+    async fn load(&'s self, key: &'s K) -> Result<(&'s K, Self::Value), LockError> {
+        Ok((key, held()))
+    }
+
+    #[distributed_lock(key = "store:<key>:<values.len()>", on_lost = "finish", guard = lock)]
+    async fn store<V>(&self, key: &K, values: [V; 2]) -> Result<(Vec<V>, String), LockError>
+    where
+        V: Send + Clone + 's,
+    {
+        assert_eq!(lock.key().to_string(), format!("lock:{}", held()));
+        Ok((values.to_vec(), key.to_string()))
+    }
+}
+
+#[async_trait]
+trait Receivers: Sized + Send + Sync + 'static {
+    async fn new() -> Result<(Self, String), LockError>;
+    async fn by_value(mut self) -> Result<String, LockError>;
+    async fn by_reference(&mut self, more: &str) -> Result<&mut String, LockError>;
+    async fn by_arc(self: Arc<Self>, locks: LockPool) -> Result<String, LockError>;
+    async fn by_arc_reference(self: &Arc<Self>) -> Result<Arc<Self>, LockError>;
+    async fn by_pin(self: Pin<&mut Self>) -> String;
+    async fn never_said(&self, _: u8, (): ());
+}
+
+struct Text(String);
+
+#[async_trait]
+impl Receivers for Text {
+    #[distributed_lock(key = "new")]
+    async fn new() -> Result<(Self, String), LockError> {
+        Ok((Self("new".to_owned()), held()))
+    }
+
+    #[distributed_lock(key = "value:<self.0>")]
+    async fn by_value(mut self) -> Result<String, LockError> {
+        self.0.push_str("! ");
+        Ok(self.0 + &held())
+    }
+
+    /// Documented.
+    #[distributed_lock(key = "reference:<more>")]
+    #[inline]
+    async fn by_reference(
+        &mut self,
+        #[allow(unused_mut, reason = "without this the test would not compile")] mut more: &str,
+    ) -> Result<&mut String, LockError> {
+        self.0 = [more, &held()].join(" ");
+        Ok(&mut self.0)
+    }
+
+    #[distributed_lock(key = "arc:<self.0>", pool = locks)]
+    async fn by_arc(self: Arc<Self>, locks: LockPool) -> Result<String, LockError> {
+        Ok(held())
+    }
+
+    #[distributed_lock(key = format!("arc reference:{}", self.0))]
+    async fn by_arc_reference(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
+        assert_eq!(held(), "arc reference:new");
+        Ok(Arc::clone(self))
+    }
+
+    #[distributed_lock(key = "pin:<self.0>", on_error = |error| format!("{} {error}", self.0.len()))]
+    async fn by_pin(self: Pin<&mut Self>) -> String {
+        held()
+    }
+
+    #[distributed_lock(key = "never said", on_error = drop)]
+    async fn never_said(&self, _: u8, (): ()) {
+        assert_eq!(held(), "never said");
+        if self.0.is_empty() {
+            return;
+        }
+        panic!("{}", self.0);
+    }
+}
+
+#[tokio::test]
+async fn without_send() {
+    on_memory(async {
+        let count = Rc::new(Cell::new(1));
+        assert_eq!(
+            Shop { shard: "eu" }.turn(count.clone()).await.unwrap(),
+            "1 local:eu"
+        );
+        assert_eq!(
+            Shop { shard: "eu" }.provided(count).await.unwrap(),
+            "10 local:9"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn generics_and_lifetimes() {
+    on_memory(async {
+        let shop = Shop { shard: "eu" };
+        let key = "k".to_owned();
+        let (same, held) = Store::<_, 2>::load(&shop, &key).await.unwrap();
+        assert_eq!((same.as_str(), held.as_str()), ("k", "load:eu:k"));
+        let (values, text) = Store::<_, 2>::store(&shop, &key, [1, 2]).await.unwrap();
+        assert_eq!((values, text.as_str()), (vec![1, 2], "k"));
+        let (same, held) = Store::<_, 2>::default(&shop, &key, 1.5).await.unwrap();
+        assert_eq!((same.as_str(), held.as_str()), ("k", "default:k:1.5"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn receivers() {
+    on_memory(async {
+        let (mut text, held) = Text::new().await.unwrap();
+        assert_eq!(held, "new");
+        assert_eq!(
+            text.by_reference("more").await.unwrap(),
+            "more reference:more"
+        );
+        assert_eq!(
+            text.by_value().await.unwrap(),
+            "more reference:more! value:more%20reference%3Amore"
+        );
+        let text = Arc::new(Text("new".to_owned()));
+        let same = text.by_arc_reference().await.unwrap();
+        assert!(Arc::ptr_eq(&same, &text));
+        let locks = memory().await;
+        let task = tokio::spawn(same.by_arc(locks));
+        assert_eq!(task.await.unwrap().unwrap(), "arc:new");
+        let mut pinned = Box::pin(Text(String::new()));
+        assert_eq!(pinned.as_mut().by_pin().await, "pin:");
+        pinned.never_said(1, ()).await;
+    })
+    .await;
+    // Without a pool: the way out may use `self` too.
+    let said = Box::pin(Text("ab".to_owned())).as_mut().by_pin().await;
+    assert!(said.starts_with("2 "), "{said}");
+}

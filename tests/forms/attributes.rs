@@ -1,0 +1,175 @@
+//! Other attributes on the function: each is kept and does what it did, above and below; and visibility.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+use crate::{held, on_memory};
+
+/// Documented above, so that `missing_docs` is quiet.
+#[doc = concat!("and ", "with an expression")]
+#[doc(alias = "synonym")]
+#[distributed_lock(key = "documented")]
+/// Documented below.
+#[inline]
+#[cold]
+#[deny(missing_docs)]
+pub async fn documented() -> Result<String, LockError> {
+    Ok(held())
+}
+
+/// A lint of the body's that its function expects fires as before; were it silent, the expectation would warn.
+#[expect(unused_variables, reason = "fires in the body")]
+#[distributed_lock(key = "expected")]
+async fn expect_above(never_used: u8) -> Result<String, LockError> {
+    Ok(held())
+}
+
+#[distributed_lock(key = "expected")]
+#[expect(
+    unused_mut,
+    clippy::unreadable_literal,
+    reason = "both fire in the body"
+)]
+async fn expect_below() -> Result<String, LockError> {
+    let mut million = 1000000;
+    assert!(million > 1);
+    Ok(held())
+}
+
+#[distributed_lock(key = "deprecated")]
+#[deprecated(note = "as the test says")]
+async fn old() -> Result<String, LockError> {
+    Ok(held())
+}
+
+#[must_use = "as the test says"]
+#[distributed_lock(key = "must use", on_error = |error| error.to_string())]
+async fn must_use() -> String {
+    held()
+}
+
+#[tokio::test]
+async fn documented_expected_deprecated() {
+    on_memory(async {
+        assert_eq!(documented().await.unwrap(), "documented");
+        assert_eq!(expect_above(1).await.unwrap(), "expected");
+        assert_eq!(expect_below().await.unwrap(), "expected");
+        #[expect(deprecated, reason = "the attribute is kept, so this fires")]
+        let old = old().await.unwrap();
+        assert_eq!(old, "deprecated");
+        #[expect(unused_must_use, reason = "the attribute is kept, so this fires")]
+        {
+            must_use().await;
+        }
+    })
+    .await;
+}
+
+#[cfg(test)]
+#[distributed_lock(key = "cfg:this")]
+async fn configured() -> Result<String, LockError> {
+    Ok(held())
+}
+
+#[distributed_lock(key = "cfg:other", ttl = "1s")]
+#[cfg(not(test))]
+async fn configured() -> Result<Missing, LockError> {
+    Missing
+}
+
+#[cfg_attr(test, distributed_lock(key = "cfg_attr", on_error = |error| error.to_string()))]
+async fn configured_lock() -> String {
+    tokio::task::yield_now().await;
+    held()
+}
+
+#[cfg_attr(not(test), distributed_lock(key = "cfg_attr", on_error = |error| error.to_string()))]
+async fn configured_away() -> bool {
+    tokio::task::yield_now().await;
+    dlock_runtime::current().is_none()
+}
+
+/// The `cfg_attr` comes first, so the lock that it may bring is the outer one.
+#[cfg_attr(test, distributed_lock(key = "outer", guard = outer))]
+#[distributed_lock(key = "inner")]
+#[cfg_attr(
+    test,
+    allow(unused_variables, reason = "without this the test would not compile")
+)]
+async fn configured_and_stacked(unused: u8) -> Result<(String, String), LockError> {
+    Ok((outer.key().to_string(), held()))
+}
+
+struct Shop;
+
+impl Shop {
+    #[cfg(test)]
+    #[distributed_lock(key = "method")]
+    async fn method(&self) -> Result<String, LockError> {
+        #[cfg(not(test))]
+        return missing();
+        #[cfg(test)]
+        Ok(held())
+    }
+
+    #[cfg(not(test))]
+    #[distributed_lock(key = "method")]
+    async fn method(&self) -> Missing {
+        missing()
+    }
+}
+
+#[tokio::test]
+async fn configured_in_and_out() {
+    on_memory(async {
+        assert_eq!(configured().await.unwrap(), "cfg:this");
+        assert_eq!(configured_lock().await, "cfg_attr");
+        assert!(configured_away().await);
+        let (outer, inner) = configured_and_stacked(1).await.unwrap();
+        assert_eq!((outer.as_str(), inner.as_str()), ("lock:outer", "inner"));
+        assert_eq!(Shop.method().await.unwrap(), "method");
+    })
+    .await;
+}
+
+mod outer {
+    pub(super) mod inner {
+        use super::super::{LockError, distributed_lock, held};
+
+        #[distributed_lock(key = "in path")]
+        pub(in super::super) async fn in_path() -> Result<String, LockError> {
+            private().await
+        }
+
+        #[distributed_lock(key = "private")]
+        async fn private() -> Result<String, LockError> {
+            Ok(held())
+        }
+
+        #[distributed_lock(key = "super")]
+        pub(super) async fn in_super() -> Result<String, LockError> {
+            Ok(held())
+        }
+    }
+
+    #[super::distributed_lock(key = "crate")]
+    pub(crate) async fn in_crate() -> Result<String, super::LockError> {
+        inner::in_super().await
+    }
+}
+
+#[tokio::test]
+async fn visibility() {
+    on_memory(async {
+        assert_eq!(outer::inner::in_path().await.unwrap(), "private");
+        assert_eq!(outer::in_crate().await.unwrap(), "super");
+    })
+    .await;
+}
+
+/// The arguments of both attributes, and the one between them, are kept.
+#[distributed_lock(key = "test", pool = crate::memory().await, on_error = |error| unreachable!("{error}"))]
+#[should_panic(expected = "under test")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn above_tokio_test_with_its_arguments() {
+    panic!("under {}", held());
+}

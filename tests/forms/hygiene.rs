@@ -1,0 +1,296 @@
+//! Names of the user's that equal ours or the standard library's, and traits whose methods every type has: neither meets the expansion's.
+
+use std::sync::Mutex;
+
+use dlock_runtime::{LockError, distributed_lock, lock_key};
+
+use crate::{held, on_memory};
+
+/// As arguments, in the key, and as what the body itself binds.
+#[allow(clippy::too_many_arguments, reason = "many are the point")]
+#[distributed_lock(
+    key = "<key>:<body>:<value>:<error>:<pool>:<held_>:<lock>:<__spec>",
+    guard = guard
+)]
+async fn arguments(
+    key: u8,
+    body: u8,
+    value: u8,
+    error: u8,
+    pool: u8,
+    held_: u8,
+    lock: u8,
+    __spec: u8,
+) -> Result<(u8, String), LockError> {
+    let sum = key + body + value + error + pool + held_ + lock + __spec;
+    let (key, body, value, held) = (1, 2, 3, held());
+    assert_eq!(guard.key().to_string(), format!("lock:{held}"));
+    Ok((sum + key + body + value, held))
+}
+
+/// The pool and the handler see the arguments, not what the expansion calls so.
+#[distributed_lock(key = key, pool = pool, map_err = |value| format!("{error}{body}{value}"))]
+async fn expressions(
+    key: &str,
+    pool: &dlock_runtime::LockPool,
+    error: &str,
+    body: u8,
+) -> Result<String, String> {
+    Ok(format!("{} {error}", held()))
+}
+
+/// Constants and statics cannot be shadowed by a `let`, in whatever case they are written.
+mod items {
+    #![allow(
+        non_upper_case_globals,
+        non_camel_case_types,
+        dead_code,
+        reason = "the names are the point"
+    )]
+    use super::{LockError, distributed_lock, held};
+
+    const key: u8 = 1;
+    static pool: u8 = 2;
+    const value: u8 = 3;
+    struct body;
+    struct error(u8);
+    static __DLOCK_SPEC: u8 = 4;
+    enum Names {
+        held,
+    }
+    use Names::held as held_;
+
+    #[distributed_lock(key = "items", guard = guard, pool = locks)]
+    pub(crate) async fn under(locks: dlock_runtime::LockPool) -> Result<(u8, String), LockError> {
+        let _: (body, error, Names) = (body, error(5), held_);
+        assert_eq!(guard.key().as_str(), "lock:items");
+        Ok((key + pool + value, held()))
+    }
+}
+
+#[tokio::test]
+async fn variables_and_constants_of_our_names() {
+    let pool = crate::memory().await;
+    pool.scope(async {
+        let outcome = arguments(1, 2, 3, 4, 5, 6, 7, 8).await.unwrap();
+        assert_eq!(outcome, (42, "1:2:3:4:5:6:7:8".to_owned()));
+        let outcome = expressions("a", &pool, "b", 1).await;
+        assert_eq!(outcome, Ok("a b".to_owned()));
+        let outcome = items::under(pool.clone()).await.unwrap();
+        assert_eq!(outcome, (6, "items".to_owned()));
+    })
+    .await;
+    let _busy = pool.lock("a").acquire().await.unwrap();
+    let refused = tokio::time::timeout(
+        std::time::Duration::from_secs(60),
+        Box::pin(expressions("\n", &pool, "b", 1)),
+    );
+    assert!(refused.await.unwrap().unwrap_err().starts_with("b1"));
+}
+
+/// Everything that a program's prelude has, and more, means something else here.
+mod everything {
+    #![allow(
+        dead_code,
+        unused_macros,
+        non_camel_case_types,
+        reason = "what they hide is the point"
+    )]
+    use ::std::result::Result as Outcome;
+    use dlock_runtime::distributed_lock;
+
+    pub(super) struct Result<T>(T);
+    struct Option;
+    struct Some;
+    struct None;
+    struct Ok;
+    struct Err;
+    struct Box;
+    struct String;
+    struct Vec;
+    struct Key;
+    struct Wait;
+    struct Spec;
+    struct Duration;
+    struct LockError;
+    struct LockGuard;
+    struct LockPool;
+    struct __private;
+    trait Send {}
+    trait Sync {}
+    trait Future {}
+    trait Clone {}
+    trait Display {}
+    trait From {}
+    trait Into {}
+    trait FromLockError {}
+    trait Drop {}
+    mod core {}
+    mod std {}
+    mod alloc {}
+    mod tokio {}
+    fn drop() {}
+    fn run() {}
+    fn held() {}
+    fn key() {}
+    type bool = u8;
+    type str = u8;
+    type u64 = i8;
+    macro_rules! concat {
+        ($($any:tt)*) => {
+            compile_error!("the user's")
+        };
+    }
+    macro_rules! module_path {
+        ($($any:tt)*) => {
+            compile_error!("the user's")
+        };
+    }
+    macro_rules! panic {
+        ($($any:tt)*) => {
+            compile_error!("the user's")
+        };
+    }
+
+    #[distributed_lock(
+        key = "everything:<id>",
+        ttl = "5s",
+        wait = "1s",
+        renew = "1s",
+        max_hold = "1m",
+        max_renewals = 9,
+        min_hold = "10ms",
+        on_busy = "skip",
+        on_lost = "finish",
+        release = "background",
+        guard = lock
+    )]
+    pub(crate) async fn hidden(
+        id: u32,
+    ) -> Outcome<::core::option::Option<(u32, ::std::string::String)>, dlock_runtime::LockError>
+    {
+        let _: &dlock_runtime::LockGuard = lock;
+        Outcome::Ok(::core::option::Option::Some((id, crate::held())))
+    }
+
+    #[distributed_lock(key = "everything:<id>", pool = pool.clone(), map_err = |_| 0)]
+    pub(crate) async fn with_pool(
+        id: u32,
+        pool: &dlock_runtime::LockPool,
+    ) -> Outcome<::std::string::String, u8> {
+        Outcome::Ok(crate::held())
+    }
+}
+
+/// A module of the crate's own name for its parts: a path that begins with `::` does not see it.
+mod dlock_runtime_of_the_users {
+    #[allow(dead_code, reason = "what it hides is the point")]
+    mod dlock_runtime {
+        pub(super) mod __private {}
+    }
+
+    #[::dlock_runtime::distributed_lock(key = "module")]
+    pub(crate) async fn hidden() -> Result<String, ::dlock_runtime::LockError> {
+        Ok(crate::held())
+    }
+}
+
+#[tokio::test]
+async fn types_modules_and_macros_of_the_standard_librarys_names() {
+    on_memory(async {
+        let outcome = everything::hidden(1).await.unwrap();
+        assert_eq!(outcome, Some((1, "everything:1".to_owned())));
+        let pool = crate::memory().await;
+        let outcome = everything::with_pool(2, &pool).await;
+        assert_eq!(outcome, Ok("everything:2".to_owned()));
+        let key = dlock_runtime_of_the_users::hidden().await.unwrap();
+        assert_eq!(key, "module");
+    })
+    .await;
+}
+
+/// Methods on every type, by value, by reference and by exclusive reference, of the names that the expansion calls.
+mod blanket {
+    use super::{LockError, Mutex, distributed_lock, held, lock_key};
+
+    macro_rules! hijack {
+        ($trait:ident, $($self:tt)+) => {
+            #[allow(dead_code, unused_variables, clippy::wrong_self_convention, reason = "that none is called is the point")]
+            pub(super) trait $trait: Sized {
+                fn text($($self)+, text: &str) -> ! { panic!("text of the user's") }
+                fn value<V>($($self)+, value: V) -> ! { panic!("value of the user's") }
+                fn finish($($self)+) -> ! { panic!("finish of the user's") }
+                fn clone($($self)+) -> ! { panic!("clone of the user's") }
+                fn is_busy($($self)+) -> ! { panic!("is_busy of the user's") }
+                fn from_lock_error($($self)+) -> ! { panic!("from_lock_error of the user's") }
+                fn skipped($($self)+) -> ! { panic!("skipped of the user's") }
+                fn into_future($($self)+) -> ! { panic!("into_future of the user's") }
+                fn poll($($self)+) -> ! { panic!("poll of the user's") }
+                fn unwrap_or_else<F>($($self)+, f: F) -> ! { panic!("unwrap_or_else of the user's") }
+                fn deref($($self)+) -> ! { panic!("deref of the user's") }
+                fn into($($self)+) -> ! { panic!("into of the user's") }
+            }
+            impl<T> $trait for T {}
+        };
+    }
+
+    pub(super) mod by_value {
+        use super::*;
+        hijack!(Hijack, self);
+
+        #[distributed_lock(key = "value:<id>:<CONSTANT>", on_busy = "skip", guard = lock, pool = pool, map_err = |error| error.to_string())]
+        pub(crate) async fn locked(
+            id: u8,
+            pool: &dlock_runtime::LockPool,
+        ) -> Result<Option<String>, String> {
+            let _ = (lock, Mutex::new(0));
+            Ok(Some(held()))
+        }
+
+        pub(crate) fn key(id: u8) -> dlock_runtime::Key {
+            lock_key!("value:<id>")
+        }
+    }
+
+    pub(super) mod by_reference {
+        use super::*;
+        hijack!(Hijack, &self);
+
+        #[distributed_lock(key = "reference:<id>:<CONSTANT>", on_busy = "skip", guard = lock, pool = pool)]
+        pub(crate) async fn locked(
+            id: u8,
+            pool: &dlock_runtime::LockPool,
+        ) -> Result<Option<String>, LockError> {
+            let _ = lock;
+            Ok(Some(held()))
+        }
+    }
+
+    pub(super) mod by_exclusive_reference {
+        use super::*;
+        hijack!(Hijack, &mut self);
+
+        #[distributed_lock(key = "exclusive:<id>:<CONSTANT>", on_busy = "skip", guard = lock, pool = pool)]
+        pub(crate) async fn locked(
+            id: u8,
+            pool: &dlock_runtime::LockPool,
+        ) -> Result<Option<String>, LockError> {
+            let _ = lock;
+            Ok(Some(held()))
+        }
+    }
+
+    const CONSTANT: char = 'c';
+}
+
+#[tokio::test]
+async fn methods_that_every_type_has() {
+    let pool = &crate::memory().await;
+    let outcome = blanket::by_value::locked(1, pool).await.unwrap();
+    assert_eq!(outcome.as_deref(), Some("value:1:c"));
+    assert_eq!(blanket::by_value::key(1).as_str(), "value:1");
+    let outcome = blanket::by_reference::locked(1, pool).await.unwrap();
+    assert_eq!(outcome.as_deref(), Some("reference:1:c"));
+    let outcome = blanket::by_exclusive_reference::locked(1, pool).await;
+    assert_eq!(outcome.unwrap().as_deref(), Some("exclusive:1:c"));
+}

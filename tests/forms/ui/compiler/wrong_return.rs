@@ -1,0 +1,15 @@
+//! A value of another type is shown at the value, as without the attribute.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>")]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    if id == 0 {
+        return 0;
+    }
+    Ok(id)
+}
+
+fn main() {
+    let _kept = purchase(7);
+}

@@ -1,0 +1,20 @@
+//! A function that returns a future in a box.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+use std::pin::Pin;
+
+#[distributed_lock(key = "item:<id>")]
+fn purchase(id: u64) -> Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>> {
+    Box::pin(async move { Ok(id) })
+}
+
+// Mended.
+#[distributed_lock(key = "item:<id>")]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = (purchase(7), mended(7));
+}

@@ -1,0 +1,12 @@
+//! A value instead of a template.
+
+use dlock_runtime::lock_key;
+
+fn main() {
+    let id = 7;
+    let _key = lock_key!(id);
+
+    // Mended.
+    let mended = lock_key!("item:<id>");
+    drop((id, mended));
+}

@@ -1,0 +1,20 @@
+//! A constant: the attribute is read before there are any.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+const TTL: &str = "10s";
+
+#[distributed_lock(key = "item:<id>", ttl = TTL)]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Mended.
+#[distributed_lock(key = "item:<id>", ttl = "10s")]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = (purchase(7), mended(7));
+}

@@ -1,0 +1,114 @@
+//! What the page lists is what the code has: errors, events.
+
+use crate::page::{quoted, rows, section};
+
+const ERRORS: &str = include_str!("../../dlock-runtime/src/values/error.rs");
+const EVENTS: &str = include_str!("../../dlock-runtime/src/observe.rs");
+
+/// The variants of an enum, as they are written.
+fn variants(name: &str) -> Vec<&'static str> {
+    let (_, from) = ERRORS.split_once(&format!("pub enum {name} {{\n")).unwrap();
+    let body = from.split("\n}\n").next().unwrap();
+    let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let lines = lines.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    let end = |c: char| !c.is_alphanumeric();
+    lines.map(|line| line.split(end).next().unwrap()).collect()
+}
+
+#[test]
+fn each_error_has_a_row() {
+    let mut expected = Vec::new();
+    for variant in variants("LockError") {
+        match variant {
+            "Lost" => expected.extend(variants("LostCause").iter().map(|it| format!("Lost({it})"))),
+            "Refused" => {
+                expected.extend(
+                    variants("Refusal")
+                        .iter()
+                        .map(|it| format!("Refused({it})")),
+                );
+            }
+            plain => expected.push(plain.to_owned()),
+        }
+    }
+    let mut listed: Vec<String> = rows("Errors")
+        .iter()
+        .flat_map(|row| quoted(row[0]))
+        .map(str::to_owned)
+        .collect();
+    expected.sort();
+    listed.sort();
+    assert_eq!(listed, expected);
+}
+
+/// Level, text and fields of each event, as `observe.rs` has them.
+fn events() -> Vec<(&'static str, &'static str, Vec<String>)> {
+    let calls = EVENTS.split("tracing::").skip(1);
+    let calls = calls.map(|from| from.split(");").next().unwrap());
+    let event = |call: &'static str| {
+        let (level, rest) = call.split_once("!(").expect("a macro");
+        let (fields, rest) = rest.split_once('"').expect("a text");
+        let text = rest.split('"').next().unwrap();
+        let fields = fields
+            .split(',')
+            .map(|it| it.trim().trim_start_matches(['%', '?']));
+        let mut fields: Vec<String> = fields.map(str::to_owned).collect();
+        fields.retain(|field| !field.is_empty());
+        (level, text, fields)
+    };
+    calls.map(event).collect()
+}
+
+#[test]
+fn each_event_has_a_row() {
+    let events = events();
+    let listed = rows("Log");
+    assert_eq!(listed.len(), events.len());
+    for (level, text, fields) in events {
+        let row = listed.iter().find(|row| text.starts_with(row[1]));
+        let row = row.unwrap_or_else(|| panic!("no row for {text:?}"));
+        assert_eq!(
+            (row[0], quoted(row[2])),
+            (level, fields.iter().map(String::as_str).collect())
+        );
+    }
+}
+
+/// Who copies an alert's words into a query finds the event.
+#[test]
+fn each_alert_is_an_event() {
+    let alerts = rows("What to alert on");
+    let ours = alerts.iter().take_while(|row| row[0] != "on Redis");
+    let phrases: Vec<&str> = ours
+        .flat_map(|row| quoted(row[1]))
+        .filter(|it| it.contains(' '))
+        .collect();
+    assert!(phrases.len() >= 5, "{phrases:?}");
+    for phrase in phrases {
+        let found = events().iter().any(|(_, text, _)| text.starts_with(phrase));
+        assert!(found, "{phrase}");
+    }
+}
+
+/// The fields of `INFO` that the page would have watched are there.
+#[tokio::test]
+async fn each_field_of_info_exists() {
+    let server = dlock_harness::RedisServer::start();
+    let replica = server.port().to_string();
+    let replica = dlock_harness::RedisServer::builder()
+        .args(["--replicaof", "127.0.0.1", &replica])
+        .start();
+    let info: String = replica.ask(&["INFO"]).await;
+    let fields = [
+        "evicted_keys",
+        "rejected_connections",
+        "used_memory",
+        "maxmemory",
+        "rdb_last_bgsave_status",
+        "master_link_status",
+    ];
+    for field in fields {
+        assert!(section("What to alert on").contains(field), "{field}");
+        assert!(info.contains(&format!("\n{field}:")), "{field}");
+    }
+}

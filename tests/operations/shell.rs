@@ -1,0 +1,121 @@
+//! The shell blocks, in the scenes that they are for.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Wait, distributed_lock};
+use dlock_tests::patient;
+use tokio::task::JoinHandle;
+
+use crate::page::{block, run};
+
+const CAP: Duration = Duration::from_secs(20);
+const QUEUE: &str = "lock:@w:{lock:item:7}";
+
+async fn pool(server: &RedisServer) -> LockPool {
+    LockPool::connect(patient(server.url())).await.unwrap()
+}
+
+/// Somebody in another process's place who waits for `item:7`.
+async fn waiter(server: &RedisServer) -> JoinHandle<Result<LockGuard, LockError>> {
+    let request = pool(server).await.lock("item:7").wait(Wait::Forever);
+    let waiter = tokio::spawn(async move { request.acquire().await });
+    until("it is in the queue", CAP, async || {
+        server.pttl(QUEUE).await > 0
+    })
+    .await;
+    waiter
+}
+
+#[distributed_lock(key = "item:<id>", renew = "50ms")]
+async fn purchase(id: u32) -> Result<(), LockError> {
+    std::future::pending().await
+}
+
+/// An annotated function that never ends, once it holds `item:7`.
+async fn holder(server: &RedisServer) -> JoinHandle<Result<(), LockError>> {
+    let pool = pool(server).await;
+    let holder = tokio::spawn(async move { pool.scope(purchase(7)).await });
+    until("it is held", CAP, async || {
+        server.pttl("lock:item:7").await > 0
+    })
+    .await;
+    holder
+}
+
+#[tokio::test]
+async fn looking_shows_who_holds_and_who_waits() {
+    let server = RedisServer::start();
+    let holder = holder(&server).await;
+    let waiter = waiter(&server).await;
+    let lines = block("Looking with `redis-cli`", 0);
+    assert_eq!(lines.len(), 8);
+    run(&lines, &server).await;
+    assert!(!holder.is_finished() && !waiter.is_finished());
+}
+
+/// The dash that tells a kept key from a held one is seen.
+#[tokio::test]
+async fn looking_shows_a_key_that_is_nobody_s() {
+    let server = RedisServer::start();
+    let request = pool(&server).await.lock("item:7");
+    let request = request.min_hold(Duration::from_secs(20));
+    request.run(async |_| ()).await.unwrap();
+    let line = block("Looking with `redis-cli`", 0)[0];
+    let (command, held) = line.split_once("  # 1|").unwrap();
+    run(&[&format!("{command}  # 1|-{held}")], &server).await;
+}
+
+#[tokio::test]
+async fn breaking_a_lock_gives_it_to_the_waiter_and_tells_the_holder() {
+    let server = RedisServer::start();
+    let holder = holder(&server).await;
+    let waiter = waiter(&server).await;
+    run(&block("Breaking a lock", 0), &server).await;
+    drop(waiter.await.unwrap().unwrap());
+    let LockError::Lost { cause, .. } = holder.await.unwrap().unwrap_err() else {
+        panic!("not lost");
+    };
+    assert_eq!(cause, LostCause::Gone);
+}
+
+#[tokio::test]
+async fn a_holder_that_does_not_renew_goes_on_beside_the_new_one() {
+    let server = RedisServer::start();
+    let old = pool(&server).await.lock("item:7").acquire().await.unwrap();
+    let waiter = waiter(&server).await;
+    run(&block("Breaking a lock", 0), &server).await;
+    let new = waiter.await.unwrap().unwrap();
+    assert!(old.is_held() && new.is_held());
+    assert!(old.fence() < new.fence());
+    let told = old.verify().await.unwrap_err();
+    assert!(told.is_lost() && !old.is_held(), "{told}");
+}
+
+/// Somebody else's lock is left alone, as when it was handed over between the look and the deletion.
+#[tokio::test]
+async fn breaking_a_lock_that_has_gone_on_deletes_nothing() {
+    let server = RedisServer::start();
+    let holder = holder(&server).await;
+    let mut lines = block("Breaking a lock", 0);
+    let (delete, one) = lines.pop().unwrap().rsplit_once("  # ").unwrap();
+    assert_eq!(one, "1");
+    let (late, nothing) = ("value=\"${value}0\"", format!("{delete}  # 0"));
+    lines.extend([late, nothing.as_str()]);
+    run(&lines, &server).await;
+    assert!(server.pttl("lock:item:7").await > 0 && !holder.is_finished());
+}
+
+#[tokio::test]
+async fn a_lock_taken_by_hand_keeps_everybody_out() {
+    let server = RedisServer::start();
+    let pool = pool(&server).await;
+    let lines = block("Breaking a lock", 1);
+    run(&lines[..1], &server).await;
+    let request = pool.lock("item:7").wait(Duration::ZERO);
+    let busy = request.acquire().await.unwrap_err();
+    let text = "held by a program that does not use dlock";
+    assert!(busy.to_string().contains(text), "{busy}");
+    run(&lines[1..], &server).await;
+    drop(pool.lock("item:7").acquire().await.unwrap());
+}
