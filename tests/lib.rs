@@ -9,6 +9,11 @@ use dlock_runtime::Config;
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The code of the page "Which lock do I need?", compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/WHICH_LOCK.md")]
+pub struct WhichLock;
+
 #[cfg(doctest)]
 #[doc = include_str!("../docs/CONFIGURATION.md")]
 pub struct Configuration;

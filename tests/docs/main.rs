@@ -1,0 +1,44 @@
+//! The pages themselves: every relative link and anchor leads somewhere, no Rust in them goes uncompiled, and
+//! tables have a cell for each column.
+//!
+//! `page` cuts a page into prose and fenced blocks; `links`, `code` and `tables` complain about what they see there. Each is given
+//! bad pages too, and has to complain.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod code;
+mod links;
+mod page;
+mod tables;
+
+use page::{Page, all, root};
+
+fn complaints(of: impl Fn(&Page) -> Vec<String>) -> String {
+    let pages = all(&root());
+    assert!(pages.iter().any(|page| page.path == "README.md"));
+    assert!(pages.iter().any(|page| page.path == "docs/GUARANTEES.md"));
+    pages.iter().flat_map(of).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let found = complaints(|page| links::broken(page, &root()));
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
+fn no_rust_goes_uncompiled() {
+    let doctests = std::fs::read_to_string(root().join("tests/lib.rs")).unwrap();
+    let found = complaints(|page| code::uncompiled(page, &doctests, &root()));
+    assert!(found.is_empty(), "{found}");
+}
+
+#[test]
+fn every_row_has_a_cell_for_each_column() {
+    let found = complaints(tables::ragged);
+    assert!(found.is_empty(), "{found}");
+}
