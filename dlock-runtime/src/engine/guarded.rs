@@ -25,8 +25,9 @@ pub enum OnLost {
 }
 
 pin_project! {
+    /// The body of a locked function with its lock around it.
     #[must_use = "futures do nothing unless polled"]
-    pub(crate) struct Guarded<F: Future> {
+    pub struct Guarded<F: Future> {
         #[pin]
         slot: Slot<F>,
         stage: Stage,
