@@ -1,7 +1,8 @@
 //! The functions whose futures are measured: here by a test, in `examples/cost` for a table.
 //!
 //! `for_all_cases!(then)` gives them all to the macro `then`: a name, the attribute's arguments, the function's, what it returns
-//! in its `Result<_, LockError>`, its body. It needs `KIB`, `LockError` and `yield_now` where it is used, and `memory` in the crate's root.
+//! in its `Result<_, LockError>`, its body. It needs `KIB`, `LockError`, `LockPool`, `memory` and `yield_now` where
+//! it is used, in functions that return a `Result`.
 
 macro_rules! for_all_cases {
     ($then:ident) => {
@@ -42,7 +43,7 @@ macro_rules! for_all_cases {
                 Ok(c.len() + d.len() + usize::try_from(a + b).unwrap_or(0))
             };
 
-            a_pool_expression: [key = "k", pool = pool], (pool: dlock_runtime::LockPool = crate::memory().await) -> usize, {
+            a_pool_expression: [key = "k", pool = pool], (pool: LockPool = memory().await?) -> usize, {
                 yield_now().await;
                 Ok(format!("{pool:?}").len())
             };
