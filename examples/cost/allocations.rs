@@ -34,7 +34,7 @@ pub(crate) struct Counts {
     pub(crate) large: Count,
 }
 
-pub(crate) const LARGE: usize = 16 * 1024;
+pub(crate) const LARGE: usize = 4096;
 
 const CALLS: usize = 100;
 

@@ -138,9 +138,10 @@ edition = "2024"
 path = "lib.rs"
 
 [dependencies]
-dlock-runtime = {{ path = {runtime:?} }}
+dlock-runtime = {{ path = '{}' }}
 tracing = {{ version = "0.1", default-features = false, features = ["attributes", "std"] }}
-"#
+"#,
+        runtime.display()
     )
 }
 

@@ -112,7 +112,7 @@ fn allocated(counts: &Counts) {
         counts.by_hand,
     );
     row(
-        "a call of an annotated function with 16 KiB in its body",
+        "a call of an annotated function with 4 KiB in its body",
         counts.large,
     );
 }
