@@ -50,7 +50,7 @@ async fn main() -> Result<(), Failure> {
     }
     println!("| a future's bytes | plain | locked | more |\n| --- | --- | --- | --- |");
     for (name, plain, locked) in sizes {
-        let name = name.replace('_', " ");
+        let name = name.replace('_', " ").replace("kib", "KiB");
         println!(
             "| {name} | {plain} | {locked} | {} |",
             locked.saturating_sub(plain)

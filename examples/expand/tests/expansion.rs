@@ -4,6 +4,12 @@
 //! macros changes from version to version, so it is compared with the one that printed the page, and skipped elsewhere. After a change
 //! of the expansion, or of [`COMPILER`]: `UPDATE_EXPANSION=1 cargo test -p dlock-expand`, and read the page around it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test reports by panicking"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,20 +70,9 @@ fn the_page_shows_the_functions_of_this_crate() {
 fn expand() -> File {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("expansion");
     let cargo = Command::new(env!("CARGO"))
-        .args([
-            "rustc",
-            "--package",
-            "dlock-expand",
-            "--lib",
-            "--profile=check",
-        ])
-        .args([
-            "--locked",
-            "--offline",
-            "--quiet",
-            "--",
-            "-Zunpretty=expanded",
-        ])
+        .args(["rustc", "--package", "dlock-expand", "--lib"])
+        .args(["--locked", "--offline", "--quiet"])
+        .args(["--profile=check", "--", "-Zunpretty=expanded"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_TARGET_DIR", target)
         .env("RUSTC_BOOTSTRAP", "1")
@@ -124,16 +119,13 @@ fn difference(name: &str, shown: &str, printed: &str) -> String {
         .zip(printed.iter().rev())
         .take_while(same)
         .count();
-    let lines = |sign: char, lines: &[&str]| {
-        let lines = &lines[..lines.len() - after];
-        lines
-            .iter()
-            .map(|line| format!("{sign} {line}\n"))
-            .collect::<String>()
-    };
-    format!(
-        "{name}, after line {before}:\n{}{}",
-        lines('-', shown),
-        lines('+', printed)
-    )
+    let mut text = format!("{name}, after line {before}:\n");
+    for (sign, lines) in [('-', shown), ('+', printed)] {
+        for line in &lines[..lines.len() - after] {
+            text.extend([sign, ' ']);
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
 }
