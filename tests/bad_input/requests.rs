@@ -80,7 +80,7 @@ async fn a_key_that_can_be_none_is_refused_before_anything_is_sent() {
         ("a\u{7f}", "use printable text"),
         ("@fence", "must not begin with `@`"),
         ("a{b", "write `{tag}` or no brace"),
-        ("{}", "put a value between"),
+        ("{}", "put text or a value such as"),
     ] {
         let mut ran = false;
         let error = pool

@@ -25,8 +25,9 @@ pub enum OnLost {
 }
 
 pin_project! {
+    /// The body of a locked function with its lock around it.
     #[must_use = "futures do nothing unless polled"]
-    pub(crate) struct Guarded<F: Future> {
+    pub struct Guarded<F: Future> {
         #[pin]
         slot: Slot<F>,
         stage: Stage,
@@ -54,6 +55,23 @@ enum Stage {
     Done,
 }
 
+// What does not depend on the body is in functions that are not generic: they are compiled once, and the rest again with each
+// annotated function.
+impl Stage {
+    fn run(guard: LockGuard) -> Self {
+        let guard = Arc::new(guard);
+        Stage::Run {
+            owner: Some(Owner(guard.clone())),
+            frame: Frame::lock(guard),
+            lost: None,
+        }
+    }
+
+    fn release(owner: Option<Owner>) -> Self {
+        Stage::Release(Box::pin(give_back(owner)))
+    }
+}
+
 /// Whose lock it is: dropped, it gives the lock back, whoever else still refers to the guard. The
 /// scope of a future that was started in the body and lives on outside does.
 struct Owner(Arc<LockGuard>);
@@ -65,17 +83,17 @@ impl Drop for Owner {
 }
 
 /// Boxed, so that the annotated function's future stays about as small as its body's.
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl<F: Future> Guarded<F> {
     pub(crate) fn new(
-        acquire: impl Future<Output = Result<LockGuard, LockError>> + Send + 'static,
+        acquire: Boxed<Result<LockGuard, LockError>>,
         body: F,
         on_lost: OnLost,
     ) -> Self {
         Self {
             slot: Slot::Body { body },
-            stage: Stage::Acquire(Box::pin(acquire)),
+            stage: Stage::Acquire(acquire),
             on_lost,
         }
     }
@@ -89,14 +107,7 @@ impl<F: Future> Future for Guarded<F> {
         loop {
             match this.stage {
                 Stage::Acquire(acquire) => match ready!(acquire.as_mut().poll(cx)) {
-                    Ok(guard) => {
-                        let guard = Arc::new(guard);
-                        *this.stage = Stage::Run {
-                            owner: Some(Owner(guard.clone())),
-                            frame: Frame::lock(guard),
-                            lost: None,
-                        }
-                    }
+                    Ok(guard) => *this.stage = Stage::run(guard),
                     Err(error) => {
                         *this.stage = Stage::Done;
                         return Poll::Ready(Err(error));
@@ -107,7 +118,7 @@ impl<F: Future> Future for Guarded<F> {
                     match ready!(step) {
                         Ok(value) => {
                             this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
-                            *this.stage = Stage::Release(Box::pin(give_back(owner.take())));
+                            *this.stage = Stage::release(owner.take());
                         }
                         Err(error) => {
                             this.slot.set(Slot::Value { value: None });
@@ -142,32 +153,47 @@ fn run<F: Future>(
     let (SlotProj::Body { body }, Some(guard)) = (slot.project(), frame.guard()) else {
         return Poll::Pending; // `Run` has a body and a lock
     };
-    let lost_error = |cause, finished| LockError::Lost {
-        key: guard.key().clone(),
-        cause,
-        finished,
-    };
     if on_lost == OnLost::Finish {
         let entered = scope::enter(frame.clone());
         let value = ready!(body.poll(cx));
         drop(entered);
         return Poll::Ready(Ok(value));
     }
-    if let Some(cause) = guard.why_lost() {
-        return Poll::Ready(Err(lost_error(cause, false)));
+    if let Some(error) = lost_by_now(guard, false) {
+        return Poll::Ready(Err(error));
     }
     let entered = scope::enter(frame.clone());
     let polled = body.poll(cx);
     drop(entered);
-    if let Poll::Ready(value) = polled {
-        return Poll::Ready(match guard.why_lost() {
-            Some(cause) => Err(lost_error(cause, true)),
-            None => Ok(value),
-        });
+    match polled {
+        Poll::Ready(value) => Poll::Ready(lost_by_now(guard, true).map_or(Ok(value), Err)),
+        Poll::Pending => poll_lost(guard, lost, cx).map(Err),
     }
+}
+
+fn lost_by_now(guard: &LockGuard, finished: bool) -> Option<LockError> {
+    guard
+        .why_lost()
+        .map(|cause| lost_error(guard, cause, finished))
+}
+
+/// Wakes the task at the end of the lease.
+fn poll_lost(
+    guard: &LockGuard,
+    lost: &mut Option<Boxed<LostCause>>,
+    cx: &mut Context<'_>,
+) -> Poll<LockError> {
     let lost = lost.get_or_insert_with(|| Box::pin(guard.lost()));
     let cause = ready!(lost.as_mut().poll(cx));
-    Poll::Ready(Err(lost_error(cause, false)))
+    Poll::Ready(lost_error(guard, cause, false))
+}
+
+fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError {
+    LockError::Lost {
+        key: guard.key().clone(),
+        cause,
+        finished,
+    }
 }
 
 /// A release that fails is logged, and goes on in the background: it never masks the body's value.

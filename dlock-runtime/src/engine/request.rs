@@ -247,7 +247,7 @@ impl LockRequest {
             }
         };
         let ran = Guarded::new(
-            async move { acquire::acquire(&pool, &order).await },
+            Box::pin(async move { acquire::acquire(&pool, &order).await }),
             body,
             OnLost::Cancel,
         )

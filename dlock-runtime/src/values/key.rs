@@ -104,12 +104,24 @@ impl fmt::Debug for Key {
 }
 
 /// Puts a key template together: text as it is, values encoded. Written by the attribute.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use]
 pub struct KeyBuilder {
     text: String,
     /// A `Display` that failed: its key would be a guess, so it is made one that no pool accepts.
     unprintable: bool,
+}
+
+/// Room for most keys: their text is allocated once, and does not grow with each value.
+const ROOM: usize = 64;
+
+impl Default for KeyBuilder {
+    fn default() -> Self {
+        Self {
+            text: String::with_capacity(ROOM),
+            unprintable: false,
+        }
+    }
 }
 
 impl KeyBuilder {

@@ -1,0 +1,48 @@
+//! "No allocation in the wrapper but the key", as numbers that a change has to face.
+
+use super::allocations::{self, Count, Counts, LARGE};
+
+/// What the engine allocates before it looks at anything: the future that acquires, boxed so that the annotated function's future stays
+/// small. `LockRequest::run` has the same.
+const BOXED_ACQUIRE: u64 = 1;
+
+async fn counts() -> Counts {
+    allocations::count().await.unwrap()
+}
+
+#[tokio::test]
+async fn calling_allocates_nothing_before_the_first_poll() {
+    assert_eq!(counts().await.unpolled, Count::default());
+}
+
+/// The text, which has room from the start, and the handle by which it is shared.
+#[tokio::test]
+async fn a_key_is_a_text_and_a_handle() {
+    assert_eq!(counts().await.key.allocations, 2);
+}
+
+/// Boxing the body, or a second copy of the key, would be seen here.
+#[tokio::test]
+async fn the_wrapper_allocates_its_key_alone() {
+    let counts = counts().await;
+    let wrapper = counts.before_the_engine.allocations - BOXED_ACQUIRE;
+    assert_eq!(wrapper, counts.key.allocations);
+}
+
+/// By hand it is even more: there the holder's name is made of file and line, where the attribute has it in its static.
+#[tokio::test]
+async fn a_call_allocates_no_more_than_by_hand() {
+    let counts = counts().await;
+    let (annotated, by_hand) = (counts.annotated.allocations, counts.by_hand.allocations);
+    assert!(annotated < by_hand, "{annotated}, by hand {by_hand}");
+}
+
+/// The body lives in the caller's future, not on the heap.
+#[tokio::test]
+async fn what_the_body_holds_is_not_allocated() {
+    let counts = counts().await;
+    let (small, large) = (counts.annotated, counts.large);
+    assert_eq!(small.allocations, large.allocations);
+    let on_the_heap = small.bytes + u64::try_from(LARGE).unwrap();
+    assert!(large.bytes < on_the_heap, "{small:?}, {large:?}");
+}
