@@ -15,7 +15,6 @@ mod expand;
 mod model;
 mod rules;
 mod signature;
-mod spelling;
 mod template;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -39,6 +40,10 @@ pub(crate) fn app(shop: Shop) -> Router {
         .layer(from_fn_with_state(shop.deadline, within))
         .route("/health/live", get(async || "alive"))
         .route("/health/ready", get(ready))
+        .fallback(async || ShopError::nothing_here(StatusCode::NOT_FOUND))
+        .method_not_allowed_fallback(async || {
+            ShopError::nothing_here(StatusCode::METHOD_NOT_ALLOWED)
+        })
         .layer(from_fn(traced))
         .with_state(shop)
 }

@@ -46,6 +46,12 @@ struct Body<'a> {
 }
 
 impl ShopError {
+    /// No such path, or no such method on it.
+    pub(crate) fn nothing_here(status: StatusCode) -> Self {
+        let text = "There is nothing here that answers this.".to_owned();
+        Self::BadRequest { status, text }
+    }
+
     /// The status, the word and the sentence. Nothing here may come from `LockError`'s own text, which names the
     /// holder's host and the server's address.
     fn for_client(&self) -> (StatusCode, &'static str, &str) {
@@ -119,10 +125,8 @@ impl IntoResponse for ShopError {
         }
         let mut response = (status, axum::Json(Body { error, message })).into_response();
         if let Some(after) = self.retry_after() {
-            // Whole seconds, and rounded up: a client that comes too early is refused again.
-            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, seconds.into());
+            headers.insert(header::RETRY_AFTER, after.as_secs().into());
         }
         response
     }

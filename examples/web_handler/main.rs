@@ -65,8 +65,16 @@ async fn run() -> Result<(), Failure> {
     let serving = tokio::spawn(serving.into_future());
 
     let signal = told_to_stop.await;
-    println!("{signal}: taking no more requests, and ending those that run");
+    let told_again = signals()?;
+    println!(
+        "{signal}: taking no more requests, and ending those that run; once more ends it at once"
+    );
     drop(gate);
+    tokio::spawn(async {
+        let signal = told_again.await;
+        tracing::warn!("{signal} again: requests are cut off, and their locks end with their ttl");
+        std::process::exit(1);
+    });
     // Requests end by their deadline. A client that does not read its answer, or never sends its request, has none.
     if tokio::time::timeout(DEADLINE + Duration::from_secs(1), serving)
         .await

@@ -7,8 +7,10 @@
 //! * [`bounds`]: how long a lease may be, how often it may be renewed
 //! * [`hold`]: how long a lock may be held, and how long it must be
 //! * [`key`]: what a key may look like, and how a value is encoded into one
+//! * [`spelling`]: the name that was probably meant
 
 pub mod bounds;
 pub mod duration;
 pub mod hold;
 pub mod key;
+pub mod spelling;

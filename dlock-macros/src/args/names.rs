@@ -1,7 +1,7 @@
 //! The names of arguments: ours, those to come, and what other libraries call them.
 
 use super::shape::example;
-use crate::spelling::nearest;
+use dlock_grammar::spelling::nearest;
 
 /// Arguments that work, in the order of the documentation.
 pub(super) const ARGUMENTS: [&str; 15] = [
@@ -139,7 +139,7 @@ pub(super) fn unknown(text: &str) -> Unknown {
     let spelled = ARGUMENTS
         .into_iter()
         .find(|name| name.replace('_', "") == plain);
-    match spelled.or_else(|| nearest(text, &ARGUMENTS)) {
+    match spelled.or_else(|| nearest(text, ARGUMENTS)) {
         Some(near) => Unknown {
             near: vec![near],
             message: format!("unknown argument `{text}`, did you mean `{near}`?"),

@@ -176,13 +176,16 @@ impl LockError {
 
     /// When it makes sense to try again; `None` when it does not without a change.
     ///
-    /// At least a second, so that it can be sent as `Retry-After`. For `Busy` it is what the holder's
+    /// Whole seconds, rounded up, so that it can be sent as `Retry-After`. For `Busy` it is what the holder's
     /// lease had left: when the key is free if the holder crashed. One that lives often needs far less.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         const SOON: Duration = Duration::from_secs(1);
         match self {
-            LockError::Busy { left, .. } => Some((*left).max(SOON)),
+            LockError::Busy { left, .. } => {
+                let begun = u64::from(left.subsec_nanos() > 0);
+                Some(Duration::from_secs(left.as_secs() + begun).max(SOON))
+            }
             LockError::Lost { .. } | LockError::Unavailable { .. } | LockError::ShutDown => {
                 Some(SOON)
             }

@@ -61,6 +61,8 @@ async fn values_that_are_none_are_bad_requests() {
     lab.post("/items/7/purchases", "{}")
         .await
         .is(422, "bad_request");
+    lab.get("/item/7").await.is(404, "bad_request");
+    lab.get("/items/7/purchases").await.is(405, "bad_request");
     assert_eq!(lab.bank.asked(), [""; 0]);
     // A name may hold what it likes, and is still one name.
     let odd = lab.post("/buyers/a%2Fb:*%7Bx/welcome-bonus", "").await;

@@ -66,6 +66,30 @@ async fn drains(signal: Signal, name: &str) {
     assert!(!is_there("lock:item:7").await && !is_there("lock:item:8").await);
 }
 
+/// Whoever is asked twice does not wait for the bank.
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let bank = Bank::start().await;
+    bank.close();
+    let url = [
+        ("DLOCK_URL", "memory://".to_owned()),
+        ("SHOP_BANK_URL", bank.url()),
+    ];
+    let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], url);
+    let address = shop.expect_line("listening on ", CAP).await;
+    let request = client().post(format!("http://{address}/items/7/purchases"));
+    let request = request.header("content-type", "application/json");
+    let ann = tokio::spawn(request.body(order("ann")).send());
+    bank.until_inside(1).await;
+
+    let pid = Pid::from_raw(shop.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    shop.expect_line("SIGTERM", CAP).await;
+    kill_process(pid, Signal::INT).unwrap();
+    assert!(!shop.wait(CAP).await.success());
+    assert!(ann.await.unwrap().is_err(), "cut off");
+}
+
 #[tokio::test]
 async fn a_wrong_setting_ends_it_before_it_listens() {
     let wrong = [("DLOCK_URL", "http://localhost")];

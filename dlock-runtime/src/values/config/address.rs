@@ -62,7 +62,8 @@ impl Address {
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
             "redis" => tcp(&parse(text)?).map(Address::Redis),
             "redis+unix" => unix(&parse(text)?).map(Address::Redis),
-            "rediss" | "redis+sentinel" | "redis+cluster" | "redlock" => Err(format!(
+            "rediss" | "redis+sentinel" | "redis-sentinel" | "redis+cluster" | "redis-cluster"
+            | "redlock" => Err(format!(
                 "url: `{scheme}://` is not supported yet; {EXAMPLE}"
             )),
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),
@@ -78,6 +79,11 @@ fn parse(text: &str) -> Result<Url, String> {
 
 fn tcp(url: &Url) -> Result<RedisAddress, String> {
     let host = match url.host() {
+        Some(url::Host::Domain(name)) if name.contains(',') => {
+            return Err(format!(
+                "url: several hosts are not supported yet; {EXAMPLE}"
+            ));
+        }
         Some(url::Host::Domain(name)) => decode("host", name)?,
         Some(url::Host::Ipv4(ip)) => ip.to_string(),
         Some(url::Host::Ipv6(ip)) => ip.to_string(),

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use dlock_grammar::spelling::nearest;
+
 use super::Config;
 use crate::values::error::LockError;
 use crate::values::release::Release;
 use crate::values::wait::Wait;
+
+const PREFIX: &str = "DLOCK_";
 
 /// What a variable's text has to be, and where it goes.
 enum Setting {
@@ -81,7 +85,7 @@ impl Config {
     pub fn from_env() -> Result<Config, LockError> {
         let ours = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
-            name.starts_with("DLOCK_")
+            name.starts_with(PREFIX)
                 .then_some((name, value.into_string().ok()))
         });
         Config::from_variables(ours)
@@ -92,6 +96,7 @@ impl Config {
         variables: impl Iterator<Item = (String, Option<String>)>,
     ) -> Result<Config, LockError> {
         let (mut wrong, mut url, mut written) = (Vec::new(), None, Vec::new());
+        let mut any_hopeless = false;
         for (name, value) in variables.filter(|(name, _)| !is_of_others(name)) {
             let Some(value) = value else {
                 wrong.push(format!("{name}: not valid UTF-8"));
@@ -102,7 +107,12 @@ impl Config {
             } else if let Some((_, setting)) = SETTINGS.iter().find(|(known, _)| *known == name) {
                 written.push((name, setting, value));
             } else {
-                wrong.push(unknown(&name));
+                // Without what all of them begin with, which would make any two alike.
+                let near = nearest(bare(&name), names().map(bare));
+                any_hopeless |= near.is_none();
+                let hint = near.map(|near| format!(", did you mean {PREFIX}{near}?"));
+                let hint = hint.unwrap_or_default();
+                wrong.push(format!("{name} is not a setting of dlock{hint}"));
             }
         }
         if url.is_none() {
@@ -123,6 +133,10 @@ impl Config {
             return Ok(config);
         }
         wrong.sort();
+        if any_hopeless {
+            let names: Vec<_> = names().collect();
+            wrong.push(format!("dlock's settings are {}", names.join(", ")));
+        }
         Err(LockError::config(wrong.join("; ")))
     }
 }
@@ -170,10 +184,11 @@ fn time(text: &str) -> Result<Duration, String> {
     dlock_grammar::duration::parse(text).map_err(|why| why.to_string())
 }
 
-fn unknown(name: &str) -> String {
-    let known: Vec<&str> = SETTINGS.iter().map(|(known, _)| *known).collect();
-    format!(
-        "{name} is not a setting of dlock; those are DLOCK_URL, {}",
-        known.join(", ")
-    )
+fn bare(name: &str) -> &str {
+    name.trim_start_matches(PREFIX)
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let others = SETTINGS.iter().map(|(name, _)| *name);
+    std::iter::once("DLOCK_URL").chain(others)
 }

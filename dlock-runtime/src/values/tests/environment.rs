@@ -165,6 +165,18 @@ fn a_missing_address_and_an_unknown_variable_are_refused() {
         said.contains("DLOCK_TTL is not a setting") && said.contains("DLOCK_DEFAULT_TTL"),
         "{said}"
     );
+    let said = refused(&[
+        ("DLOCK_URL", "memory://"),
+        ("DLOCK_COMAND_TIMEOUT", "1s"),
+        ("DLOCK_DEFUALT_WAIT", "1s"),
+    ]);
+    assert_eq!(
+        said,
+        "DLOCK_COMAND_TIMEOUT is not a setting of dlock, did you mean DLOCK_COMMAND_TIMEOUT?; \
+         DLOCK_DEFUALT_WAIT is not a setting of dlock, did you mean DLOCK_DEFAULT_WAIT?"
+    );
+    let said = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_A", ""), ("DLOCK_B", "")]);
+    assert_eq!(said.matches("DLOCK_HOLDER_NAME").count(), 1, "{said}");
 }
 
 #[test]

@@ -227,6 +227,7 @@ fn only_busy_is_busy_and_only_lost_is_lost() {
 fn what_may_pass_says_when_to_come_back() {
     let (second, five) = (Some(Duration::from_secs(1)), Some(Duration::from_secs(5)));
     assert_eq!(busy(Duration::from_millis(20)).retry_after(), second);
+    assert_eq!(busy(Duration::from_millis(4_001)).retry_after(), five);
     assert_eq!(busy(Duration::from_secs(5)).retry_after(), five);
     assert_eq!(LockError::ShutDown.retry_after(), second);
     assert_eq!(LockError::NotInitialized.retry_after(), None);

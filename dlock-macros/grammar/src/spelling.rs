@@ -1,10 +1,10 @@
 //! "Did you mean …?": the known name that is nearest to an unknown one.
 
 /// The name that was probably meant: at most one slip per three letters.
-pub(crate) fn nearest(text: &str, names: &[&'static str]) -> Option<&'static str> {
+#[must_use]
+pub fn nearest(text: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     names
-        .iter()
-        .copied()
+        .into_iter()
         .map(|name| (slips(text, name), name))
         .filter(|(slips, name)| *slips <= name.len().div_ceil(3))
         .min_by_key(|(slips, _)| *slips)
