@@ -13,6 +13,14 @@ pub(crate) fn lost(key: &str, cause: LostCause) {
     tracing::warn!(key, ?cause, "lost a lock: {cause}");
 }
 
+/// Once for each pool.
+pub(crate) fn template_as_text(key: &str) {
+    tracing::warn!(
+        key,
+        "a key looks like a template and is text, one lock for all values; write `key = \"…\"` in the attribute itself, or `lock_key!`"
+    );
+}
+
 /// The body was let run on (`on_lost = "finish"`), or ended in time but the lock was gone by then.
 pub(crate) fn release_found_nothing(key: &str) {
     tracing::warn!(key, "released a lock that was no longer ours");

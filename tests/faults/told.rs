@@ -89,3 +89,25 @@ async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
     assert!(told(&["left a body out", "\"lock:left:2\""]).is_empty());
     held.release().await.unwrap();
 }
+
+/// Only a macro can see what a template means; as text it is one lock for all.
+#[tokio::test]
+async fn a_template_that_is_text_is_told_once() {
+    const KEY: &str = "as_text:<id>";
+
+    #[distributed_lock(key = KEY)]
+    async fn locked(id: u8) -> Result<u8, LockError> {
+        Ok(id)
+    }
+
+    listen();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    for id in 0..3 {
+        pool.scope(locked(id)).await.unwrap();
+        for key in [KEY, "a < b > c: as_text"] {
+            drop(pool.lock(key).acquire().await.unwrap());
+        }
+    }
+    let said = told(&["looks like a template", "as_text"]);
+    assert_eq!(said.len(), 1, "{said:?}");
+}

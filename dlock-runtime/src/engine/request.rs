@@ -44,6 +44,9 @@ impl LockRequest {
     }
 
     pub(crate) fn named(pool: LockPool, key: Key, function: Cow<'static, str>) -> Self {
+        if key.looks_like_a_template() {
+            pool.tell_of_template(&key);
+        }
         Self {
             pool,
             key,
@@ -194,6 +197,9 @@ impl LockRequest {
     }
 
     /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait` says.
+    ///
+    /// Give the guard a name, `if let Some(lock) = …`: with `.is_some()` or `Some(_)` the lock may be free again
+    /// before the next line.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never [`LockError::Busy`].

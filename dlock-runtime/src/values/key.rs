@@ -43,6 +43,16 @@ impl Key {
         &self.0.whole
     }
 
+    /// Whether it looks like a template that nobody filled in: text is one only where a macro sees it.
+    pub(crate) fn looks_like_a_template(&self) -> bool {
+        let of_place = |c: char| c.is_alphanumeric() || "_.()".contains(c);
+        let place = self
+            .bare()
+            .split_once('<')
+            .and_then(|(_, rest)| rest.split_once('>'));
+        place.is_some_and(|(place, _)| !place.is_empty() && place.chars().all(of_place))
+    }
+
     /// The name as the user gave it.
     fn bare(&self) -> &str {
         self.0.whole.get(self.0.namespace..).unwrap_or_default()
