@@ -35,6 +35,7 @@ dir=$(mktemp -d)
 redis-server --port 0 --unixsocket "$dir/redis.sock" --save '' --appendonly no --dir "$dir" >"$dir/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM # dash runs the trap of EXIT only then
 tries=0
 until [ -S "$dir/redis.sock" ]; do
     tries=$((tries + 1))

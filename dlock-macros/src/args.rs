@@ -183,6 +183,9 @@ impl Args {
             ("release", Shape::Text(text)) => self.release = Some(text),
             ("renew", Shape::Text(text)) => self.renew = Some(Renew::Every(text)),
             ("renew", Shape::Bool(on, _)) => self.renew = Some(Renew::Switch(on)),
+            ("map_err" | "on_error", Shape::Text(value)) => {
+                return refuse(text, Shape::Text(value), errors);
+            }
             ("map_err", other) => {
                 let value = other.into_expr();
                 self.map_err = Some(Named { name, value });

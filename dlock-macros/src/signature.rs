@@ -44,7 +44,7 @@ impl Parse for Function {
         let sig: Signature = input.parse()?;
         if input.peek(Token![;]) {
             input.parse::<Token![;]>()?;
-            let message = "this method has no body to lock: put `#[distributed_lock]` on those of the `impl` blocks";
+            let message = "this function has no body to lock: write one, or for a method of a trait put `#[distributed_lock]` on those of the `impl` blocks";
             return Err(syn::Error::new_spanned(&sig.ident, message));
         }
         let content;
@@ -140,7 +140,7 @@ impl Function {
         } else if mentions(self.body.clone(), "block_on") {
             "below `#[tokio::test]`, `#[tokio::main]` and the like a function is no longer async: put `#[distributed_lock]` above them"
         } else if returns_future(&self.sig.output) {
-            "this function only makes a future, and the lock would end before that runs: write it as `async fn`"
+            "this function only makes a future, and the lock would end before that runs: write it as `async fn`, above attributes that change it"
         } else {
             "this function is not async, and a lock is waited for: write `async fn`"
         }

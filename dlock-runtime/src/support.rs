@@ -191,8 +191,8 @@ impl<T, E: CarriesLockError> FromLockError for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`#[distributed_lock]` can't report a failure to lock as `{Self}`",
     label = "no `From<LockError>`",
-    note = "implement `From<dlock_runtime::LockError>` for `{Self}`, add `map_err = |error| …`, which gives `{Self}`,",
-    note = "or add `on_error = |error| …`, which gives the whole return value"
+    note = "add `map_err = |error| …`, which gives `{Self}`, or `on_error = |error| …`, which gives the whole return value,",
+    note = "or, if `{Self}` is a type of yours, implement `From<dlock_runtime::LockError>` for it"
 )]
 pub trait CarriesLockError: From<LockError> {}
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 use dlock_runtime::Config;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use app::Shop;
 use bank::Bank;
@@ -33,10 +34,11 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Without a subscriber, nothing of what dlock says is seen.
+    // Without a subscriber, nothing of what dlock says is seen. `RUST_LOG` says how much of it.
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_max_level(tracing::Level::INFO)
+        .with_env_filter(filter.from_env_lossy())
         .init();
     match run().await {
         Ok(()) => ExitCode::SUCCESS,

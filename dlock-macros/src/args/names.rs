@@ -38,7 +38,7 @@ const ELSEWHERE: [(&str, &[&str]); 15] = [
     (
         "key",
         &[
-            "name", "id", "resource", "lock", "lockname", "lockkey", "lockid", "prefix",
+            "name", "id", "resource", "lock", "lockname", "lockkey", "lockid", "prefix", "value",
         ],
     ),
     (
@@ -69,6 +69,13 @@ const ELSEWHERE: [(&str, &[&str]); 15] = [
             "acquiretimeout",
             "blockingtimeout",
             "tryfor",
+            "trylock",
+            "blocking",
+            "retry",
+            "retries",
+            "retrycount",
+            "retrydelay",
+            "retryinterval",
         ],
     ),
     (
@@ -86,7 +93,10 @@ const ELSEWHERE: [(&str, &[&str]); 15] = [
     ),
     ("min_hold", &["lockatleastfor", "minlease", "holdatleast"]),
     ("max_hold", &["maxlease", "maxleasetime", "maxduration"]),
-    ("on_busy", &["onlocked", "onconflict", "ifbusy", "onfail"]),
+    (
+        "on_busy",
+        &["onlocked", "onconflict", "ifbusy", "onfail", "skipifbusy"],
+    ),
     ("on_lost", &["onloss", "onexpired"]),
     ("guard", &["bind", "handle"]),
     (

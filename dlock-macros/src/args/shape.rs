@@ -95,6 +95,9 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "guard" if is_variable(&text) => unquoted(name, "a name", &text),
         "guard" => "the guard needs a name: write `guard = lock`".to_owned(),
         "crate" if syn::parse_str::<Path>(&text).is_ok() => unquoted(name, "a path", &text),
+        "map_err" | "on_error" if syn::parse_str::<Path>(&text).is_ok() => {
+            unquoted(name, "a function", &text)
+        }
         "max_renewals" if text.parse::<u32>().is_ok() => unquoted(name, "a count", &text),
         _ => format!("write `{}`", example(name)),
     }

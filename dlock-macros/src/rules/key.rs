@@ -108,7 +108,7 @@ impl Scope<'_> {
                 .names()
                 .into_iter()
                 .find(|name| name.unraw() == root.unraw());
-            bound.or_else(|| is_constant(&place.root).then_some(root))
+            bound.or_else(|| self.may_be_constant(&place.root).then_some(root))
         };
         let Some(mut root) = found else {
             if unknown.contains(&place.root) {
@@ -124,6 +124,14 @@ impl Scope<'_> {
         let span = root.span().located_at(literal.span());
         root.set_span(span);
         Some(KeyPart::Value { root, place, span })
+    }
+
+    /// Not where it is an argument in capitals: the compiler would propose `key = id` for it, which is another key.
+    fn may_be_constant(&self, root: &str) -> bool {
+        let constants = self.function.sig.generics.const_params();
+        let is_parameter = constants.into_iter().any(|it| it.ident == root);
+        let is_slip = |name: &Ident| name.unraw().to_string().eq_ignore_ascii_case(root);
+        is_parameter || is_constant(root) && !self.names().iter().any(is_slip)
     }
 
     fn unknown(&self, root: &str) -> String {

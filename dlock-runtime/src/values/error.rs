@@ -26,7 +26,7 @@ pub enum LockError {
     /// A locked function was called before [`init`](crate::init), outside any
     /// [`scope`](crate::LockPool::scope).
     #[error(
-        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function; in a test, `pool.scope(…)` around what calls it"
+        "dlock has no pool yet: call `dlock_runtime::init(\"redis://127.0.0.1:6379\").await?` in main, before the first locked function; in a test, `pool.scope(…)` around what calls it, and around each task that is spawned"
     )]
     NotInitialized,
 

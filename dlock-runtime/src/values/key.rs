@@ -64,6 +64,10 @@ impl Key {
     /// [`LockError::InvalidKey`] for what `dlock_grammar::key` refuses.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Key, LockError> {
         let bare = self.bare();
+        if bare.starts_with(UNPRINTABLE) {
+            let why = "the `Display` of one of its values failed: mend that, or name another value";
+            return Err(LockError::invalid_key(self.clone(), why));
+        }
         dlock_grammar::key::check(bare)
             .and_then(|()| dlock_grammar::key::check_len(namespace.len() + bare.len()))
             .map_err(|why| LockError::invalid_key(self.clone(), why))?;
@@ -118,9 +122,12 @@ impl fmt::Debug for Key {
 #[must_use]
 pub struct KeyBuilder {
     text: String,
-    /// A `Display` that failed: its key would be a guess, so it is made one that no pool accepts.
+    /// A `Display` that failed: its key would be a guess.
     unprintable: bool,
 }
+
+/// What the key of a value without a text begins with: no pool accepts it.
+const UNPRINTABLE: char = '\0';
 
 /// Room for most keys: their text is allocated once, and does not grow with each value.
 const ROOM: usize = 64;
@@ -152,7 +159,7 @@ impl KeyBuilder {
     #[must_use]
     pub fn finish(mut self) -> Key {
         if self.unprintable {
-            self.text.insert(0, '\0');
+            self.text.insert(0, UNPRINTABLE);
         }
         Key::from(self.text)
     }

@@ -6,7 +6,7 @@ fn functions() {
     let plain = "this function is not async, and a lock is waited for: write `async fn`";
     check_on("fn f() {}", key, &[("fn", plain)]);
     check_on("fn f() -> FutureId {}", key, &[("fn", plain)]);
-    let made = "this function only makes a future, and the lock would end before that runs: write it as `async fn`";
+    let made = "this function only makes a future, and the lock would end before that runs: write it as `async fn`, above attributes that change it";
     for returns in [
         "impl Future<Output = u8>",
         "Pin<Box<dyn Future<Output = u8> + Send>>",
@@ -55,7 +55,7 @@ fn functions() {
         key,
         &[(
             "f",
-            "this method has no body to lock: put `#[distributed_lock]` on those of the `impl` blocks",
+            "this function has no body to lock: write one, or for a method of a trait put `#[distributed_lock]` on those of the `impl` blocks",
         )],
     );
 }

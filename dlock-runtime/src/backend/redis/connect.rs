@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -38,8 +38,8 @@ pub(super) struct Plan {
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was said that waiters have to poll.
     pub(super) warned: AtomicBool,
-    /// It was said that the server can't be connected to; whichever runtime tried.
-    pub(super) unreachable: AtomicBool,
+    /// How often connecting has failed since it last did not, whichever runtime tried.
+    pub(super) failures: AtomicU32,
 }
 
 impl Plan {
@@ -51,12 +51,17 @@ impl Plan {
     }
 
     /// Said once for each outage, and once that it is over.
-    pub(super) fn connected(&self, ended: &Result<RedisLink, Fault>, failures: u32) {
-        let unreachable = self.unreachable.swap(ended.is_err(), Ordering::Relaxed);
+    pub(super) fn connected(&self, ended: &Result<RedisLink, Fault>) {
         match ended {
-            Ok(_) if unreachable => observe::reconnected(&self.address, failures),
-            Err(why) if !unreachable => observe::unreachable(&self.address, why),
-            _ => {}
+            Ok(_) => match self.failures.swap(0, Ordering::Relaxed) {
+                0 => {}
+                failures => observe::reconnected(&self.address, failures),
+            },
+            Err(why) => {
+                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
+                    observe::unreachable(&self.address, why);
+                }
+            }
         }
     }
 }

@@ -120,8 +120,7 @@ impl Attempt {
             tokio::time::sleep_until(at).await;
         }
         let ended = connect(&plan).await;
-        let failures = self.slot.lock().in_a_row;
-        plan.connected(&ended, failures);
+        plan.connected(&ended);
         self.ended = Some(ended);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Supervisor {
                 names: Names::new(&settings.namespace),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
-                unreachable: AtomicBool::new(false),
+                failures: AtomicU32::new(0),
             }),
             connections: settings.connections,
             health_check_interval: settings.health_check_interval,

@@ -103,7 +103,10 @@ impl Config {
                 continue;
             };
             if name == "DLOCK_URL" {
-                url = Some(value);
+                url = Some(value).filter(|url| !url.is_empty());
+            } else if value.is_empty() {
+                // What a template of a deployment gives for a variable that it does not know.
+                wrong.push(format!("{name} is empty; leave it out for the default"));
             } else if let Some((_, setting)) = SETTINGS.iter().find(|(known, _)| *known == name) {
                 written.push((name, setting, value));
             } else {

@@ -175,8 +175,25 @@ fn a_missing_address_and_an_unknown_variable_are_refused() {
         "DLOCK_COMAND_TIMEOUT is not a setting of dlock, did you mean DLOCK_COMMAND_TIMEOUT?; \
          DLOCK_DEFUALT_WAIT is not a setting of dlock, did you mean DLOCK_DEFAULT_WAIT?"
     );
-    let said = refused(&[("DLOCK_URL", "memory://"), ("DLOCK_A", ""), ("DLOCK_B", "")]);
+    let said = refused(&[
+        ("DLOCK_URL", "memory://"),
+        ("DLOCK_A", "1"),
+        ("DLOCK_B", "1"),
+    ]);
     assert_eq!(said.matches("DLOCK_HOLDER_NAME").count(), 1, "{said}");
+}
+
+/// A namespace that a deployment's template left empty would exclude nobody.
+#[test]
+fn an_empty_value_is_refused() {
+    for name in ["DLOCK_NAMESPACE", "DLOCK_HOLDER_NAME", "DLOCK_LAZY"] {
+        let said = refused(&[("DLOCK_URL", "memory://"), (name, "")]);
+        assert_eq!(
+            said,
+            format!("{name} is empty; leave it out for the default")
+        );
+    }
+    assert!(refused(&[("DLOCK_URL", "")]).starts_with("DLOCK_URL is not set; give"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A private server, a link to it, and commands that need few words.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ pub(super) fn plan(url: &str) -> Plan {
         names: Names::new("lock:"),
         listener: OnceLock::new(),
         warned: AtomicBool::new(false),
-        unreachable: AtomicBool::new(false),
+        failures: AtomicU32::new(0),
     }
 }
 
