@@ -91,6 +91,7 @@ pub(crate) fn key(krate: &TokenStream, key: &Key) -> TokenStream {
             let parts = parts.iter().map(part);
             quote!(#krate::__private::key() #(#parts)* .finish())
         }
+        Key::Constant(expr) => quote!(#krate::__private::constant_key(#expr)),
         Key::Expr(expr) => quote!(#krate::__private::into_key(#expr)),
     }
 }

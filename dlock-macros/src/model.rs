@@ -48,6 +48,8 @@ pub(crate) struct Guard {
 
 pub(crate) enum Key {
     Template(Vec<KeyPart>),
+    /// By its capitals.
+    Constant(Box<Expr>),
     Expr(Box<Expr>),
 }
 

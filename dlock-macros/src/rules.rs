@@ -139,7 +139,12 @@ impl Scope<'_> {
             TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
             TextOrExpr::Expr(expr) => {
                 self.no_template_in(expr.to_token_stream());
-                Some(Key::Expr(Box::new(self.expr(*expr))))
+                let expr = Box::new(self.expr(*expr));
+                Some(if key::is_constant_path(&expr) {
+                    Key::Constant(expr)
+                } else {
+                    Key::Expr(expr)
+                })
             }
         });
         let pool = args.pool.map(|pool| match pool {

@@ -22,8 +22,8 @@
 //! A lease lock: efficiency by default, correctness with the [fencing token](Fence) checked at the
 //! resource. The lease is honest about its end:
 //!
-//! - the holder's deadline counts from *before* the request was sent, on a clock that neither steps
-//!   nor stops while the machine is suspended;
+//! - the holder's deadline counts from *before* the request was sent, on a clock that does not step, nor
+//!   (on Linux and Android) stop while the machine is suspended;
 //! - a timer fires at that deadline even while a renewal hangs;
 //! - the body is stopped: it never starts another poll after the deadline.
 //!

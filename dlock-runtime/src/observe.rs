@@ -13,11 +13,11 @@ pub(crate) fn lost(key: &str, cause: LostCause) {
     tracing::warn!(key, ?cause, "lost a lock: {cause}");
 }
 
-/// Once for each pool.
+/// Once for each such key.
 pub(crate) fn template_as_text(key: &str) {
     tracing::warn!(
         key,
-        "a key looks like a template and is text, one lock for all values; write `key = \"…\"` in the attribute itself, or `lock_key!`"
+        "a constant looks like a template and is text, one lock for all values; write it in the attribute itself, or use `lock_key!`"
     );
 }
 

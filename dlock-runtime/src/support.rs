@@ -1,6 +1,8 @@
 //! What generated code calls. Not for people: it may change with every version.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::acquire;
@@ -111,6 +113,19 @@ impl<K: Into<Key>> IntoKey for K {
     fn into_key(self) -> Key {
         self.into()
     }
+}
+
+/// A key that is a constant. A placeholder in it was meant as a template, which only a macro sees: said once for each.
+pub fn constant_key(key: impl IntoKey) -> Key {
+    static TOLD: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
+    let key = key.into_key();
+    if key.looks_like_a_template() {
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(key.clone()) {
+            observe::template_as_text(key.as_str());
+        }
+    }
+    key
 }
 
 /// The guard of the body that calls this.

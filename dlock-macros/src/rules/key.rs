@@ -9,7 +9,7 @@ use crate::{
 };
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{
-    Ident, LitStr, Token,
+    Expr, Ident, LitStr, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
@@ -176,6 +176,17 @@ impl Scope<'_> {
             }
         }
         names
+    }
+}
+
+/// `KEY`, `keys::KEY`.
+pub(super) fn is_constant_path(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let name = last.ident.to_string();
+            is_constant(&name) && !name.contains(char::is_lowercase)
+        }),
+        _ => false,
     }
 }
 

@@ -59,8 +59,6 @@ struct Inner {
     gates: Gates,
     holder_name: String,
     shut: AtomicBool,
-    /// It was said that a key looks like a template.
-    warned: AtomicBool,
     /// How many releases got no clear answer.
     unclear_releases: AtomicU64,
 }
@@ -89,7 +87,6 @@ impl LockPool {
             gates: Gates::new(settings.connect_timeout + settings.command_timeout),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
-            warned: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
             backend,
             settings,
@@ -236,13 +233,6 @@ impl LockPool {
     /// Nobody wants what the server has of this position.
     pub(crate) fn give_up(&self, position: &Position) {
         self.0.give_up(position);
-    }
-
-    /// Said once: it is a mistake in the program.
-    pub(crate) fn tell_of_template(&self, key: &Key) {
-        if !self.0.warned.swap(true, Ordering::Relaxed) {
-            observe::template_as_text(key.as_str());
-        }
     }
 
     /// One release more without a clear answer; how many there were.

@@ -44,9 +44,6 @@ impl LockRequest {
     }
 
     pub(crate) fn named(pool: LockPool, key: Key, function: Cow<'static, str>) -> Self {
-        if key.looks_like_a_template() {
-            pool.tell_of_template(&key);
-        }
         Self {
             pool,
             key,

@@ -65,7 +65,7 @@ impl Key {
     pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Key, LockError> {
         let bare = self.bare();
         if bare.starts_with(UNPRINTABLE) {
-            let why = "the `Display` of one of its values failed: mend that, or name another value";
+            let why = "the `Display` of one of its values failed, or it begins with a NUL: mend that, or name another value";
             return Err(LockError::invalid_key(self.clone(), why));
         }
         dlock_grammar::key::check(bare)
