@@ -1,3 +1,6 @@
+//! What holds for any input: an accepted template keeps values apart and renders a valid key, and nothing makes the macros panic
+//! or lose the user's item.
+
 use crate::args::ARGUMENTS;
 use crate::template::{Part, Template, parse};
 use dlock_grammar::key;
