@@ -8,7 +8,7 @@ const ARGUMENTS: &str = include_str!("../../dlock-macros/src/args/names.rs");
 const SETTINGS: &str = include_str!("../../dlock-runtime/src/values/config/environment.rs");
 const ATTRIBUTE: &str = include_str!("../../dlock-macros/src/attribute.md");
 
-/// The cells under this head, row by row, as the names in backticks at their beginning.
+/// The table under this head, row by row: the names in each cell.
 fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
     let lines = page.prose.iter().map(|(_, text)| text.as_str());
     let mut lines = lines.skip_while(|text| *text != head);
@@ -18,7 +18,7 @@ fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
         .collect()
 }
 
-/// What stands in backticks, up to the first sign that no name has. Two ways to write the same are one name.
+/// What stands in backticks, each up to the first sign that no name has. Two ways to write the same, side by side, are one.
 fn names(cell: &str) -> Vec<&str> {
     let is_no_name = |c: char| !c.is_alphanumeric() && c != '_';
     let quoted = cell.split('`').skip(1).step_by(2);
