@@ -3,7 +3,7 @@
 //! What a value means is for `rules`. Nothing here stops at the first error: a bad argument is skipped up to the next comma.
 
 use crate::errors::Errors;
-use names::ARGUMENTS;
+pub(crate) use names::ARGUMENTS;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use shape::{Shape, example, is_variable, misshapen};

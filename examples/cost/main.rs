@@ -19,7 +19,7 @@ use compile::{Measured, Times, VARIANTS};
 type Failure = Box<dyn Error + Send + Sync>;
 
 const FUNCTIONS: usize = 500;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {

@@ -1,21 +1,32 @@
 //! Code on the pages: what is Rust is a doctest, and what says that it is something else is not Rust.
+//!
+//! Only fences of three backticks at the beginning of a line are read, and only what [`LANGUAGES`] lists may stand behind them, so
+//! that no other notation hides Rust from this.
 
 use std::fs;
 use std::path::Path;
 
 use crate::page::{Block, Page};
 
-/// Blocks of `page` that hold Rust which no test compiles. `doctests` is the file that includes pages as doctests.
+/// What may be said of a block; nothing is text. `rs` is Rust for GitHub and not for rustdoc, so it is not here.
+const LANGUAGES: [&str; 6] = ["rust", "sh", "sql", "lua", "toml", "text"];
+
+/// What may stand behind `rust`.
+const MARKS: [&str; 2] = ["no_run", "ignore"];
+
+/// Blocks of `page` that are not written as others, or hold Rust which no test compiles. `doctests` is the file that includes pages as doctests.
 ///
 /// The way out for a page whose blocks can't be doctests is a comment on it, `<!-- tested by PATH -->`, with the path of a test
 /// that names the page.
 pub(crate) fn uncompiled(page: &Page, doctests: &str, root: &Path) -> Vec<String> {
-    if has_a_test(page, root) {
-        return Vec::new();
-    }
+    let is_tested = has_a_test(page, root);
     let included = doctests.contains(&format!("include_str!(\"../{}\")", page.path));
     let complain = |block: &Block| {
-        let why = if !is_rust(&block.info) {
+        let why = if !is_known(&block.info) {
+            "none of the languages of these pages"
+        } else if is_tested {
+            return None;
+        } else if !is_rust(&block.info) {
             looks_like_rust(block).then_some("Rust that does not say so")?
         } else if block.info.contains("ignore") {
             "`ignore` hides it from the compiler"
@@ -27,6 +38,11 @@ pub(crate) fn uncompiled(page: &Page, doctests: &str, root: &Path) -> Vec<String
         Some(format!("{}:{}: {why}", page.path, block.line))
     };
     let mut complaints: Vec<_> = page.blocks.iter().filter_map(complain).collect();
+    complaints.extend(page.prose.iter().filter_map(|(line, text)| {
+        let is_fence = text.contains("~~~") || text.contains("```");
+        let why = "a fence is three backticks at the beginning of a line";
+        is_fence.then(|| format!("{}:{line}: {why}", page.path))
+    }));
     if included && let Some(bare) = page.blocks.iter().find(|block| block.info.is_empty()) {
         let (path, line) = (&page.path, bare.line);
         complaints.push(format!("{path}:{line}: a doctest would run it; say `text`"));
@@ -34,8 +50,15 @@ pub(crate) fn uncompiled(page: &Page, doctests: &str, root: &Path) -> Vec<String
     complaints
 }
 
+fn is_known(info: &str) -> bool {
+    let (language, marks) = info.split_once(',').unwrap_or((info, ""));
+    let is_marked = || marks.split(',').all(|mark| MARKS.contains(&mark));
+    info.is_empty()
+        || LANGUAGES.contains(&language) && (info == language || is_rust(info) && is_marked())
+}
+
 fn is_rust(info: &str) -> bool {
-    info.split([',', ' ']).any(|word| word == "rust")
+    info.split(',').next() == Some("rust")
 }
 
 /// Words that other languages on these pages do not have.
@@ -74,6 +97,7 @@ fn hidden_rust_is_found() {
         ("docs/IN.md", "```rust,no_run\nfn x() {}\n```"),
         ("docs/IN.md", "```sql\nSELECT 1;\n```"),
         ("docs/OUT.md", "```\nACL SETUSER dlock\n```"),
+        ("docs/OUT.md", "```text\n~~~rust\n```"),
         (
             "docs/GUARANTEES.md", // which that file names
             "<!-- tested by tests/docs/main.rs -->\n```rust,ignore\nfn x() {}\n```",
@@ -90,6 +114,23 @@ fn hidden_rust_is_found() {
             "```text\nlet x = lock.acquire().await?;\n```",
         ),
         ("docs/IN.md", "```\nSELECT 1;\n```"),
+        ("docs/OUT.md", "~~~rust\nfn x() {}"),
+        ("docs/OUT.md", "> ```rust"),
+        ("docs/OUT.md", "- ~~~rust"),
+        ("docs/OUT.md", "````rust\nfn x() {}\n````"),
+        ("docs/OUT.md", "```rs\nfn x() {}\n```"),
+        ("docs/IN.md", "```Rust\nfn x() {}\n```"),
+        ("docs/IN.md", "```text,rust\nfn x() {}\n```"),
+        ("docs/IN.md", "```rust,norun\nfn x() {}\n```"),
+        ("docs/IN.md", "```rust no_run\nfn x() {}\n```"),
+        (
+            "docs/GUARANTEES.md", // a test does not make another notation good
+            "<!-- tested by tests/docs/main.rs -->\n```rs\nfn x() {}\n```",
+        ),
+        (
+            "docs/GUARANTEES.md",
+            "<!-- tested by tests/docs/main.rs -->\n~~~rust",
+        ),
         (
             "docs/OUT.md",
             "<!-- tested by tests/docs/main.rs -->\n```rust\nfn x() {}\n```",

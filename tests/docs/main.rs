@@ -1,8 +1,8 @@
-//! The pages themselves: every relative link and anchor leads somewhere, no Rust in them goes uncompiled, and
-//! tables have a cell for each column.
+//! The pages themselves: every relative link and anchor leads somewhere, no Rust in them goes uncompiled, tables have
+//! a cell for each column, and those of arguments and settings a row for each.
 //!
-//! `page` cuts a page into prose and fenced blocks; `links`, `code` and `tables` complain about what they see there. Each is given
-//! bad pages too, and has to complain.
+//! `page` cuts a page into prose and fenced blocks; `links`, `code` and `tables` complain about what they see there, and
+//! `lists` compares with the code. Each is given bad pages too, and has to complain.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,7 @@
 
 mod code;
 mod links;
+mod lists;
 mod page;
 mod tables;
 

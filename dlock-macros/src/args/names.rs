@@ -4,7 +4,7 @@ use super::shape::example;
 use dlock_grammar::spelling::nearest;
 
 /// Arguments that work, in the order of the documentation.
-pub(super) const ARGUMENTS: [&str; 15] = [
+pub(crate) const ARGUMENTS: [&str; 15] = [
     "key",
     "ttl",
     "wait",

@@ -1,3 +1,5 @@
+//! What the attribute writes, compared with a snapshot for each form; that it compiles and works is for `tests/forms`.
+
 use proc_macro2::TokenStream;
 use quote::quote;
 

@@ -1,3 +1,7 @@
+//! What holds for any input: an accepted template keeps values apart and renders a valid key, and nothing makes the macros panic
+//! or lose the user's item.
+
+use crate::args::ARGUMENTS;
 use crate::template::{Part, Template, parse};
 use dlock_grammar::key;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
@@ -64,23 +68,8 @@ fn an_accepted_template_is_injective() {
     }
 }
 
-/// What tokens can be: those that mean something here, and all the other kinds.
-const TOKENS: [&str; 60] = [
-    "key",
-    "ttl",
-    "wait",
-    "renew",
-    "max_hold",
-    "max_renewals",
-    "min_hold",
-    "on_busy",
-    "on_lost",
-    "release",
-    "guard",
-    "pool",
-    "map_err",
-    "on_error",
-    "crate",
+/// What tokens can be beside [`ARGUMENTS`]: more that mean something here, and all the other kinds.
+const TOKENS: [&str; 45] = [
     "keys",
     "timeout",
     "lock_key",
@@ -130,8 +119,9 @@ const TOKENS: [&str; 60] = [
 
 /// Any tokens, in groups of every kind: `macro_rules!` makes the invisible one.
 fn tokens() -> impl Strategy<Value = TokenStream> {
+    let known: Vec<_> = ARGUMENTS.into_iter().chain(TOKENS).collect();
     let token = prop_oneof![
-        8 => select(&TOKENS[..]).prop_map(|token| token.parse().unwrap()),
+        8 => select(known).prop_map(|token| token.parse().unwrap()),
         1 => "[0-9a-z<>{}#.]{0,6}".prop_map(|text| quote!(#text)),
         1 => any::<char>().prop_map(|c| quote!(#c)),
     ];
@@ -192,7 +182,7 @@ proptest! {
 
     #[test]
     fn any_arguments_expand(
-        arguments in "((key|ttl|wait|renew|max_hold|max_renewals|min_hold|on_busy|release|guard|pool|crate|on_lost|map_err|x|self) ?|[=,.<:]|\"[a-z0-9<>]{0,4}\"|\\(\\)|1){0,12}",
+        arguments in format!("(({}|x|self) ?|[=,.<:]|\"[a-z0-9<>]{{0,4}}\"|\\(\\)|1){{0,12}}", ARGUMENTS.join("|")).as_str(),
         item in "(async |fn |f|\\(\\)|\\{\\}|->|!|;|struct |pub |const |extern |#\\[x\\]){0,8}",
     ) {
         if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {

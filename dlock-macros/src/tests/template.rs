@@ -1,3 +1,5 @@
+//! Key templates as they are parsed: their parts, or each fault with the text that it underlines.
+
 use crate::template::{Part, Step, parse};
 
 /// Text in quotes, places as they would be written in Rust.

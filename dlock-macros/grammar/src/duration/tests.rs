@@ -1,3 +1,5 @@
+//! Durations: what is read, what is refused and with which hint, and that what is written is read again.
+
 use super::{format, parse};
 use proptest::prelude::{any, proptest};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The attribute's arguments as a list: names that are none, missing, twice, not together, or in the wrong notation.
+
 use super::{ITEM, check, check_on};
 
 #[test]

@@ -1,3 +1,5 @@
+//! Items that the attribute refuses, locks that one function can't have, and all errors of a use at once.
+
 use super::check_on;
 
 #[test]

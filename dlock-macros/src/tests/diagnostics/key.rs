@@ -1,3 +1,5 @@
+//! Keys that are refused, in the attribute and in `lock_key!`: names, templates, other notations, templates in expressions.
+
 use super::{ITEM, check, check_on};
 use proc_macro2::TokenStream;
 

@@ -1,3 +1,5 @@
+//! A lock below one that was expanded without seeing it: refused, since it would be taken first.
+
 use super::check_on;
 
 #[test]

@@ -1,0 +1,123 @@
+//! Tables that list what the code has: arguments of the attribute, settings of a pool. None is missing, none is invented.
+//!
+//! The code's side is read from its source text, since neither list is public. What the other cells say is not compared.
+
+use crate::page::Page;
+
+const ARGUMENTS: &str = include_str!("../../dlock-macros/src/args/names.rs");
+const SETTINGS: &str = include_str!("../../dlock-runtime/src/values/config/environment.rs");
+const ATTRIBUTE: &str = include_str!("../../dlock-macros/src/attribute.md");
+
+/// The table under this head, row by row: the names in each cell.
+fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
+    let lines = page.prose.iter().map(|(_, text)| text.as_str());
+    let mut lines = lines.skip_while(|text| *text != head);
+    assert_eq!(lines.next(), Some(head), "{}", page.path);
+    let rows = lines.skip(1).take_while(|text| text.starts_with('|'));
+    rows.map(|row| row.split(" | ").map(names).collect())
+        .collect()
+}
+
+/// What stands in backticks, each up to the first sign that no name has. Two ways to write the same, side by side, are one.
+fn names(cell: &str) -> Vec<&str> {
+    let is_no_name = |c: char| !c.is_alphanumeric() && c != '_';
+    let quoted = cell.split('`').skip(1).step_by(2);
+    let names = quoted.filter_map(|text| text.split(is_no_name).next());
+    let mut names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    names.dedup();
+    names
+}
+
+/// Every second piece of `constant`'s value, which are its texts.
+fn texts<'a>(source: &'a str, constant: &str) -> Vec<&'a str> {
+    let (_, from) = source.split_once(&format!("const {constant}: ")).unwrap();
+    let value = from.split("];\n").next().unwrap();
+    value.split('"').skip(1).step_by(2).collect()
+}
+
+fn arguments(page: &Page) -> Vec<&str> {
+    let rows = rows(page, "| argument | meaning | without it |");
+    rows.iter().flat_map(|row| row[0].clone()).collect()
+}
+
+/// Each setting's method of `Config` and variable, in no order.
+fn settings(page: &Page) -> Vec<(Vec<&str>, Vec<&str>)> {
+    let rows = rows(page, "| `Config` | variable | default | meaning |");
+    let mut settings: Vec<_> = rows
+        .iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect();
+    settings.sort();
+    settings
+}
+
+/// As [`settings`], from the code.
+fn accepted_settings() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
+    let (_, from) = SETTINGS.split_once("const SETTINGS: ").unwrap();
+    let value = from.split("];\n").next().unwrap();
+    let methods = value.split("(Config::").skip(1);
+    let methods = methods.map(|from| from.split(')').next().unwrap());
+    let variables = texts(SETTINGS, "SETTINGS");
+    assert_eq!(methods.clone().count(), variables.len());
+    let both = methods.zip(variables).chain([("new", "DLOCK_URL")]);
+    let mut settings: Vec<_> = both
+        .map(|(method, variable)| (vec![method], vec![variable]))
+        .collect();
+    settings.sort();
+    settings
+}
+
+fn page(path: &str) -> Page {
+    crate::page::read(&crate::root(), path).unwrap()
+}
+
+#[test]
+fn each_argument_has_a_row() {
+    let accepted = texts(ARGUMENTS, "ARGUMENTS");
+    assert!(accepted.contains(&"ttl"), "{accepted:?}");
+    assert_eq!(arguments(&page("README.md")), accepted);
+    let attribute = Page::parse("dlock-macros/src/attribute.md", ATTRIBUTE);
+    assert_eq!(arguments(&attribute), accepted);
+}
+
+#[test]
+fn each_setting_has_a_row() {
+    assert_eq!(
+        settings(&page("docs/CONFIGURATION.md")),
+        accepted_settings()
+    );
+}
+
+/// The table in the documentation of `Config::from_env`.
+#[test]
+fn each_variable_has_a_row() {
+    let lines = SETTINGS
+        .lines()
+        .filter_map(|it| it.strip_prefix("    /// "));
+    let text: Vec<_> = lines.collect();
+    let page = Page::parse("environment.rs", &text.join("\n"));
+    let rows = rows(&page, "| variable | like | default |");
+    let listed: Vec<_> = rows.iter().flat_map(|row| row[0].clone()).collect();
+    let mut accepted = vec!["DLOCK_URL"];
+    accepted.extend(texts(SETTINGS, "SETTINGS"));
+    assert_eq!(listed, accepted);
+}
+
+#[test]
+fn wrong_rows_are_seen() {
+    let listed = |rows: &str| {
+        let table = format!("| argument | meaning | without it |\n| --- | --- | --- |\n{rows}");
+        arguments(&Page::parse("docs/PAGE.md", &table)).join(" ")
+    };
+    for (rows, expected) in [
+        (
+            "| `a = \"1s\"`, `\"0s\"` | `x` | `y` |\n| [`b`, `b = 1`](#b) | | |",
+            "a b",
+        ),
+        ("| `a` | | |\n| `b` | | |\n| `a` | | |", "a b a"),
+        ("| `a`, `b` | | |\n\n| `c` | | |", "a b"),
+        ("| a | `b` | |", ""),
+    ] {
+        assert_eq!(listed(rows), expected, "{rows}");
+    }
+}
