@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use dlock_harness::{Child, RedisServer, until};
+use dlock_harness::{Action, Child, Matcher, Proxy, RedisServer, until};
 use dlock_runtime::LockPool;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use crate::lab::{Answer, Bank, CAP, SOON, client, order};
 
@@ -26,20 +27,13 @@ async fn drains(signal: Signal, name: &str) {
     bank.close();
     let url = [("DLOCK_URL", redis.url()), ("SHOP_BANK_URL", bank.url())];
     let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], url);
-    let address = shop.expect_line("listening on ", CAP).await;
-    let address: SocketAddr = address.parse().unwrap();
-
-    let buy = |item: u64, buyer: &str| {
-        let request = client().post(format!("http://{address}/items/{item}/purchases"));
-        let request = request.header("content-type", "application/json");
-        tokio::spawn(Answer::of(request.body(order(buyer))))
-    };
+    let address = address_of(&mut shop).await;
     let is_there = async |key: &str| redis.keys().await.iter().any(|other| other == key);
 
     // Ann is inside, and Bob waits for what another instance holds.
     let other = LockPool::connect(redis.url()).await.unwrap();
     let held = other.lock("item:8").acquire().await.unwrap();
-    let (ann, bob) = (buy(7, "ann"), buy(8, "bob"));
+    let (ann, bob) = (buy(address, 7, "ann"), buy(address, 8, "bob"));
     bank.until_inside(1).await;
     assert!(is_there("lock:item:7").await);
     until("bob stands in the queue", SOON, async || {
@@ -47,13 +41,9 @@ async fn drains(signal: Signal, name: &str) {
     })
     .await;
 
-    let pid = Pid::from_raw(shop.pid().try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
+    tell(&shop, signal);
     shop.expect_line(name, CAP).await;
-    until("new connections are refused", SOON, async || {
-        TcpStream::connect(address).await.is_err()
-    })
-    .await;
+    until_closed(address).await;
     held.release().await.unwrap();
     bank.open();
 
@@ -66,6 +56,53 @@ async fn drains(signal: Signal, name: &str) {
     assert!(!is_there("lock:item:7").await && !is_there("lock:item:8").await);
 }
 
+/// A release in the background: the answer does not wait for it, so the end of the program has to.
+#[tokio::test]
+async fn it_ends_no_sooner_than_its_releases() {
+    let (redis, bank) = (RedisServer::start(), Bank::start().await);
+    let wire = Proxy::start(redis.addr());
+    bank.close();
+    let settings = [
+        ("DLOCK_URL", wire.url()),
+        ("DLOCK_RELEASE", "background".to_owned()),
+        ("SHOP_BANK_URL", bank.url()),
+    ];
+    let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], settings);
+    let address = address_of(&mut shop).await;
+    let is_held = async || redis.keys().await.iter().any(|key| key == "lock:item:7");
+
+    let ann = buy(address, 7, "ann");
+    bank.until_inside(1).await;
+    // From here on the server hears nothing of her lock. What is cut off is lost, unless the program is there to repeat it.
+    let about_hers = Matcher::script().containing("lock:item:7").every();
+    let lost = wire.on(about_hers, Action::CutBefore);
+    bank.open();
+    let ann = ann.await.unwrap();
+    assert_eq!(ann.status, 200, "{ann:?}");
+    // The pauses between attempts double: those to come are longer than the end of a process takes.
+    until("its release is tried again", SOON, async || {
+        lost.fired() >= 5
+    })
+    .await;
+
+    tell(&shop, Signal::TERM);
+    shop.expect_line("SIGTERM", CAP).await;
+    until_closed(address).await;
+    let before = lost.fired();
+    until("the release is still tried", SOON, async || {
+        lost.fired() >= before + 2
+    })
+    .await;
+    assert!(is_held().await);
+    let said = shop.lines().join("\n");
+    assert!(!said.contains("stopped"), "{said}");
+
+    wire.clear_triggers();
+    shop.expect_line("stopped; no lock is left held", CAP).await;
+    assert!(shop.wait(CAP).await.success());
+    assert!(!is_held().await);
+}
+
 /// Whoever is asked twice does not wait for the bank.
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
@@ -76,16 +113,15 @@ async fn a_second_signal_ends_it_at_once() {
         ("SHOP_BANK_URL", bank.url()),
     ];
     let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], url);
-    let address = shop.expect_line("listening on ", CAP).await;
+    let address = address_of(&mut shop).await;
     let request = client().post(format!("http://{address}/items/7/purchases"));
     let request = request.header("content-type", "application/json");
     let ann = tokio::spawn(request.body(order("ann")).send());
     bank.until_inside(1).await;
 
-    let pid = Pid::from_raw(shop.pid().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::TERM).unwrap();
+    tell(&shop, Signal::TERM);
     shop.expect_line("SIGTERM", CAP).await;
-    kill_process(pid, Signal::INT).unwrap();
+    tell(&shop, Signal::INT);
     assert!(!shop.wait(CAP).await.success());
     assert!(ann.await.unwrap().is_err(), "cut off");
 }
@@ -96,6 +132,29 @@ async fn a_wrong_setting_ends_it_before_it_listens() {
     let mut shop = Child::spawn(program(), ["--listen", "127.0.0.1:0"], wrong);
     assert!(!shop.wait(CAP).await.success());
     assert_eq!(shop.lines(), [""; 0]);
+}
+
+async fn address_of(shop: &mut Child) -> SocketAddr {
+    let address = shop.expect_line("listening on ", CAP).await;
+    address.parse().unwrap()
+}
+
+fn buy(shop: SocketAddr, item: u64, buyer: &str) -> JoinHandle<Answer> {
+    let request = client().post(format!("http://{shop}/items/{item}/purchases"));
+    let request = request.header("content-type", "application/json");
+    tokio::spawn(Answer::of(request.body(order(buyer))))
+}
+
+fn tell(shop: &Child, signal: Signal) {
+    let pid = Pid::from_raw(shop.pid().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+async fn until_closed(shop: SocketAddr) {
+    until("new connections are refused", SOON, async || {
+        TcpStream::connect(shop).await.is_err()
+    })
+    .await;
 }
 
 /// `cargo test` builds the examples too, unless it is told to build one test only.

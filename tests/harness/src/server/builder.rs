@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use super::RedisServer;
 use super::launch::Process;
-use super::{RedisServer, port};
+use super::port::{self, Claim};
 
 /// What a server is started with. Every method is optional.
 #[derive(Debug, Clone, Default)]
@@ -48,13 +49,17 @@ impl Builder {
             .prefix("dlock-redis-")
             .tempdir()
             .expect("a temporary directory");
-        let (port, process) = match self.port {
-            Some(port) => (port, Process::on_fixed_port(&self, port, directory.path())),
-            None => self.on_free_port(directory.path()),
+        let (port, claim, process) = if let Some(port) = self.port {
+            let process = Process::on_fixed_port(&self, port, directory.path());
+            (port, None, process)
+        } else {
+            let (claim, process) = self.on_free_port(directory.path());
+            (claim.port, Some(claim), process)
         };
         RedisServer {
             settings: self,
             port,
+            _claim: claim,
             directory,
             process: Mutex::new(Some(process)),
         }
@@ -65,11 +70,11 @@ impl Builder {
     }
 
     /// Between the look and the server's own bind, somebody else may take the port: then another one.
-    fn on_free_port(&self, directory: &Path) -> (u16, Process) {
+    fn on_free_port(&self, directory: &Path) -> (Claim, Process) {
         for _ in 0..50 {
-            let port = port::free();
-            if let Ok(process) = Process::start(self, port, directory) {
-                return (port, process);
+            let claim = port::free();
+            if let Ok(process) = Process::start(self, claim.port, directory) {
+                return (claim, process);
             }
         }
         panic!("redis-server found 50 ports taken")

@@ -21,6 +21,7 @@ pub use monitor::Monitor;
 
 use crate::signal;
 use launch::Process;
+use port::Claim;
 
 /// A running `redis-server`. Dropping it kills it.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ use launch::Process;
 pub struct RedisServer {
     settings: Builder,
     port: u16,
+    /// A port that was not given, but found.
+    _claim: Option<Claim>,
     directory: tempfile::TempDir,
     /// `None` between [`kill9`](Self::kill9) and [`restart_empty`](Self::restart_empty).
     process: Mutex<Option<Process>>,

@@ -1,22 +1,44 @@
-//! A free TCP port, below the range from which the kernel takes the ports of outgoing connections.
+//! A free TCP port, claimed until its server is dropped, below the range from which the kernel takes the ports of outgoing connections.
 //!
 //! `bind(0)` would pick from that range, with two surprises while a server is down for a restart: any outgoing connection may take its
 //! port, and a client that retries on loopback can be connected *to itself* (TCP's simultaneous open), and then hears its own requests.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 
 /// Linux hands out 32768..=60999 by default.
 const PORTS: Range<u16> = 20_000..32_000;
 
+/// A port that other tests, of this process or of another, leave alone while this lives.
+///
+/// Whoever has its UDP namesake has it: that can be held while nobody listens, as in an outage, and ends with the process.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) port: u16,
+    _namesake: UdpSocket,
+}
+
+impl Claim {
+    /// `None`: another server's, though it may be down.
+    pub(super) fn on(port: u16) -> Option<Self> {
+        let namesake = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+        Some(Self {
+            port,
+            _namesake: namesake,
+        })
+    }
+}
+
 /// A port that nobody listened on a moment ago.
-pub(super) fn free() -> u16 {
+pub(super) fn free() -> Claim {
     for _ in 0..1000 {
-        let port = random_port();
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
+        let claim = Claim::on(random_port());
+        if let Some(claim) = claim
+            && TcpListener::bind((Ipv4Addr::LOCALHOST, claim.port)).is_ok()
+        {
+            return claim;
         }
     }
     panic!("no free port in {PORTS:?}")

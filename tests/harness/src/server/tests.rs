@@ -116,10 +116,20 @@ async fn a_restarted_server_is_empty_and_has_its_port() {
 
 #[test]
 fn a_taken_port_is_noticed() {
-    let port = port::free();
+    let port = port::free().port;
     let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     let directory = tempfile::tempdir().unwrap();
     assert!(Process::start(&Builder::default(), port, directory.path()).is_err());
+}
+
+/// Else a test of an outage would hear, once in a while, from a server that another test has just started.
+#[test]
+fn the_port_of_a_killed_server_is_left_alone() {
+    let server = RedisServer::start();
+    server.kill9();
+    assert!(port::Claim::on(server.port()).is_none());
+    server.restart_empty();
+    assert!(port::Claim::on(server.port()).is_none());
 }
 
 #[test]
