@@ -75,8 +75,8 @@ async fn who_does_not_look_at_the_rows_writes_late() {
 /// Four writers at once on one file, each with fences in a random order: what stands in the tables only ever rises.
 #[test]
 fn whatever_the_writers_order_the_fences_rise() {
-    let path = std::env::temp_dir().join(format!("dlock-resources-{}.sqlite", std::process::id()));
-    let _ = std::fs::remove_file(&path);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("bank.sqlite");
     let name = path.to_str().unwrap();
     let db = bank(name);
     db.execute_batch(&sql("fence table")).unwrap();
@@ -96,6 +96,4 @@ fn whatever_the_writers_order_the_fences_rise() {
     assert!(!debits.is_empty());
     assert!(debits.is_sorted(), "{debits:?}");
     assert_eq!(debits, written(&db, "credit"));
-    drop(db);
-    std::fs::remove_file(&path).unwrap();
 }
