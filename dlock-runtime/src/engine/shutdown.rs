@@ -27,11 +27,10 @@ pub(crate) async fn shut_down(pools: &[LockPool]) -> Drained {
         unconfirmed: 0,
     };
     for pool in pools {
-        for key in pool.guardian().held() {
-            observe::held_at_shutdown(&key);
-        }
+        let held = pool.guardian().held();
+        held.iter().for_each(|key| observe::held_at_shutdown(key));
+        drained.held += held.len();
         let census = pool.census();
-        drained.held += census.held;
         drained.unconfirmed += census.acquiring + census.waiting;
         drained.unconfirmed += census.releasing + census.cleaning_up;
     }
