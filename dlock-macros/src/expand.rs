@@ -262,7 +262,8 @@ fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
 }
 
 /// With the braces of the user's body, an error about its tail points there, and the temporaries of the tail are dropped by the
-/// rules of his edition. They look like braces that he could leave out, too.
+/// rules of his edition. Around a body of one expression they look like braces that he need not have written, which is
+/// a warning where they are his: hence the `allow`.
 fn block(statements: TokenStream, brace: Brace) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, statements);
     block.set_span(brace.span.join());

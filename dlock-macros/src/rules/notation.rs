@@ -76,8 +76,8 @@ impl Scope<'_> {
     }
 }
 
-/// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`
-/// `=id` as people write, `id>` where the `<` was forgotten: as written, and the place.
+/// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`,
+/// `@id`, `=id`, `'id` as people write, `id>` where the `<` was forgotten: as written, and the place.
 fn other_notation(text: &str, signs: &[char], names: &[Ident]) -> Option<(String, String)> {
     let of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     let known = |place: &str| {

@@ -28,7 +28,9 @@ pub(crate) async fn shut_down(pools: &[LockPool]) -> Drained {
     };
     for pool in pools {
         let held = pool.guardian().held();
-        held.iter().for_each(|key| observe::held_at_shutdown(key));
+        for key in &held {
+            observe::held_at_shutdown(key);
+        }
         drained.held += held.len();
         let census = pool.census();
         drained.unconfirmed += census.acquiring + census.waiting;

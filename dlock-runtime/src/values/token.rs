@@ -57,7 +57,7 @@ impl Token {
 
     /// A number to scatter timers with: spread over all 64 bits, different for each attempt.
     pub(crate) fn scatter(self) -> u64 {
-        #[allow(
+        #[expect(
             clippy::cast_possible_truncation,
             reason = "any 64 of the random bits will do"
         )]

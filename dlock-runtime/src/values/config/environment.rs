@@ -72,7 +72,7 @@ impl Config {
     /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.
     ///
     /// # Errors
-    /// [`LockError::Config`] that names every variable that is missing, unreadable, or begins with
+    /// [`LockError::Config`] that names every variable that is missing, empty, unreadable, or begins with
     /// `DLOCK_` and is none of these (but for those that Kubernetes sets for a service). It does not repeat `DLOCK_URL`, which may hold a password.
     ///
     /// # Examples
