@@ -23,7 +23,7 @@ pub(crate) const SPEC: &str = "__DLOCK_SPEC";
 //
 // Output:
 //     async fn f(id: u64) -> Result<u64, E> {
-//         static __DLOCK_SPEC: Spec = Spec { ttl: Some(Duration::from_millis(10000)), ..Spec::new("module::f") };
+//         static __DLOCK_SPEC: Spec = Spec::new("module::f").ttl(10000);
 //         let __key = key().text("item:").value(&id).finish();
 //         let __body = async move {
 //             if false { return <Result<u64, E> as Never>::never(); }
@@ -156,52 +156,40 @@ impl Lock {
     fn spec(&self) -> TokenStream {
         let krate = &self.krate;
         let wait = self.wait.as_ref().map(|wait| match wait {
-            Wait::Once => quote!(#krate::Wait::Once),
-            Wait::Forever => quote!(#krate::Wait::Forever),
-            Wait::For(time) => {
-                let time = millis(*time);
-                quote!(#krate::Wait::For(#time))
-            }
+            Wait::Once => quote!(.wait_once()),
+            Wait::Forever => quote!(.wait_forever()),
+            Wait::For(time) => millis("wait", *time),
         });
         let renew = self.renew.as_ref().map(|renew| match renew {
-            Renew::Default => quote!(#krate::__private::Renew::Default),
-            Renew::Every(every) => {
-                let every = millis(*every);
-                quote!(#krate::__private::Renew::Every(#every))
-            }
+            Renew::Default => quote!(.renew()),
+            Renew::Every(every) => millis("renew_every", *every),
         });
         let release = self.release.as_ref().map(|release| match release {
-            Release::Confirmed => quote!(#krate::Release::Confirmed),
-            Release::Background => quote!(#krate::Release::Background),
+            Release::Confirmed => quote!(.release_confirmed()),
+            Release::Background => quote!(.release_background()),
         });
-        let pool = match &self.pool {
-            Some(Pool::Named(name)) => Some(quote!(#name)),
-            _ => None,
-        };
-        let before: TokenStream = [
-            ("ttl", self.ttl.map(millis)),
-            ("wait", wait),
-            ("renew", renew),
-            ("max_hold", self.max_hold.map(millis)),
-            ("max_renewals", self.max_renewals.map(count)),
-            ("min_hold", self.min_hold.map(millis)),
-            ("release", release),
-            ("pool", pool),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some(field(name, &value?)))
-        .collect();
         let on_lost = match self.on_lost {
             OnLost::Cancel => None,
-            OnLost::Finish => Some(quote!(on_lost: #krate::__private::OnLost::Finish,)),
+            OnLost::Finish => Some(quote!(.finish_when_lost())),
         };
-        let name = &self.name;
-        let new = quote!(#krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)));
-        let written = quote!(#before #on_lost);
-        if written.is_empty() {
-            new
-        } else {
-            quote!(#krate::__private::Spec { #written ..#new })
+        let pool = match &self.pool {
+            Some(Pool::Named(name)) => Some(quote!(.pool(#name))),
+            _ => None,
+        };
+        let written = [
+            self.ttl.map(|ttl| millis("ttl", ttl)),
+            wait,
+            renew,
+            self.max_hold.map(|time| millis("max_hold", time)),
+            self.max_renewals.map(max_renewals),
+            self.min_hold.map(|time| millis("min_hold", time)),
+            release,
+            on_lost,
+            pool,
+        ];
+        let (name, written) = (&self.name, written.iter().flatten());
+        quote! {
+            #krate::__private::Spec::new(::core::concat!(::core::module_path!(), "::", #name)) #(#written)*
         }
     }
 
@@ -280,21 +268,17 @@ fn ours(name: &str) -> Ident {
     ours_at(name, Span::mixed_site())
 }
 
-fn millis(time: Duration) -> TokenStream {
+/// `.name(number of milliseconds)`
+fn millis(name: &str, time: Duration) -> TokenStream {
     // Every duration was read by `duration::parse`, which counts in `u64` milliseconds.
     let millis = Literal::u64_unsuffixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    quote!(::core::time::Duration::from_millis(#millis))
-}
-
-fn count(count: u32) -> TokenStream {
-    let count = Literal::u32_unsuffixed(count);
-    quote!(#count)
-}
-
-/// `name: Some(value),`
-fn field(name: &str, value: &TokenStream) -> TokenStream {
     let name = Ident::new(name, Span::call_site());
-    quote!(#name: ::core::option::Option::Some(#value),)
+    quote!(.#name(#millis))
+}
+
+fn max_renewals(number: u32) -> TokenStream {
+    let number = Literal::u32_unsuffixed(number);
+    quote!(.max_renewals(#number))
 }
 
 /// `&expr`: errors about it are shown at `span`, but lints do not take the `&` for the user's.

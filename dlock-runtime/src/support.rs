@@ -1,91 +1,26 @@
 //! What generated code calls. Not for people: it may change with every version.
 
-use std::borrow::Cow;
+#[path = "support/spec.rs"]
+mod spec;
+
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::engine::acquire;
 use crate::engine::guard::LockGuard;
 use crate::engine::guarded::Boxed;
 use crate::engine::pool::LockPool;
-use crate::engine::request::LockRequest;
 use crate::engine::scope;
 use crate::global;
 use crate::observe;
 use crate::values::error::LockError;
 use crate::values::key::Key;
-use crate::values::release::Release;
-use crate::values::wait::Wait;
 
 pub use crate::engine::guarded::{Guarded, OnLost};
 pub use crate::engine::scope::ScopedGuard;
 pub use crate::values::key::{KeyBuilder, Placeholder};
-pub use crate::values::ttl::Renew;
 pub use dlock_macros::lock_key_impl;
-
-/// What an attribute says; `None` where it says nothing, so that the pool decides.
-#[derive(Debug)]
-pub struct Spec {
-    /// `module::function`.
-    pub name: &'static str,
-    pub ttl: Option<Duration>,
-    pub wait: Option<Wait>,
-    pub renew: Option<Renew>,
-    pub max_hold: Option<Duration>,
-    pub max_renewals: Option<u32>,
-    pub min_hold: Option<Duration>,
-    pub release: Option<Release>,
-    pub on_lost: OnLost,
-    /// The name of a pool.
-    pub pool: Option<&'static str>,
-}
-
-impl Spec {
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            ttl: None,
-            wait: None,
-            renew: None,
-            max_hold: None,
-            max_renewals: None,
-            min_hold: None,
-            release: None,
-            on_lost: OnLost::Cancel,
-            pool: None,
-        }
-    }
-
-    fn request(&'static self, pool: LockPool, key: Key) -> LockRequest {
-        let mut request = LockRequest::named(pool, key, Cow::Borrowed(self.name));
-        if let Some(ttl) = self.ttl {
-            request = request.ttl(ttl);
-        }
-        if let Some(wait) = self.wait {
-            request = request.wait(wait);
-        }
-        request = match self.renew {
-            Some(Renew::Default) => request.renew(),
-            Some(Renew::Every(interval)) => request.renew_every(interval),
-            None => request,
-        };
-        if let Some(max_hold) = self.max_hold {
-            request = request.max_hold(max_hold);
-        }
-        if let Some(max_renewals) = self.max_renewals {
-            request = request.max_renewals(max_renewals);
-        }
-        if let Some(min_hold) = self.min_hold {
-            request = request.min_hold(min_hold);
-        }
-        match self.release {
-            Some(release) => request.release(release),
-            None => request,
-        }
-    }
-}
+pub use spec::Spec;
 
 /// Begins a key template.
 pub fn key() -> KeyBuilder {
@@ -149,12 +84,12 @@ pub fn tell_skipped(error: &LockError) {
 ///
 /// The type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each annotated function.
 pub fn run<F: Future>(spec: &'static Spec, key: Key, body: F) -> Guarded<F> {
-    Guarded::new(acquire(spec, None, key), body, spec.on_lost)
+    Guarded::new(acquire(spec, None, key), body, spec.on_lost())
 }
 
 /// Runs a body under a lock of this pool.
 pub fn run_on<F: Future>(spec: &'static Spec, pool: LockPool, key: Key, body: F) -> Guarded<F> {
-    Guarded::new(acquire(spec, Some(pool), key), body, spec.on_lost)
+    Guarded::new(acquire(spec, Some(pool), key), body, spec.on_lost())
 }
 
 /// The pool is looked up when the future is first polled: the scope is that of the poll.
@@ -166,7 +101,7 @@ fn acquire(
     key: Key,
 ) -> Boxed<Result<LockGuard, LockError>> {
     Box::pin(async move {
-        let pool = match (pool, spec.pool) {
+        let pool = match (pool, spec.pool_name()) {
             (Some(pool), _) => Ok(pool),
             (None, Some(name)) => global::named(name),
             (None, None) => scope::innermost_pool().map_or_else(global::pool, Ok),

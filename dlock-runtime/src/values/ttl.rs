@@ -48,7 +48,7 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 
 /// How often a watchdog renews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renew {
+pub(crate) enum Renew {
     /// Every third of the lease.
     Default,
     /// At this interval, which is less than half of the lease.

@@ -1,0 +1,169 @@
+//! What stands in an attribute, as a constant.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::engine::guarded::OnLost;
+use crate::engine::pool::LockPool;
+use crate::engine::request::LockRequest;
+use crate::values::key::Key;
+use crate::values::release::Release;
+use crate::values::ttl::Renew;
+use crate::values::wait::Wait;
+
+/// What an attribute says; `None` where it says nothing, so that the pool decides.
+///
+/// Times are milliseconds: the macro has read and checked them. Written as a chain, which is read, parsed and checked faster than fields
+/// full of paths.
+#[derive(Debug)]
+pub struct Spec {
+    /// `module::function`.
+    name: &'static str,
+    ttl: Option<Duration>,
+    wait: Option<Wait>,
+    renew: Option<Renew>,
+    max_hold: Option<Duration>,
+    max_renewals: Option<u32>,
+    min_hold: Option<Duration>,
+    release: Option<Release>,
+    on_lost: OnLost,
+    /// The name of a pool.
+    pool: Option<&'static str>,
+}
+
+impl Spec {
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            ttl: None,
+            wait: None,
+            renew: None,
+            max_hold: None,
+            max_renewals: None,
+            min_hold: None,
+            release: None,
+            on_lost: OnLost::Cancel,
+            pool: None,
+        }
+    }
+
+    #[must_use]
+    pub const fn ttl(mut self, millis: u64) -> Self {
+        self.ttl = Some(Duration::from_millis(millis));
+        self
+    }
+
+    #[must_use]
+    pub const fn wait(mut self, millis: u64) -> Self {
+        self.wait = Some(Wait::For(Duration::from_millis(millis)));
+        self
+    }
+
+    #[must_use]
+    pub const fn wait_once(mut self) -> Self {
+        self.wait = Some(Wait::Once);
+        self
+    }
+
+    #[must_use]
+    pub const fn wait_forever(mut self) -> Self {
+        self.wait = Some(Wait::Forever);
+        self
+    }
+
+    #[must_use]
+    pub const fn renew(mut self) -> Self {
+        self.renew = Some(Renew::Default);
+        self
+    }
+
+    #[must_use]
+    pub const fn renew_every(mut self, millis: u64) -> Self {
+        self.renew = Some(Renew::Every(Duration::from_millis(millis)));
+        self
+    }
+
+    #[must_use]
+    pub const fn max_hold(mut self, millis: u64) -> Self {
+        self.max_hold = Some(Duration::from_millis(millis));
+        self
+    }
+
+    #[must_use]
+    pub const fn max_renewals(mut self, number: u32) -> Self {
+        self.max_renewals = Some(number);
+        self
+    }
+
+    #[must_use]
+    pub const fn min_hold(mut self, millis: u64) -> Self {
+        self.min_hold = Some(Duration::from_millis(millis));
+        self
+    }
+
+    #[must_use]
+    pub const fn release_confirmed(mut self) -> Self {
+        self.release = Some(Release::Confirmed);
+        self
+    }
+
+    #[must_use]
+    pub const fn release_background(mut self) -> Self {
+        self.release = Some(Release::Background);
+        self
+    }
+
+    /// A body that lost its lock runs to its end.
+    #[must_use]
+    pub const fn finish_when_lost(mut self) -> Self {
+        self.on_lost = OnLost::Finish;
+        self
+    }
+
+    #[must_use]
+    pub const fn pool(mut self, name: &'static str) -> Self {
+        self.pool = Some(name);
+        self
+    }
+
+    pub(super) const fn on_lost(&self) -> OnLost {
+        self.on_lost
+    }
+
+    pub(super) const fn pool_name(&self) -> Option<&'static str> {
+        self.pool
+    }
+
+    pub(super) fn request(&'static self, pool: LockPool, key: Key) -> LockRequest {
+        let mut request = LockRequest::named(pool, key, Cow::Borrowed(self.name));
+        if let Some(ttl) = self.ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(wait) = self.wait {
+            request = request.wait(wait);
+        }
+        request = match self.renew {
+            Some(Renew::Default) => request.renew(),
+            Some(Renew::Every(interval)) => request.renew_every(interval),
+            None => request,
+        };
+        if let Some(max_hold) = self.max_hold {
+            request = request.max_hold(max_hold);
+        }
+        if let Some(max_renewals) = self.max_renewals {
+            request = request.max_renewals(max_renewals);
+        }
+        if let Some(min_hold) = self.min_hold {
+            request = request.min_hold(min_hold);
+        }
+        match self.release {
+            Some(release) => request.release(release),
+            None => request,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "spec/tests.rs"]
+mod tests;

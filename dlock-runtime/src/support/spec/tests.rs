@@ -1,0 +1,70 @@
+//! Nothing that an attribute says is lost on the way to the engine.
+
+use super::{Duration, OnLost, Release, Spec, Wait};
+use crate::values::bounds::Bounds;
+use crate::{Config, LockPool};
+
+const S: Duration = Duration::from_secs(1);
+
+static EVERYTHING: Spec = Spec::new("shop::purchase")
+    .ttl(10_000)
+    .wait(2_000)
+    .renew_every(1_000)
+    .max_hold(60_000)
+    .max_renewals(4)
+    .min_hold(20_000)
+    .release_background();
+
+static NOTHING: Spec = Spec::new("shop::purchase");
+
+#[tokio::test]
+async fn what_is_written_comes_before_the_pool() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let (_, order) = EVERYTHING.request(pool, "k".into()).order().unwrap();
+    assert_eq!(order.function, "shop::purchase");
+    assert_eq!(order.terms.ttl.get(), 10 * S);
+    assert_eq!(order.wait, Wait::For(2 * S));
+    assert_eq!(order.terms.renew, Some(S));
+    let bounds = Bounds {
+        max_hold: Some(60 * S),
+        max_renewals: Some(4),
+        min_hold: Some(20 * S),
+    };
+    assert_eq!(
+        (order.terms.bounds, order.release),
+        (bounds, Release::Background)
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_written_is_the_pools_to_say() {
+    let config = Config::new("memory://")
+        .default_ttl(5 * S)
+        .default_wait(Wait::Forever)
+        .release(Release::Background);
+    let pool = LockPool::connect(config).await.unwrap();
+    let (_, order) = NOTHING.request(pool, "k".into()).order().unwrap();
+    assert_eq!((order.terms.ttl.get(), order.wait), (5 * S, Wait::Forever));
+    assert_eq!(
+        (order.terms.renew, order.terms.bounds),
+        (None, Bounds::default())
+    );
+    assert_eq!(order.release, Release::Background);
+}
+
+#[test]
+fn the_other_ways_to_say_it() {
+    let spec = Spec::new("f").wait_once().renew().release_confirmed();
+    assert_eq!(spec.wait, Some(Wait::Once));
+    assert!(matches!(spec.renew, Some(super::Renew::Default)));
+    assert_eq!(spec.release, Some(Release::Confirmed));
+    let spec = Spec::new("f")
+        .wait_forever()
+        .finish_when_lost()
+        .pool("billing");
+    assert_eq!(spec.wait, Some(Wait::Forever));
+    assert_eq!(
+        (spec.on_lost(), spec.pool_name()),
+        (OnLost::Finish, Some("billing"))
+    );
+}
