@@ -19,9 +19,10 @@ use tokio::runtime::Handle;
 use self::clock::Clock;
 use self::fault::Fault;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
 };
 use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
 
 /// A server's answer, on its way.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
@@ -91,7 +92,7 @@ pub(crate) trait Link: Debug + Send + Sync {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, bool>;
+    ) -> Answer<'a, GivenBack>;
 
     /// As `release`, for a claim that may also stand in the queue, or whose acquire may still come.
     fn cancel<'a>(
@@ -105,7 +106,14 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// One answer for each item, in order; at most [`RENEWALS_AT_ONCE`] items.
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>>;
 
-    /// What stands at the key.
+    /// Turns a writer's entry into a reader's, without a gap and with the same claim; it never shortens the
+    /// lease. `false`: the claim does not hold the lock. Idempotent.
+    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool>;
+
+    /// Whether the claim holds the lock at this moment, by the server's clock.
+    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool>;
+
+    /// What stands at the key: its value, or the entry of the first holder.
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;
 
     fn ping(&self, within: Duration) -> Answer<'_, ()>;

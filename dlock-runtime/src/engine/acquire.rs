@@ -24,6 +24,7 @@ use crate::policy::lease::{Lease, Terms};
 use crate::values::error::{LockError, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 use crate::values::wait::Wait;
@@ -38,6 +39,11 @@ pub(crate) struct Order {
     pub(crate) key: Key,
     /// The key once more, as commands carry it.
     pub(crate) name: Arc<str>,
+    pub(crate) kind: Kind,
+    /// Strictly in order of arrival at the server, so with a place of its own.
+    pub(crate) fair: bool,
+    /// Joins what an enclosing scope holds.
+    pub(crate) reentrant: bool,
     pub(crate) terms: Terms,
     pub(crate) wait: Wait,
     pub(crate) release: Release,
@@ -234,6 +240,10 @@ async fn try_once(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
             return Ok(Attempt::Late);
+        }
+        Ok(Acquired::WrongKind { there, .. }) => {
+            open.created_nothing();
+            return Err(attempt::wrong_kind(order, &there));
         }
         Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
         Err(answered) => {

@@ -12,7 +12,7 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
 use crate::policy::gate::Position;
-use crate::policy::queue;
+use crate::policy::{queue, shared};
 use crate::values::error::{Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::moment::Moment;
@@ -41,20 +41,10 @@ impl Sent {
                 "the system gives no random numbers: {why}"
             )))
         })?;
-        let value = holder::write(
-            token,
-            pool.holder_name(),
-            &order.function,
-            SystemTime::now(),
-        );
         let lease = order.terms.lease();
-        let entry = reply_to.map(|address| queue::write(address, lease, &value));
+        let claim = claim(order, token, pool.holder_name(), reply_to);
         let command = Acquire {
-            claim: Claim {
-                key: order.name.clone(),
-                value: value.into(),
-                entry: entry.unwrap_or_default().into(),
-            },
+            claim,
             lease,
             not_after: link
                 .server_time()
@@ -77,6 +67,24 @@ impl Sent {
             token: self.token,
             claim: self.command.claim.clone(),
         }
+    }
+}
+
+fn claim(order: &Order, token: Token, host: &str, reply_to: Option<&str>) -> Claim {
+    let (lease, key) = (order.terms.lease(), order.name.clone());
+    let description = holder::describe(host, &order.function, SystemTime::now());
+    let (kind, address) = (&order.kind, reply_to.unwrap_or_default());
+    if let Some(entry) = shared::write(kind, &token.to_wire(), address, lease, &description) {
+        let value: Arc<str> = entry.into();
+        let entry = reply_to.map_or_else(|| "".into(), |_| value.clone());
+        return Claim { key, value, entry };
+    }
+    let value = holder::write(token, &description);
+    let entry = reply_to.map(|address| queue::write(address, lease, &value));
+    Claim {
+        key,
+        value: value.into(),
+        entry: entry.unwrap_or_default().into(),
     }
 }
 
@@ -165,6 +173,13 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
         }
         (Reading::Holder(holder), Left::For(left)) => Ok(InTheWay::Somebody { holder, left }),
     }
+}
+
+/// Two kinds at one key: never a matter of waiting.
+pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
+    let (ours, theirs) = (&order.kind, shared::describe(there));
+    let why = Text::new(format_args!("asked for {ours}, and there is {theirs}"));
+    Fault::Refused(Refusal::WrongKind, why)
 }
 
 pub(super) fn clock_runs_ahead() -> Fault {

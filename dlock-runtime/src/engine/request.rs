@@ -14,6 +14,7 @@ use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
 use crate::values::key::Key;
+use crate::values::kind::Kind;
 use crate::values::release::Release;
 use crate::values::ttl::{Renew, Ttl};
 use crate::values::wait::Wait;
@@ -284,6 +285,9 @@ impl LockRequest {
         let order = Order {
             name: key.as_str().into(),
             key,
+            kind: Kind::Exclusive,
+            fair: false,
+            reentrant: false,
             terms: Terms {
                 ttl,
                 renew: interval,

@@ -8,6 +8,9 @@ use std::time::Duration;
 use crate::values::ttl::Ttl;
 
 /// One attempt at one key: `value` is unique to the attempt, for its token is in it.
+///
+/// The value tells the kind: one of an exclusive lock is SET at the key; an entry (see [`super::shared`])
+/// is a member of the sorted set there, and stands in the queue as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claim {
     pub(crate) key: Arc<str>,
@@ -48,6 +51,9 @@ pub(crate) enum Acquired {
     },
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
+    /// The key is held, or waited for, as another kind of lock, or with another number of permits.
+    /// `there`: the set's meta member (see [`super::shared`]), the first place in the queue, or the value.
+    WrongKind { time: u64, there: String },
 }
 
 /// Who is in the way.
@@ -93,7 +99,8 @@ impl Acquired {
             | Acquired::Busy(Busy { time, .. })
             | Acquired::Queued(Busy { time, .. })
             | Acquired::Yours { time, .. }
-            | Acquired::Late { time } => *time,
+            | Acquired::Late { time }
+            | Acquired::WrongKind { time, .. } => *time,
         }
     }
 }
@@ -115,6 +122,15 @@ pub(crate) enum Left {
     For(Duration),
     /// The key has no time to live.
     Endless,
+}
+
+/// The answer to `release`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct GivenBack {
+    /// The claim held the lock.
+    pub(crate) found: bool,
+    /// How many entries of the same owner still hold it; 0 for every other kind.
+    pub(crate) rest: u32,
 }
 
 /// The answer to `cancel`.

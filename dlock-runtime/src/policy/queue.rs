@@ -1,12 +1,13 @@
 //! A waiter's place in the queue of a key, as it stands on the server, and the times of the queue.
 //!
-//! `x|<reply address>|<lease ms>|<value>`: the letter is the kind (exclusive), the value is SET at the
-//! key if the place is granted. The same bytes stand in both sets and in every command, so that
+//! `x|<reply address>|<lease ms>|<value>`: the letter is the kind (exclusive; the others are in `shared`), the
+//! value is SET at the key if the place is granted. The same bytes stand in both sets and in every command, so that
 //! nothing is looked up by scanning. The scripts have the same times in `queue.lua`.
 
 use std::time::Duration;
 
 use super::commands::Claim;
+use super::shared;
 use crate::values::ttl::Ttl;
 
 /// A place without a sign of life for this long is passed over.
@@ -51,6 +52,12 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     })
 }
 
+/// Where a place's grant is published to, whatever its kind; empty: it has to poll.
+pub(crate) fn address(entry: &str) -> Option<&str> {
+    let exclusive = read(entry).map(|entry| entry.address);
+    exclusive.or_else(|| shared::read(entry).map(|entry| entry.address))
+}
+
 /// How long something of a token can be left at the server after the last command that could create or
 /// prolong it: a lock for its lease, or a place that is granted at the end of its last sign of life.
 pub(crate) fn longest_stay(lease: Duration) -> Duration {
@@ -59,5 +66,7 @@ pub(crate) fn longest_stay(lease: Duration) -> Duration {
 
 /// The same for a claim in the queue, or one that was granted.
 pub(crate) fn stay(claim: &Claim) -> Duration {
-    longest_stay(read(&claim.entry).map_or(CLAIM, |entry| entry.lease))
+    let exclusive = read(&claim.entry).map(|entry| entry.lease);
+    let lease = exclusive.or_else(|| shared::read(&claim.value).map(|entry| entry.lease));
+    longest_stay(lease.unwrap_or(CLAIM))
 }

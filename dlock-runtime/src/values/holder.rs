@@ -12,6 +12,11 @@ use super::token::Token;
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1";
 
+/// What the entries of the kinds with many holders begin with (`policy::shared`): the same description comes
+/// behind their token, address, lease, two numbers and owner.
+const ENTRIES: [&str; 4] = ["r", "w", "p", "o"];
+const ENTRY_FIELDS_BEFORE_THE_DESCRIPTION: std::ops::Range<u8> = 0..5;
+
 /// Who holds a lock, as far as its value tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -92,18 +97,23 @@ pub(crate) enum Reading {
     UnknownLayout,
 }
 
-/// The value of one attempt: what is SET at the key if it wins.
-pub(crate) fn write(token: Token, host: &str, function: &str, since: SystemTime) -> String {
+/// What others are told of a holder: `host|pid|function|since ms`.
+pub(crate) fn describe(host: &str, function: &str, since: SystemTime) -> String {
     let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut value = format!("{LAYOUT}|{}|", token.to_wire());
-    escape(host, &mut value);
-    value.push('|');
-    value.push_str(&std::process::id().to_string());
-    value.push('|');
-    escape(function, &mut value);
-    value.push('|');
-    value.push_str(&since.as_millis().to_string());
-    value
+    let mut description = String::new();
+    escape(host, &mut description);
+    description.push('|');
+    description.push_str(&std::process::id().to_string());
+    description.push('|');
+    escape(function, &mut description);
+    description.push('|');
+    description.push_str(&since.as_millis().to_string());
+    description
+}
+
+/// The value of one attempt at an exclusive lock: what is SET at the key if it wins.
+pub(crate) fn write(token: Token, description: &str) -> String {
+    format!("{LAYOUT}|{}|{description}", token.to_wire())
 }
 
 /// Reads whatever stands at a lock's key.
@@ -116,11 +126,12 @@ pub(crate) fn read(value: &str) -> Reading {
     )
 }
 
-/// The token in a value that this process wrote.
+/// The token in a value or an entry that this process wrote.
 pub(crate) fn token_of_this_process(value: &str) -> Option<Token> {
-    let (layout, rest) = value.split_once('|')?;
+    let (first, rest) = value.split_once('|')?;
     let (token, _) = rest.split_once('|')?;
-    (layout == LAYOUT).then(|| Token::of_this_process(token))?
+    let ours = first == LAYOUT || ENTRIES.contains(&first);
+    ours.then(|| Token::of_this_process(token))?
 }
 
 /// A number, a bar, and the number is not ours.
@@ -131,11 +142,19 @@ pub(crate) fn is_other_layout(value: &str) -> bool {
 }
 
 fn parse(value: &str) -> Option<Description> {
-    let mut fields = value.split('|');
-    let (layout, token) = (fields.next()?, fields.next()?);
+    let (first, rest) = value.split_once('|')?;
+    let (token, mut description) = rest.split_once('|')?;
+    if ENTRIES.contains(&first) {
+        for _ in ENTRY_FIELDS_BEFORE_THE_DESCRIPTION {
+            (_, description) = description.split_once('|')?;
+        }
+    } else if first != LAYOUT {
+        return None;
+    }
+    let mut fields = description.split('|');
     let (host, pid) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
     let (function, since) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
-    if layout != LAYOUT || fields.next().is_some() {
+    if fields.next().is_some() {
         return None;
     }
     Some(Description {

@@ -1,7 +1,7 @@
 //! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
-//! Read in this order: `key`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
+//! Read in this order: `key`, `kind`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
 //! `error`, `config`.
 
 pub(crate) mod bounds;
@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod holder;
 pub(crate) mod key;
+pub(crate) mod kind;
 pub(crate) mod moment;
 pub(crate) mod release;
 pub(crate) mod token;

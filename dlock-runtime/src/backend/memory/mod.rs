@@ -15,10 +15,11 @@ use super::clock::Clock;
 use super::fault::Fault;
 use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
 };
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
 
 /// The one who listens: the pool that this server belongs to.
 const ADDRESS: &str = "here";
@@ -133,7 +134,7 @@ impl Link for Shared {
         claim: &'a Claim,
         keep_until: u64,
         _within: Duration,
-    ) -> Answer<'a, bool> {
+    ) -> Answer<'a, GivenBack> {
         ready(self.run(|server, time, outbox| server.release(claim, keep_until, time, outbox)))
     }
 
@@ -156,6 +157,14 @@ impl Link for Shared {
             let renewed = items.iter().map(|item| server.renew(item, time));
             renewed.collect()
         }))
+    }
+
+    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, _within: Duration) -> Answer<'a, bool> {
+        ready(self.run(|server, time, outbox| server.downgrade(claim, ttl, time, outbox)))
+    }
+
+    fn holds<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, bool> {
+        ready(self.run(|server, time, _| server.holds(claim, time)))
     }
 
     fn read<'a>(&'a self, key: &'a str, _within: Duration) -> Answer<'a, Option<String>> {

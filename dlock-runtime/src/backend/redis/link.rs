@@ -20,10 +20,12 @@ use super::server_clock::ServerClock;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::{Answer, Link};
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Polled, Renewal, Renewed};
+use crate::policy::commands::{
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+};
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
-use crate::values::ttl;
+use crate::values::ttl::{self, Ttl};
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
 /// which no error ever tells.
@@ -251,13 +253,13 @@ impl Link for RedisLink {
         claim: &'a Claim,
         keep_until: u64,
         within: Duration,
-    ) -> Answer<'a, bool> {
+    ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
             let arguments = [&*claim.value, &*keep_until.to_string()];
             let reply = self
                 .script_on(&scripts::RELEASE, &claim.key, &arguments, within)
                 .await?;
-            reply::released(&reply)
+            reply::given_back(&reply)
         })
     }
 
@@ -300,6 +302,21 @@ impl Link for RedisLink {
                 self.give_up(); // the master is elsewhere
             }
             Ok(outcomes)
+        })
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        _claim: &'a Claim,
+        _ttl: Ttl,
+        _within: Duration,
+    ) -> Answer<'a, bool> {
+        Box::pin(async move { Ok(false) })
+    }
+
+    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
+        Box::pin(async move {
+            Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, Value};
 
 use crate::backend::fault::Fault;
-use crate::policy::commands::{Acquired, Busy, Cancelled, Left, Polled, Renewed};
+use crate::policy::commands::{Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed};
 use crate::values::error::{Refusal, Text};
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
@@ -16,6 +16,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
         Some(Outcome::Queued(busy)) => Ok(Acquired::Queued(busy)),
         Some(Outcome::Yours { time, epoch, left }) => Ok(Acquired::Yours { time, epoch, left }),
         Some(Outcome::Late { time }) => Ok(Acquired::Late { time }),
+        Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind { time, there }),
         Some(Outcome::OtherType) => Err(other_type()),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }
@@ -51,6 +52,10 @@ enum Outcome {
     Gone {
         time: u64,
     },
+    WrongKind {
+        time: u64,
+        there: String,
+    },
 }
 
 fn outcome(reply: &Value) -> Option<Outcome> {
@@ -82,6 +87,10 @@ fn outcome(reply: &Value) -> Option<Outcome> {
         5 => Outcome::Late { time },
         6 => Outcome::OtherType,
         7 => Outcome::Gone { time },
+        8 => Outcome::WrongKind {
+            time,
+            there: text(items.get(2)?)?,
+        },
         _ => return None,
     })
 }
@@ -138,9 +147,12 @@ pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault
     .ok_or_else(|| unexpected("renew", reply))
 }
 
-pub(super) fn released(reply: &Value) -> Result<bool, Fault> {
+pub(super) fn given_back(reply: &Value) -> Result<GivenBack, Fault> {
     match reply {
-        Value::Int(found) => Ok(*found == 1),
+        Value::Int(found) => Ok(GivenBack {
+            found: *found == 1,
+            rest: 0,
+        }),
         _ => Err(unexpected("release", reply)),
     }
 }

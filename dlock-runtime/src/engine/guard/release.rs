@@ -78,7 +78,7 @@ impl LockGuard {
         let begun = clock.now();
         let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        let found = link.release(&self.claim, keep_until, left).await?;
+        let found = link.release(&self.claim, keep_until, left).await?.found;
         unclear.settled = true;
         self.pool.guardian().released(self.token, &self.cell);
         Ok(found)

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use self::queues::Queues;
 use super::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, Grant, Left, Polled, Renewal, Renewed,
+    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Grant, Left, Polled, Renewal, Renewed,
 };
 use super::queue;
+use crate::values::ttl::Ttl;
 use crate::values::{holder, ttl};
 
 /// How a grant reaches the waiter that it is for.
@@ -131,19 +132,19 @@ impl Server {
         }
     }
 
-    /// Gives the lock back, or before `keep_until` makes it nobody's; whether it was the claim's.
+    /// Gives the lock back, or before `keep_until` makes it nobody's.
     pub(crate) fn release(
         &mut self,
         claim: &Claim,
         keep_until: u64,
         time: u64,
         publish: &mut dyn Publish,
-    ) -> bool {
+    ) -> GivenBack {
         let found = self.give_back(claim, keep_until, time);
         if self.live(&claim.key, time).is_none() {
             self.grant_next(&claim.key, time, publish);
         }
-        found
+        GivenBack { found, rest: 0 }
     }
 
     /// As `release`, for a claim that may be in the queue, or whose acquire may not have arrived yet.
@@ -156,7 +157,7 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Cancelled {
         let waited = self.queues.leave(&claim.key, &claim.entry, time);
-        let held = self.release(claim, keep_until, time, publish);
+        let held = self.release(claim, keep_until, time, publish).found;
         let found = waited || held;
         Cancelled {
             time,
@@ -174,6 +175,22 @@ impl Server {
             }
             _ => Renewed::NotOurs,
         }
+    }
+
+    /// Turns a writer's entry into a reader's.
+    pub(crate) fn downgrade(
+        &mut self,
+        _claim: &Claim,
+        _ttl: Ttl,
+        _time: u64,
+        _publish: &mut dyn Publish,
+    ) -> bool {
+        false
+    }
+
+    pub(crate) fn holds(&mut self, claim: &Claim, time: u64) -> bool {
+        let held = self.live(&claim.key, time);
+        held.is_some_and(|held| held.value == claim.value)
     }
 
     /// What stands at the key.

@@ -34,7 +34,7 @@ impl Quiet {
     }
 
     fn release(&mut self, claim: &Claim, time: u64) -> bool {
-        self.0.release(claim, 0, time, &mut NoPushes)
+        self.0.release(claim, 0, time, &mut NoPushes).found
     }
 
     fn cancel(&mut self, claim: &Claim, not_after: u64, time: u64) -> Cancelled {

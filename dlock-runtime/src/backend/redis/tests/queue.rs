@@ -38,7 +38,7 @@ async fn a_release_reaches_the_waiter_over_its_own_connection() {
     let waiting = waiter("lock:a", other.address().unwrap(), "1|theirs");
     assert!(matches!(ask(&other, &waiting).await, Acquired::Queued(_)));
 
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
     let mut heard = Vec::new();
     until("the waiter hears of it", CAP, async || {
         heard.extend(theirs.take());
@@ -130,7 +130,7 @@ async fn a_sweep_takes_sixteen_places_those_that_lapsed_first() {
     let (waiting, alive) = ("lock:@w:{lock:a}", "lock:@a:{lock:a}");
     lab.server.cmd(&["EVAL", add, "2", waiting, alive]).await;
     let ours = claim("lock:a", "1|ours");
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
     for set in [waiting, alive] {
         let left: Vec<String> = lab.server.ask(&["ZRANGE", set, "0", "-1"]).await;
         let mut left: Vec<&str> = left.iter().map(String::as_str).collect();
@@ -166,11 +166,14 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
     lab.granted(&ours).await;
     let waiting = lab.queued("lock:a", "1|first").await;
     let until = lab.link.server_time() + 60_000_000;
-    assert!(lab.link.release(&ours, until, CAP).await.unwrap());
+    assert!(lab.link.release(&ours, until, CAP).await.unwrap().found);
     let value = lab.link.read("lock:a", CAP).await.unwrap();
     assert_eq!(value.as_deref(), Some("1|-token|host|7|f|0"));
     assert!((30_001..=60_000).contains(&lab.server.pttl("lock:a").await));
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap(), "again");
+    assert!(
+        !lab.link.release(&ours, 0, CAP).await.unwrap().found,
+        "again"
+    );
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
     assert!(lab.heard.take().is_empty());

@@ -52,7 +52,7 @@ async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
         lab.link.renew(&items, CAP).await.unwrap(),
         [Renewed::Yes; 2]
     );
-    assert!(lab.link.release(&one, 0, CAP).await.unwrap());
+    assert!(lab.link.release(&one, 0, CAP).await.unwrap().found);
     assert!(lab.link.cancel(&two, 0, 0, CAP).await.unwrap().found);
     assert_eq!(lab.keys().await, ["lock:@fence"]);
 }
@@ -88,7 +88,7 @@ async fn out_of_memory_nobody_enters_the_queue() {
 async fn out_of_memory_a_release_hands_over() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
-    assert!(lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
     assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
 }
 
@@ -108,7 +108,7 @@ async fn out_of_memory_a_late_release_hands_over() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
     lab.server.cmd(&["DEL", "lock:a"]).await;
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
     assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
 }
 
@@ -117,7 +117,7 @@ async fn out_of_memory_a_lock_is_kept() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
     let until = lab.link.server_time() + HOUR;
-    assert!(lab.link.release(&ours, until, CAP).await.unwrap());
+    assert!(lab.link.release(&ours, until, CAP).await.unwrap().found);
     let value = lab.link.read("lock:a", CAP).await.unwrap();
     assert_eq!(value.as_deref(), Some("1|-ours"));
 }
@@ -168,7 +168,7 @@ async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
             let command = acquire(claim, link.server_time() + HOUR);
             link.acquire(&command, CAP).await.unwrap();
         }
-        assert!(link.release(&ours, 0, CAP).await.unwrap());
+        assert!(link.release(&ours, 0, CAP).await.unwrap().found);
         let answer = link.poll(&waiting, CAP).await;
         assert!(matches!(answer, Ok(Polled::Yours { .. })), "{answer:?}");
         lab.link.ping(CAP).await.unwrap();
@@ -216,7 +216,7 @@ async fn sixteen_rights_and_a_channel_pattern_are_enough() {
         link.read("lock:a", CAP).await.unwrap().as_deref(),
         Some("1|ours")
     );
-    assert!(link.release(&ours, 0, CAP).await.unwrap());
+    assert!(link.release(&ours, 0, CAP).await.unwrap().found);
     assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().conclusive);
     link.ping(CAP).await.unwrap();
 }

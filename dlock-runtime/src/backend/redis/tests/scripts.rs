@@ -38,7 +38,7 @@ async fn epochs_rise_over_keys_releases_and_a_flush() {
     let (one, two) = (claim("lock:a", "1|one"), claim("lock:b", "1|two"));
     let first = lab.granted(&one).await;
     let second = lab.granted(&two).await;
-    assert!(lab.link.release(&one, 0, CAP).await.unwrap());
+    assert!(lab.link.release(&one, 0, CAP).await.unwrap().found);
     let third = lab.granted(&one).await;
     lab.server.cmd(&["FLUSHALL"]).await;
     let fourth = lab.granted(&one).await;
@@ -134,7 +134,7 @@ async fn a_value_of_another_type_is_left_alone() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "1|ours");
     lab.server.cmd(&["SADD", "lock:a", "1|ours"]).await;
-    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap());
+    assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
     let Cancelled {
         found, conclusive, ..
     } = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
@@ -211,6 +211,6 @@ async fn resp2_says_the_same() {
         Some("1|ours")
     );
     assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
-    assert!(!link.release(&ours, 0, CAP).await.unwrap());
+    assert!(!link.release(&ours, 0, CAP).await.unwrap().found);
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }

@@ -166,6 +166,10 @@ impl Driver {
                 open.created_nothing();
                 self.late();
             }
+            Ok(Acquired::WrongKind { there, .. }) => {
+                open.created_nothing();
+                self.send_away(attempt::wrong_kind(order, &there));
+            }
             Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
             Err(answered) => {
                 open.created_nothing();
@@ -209,8 +213,7 @@ impl Driver {
 
 /// Whether grants to this place arrive at this connection.
 fn answers_at(position: &Position, link: &dyn Link) -> bool {
-    let entry = queue::read(&position.claim.entry);
-    entry.is_some_and(|entry| entry.address == link.address().unwrap_or_default())
+    queue::address(&position.claim.entry) == Some(link.address().unwrap_or_default())
 }
 
 impl Drop for Driver {

@@ -20,6 +20,7 @@ use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
 use crate::values::key::Key;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 use crate::values::token::Token;
@@ -193,6 +194,9 @@ pub(super) fn order() -> Arc<Order> {
     Arc::new(Order {
         key: Key::from(KEY),
         name: KEY.into(),
+        kind: Kind::Exclusive,
+        fair: false,
+        reentrant: false,
         terms: Terms {
             ttl: Ttl::new(LEASE).unwrap(),
             renew: None,

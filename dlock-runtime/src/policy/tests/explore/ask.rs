@@ -178,6 +178,7 @@ impl Process {
                 }
                 self.queued(turn, token, &busy);
             }
+            Acquired::WrongKind { .. } => self.created_nothing(turn, token),
             Acquired::Busy(busy) => {
                 self.created_nothing(turn, token);
                 let pause = after_busy(turn, &busy);
@@ -210,7 +211,9 @@ impl Process {
                 let offer = offer(sent, left, epoch, time, Granted::InTurn);
                 self.offered(turn, position.token, offer);
             }
-            Acquired::Busy(_) | Acquired::Late { .. } => self.poll_failed(turn, &position),
+            Acquired::Busy(_) | Acquired::Late { .. } | Acquired::WrongKind { .. } => {
+                self.poll_failed(turn, &position);
+            }
         }
     }
 

@@ -37,7 +37,7 @@ impl Process {
             Acquired::Yours { time, epoch, left } => {
                 offer(attempt.sent, left, epoch, time, Granted::InTurn)
             }
-            Acquired::Busy(_) | Acquired::Queued(_) => {
+            Acquired::Busy(_) | Acquired::Queued(_) | Acquired::WrongKind { .. } => {
                 self.tokens.not_granted(token);
                 return self.leave(turn, who);
             }

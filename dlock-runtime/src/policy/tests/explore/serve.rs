@@ -159,7 +159,7 @@ fn carry_out(run: &Run, server: &mut Server, what: &What, time: u64, air: &mut A
             if run.is(Mutant::ReleaseOfNothingGrantsNobody) && !holds {
                 return Answer::Released(false);
             }
-            let found = server.release(claim, *keep_until, time, air);
+            let found = server.release(claim, *keep_until, time, air).found;
             if run.is(Mutant::ReleaseKeepsToken) && found && *keep_until > time {
                 server.put(KEY, &claim.value, Some(*keep_until));
             }

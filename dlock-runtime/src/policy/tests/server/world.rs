@@ -107,7 +107,9 @@ impl World {
     }
 
     pub(super) fn release_keeping(&mut self, claim: &Claim, until: u64) -> bool {
-        self.server.release(claim, until, self.time, &mut self.wire)
+        self.server
+            .release(claim, until, self.time, &mut self.wire)
+            .found
     }
 
     /// Of a claim whose acquire was answered.

@@ -1,0 +1,141 @@
+//! An entry of the kinds with many holders: what stands for one of them in the set at the key, and for one
+//! who waits in its queue.
+//!
+//! `<letter>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>`: the
+//! same bytes in the set, in the queue and in every command, so that nothing is looked up by scanning. The
+//! letter is `r`, `w`, `p` or `o`; `take` and `of` are 0 but for permits, `owner` is empty but for owners. The
+//! set's last member is its *meta*, which says what has to be equal of all that are in it.
+
+use std::time::Duration;
+
+use crate::values::kind::Kind;
+use crate::values::ttl::Ttl;
+
+/// Layout 1 of the set; the meta member begins with it.
+pub(crate) const META: &str = "#|1|";
+
+/// Numbers of more digits are none; so that both sides agree on what can be read.
+const MOST_DIGITS: usize = 15;
+
+/// An entry, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) letter: Letter,
+    pub(crate) token: &'a str,
+    /// The channel that its grant is published to; empty: it has to poll.
+    pub(crate) address: &'a str,
+    pub(crate) lease: Duration,
+    /// How many permits it takes; 1 for every other kind.
+    pub(crate) take: u32,
+    /// Of how many permits in all; 0 for every other kind.
+    pub(crate) of: u32,
+    pub(crate) owner: &'a str,
+    /// `host|pid|function|since`, as in the value of an exclusive lock.
+    pub(crate) description: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Letter {
+    Reader,
+    Writer,
+    Permits,
+    Owner,
+}
+
+/// Whether a value is an entry of a kind with many holders; else it is one of an exclusive lock.
+pub(crate) fn is_entry(value: &str) -> bool {
+    let mut bytes = value.bytes();
+    bytes.next().and_then(Letter::of).is_some() && bytes.next() == Some(b'|')
+}
+
+/// `None` for an exclusive lock, which has no entry.
+pub(crate) fn write(
+    kind: &Kind,
+    token: &str,
+    address: &str,
+    lease: Ttl,
+    description: &str,
+) -> Option<String> {
+    let (letter, take, of, owner) = match kind {
+        Kind::Exclusive => return None,
+        Kind::Read => ('r', 0, 0, ""),
+        Kind::Write => ('w', 0, 0, ""),
+        Kind::Permits { of, take } => ('p', *take, *of, ""),
+        Kind::Owned(owner) => ('o', 0, 0, &**owner),
+    };
+    let lease = lease.as_millis();
+    Some(format!(
+        "{letter}|{token}|{address}|{lease}|{take}|{of}|{owner}|{description}"
+    ))
+}
+
+/// `None`: of another kind or version, which only its own clients may touch.
+pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
+    let mut fields = entry.splitn(8, '|');
+    let mut field = || fields.next();
+    let letter = match field()?.as_bytes() {
+        [letter] => Letter::of(*letter)?,
+        _ => return None,
+    };
+    let (token, address) = (field()?, field()?);
+    let (lease, take, of) = (number(field()?)?, number(field()?)?, number(field()?)?);
+    let (owner, description) = (field()?, field()?);
+    let (take, of) = match letter {
+        Letter::Permits => (u32::try_from(take).ok()?, u32::try_from(of).ok()?),
+        _ => (1, 0),
+    };
+    (lease > 0 && take > 0 && !token.is_empty()).then_some(Entry {
+        letter,
+        token,
+        address,
+        lease: Duration::from_millis(lease),
+        take,
+        of,
+        owner,
+        description,
+    })
+}
+
+/// What stands in the way of another kind, in words: a meta member, a place in a queue, or a value.
+pub(crate) fn describe(there: &str) -> String {
+    if let Some(meta) = there.strip_prefix(META) {
+        let mut fields = meta.split('|');
+        return match (fields.next(), fields.next()) {
+            (Some("rw"), _) => "a read/write lock".to_owned(),
+            (Some("p"), Some(of)) => format!("a lock with {of} permits"),
+            (Some("o"), Some(owner)) => format!("a reentrant lock of the owner `{owner}`"),
+            _ => "a lock of another version".to_owned(),
+        };
+    }
+    match read(there).map(|entry| (entry.letter, entry)) {
+        Some((Letter::Reader | Letter::Writer, _)) => {
+            "somebody who waits for a read/write lock".to_owned()
+        }
+        Some((Letter::Permits, entry)) => {
+            format!("somebody who waits for a lock with {} permits", entry.of)
+        }
+        Some((Letter::Owner, entry)) => format!(
+            "somebody who waits for a reentrant lock as the owner `{}`",
+            entry.owner
+        ),
+        None if there.starts_with("x|") => "somebody who waits for an exclusive lock".to_owned(),
+        None => "an exclusive lock".to_owned(),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = text.len() <= MOST_DIGITS && text.bytes().all(|it| it.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
+}
+
+impl Letter {
+    fn of(letter: u8) -> Option<Self> {
+        Some(match letter {
+            b'r' => Letter::Reader,
+            b'w' => Letter::Writer,
+            b'p' => Letter::Permits,
+            b'o' => Letter::Owner,
+            _ => return None,
+        })
+    }
+}

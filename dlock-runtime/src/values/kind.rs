@@ -1,0 +1,38 @@
+//! What kind of lock is asked for: who may hold it at the same time.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Who may hold a lock at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// One holder.
+    #[default]
+    Exclusive,
+    /// Many readers …
+    Read,
+    /// … or one writer.
+    Write,
+    /// Up to `of` permits in all, of which this one takes some.
+    Permits { of: u32, take: u32 },
+    /// All of one owner, whatever task or process they are in. Encoded as a value of a key is.
+    Owned(Arc<str>),
+}
+
+impl Kind {
+    /// Whether its holders stand in a sorted set, each with its own expiry.
+    pub(crate) fn is_shared(&self) -> bool {
+        *self != Kind::Exclusive
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Exclusive => f.write_str("an exclusive lock"),
+            Kind::Read | Kind::Write => f.write_str("a read/write lock"),
+            Kind::Permits { of, .. } => write!(f, "a lock with {of} permits"),
+            Kind::Owned(owner) => write!(f, "a reentrant lock of the owner `{owner}`"),
+        }
+    }
+}
