@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
-use super::guard::LockGuard;
+use super::guard::{Hold, LockGuard};
 use super::lease_cell::LeaseCell;
+use super::nested::{self, Nested};
 use super::pool::LockPool;
-use super::scope;
-use super::waiting::Ticket;
+use super::waiting::{Lane, Ticket};
 use crate::backend::fault::{self, Fault};
 use crate::policy::commands::Acquired;
 use crate::policy::gate::{Granted, Offer, Position};
@@ -40,8 +40,7 @@ pub(crate) struct Order {
     /// The key once more, as commands carry it.
     pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
-    /// Strictly in order of arrival at the server, so with a place of its own.
-    pub(crate) fair: bool,
+    pub(crate) lane: Lane,
     /// Joins what an enclosing scope holds.
     pub(crate) reentrant: bool,
     pub(crate) terms: Terms,
@@ -53,10 +52,14 @@ pub(crate) struct Order {
 
 pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
-    if scope::holds(pool, &order.key) {
-        return Err(LockError::WouldDeadlock {
-            key: order.key.clone(),
-        });
+    match nested::look(pool, order) {
+        Nested::Join(guard) => return Ok(guard),
+        Nested::WouldDeadlock => {
+            return Err(LockError::WouldDeadlock {
+                key: order.key.clone(),
+            });
+        }
+        Nested::Ask => {}
     }
     pool.guardian().revive()?;
     let begun = pool.backend().clock().now();
@@ -120,11 +123,16 @@ async fn in_line(
 }
 
 /// Makes a lock that was granted this caller's own; `None`: its lease is over already.
-fn take(pool: &LockPool, order: &Order, position: Position, offer: Offer) -> Option<LockGuard> {
+fn take(
+    pool: &LockPool,
+    order: &Arc<Order>,
+    position: Position,
+    offer: Offer,
+) -> Option<LockGuard> {
     let clock = pool.backend().clock();
     let lease = Lease::granted(offer.since, offer.lease, &order.terms);
     if clock.now() >= lease.deadline() {
-        pool.gates().left(&order.name, position.token, clock.now());
+        pool.gates().left(&order.lane, position.token, clock.now());
         pool.give_up(&position);
         return None;
     }
@@ -132,14 +140,15 @@ fn take(pool: &LockPool, order: &Order, position: Position, offer: Offer) -> Opt
     let cell = Arc::new(LeaseCell::new(claim.key.clone(), clock, &lease));
     pool.guardian().granted(token, lease, cell.clone());
     let fence = Fence::of_grant(offer.epoch);
-    Some(LockGuard::new(
-        pool.clone(),
-        order,
+    let hold = Hold {
+        pool: pool.clone(),
         claim,
         token,
         fence,
         cell,
-    ))
+        order: order.clone(),
+    };
+    Some(LockGuard::new(hold))
 }
 
 /// Before the body: with `min_hold`, the server has to have promised the whole of it (kinds-model rule
@@ -179,7 +188,7 @@ fn now(pool: &LockPool) -> Moment {
 /// One attempt that never queues: behind those who wait, and busy if there are any.
 async fn past_the_line(
     pool: &LockPool,
-    order: &Order,
+    order: &Arc<Order>,
     begun: Moment,
 ) -> Result<(LockGuard, Offer), LockError> {
     let mut was_late = false;
@@ -215,7 +224,7 @@ enum Attempt {
 }
 
 /// One attempt, which one `command_timeout` bounds as a whole.
-async fn try_once(pool: &LockPool, order: &Order) -> Result<Attempt, Fault> {
+async fn try_once(pool: &LockPool, order: &Arc<Order>) -> Result<Attempt, Fault> {
     let (settings, clock) = (pool.settings(), pool.backend().clock());
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::acquire::Order;
 use super::pool::LockPool;
+use super::waiting::Lane;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
@@ -94,7 +95,7 @@ pub(super) struct OpenAttempt<'a> {
     sent: &'a Sent,
     link: &'a Arc<dyn Link>,
     /// The gate that has it as its place.
-    gate: Option<&'a str>,
+    gate: Option<&'a Lane>,
     settled: bool,
 }
 
@@ -103,7 +104,7 @@ impl<'a> OpenAttempt<'a> {
         pool: &'a LockPool,
         sent: &'a Sent,
         link: &'a Arc<dyn Link>,
-        gate: Option<&'a str>,
+        gate: Option<&'a Lane>,
     ) -> Self {
         Self {
             pool,
@@ -130,7 +131,7 @@ impl<'a> OpenAttempt<'a> {
     fn leaves_gate(&self) -> bool {
         let now = self.pool.backend().clock().now();
         self.gate
-            .is_none_or(|key| self.pool.gates().ended(key, self.sent.token, now))
+            .is_none_or(|lane| self.pool.gates().ended(lane, self.sent.token, now))
     }
 }
 

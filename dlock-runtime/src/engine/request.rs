@@ -10,6 +10,7 @@ use super::guard::LockGuard;
 use super::guarded::{Guarded, OnLost};
 use super::pool::LockPool;
 use super::scope::ScopedGuard;
+use super::waiting::Lane;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
@@ -282,11 +283,12 @@ impl LockRequest {
             return Err(LockError::config(wrong.join("; ")));
         };
         let key = self.key.in_namespace(&settings.namespace)?;
+        let (name, kind): (Arc<str>, _) = (key.as_str().into(), Kind::Exclusive);
         let order = Order {
-            name: key.as_str().into(),
+            lane: Lane::of(name.clone(), &kind, false),
+            name,
             key,
-            kind: Kind::Exclusive,
-            fair: false,
+            kind,
             reentrant: false,
             terms: Terms {
                 ttl,

@@ -76,15 +76,13 @@ pub(crate) fn innermost_lock() -> Option<Arc<LockGuard>> {
         .find_map(|frame| frame.guard().cloned())
 }
 
-/// Whether an enclosing scope holds this key of this pool.
-pub(crate) fn holds(pool: &LockPool, key: &Key) -> bool {
+/// What enclosing scopes hold of this key of this pool, the innermost first.
+pub(crate) fn holds(pool: &LockPool, key: &Key) -> Vec<Arc<LockGuard>> {
     let holds_it =
         |guard: &Arc<LockGuard>| guard.is_of(pool) && guard.key() == key && guard.is_held();
-    current().is_some_and(|frame| {
-        frame
-            .outwards()
-            .any(|frame| frame.guard().is_some_and(holds_it))
-    })
+    let guards = current().into_iter().flat_map(Frame::outwards);
+    let guards = guards.filter_map(|frame| frame.guard().cloned());
+    guards.filter(holds_it).collect()
 }
 
 fn current() -> Option<Arc<Frame>> {

@@ -1,24 +1,27 @@
-//! A lock that is held: what its owner can ask and do. `release` is how it goes.
+//! A lock that is held: what its owner can ask and do. `prolong` makes it last, `release` is how it goes,
+//! `entered` counts how often one body holds it.
 
+mod downgrade;
+mod entered;
+mod prolong;
 mod release;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::entered::Entered;
 use super::acquire::Order;
 use super::held::Held;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::fault::Fault;
-use crate::policy::commands::{Claim, Renewal, Renewed};
-use crate::policy::lease::Terms;
-use crate::values::error::{LockError, LostCause, Refusal, Text};
+use crate::policy::commands::Claim;
+use crate::values::error::{LockError, LostCause, Refusal};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
-use crate::values::release::Release;
+use crate::values::kind::Kind;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
 
 pub use self::release::Released;
 
@@ -36,26 +39,53 @@ pub struct LockGuard {
     token: Token,
     fence: Fence,
     cell: Arc<LeaseCell>,
-    release: Release,
+    order: Arc<Order>,
+    entered: Entered,
+}
+
+/// What was granted.
+pub(crate) struct Hold {
+    pub(crate) pool: LockPool,
+    pub(crate) claim: Claim,
+    pub(crate) token: Token,
+    pub(crate) fence: Fence,
+    pub(crate) cell: Arc<LeaseCell>,
+    pub(crate) order: Arc<Order>,
 }
 
 impl LockGuard {
-    pub(crate) fn new(
-        pool: LockPool,
-        order: &Order,
-        claim: Claim,
-        token: Token,
-        fence: Fence,
-        cell: Arc<LeaseCell>,
-    ) -> Self {
-        Self {
+    pub(crate) fn new(hold: Hold) -> Self {
+        let Hold {
             pool,
-            key: order.key.clone(),
-            release: order.release,
             claim,
             token,
             fence,
             cell,
+            order,
+        } = hold;
+        Self {
+            pool,
+            key: order.key.clone(),
+            claim,
+            token,
+            fence,
+            cell,
+            order,
+            entered: Entered::outermost(),
+        }
+    }
+
+    /// The same lock once more, for a nested call.
+    pub(crate) fn join(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            key: self.key.clone(),
+            claim: self.claim.clone(),
+            token: self.token,
+            fence: self.fence,
+            cell: self.cell.clone(),
+            order: self.order.clone(),
+            entered: self.entered.once_more(),
         }
     }
 
@@ -69,6 +99,28 @@ impl LockGuard {
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence
+    }
+
+    /// How often the lock is held in this body: 1, and one more for each nested call that joined it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError, Released};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let counts = pool.lock("report").run(async |outer| {
+    ///     let inner = pool.lock("report").reentrant().acquire().await?;
+    ///     let twice = outer.hold_count();
+    ///     assert_eq!(inner.release().await?, Released::StillHeld(1));
+    ///     Ok::<_, LockError>((twice, outer.hold_count()))
+    /// });
+    /// assert_eq!(counts.await??, (2, 1));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn hold_count(&self) -> u32 {
+        self.entered.count()
     }
 
     /// How long the lease can be counted on without a renewal; zero once it is over.
@@ -95,85 +147,20 @@ impl LockGuard {
     pub async fn verify(&self) -> Result<(), LockError> {
         self.still_held()?;
         let timeout = self.pool.settings().command_timeout;
-        let read = async {
+        let asked = async {
             let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
-            link.read(self.key.as_str(), timeout).await
+            link.holds(&self.claim, timeout).await
         };
-        match read.await {
-            Ok(Some(value)) if value == *self.claim.value => self.still_held(),
-            Ok(_) | Err(Fault::Refused(Refusal::WrongType, _)) => Err(self.gone()),
+        match asked.await {
+            Ok(true) => self.still_held(),
+            Ok(false) | Err(Fault::Refused(Refusal::WrongType, _)) => Err(self.gone()),
             Err(fault) => Err(fault.into_error(Some(&self.key))),
         }
-    }
-
-    /// Makes the lease last at least this much longer from now on: 10 ms to 24 h.
-    ///
-    /// A lease that would last longer anyway stays as it is: a late extension must not shorten what
-    /// the watchdog has renewed meanwhile.
-    ///
-    /// # Errors
-    /// [`LockError::Config`] for a time out of range, [`LockError::Lost`] when the lease is over,
-    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it; then
-    /// the lease counts as it did before.
-    ///
-    /// # Cancel safety
-    /// May be dropped at any time; whether the lease got longer is then open, and it counts as it
-    /// did before.
-    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
-        let ttl = Ttl::new(lease)?;
-        self.still_held()?;
-        match self
-            .prolong(ttl, ttl, self.pool.settings().command_timeout)
-            .await
-        {
-            Ok(Prolonged::Yes) => Ok(()),
-            Ok(Prolonged::TooLate) => {
-                Err(self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline)))
-            }
-            Ok(Prolonged::NotOurs) => Err(self.gone()),
-            Err(fault) => Err(fault.into_error(Some(&self.key))),
-        }
-    }
-
-    /// Before the body: makes the server promise the whole lease. `false`: it is lost.
-    pub(crate) async fn confirm(&self, terms: &Terms, within: Duration) -> Result<bool, Fault> {
-        Ok(self.prolong(terms.lease(), terms.ttl, within).await? == Prolonged::Yes)
     }
 
     /// The body begins: from here on the key stays until this server time. `false`: it is lost.
     pub(crate) fn keep_until(&self, until: u64) -> bool {
         self.pool.guardian().keep_until(self.token, until)
-    }
-
-    /// Makes the server keep the lock for `on_server`, of which its holder counts on `ttl`.
-    async fn prolong(
-        &self,
-        on_server: Ttl,
-        ttl: Ttl,
-        within: Duration,
-    ) -> Result<Prolonged, Fault> {
-        let (clock, guardian) = (self.pool.backend().clock(), self.pool.guardian());
-        let item = [Renewal {
-            claim: self.claim.clone(),
-            ttl: on_server,
-        }];
-        let begun = clock.now();
-        let link = self.pool.backend().link(self.key.as_str(), within).await?;
-        if !guardian.extending(self.token, on_server) {
-            return Ok(Prolonged::TooLate);
-        }
-        let sent = clock.now();
-        let rest = sent.until(begun.plus(within));
-        match link.renew(&item, rest).await?.first() {
-            Some(Renewed::Yes) if guardian.extended(self.token, sent, ttl, &self.cell) => {
-                Ok(Prolonged::Yes)
-            }
-            Some(Renewed::Yes) => Ok(Prolonged::TooLate),
-            Some(Renewed::NotOurs) => Ok(Prolonged::NotOurs),
-            Some(Renewed::Failed) | None => Err(Fault::Unclear(Text::new(
-                "the server could not look at the key",
-            ))),
-        }
     }
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
@@ -237,6 +224,15 @@ impl LockGuard {
         self.cell.why_lost()
     }
 
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.order.kind
+    }
+
+    /// Whether it counts only, and the lock is another guard's to give back.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.entered.is_inner()
+    }
+
     pub(crate) fn is_of(&self, pool: &LockPool) -> bool {
         self.pool.is(pool)
     }
@@ -244,15 +240,6 @@ impl LockGuard {
     pub(crate) fn held(&self) -> Held {
         Held::new(self.key.clone(), self.fence, self.cell.clone())
     }
-}
-
-/// What became of a lease that was to be prolonged.
-#[derive(PartialEq)]
-enum Prolonged {
-    Yes,
-    /// It was over before the answer came.
-    TooLate,
-    NotOurs,
 }
 
 impl Drop for LockGuard {

@@ -5,6 +5,7 @@
 use super::LockGuard;
 use crate::backend::fault::{self, Fault};
 use crate::observe;
+use crate::policy::commands::GivenBack;
 use crate::policy::tokens::ReleaseBy;
 use crate::values::error::{LockError, Text};
 use crate::values::release::Release;
@@ -15,12 +16,19 @@ use crate::values::release::Release;
 pub enum Released {
     /// The lock was ours, and is given back: free, or with `min_hold` kept as nobody's until its time.
     Freed,
+    /// Its owner still holds it, through so many others: nested calls of the same body that joined it, or
+    /// entries of the same `owner` at the server.
+    StillHeld(u32),
     /// It was no longer ours: lost before, or released before.
     NotHeld,
 }
 
 impl LockGuard {
     pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
+        if self.entered.is_inner() {
+            let left = self.entered.leave().filter(|_| self.cell.is_held());
+            return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
+        }
         if !self.leave() {
             return Ok(Released::NotHeld);
         }
@@ -37,7 +45,7 @@ impl LockGuard {
                     );
                     Err(error)
                 }
-                Ok(found) => Ok(self.released(found)),
+                Ok(given_back) => Ok(self.released(given_back)),
             },
             ReleaseBy::Host => self.wait_for_guardian().await,
             ReleaseBy::Nobody => Ok(Released::NotHeld),
@@ -46,7 +54,9 @@ impl LockGuard {
 
     /// Gives the lock back in the background, from anywhere.
     pub(crate) fn abandon(&self) {
-        if self.leave() {
+        if self.entered.is_inner() {
+            self.entered.leave();
+        } else if self.leave() {
             self.pool.guardian().hand_over(self.token);
         }
     }
@@ -56,17 +66,17 @@ impl LockGuard {
         let first = self.cell.release();
         if first {
             let now = self.pool.backend().clock().now();
-            self.pool.gates().left(&self.claim.key, self.token, now);
+            self.pool.gates().left(&self.order.lane, self.token, now);
         }
         first
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {
-        self.release == Release::Background
+        self.order.release == Release::Background
     }
 
-    /// Whether the lock was ours; without a clear answer, the guardian has been told to see to it.
-    async fn send_release(&self, keep_until: u64) -> Result<bool, Fault> {
+    /// Without a clear answer, the guardian has been told to see to it.
+    async fn send_release(&self, keep_until: u64) -> Result<GivenBack, Fault> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
@@ -78,10 +88,10 @@ impl LockGuard {
         let begun = clock.now();
         let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        let found = link.release(&self.claim, keep_until, left).await?.found;
+        let given_back = link.release(&self.claim, keep_until, left).await?;
         unclear.settled = true;
         self.pool.guardian().released(self.token, &self.cell);
-        Ok(found)
+        Ok(given_back)
     }
 
     /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
@@ -94,6 +104,7 @@ impl LockGuard {
                 .flatten(),
             Err(_) => freed.await,
         };
+        let found = found.map(|found| GivenBack { found, rest: 0 });
         found.map(|found| self.released(found)).ok_or_else(|| {
             let source =
                 Text::new("the release is not confirmed yet, and goes on in the background");
@@ -104,12 +115,15 @@ impl LockGuard {
         })
     }
 
-    fn released(&self, found: bool) -> Released {
-        if found {
-            return Released::Freed;
+    fn released(&self, given_back: GivenBack) -> Released {
+        match given_back {
+            GivenBack { found: false, .. } => {
+                observe::release_found_nothing(self.key.as_str());
+                Released::NotHeld
+            }
+            GivenBack { rest: 0, .. } => Released::Freed,
+            GivenBack { rest, .. } => Released::StillHeld(rest),
         }
-        observe::release_found_nothing(self.key.as_str());
-        Released::NotHeld
     }
 }
 

@@ -1,7 +1,7 @@
-//! Waiting for a lock: the gates of a pool, one for each key that somebody of this process wants.
+//! Waiting for a lock: the gates of a pool, one for each line that somebody of this process waits in.
 //!
 //! `policy::gate` decides; here is what it decides for. `ticket` is one waiter, who only looks and is
-//! woken; `driver` is a task that sends what the gate asks for, so that a waiter which is not polled, or
+//! woken; `lane` says which line it is in; `driver` is a task that sends what the gate asks for, so that a waiter which is not polled, or
 //! goes away, stops nobody; `keyed` is a gate and its surroundings. Whatever happens to a gate happens
 //! under one mutex, which is never held while something is sent or awaited, nor together with the token
 //! table's.
@@ -9,12 +9,13 @@
 mod driver;
 mod first_ask;
 mod keyed;
+mod lane;
 mod outage;
 #[cfg(test)]
 mod tests;
 mod ticket;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(test))]
 use std::sync::{Mutex, MutexGuard};
@@ -29,6 +30,7 @@ use crate::values::token::Token;
 
 use self::first_ask::FirstAsk;
 use self::keyed::{Keyed, Waiter, Wheel};
+pub(crate) use self::lane::Lane;
 #[cfg(test)]
 use self::tests::mutex::{Mutex, MutexGuard};
 pub(super) use self::ticket::Ticket;
@@ -43,7 +45,9 @@ pub(crate) struct Gates {
 
 #[derive(Debug, Default)]
 struct Keys {
-    gates: HashMap<Arc<str>, Keyed>,
+    gates: HashMap<Lane, Keyed>,
+    /// The lines that are not for all, by key: a push names the key alone.
+    own: HashMap<Arc<str>, BTreeSet<Lane>>,
     /// What everybody hears from here on who comes.
     closed: Option<LockError>,
 }
@@ -79,7 +83,12 @@ impl Gates {
     fn enter(&self, order: Arc<Order>, now: Moment) -> Entered {
         let mut keys = self.lock();
         let closed = keys.closed.clone();
-        let keyed = keys.gates.entry(order.name.clone()).or_default();
+        let lane = &order.lane;
+        if !lane.is_for_all() {
+            let own = keys.own.entry(lane.key().clone()).or_default();
+            own.insert(lane.clone());
+        }
+        let keyed = keys.gates.entry(lane.clone()).or_default();
         let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
         let seat = keyed.gate.enter(Waiter { order, waker: None });
         if let Some(error) = closed {
@@ -101,13 +110,19 @@ impl Gates {
     }
 
     /// What the first in line sends, for those who come to take over.
-    fn first_asks(&self, key: &str, ask: &Arc<FirstAsk>) {
-        self.at(key, |keyed| keyed.first_ask = Some(ask.clone()));
+    fn first_asks(&self, lane: &Lane, ask: &Arc<FirstAsk>) {
+        self.at(lane, |keyed| keyed.first_ask = Some(ask.clone()));
     }
 
     /// Second: what has to be cleaned up.
-    fn look(&self, key: &str, seat: Seat, now: Moment, waker: &Waker) -> (Sight, Option<Position>) {
-        let looked = self.at(key, |keyed| {
+    fn look(
+        &self,
+        lane: &Lane,
+        seat: Seat,
+        now: Moment,
+        waker: &Waker,
+    ) -> (Sight, Option<Position>) {
+        let looked = self.at(lane, |keyed| {
             if let Some(error) = keyed.sent_away.remove(&seat) {
                 return (Sight::SentAway(error), None);
             }
@@ -137,8 +152,8 @@ impl Gates {
     }
 
     /// What has to be cleaned up because nobody is left.
-    fn leave(&self, key: &str, seat: Seat) -> Option<Position> {
-        self.at(key, |keyed| {
+    fn leave(&self, lane: &Lane, seat: Seat) -> Option<Position> {
+        self.at(lane, |keyed| {
             keyed.sent_away.remove(&seat);
             let unwanted = keyed.gate.leave(seat);
             keyed.wake_called(); // what was offered may be the next one's now
@@ -148,33 +163,33 @@ impl Gates {
         .flatten()
     }
 
-    fn is_waited_at(&self, key: &str) -> bool {
-        self.at(key, |keyed| keyed.gate.is_waited_at())
+    fn is_waited_at(&self, lane: &Lane) -> bool {
+        self.at(lane, |keyed| keyed.gate.is_waited_at())
             .unwrap_or(false)
     }
 
     /// Whether somebody waits behind the first.
-    fn is_crowded(&self, key: &str) -> bool {
-        self.at(key, |keyed| keyed.gate.waiters().nth(1).is_some())
+    fn is_crowded(&self, lane: &Lane) -> bool {
+        self.at(lane, |keyed| keyed.gate.waiters().nth(1).is_some())
             .unwrap_or(false)
     }
 
     /// The place with this token is no more; `false` when the token is no place's (any more).
-    pub(super) fn ended(&self, key: &str, token: Token, now: Moment) -> bool {
-        self.at(key, |keyed| keyed.gate.ended(token, now))
+    pub(super) fn ended(&self, lane: &Lane, token: Token, now: Moment) -> bool {
+        self.at(lane, |keyed| keyed.gate.ended(token, now))
             .unwrap_or(false)
     }
 
     /// The holder gives the lock back, or is gone.
-    pub(crate) fn left(&self, key: &str, token: Token, now: Moment) {
-        self.at(key, |keyed| keyed.gate.left(token, now));
+    pub(crate) fn left(&self, lane: &Lane, token: Token, now: Moment) {
+        self.at(lane, |keyed| keyed.gate.left(token, now));
     }
 
     /// Sends everybody away who waits for anything, or comes later; the tokens that have to be cleaned up.
     pub(crate) fn close(&self, error: &LockError) -> Vec<Position> {
         self.lock().closed = Some(error.clone());
-        let unwanted = |key: &Arc<str>| self.at(key, |keyed| keyed.send_away(error)).flatten();
-        self.keys().iter().filter_map(unwanted).collect()
+        let unwanted = |lane: &Lane| self.at(lane, |keyed| keyed.send_away(error)).flatten();
+        self.lanes().iter().filter_map(unwanted).collect()
     }
 }
 
@@ -183,28 +198,44 @@ impl Gates {
     /// A place was granted. `offer` is `None` where it can't be told since when: then it has to be asked.
     pub(crate) fn granted(
         &self,
-        key: &str,
+        key: &Arc<str>,
         value: &str,
         offer: Option<Offer>,
         now: Moment,
     ) -> Fate {
-        self.at(key, |keyed| {
-            let Some(token) = keyed.gate.awaits(value) else {
-                return Fate::NotOurs;
-            };
-            let Some(offer) = offer else {
-                keyed.hurry(now);
-                return Fate::Taken;
-            };
-            keyed.granted(token, offer)
-        })
-        .unwrap_or(Fate::NotOurs)
+        let lane = self.awaits(key, value);
+        let fate = lane.and_then(|lane| {
+            self.at(&lane, |keyed| {
+                let Some(token) = keyed.gate.awaits(value) else {
+                    return Fate::NotOurs;
+                };
+                let Some(offer) = offer else {
+                    keyed.hurry(now);
+                    return Fate::Taken;
+                };
+                keyed.granted(token, offer)
+            })
+        });
+        fate.unwrap_or(Fate::NotOurs)
+    }
+
+    /// The line whose place has this value.
+    fn awaits(&self, key: &Arc<str>, value: &str) -> Option<Lane> {
+        let keys = self.lock();
+        let for_all = Lane::for_all(key.clone());
+        let own = keys.own.get(key).into_iter().flatten();
+        let mut lanes = std::iter::once(&for_all).chain(own);
+        let awaits = |lane: &&Lane| {
+            let keyed = keys.gates.get(lane);
+            keyed.is_some_and(|keyed| keyed.gate.awaits(value).is_some())
+        };
+        lanes.find(awaits).cloned()
     }
 
     /// Something may have been missed: every driver asks.
     pub(crate) fn hurry_all(&self, now: Moment) {
-        for key in self.keys() {
-            self.at(&key, |keyed| keyed.hurry(now));
+        for lane in self.lanes() {
+            self.at(&lane, |keyed| keyed.hurry(now));
         }
     }
 }
@@ -215,14 +246,14 @@ impl Gates {
     }
 
     /// Does something at a gate, if there is one; one that nobody would miss goes.
-    fn at<T>(&self, key: &str, change: impl FnOnce(&mut Keyed) -> T) -> Option<T> {
+    fn at<T>(&self, lane: &Lane, change: impl FnOnce(&mut Keyed) -> T) -> Option<T> {
         let mut keys = self.lock();
-        let keyed = keys.gates.get_mut(key)?;
+        let keyed = keys.gates.get_mut(lane)?;
         let changed = change(keyed);
         let wakes = std::mem::take(&mut keyed.wakes);
         let bell = std::mem::take(&mut keyed.rings).then(|| keyed.bell.clone());
         if keyed.gate.is_idle() && keyed.sent_away.is_empty() {
-            keys.gates.remove(key);
+            keys.remove(lane);
         }
         drop(keys);
         wakes.into_iter().for_each(Waker::wake);
@@ -232,7 +263,19 @@ impl Gates {
         Some(changed)
     }
 
-    fn keys(&self) -> Vec<Arc<str>> {
+    fn lanes(&self) -> Vec<Lane> {
         self.lock().gates.keys().cloned().collect()
+    }
+}
+
+impl Keys {
+    fn remove(&mut self, lane: &Lane) {
+        self.gates.remove(lane);
+        if let Some(own) = self.own.get_mut(lane.key()) {
+            own.remove(lane);
+            if own.is_empty() {
+                self.own.remove(lane.key());
+            }
+        }
     }
 }

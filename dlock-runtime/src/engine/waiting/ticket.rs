@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::driver::Driver;
 use super::first_ask::FirstAsk;
-use super::{Entered, Sight};
+use super::{Entered, Lane, Sight};
 use crate::engine::acquire::Order;
 use crate::engine::pool::LockPool;
 use crate::policy::gate::{Offer, Position, Seat};
@@ -18,7 +18,7 @@ use crate::values::error::LockError;
 
 pub(in crate::engine) struct Ticket {
     pool: LockPool,
-    order: Arc<Order>,
+    lane: Lane,
     seat: Seat,
     /// Where it began to wait.
     runtime: Handle,
@@ -32,15 +32,16 @@ impl Ticket {
     /// Takes a seat.
     pub(in crate::engine) fn new(pool: &LockPool, order: &Arc<Order>, runtime: &Handle) -> Self {
         let now = pool.backend().clock().now();
+        let lane = order.lane.clone();
         let Entered {
             seat,
             wheel,
             first_ask,
         } = pool.gates().enter(order.clone(), now);
         let own = wheel.map(|wheel| {
-            let driver = Driver::new(pool.clone(), order.name.clone(), wheel);
+            let driver = Driver::new(pool.clone(), lane.clone(), wheel);
             let ask = FirstAsk::new(driver, runtime);
-            pool.gates().first_asks(&order.name, &ask);
+            pool.gates().first_asks(&lane, &ask);
             ask
         });
         if let Some(ask) = first_ask {
@@ -48,7 +49,7 @@ impl Ticket {
         }
         Self {
             pool: pool.clone(),
-            order: order.clone(),
+            lane,
             seat,
             runtime: runtime.clone(),
             own,
@@ -61,7 +62,7 @@ impl Ticket {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(Position, Offer), LockError>> {
-        let is_crowded = || self.pool.gates().is_crowded(&self.order.name);
+        let is_crowded = || self.pool.gates().is_crowded(&self.lane);
         if let Some(ask) = &self.own
             && let Poll::Ready(driver) = ask.poll(cx, is_crowded)
         {
@@ -76,9 +77,9 @@ impl Ticket {
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Position, Offer), LockError>> {
-        let (pool, key) = (&self.pool, &self.order.name);
+        let (pool, lane) = (&self.pool, &self.lane);
         let now = pool.backend().clock().now();
-        let (sight, unwanted) = pool.gates().look(key, self.seat, now, cx.waker());
+        let (sight, unwanted) = pool.gates().look(lane, self.seat, now, cx.waker());
         if let Some(position) = unwanted {
             pool.give_up(&position);
         }
@@ -87,7 +88,7 @@ impl Ticket {
             Sight::Drive(wheel) => {
                 let here = Handle::try_current();
                 let here = here.as_ref().unwrap_or(&self.runtime);
-                Driver::new(pool.clone(), key.clone(), wheel).go_on(here);
+                Driver::new(pool.clone(), lane.clone(), wheel).go_on(here);
                 Poll::Pending
             }
             Sight::Yours(position, offer) => {
@@ -105,13 +106,13 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.done
-            && let Some(position) = self.pool.gates().leave(&self.order.name, self.seat)
+            && let Some(position) = self.pool.gates().leave(&self.lane, self.seat)
         {
             self.pool.give_up(&position);
         }
         // Whoever came meanwhile inherits the acquire that is on its way.
         if let Some(ask) = self.own.take() {
-            if self.pool.gates().is_waited_at(&self.order.name) {
+            if self.pool.gates().is_waited_at(&self.lane) {
                 ask.spawn();
             } else {
                 ask.give_up();

@@ -21,7 +21,7 @@ impl Driver {
     pub(super) fn offered(&mut self, token: Token, offer: Offer) {
         self.works();
         let gates = self.pool.gates();
-        let fate = gates.at(&self.key, |keyed| keyed.granted(token, offer));
+        let fate = gates.at(&self.lane, |keyed| keyed.granted(token, offer));
         self.give_up_if_unwanted(fate);
     }
 
@@ -37,7 +37,7 @@ impl Driver {
         let pause = retry::after_busy(left, interval, &mut self.jitter);
         let next = self.now().plus(pause);
         let gates = self.pool.gates();
-        let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
+        let fate = gates.at(&self.lane, |keyed| keyed.gate.queued(token, next));
         self.give_up_if_unwanted(fate);
     }
 
@@ -49,7 +49,7 @@ impl Driver {
 
     /// The server has nothing of ours any more, or will not have it for long.
     pub(super) fn place_ended(&self, token: Token) -> bool {
-        self.pool.gates().ended(&self.key, token, self.now())
+        self.pool.gates().ended(&self.lane, token, self.now())
     }
 
     /// The key can't be waited for: of another layout, or without a time to live. A program that takes
@@ -95,10 +95,10 @@ impl Driver {
         if fault.may_pass() {
             let pause = self
                 .outage
-                .pause(&self.key, &fault, self.now(), &mut self.jitter);
+                .pause(self.lane.key(), &fault, self.now(), &mut self.jitter);
             let next = self.now().plus(pause);
             let gates = self.pool.gates();
-            let fate = gates.at(&self.key, |keyed| keyed.gate.queued(token, next));
+            let fate = gates.at(&self.lane, |keyed| keyed.gate.queued(token, next));
             return self.give_up_if_unwanted(fate);
         }
         self.send_away(fault); // and gives up the place
@@ -110,19 +110,19 @@ impl Driver {
         }
         let pause = self
             .outage
-            .pause(&self.key, &fault, self.now(), &mut self.jitter);
+            .pause(self.lane.key(), &fault, self.now(), &mut self.jitter);
         self.pause(pause);
     }
 
     pub(super) fn pause(&self, pause: Duration) {
         let until = self.now().plus(pause);
         let gates = self.pool.gates();
-        gates.at(&self.key, |keyed| keyed.pause(self.wheel, until));
+        gates.at(&self.lane, |keyed| keyed.pause(self.wheel, until));
     }
 
     pub(super) fn send_away(&self, fault: Fault) {
         let gates = self.pool.gates();
-        let unwanted = gates.at(&self.key, |keyed| {
+        let unwanted = gates.at(&self.lane, |keyed| {
             if keyed.driver != self.wheel {
                 return None; // what fails here need not fail for who drives now
             }

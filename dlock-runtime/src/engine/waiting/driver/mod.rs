@@ -6,13 +6,12 @@
 
 mod answers;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::Wheel;
 use super::outage::Outage;
+use super::{Lane, Wheel};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::engine::acquire::Order;
@@ -33,7 +32,7 @@ const POLL_AT_MOST: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     pool: LockPool,
-    key: Arc<str>,
+    lane: Lane,
     wheel: Wheel,
     /// Nobody has to be told that it is gone.
     dismissed: bool,
@@ -45,10 +44,10 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Only for who took the gate's wheel.
-    pub(super) fn new(pool: LockPool, key: Arc<str>, wheel: Wheel) -> Self {
+    pub(super) fn new(pool: LockPool, lane: Lane, wheel: Wheel) -> Self {
         Self {
             pool,
-            key,
+            lane,
             wheel,
             dismissed: false,
             jitter: Jitter::seeded(Token::fresh().map_or(0, Token::scatter)),
@@ -67,7 +66,7 @@ impl Driver {
 
     /// Drives on in a task of its own while somebody waits.
     pub(super) fn go_on(self, runtime: &Handle) {
-        if !self.dismissed && self.pool.gates().is_waited_at(&self.key) {
+        if !self.dismissed && self.pool.gates().is_waited_at(&self.lane) {
             runtime.spawn(self.run());
         }
     }
@@ -90,7 +89,7 @@ impl Driver {
         let next = self
             .pool
             .gates()
-            .at(&self.key, |keyed| keyed.next(self.wheel, now));
+            .at(&self.lane, |keyed| keyed.next(self.wheel, now));
         let next = next.unwrap_or(Next::Rest);
         self.dismissed = next == Next::Rest;
         next
@@ -104,7 +103,7 @@ impl Driver {
         let bell = self
             .pool
             .gates()
-            .at(&self.key, |keyed| keyed.bell.clone())
+            .at(&self.lane, |keyed| keyed.bell.clone())
             .unwrap_or_default();
         let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
         let _ = tokio::time::timeout(pause, bell.notified()).await; // either way, look again
@@ -115,7 +114,7 @@ impl Driver {
 impl Driver {
     async fn ask(&mut self) {
         let gates = self.pool.gates();
-        let first = gates.at(&self.key, |keyed| {
+        let first = gates.at(&self.lane, |keyed| {
             keyed.gate.first().map(|first| first.order.clone())
         });
         let Some(order) = first.flatten() else {
@@ -127,21 +126,24 @@ impl Driver {
     }
 
     async fn try_ask(&mut self, order: &Order) -> Result<(), Fault> {
-        let (pool, key) = (self.pool.clone(), self.key.clone());
+        let (pool, lane) = (self.pool.clone(), self.lane.clone());
         let settings = pool.settings();
-        let link = pool.backend().link(&key, settings.connect_timeout).await?;
+        let link = pool
+            .backend()
+            .link(lane.key(), settings.connect_timeout)
+            .await?;
         let within = settings.command_timeout.min(order.terms.ttl.validity());
         let address = link.address().unwrap_or_default();
         let sent = Sent::prepare(&pool, order, &link, Some(address), within)?;
         let gates = pool.gates();
-        let may_ask = gates.at(&key, |keyed| {
+        let may_ask = gates.at(&lane, |keyed| {
             keyed.asking(self.wheel, sent.position(), sent.at)
         });
         if may_ask != Some(true) {
             pool.guardian().not_granted(sent.token); // it was not sent
             return Ok(());
         }
-        let open = OpenAttempt::new(&pool, &sent, &link, Some(&key));
+        let open = OpenAttempt::new(&pool, &sent, &link, Some(&lane));
         let answer = link.acquire(&sent.command, within).await;
         match answer {
             Ok(Acquired::Granted { time, epoch }) => {
@@ -182,7 +184,7 @@ impl Driver {
     async fn poll(&mut self, position: Position) {
         let (pool, token) = (self.pool.clone(), position.token);
         let within = pool.settings().command_timeout.min(POLL_AT_MOST);
-        let link = match pool.backend().link(&self.key, within).await {
+        let link = match pool.backend().link(self.lane.key(), within).await {
             Ok(link) => link,
             Err(fault) => return self.poll_failed(token, fault),
         };
@@ -222,7 +224,7 @@ impl Drop for Driver {
             let wheel = self.wheel;
             self.pool
                 .gates()
-                .at(&self.key, |keyed| keyed.driver_gone(wheel));
+                .at(&self.lane, |keyed| keyed.driver_gone(wheel));
         }
     }
 }

@@ -9,7 +9,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
 use super::super::{Entered, Sight, Wheel};
-use super::site::{End, KEY, NOW, Site, number, offer, order, position};
+use super::site::{End, NOW, Site, lane, number, offer, order, position};
 use crate::policy::gate::{Fate, Granted, Next, Position, Seat};
 use crate::values::moment::Moment;
 
@@ -42,7 +42,7 @@ impl Site {
             if looks == Some(look) {
                 break;
             }
-            let (sight, unwanted) = self.gates.look(KEY, seat, NOW, &waker);
+            let (sight, unwanted) = self.gates.look(&lane(), seat, NOW, &waker);
             if let Some(position) = unwanted {
                 self.clean_up(&position);
             }
@@ -61,14 +61,14 @@ impl Site {
     }
 
     fn leave(self: &Arc<Self>, seat: Seat) {
-        if let Some(position) = self.gates.leave(KEY, seat) {
+        if let Some(position) = self.gates.leave(&lane(), seat) {
             self.clean_up(&position);
         }
     }
 
     /// Which gate this is, by order of their coming.
     fn gate_now(&self) -> usize {
-        let bell = self.gates.at(KEY, |keyed| keyed.bell.clone());
+        let bell = self.gates.at(&lane(), |keyed| keyed.bell.clone());
         let bell = bell.expect("a seat keeps its gate");
         self.seen(|seen| {
             let known = seen.gates.iter().position(|gate| Arc::ptr_eq(gate, &bell));
@@ -87,7 +87,7 @@ impl Site {
         self.ended(number(&position.claim.value), End::Taken);
         shuttle::thread::yield_now();
         self.seen(|seen| seen.holds = false);
-        self.gates.left(KEY, position.token, NOW);
+        self.gates.left(&lane(), position.token, NOW);
         self.release(number(&position.claim.value));
     }
 }
@@ -96,7 +96,7 @@ impl Site {
 impl Site {
     fn drive(self: &Arc<Self>, wheel: Wheel) {
         loop {
-            let next = self.gates.at(KEY, |keyed| keyed.next(wheel, NOW));
+            let next = self.gates.at(&lane(), |keyed| keyed.next(wheel, NOW));
             match next.unwrap_or(Next::Rest) {
                 Next::Rest => return,
                 Next::GiveUp(position) => self.clean_up(&position),
@@ -111,7 +111,7 @@ impl Site {
                 Next::Sleep(_) => self.sleep(),
             }
         }
-        self.gates.at(KEY, |keyed| keyed.driver_gone(wheel));
+        self.gates.at(&lane(), |keyed| keyed.driver_gone(wheel));
     }
 
     /// Whether the runtime ends here.
@@ -125,7 +125,7 @@ impl Site {
 
     /// `None`: the driver went with the answer unread.
     fn ask(self: &Arc<Self>, wheel: Wheel) -> Option<()> {
-        let first = self.gates.at(KEY, |keyed| keyed.gate.first().is_some());
+        let first = self.gates.at(&lane(), |keyed| keyed.gate.first().is_some());
         if first != Some(true) {
             return Some(());
         }
@@ -136,16 +136,18 @@ impl Site {
         let position = position(number);
         let token = position.token;
         let asking = position.clone();
-        let may_ask = self.gates.at(KEY, |keyed| keyed.asking(wheel, asking, NOW));
+        let may_ask = self
+            .gates
+            .at(&lane(), |keyed| keyed.asking(wheel, asking, NOW));
         assert_eq!(may_ask, Some(true), "no driver is ever stuck here");
         let granted = self.acquire(number);
         if self.is_lost() {
-            if self.gates.ended(KEY, token, NOW) {
+            if self.gates.ended(&lane(), token, NOW) {
                 self.clean_up(&position);
             }
             return None;
         }
-        let fate = self.gates.at(KEY, |keyed| {
+        let fate = self.gates.at(&lane(), |keyed| {
             if granted {
                 keyed.granted(token, offer(Granted::AtOnce))
             } else {
@@ -165,12 +167,13 @@ impl Site {
         let number = number(&position.claim.value);
         let fate = if line.front() == Some(&number) {
             let offer = offer(Granted::InTurn);
-            self.gates.at(KEY, |keyed| keyed.granted(token, offer))
+            self.gates.at(&lane(), |keyed| keyed.granted(token, offer))
         } else if line.contains(&number) {
             let next = self.next_poll();
-            self.gates.at(KEY, |keyed| keyed.gate.queued(token, next))
+            self.gates
+                .at(&lane(), |keyed| keyed.gate.queued(token, next))
         } else {
-            assert!(!self.gates.ended(KEY, token, NOW), "lost by the server");
+            assert!(!self.gates.ended(&lane(), token, NOW), "lost by the server");
             None
         };
         if let Some(Fate::Unwanted(position)) = fate {
@@ -188,7 +191,7 @@ impl Site {
     }
 
     fn sleep(&self) {
-        let bell = self.gates.at(KEY, |keyed| keyed.bell.clone());
+        let bell = self.gates.at(&lane(), |keyed| keyed.bell.clone());
         block_on(bell.unwrap_or_default().notified());
     }
 }

@@ -12,7 +12,7 @@ use shuttle::sync::Mutex;
 use shuttle::thread::JoinHandle;
 use tokio::sync::Notify;
 
-use super::super::Gates;
+use super::super::{Gates, Lane};
 use crate::engine::acquire::Order;
 use crate::policy::commands::Claim;
 use crate::policy::gate::{Fate, Granted, Offer, Position, Seat};
@@ -121,7 +121,7 @@ impl Site {
             self.server.lock().unwrap().line.is_empty(),
             "left on the server"
         );
-        assert!(self.gates.keys().is_empty(), "a gate is left");
+        assert!(self.gates.lanes().is_empty(), "a gate is left");
         self.seen(|seen| {
             for token in 1..=seen.asked {
                 let ends = seen.ends.get(&token).map_or(&[][..], |ends| ends);
@@ -183,7 +183,7 @@ impl Site {
         // One that comes before the acquire's answer, and can't be dated, is found by the next poll.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
         let offer = since_when.then(|| offer(Granted::InTurn));
-        let fate = self.gates.granted(KEY, &value(token), offer, NOW);
+        let fate = self.gates.granted(&KEY.into(), &value(token), offer, NOW);
         if let Fate::Unwanted(position) = fate {
             self.clean_up(&position);
         }
@@ -195,7 +195,7 @@ pub(super) fn order() -> Arc<Order> {
         key: Key::from(KEY),
         name: KEY.into(),
         kind: Kind::Exclusive,
-        fair: false,
+        lane: lane(),
         reentrant: false,
         terms: Terms {
             ttl: Ttl::new(LEASE).unwrap(),
@@ -206,6 +206,11 @@ pub(super) fn order() -> Arc<Order> {
         release: Release::Confirmed,
         function: "f".into(),
     })
+}
+
+/// The line for all.
+pub(super) fn lane() -> Lane {
+    Lane::of(KEY.into(), &Kind::Exclusive, false)
 }
 
 pub(super) fn offer(how: Granted) -> Offer {

@@ -1,0 +1,52 @@
+//! From writing to reading, without a moment in which nobody holds the lock.
+
+use dlock_grammar::bounds;
+
+use super::LockGuard;
+use super::prolong::By;
+use crate::values::error::LockError;
+use crate::values::kind::Kind;
+use crate::values::ttl::Ttl;
+
+impl LockGuard {
+    /// Turns a write lock into a read lock, without a gap: what was written is read by others only as this
+    /// guard reads it, and no other writer comes between.
+    ///
+    /// The lease goes on, and never gets shorter; the fence stays. There is no way back: two readers who both
+    /// wait to write would wait for each other. Called twice, the second time changes nothing.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for a lock that was not taken with `write`, [`LockError::Lost`] when the lease is over,
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it: then it may be
+    /// a read lock already, and the call may be repeated.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; whether it is a read lock is then open, and the lease counts as before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let prices = pool.lock("prices").write().acquire().await?;
+    /// assert!(pool.lock("prices").read().try_acquire().await?.is_none());
+    ///
+    /// prices.downgrade().await?; // what was written stays as it is while it is read
+    /// assert!(pool.lock("prices").read().try_acquire().await?.is_some());
+    /// assert!(pool.lock("prices").write().try_acquire().await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub async fn downgrade(&self) -> Result<(), LockError> {
+        if self.order.kind != Kind::Write {
+            return Err(LockError::config(
+                "only a lock that was taken with `write` can be downgraded to `read`",
+            ));
+        }
+        self.still_held()?;
+        let within = self.pool.settings().command_timeout;
+        let ttl = Ttl::new(self.remaining().max(bounds::TTL_MIN))?;
+        let prolonged = self.prolong(By::Downgrade, ttl, ttl, within).await;
+        self.prolonged(prolonged)
+    }
+}

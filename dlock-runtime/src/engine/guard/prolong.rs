@@ -1,0 +1,110 @@
+//! Making a lease last: what the server is asked, and what counts when it has answered.
+
+use std::time::Duration;
+
+use super::LockGuard;
+use crate::backend::Link;
+use crate::backend::fault::Fault;
+use crate::policy::commands::{Renewal, Renewed};
+use crate::policy::lease::Terms;
+use crate::values::error::{LockError, LostCause, Text};
+use crate::values::ttl::Ttl;
+
+/// Which command prolongs a lease.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    Renewal,
+    Downgrade,
+}
+
+/// What became of a lease that was to be prolonged.
+#[derive(PartialEq)]
+pub(super) enum Prolonged {
+    Yes,
+    /// It was over before the answer came.
+    TooLate,
+    NotOurs,
+}
+
+impl LockGuard {
+    /// Makes the lease last at least this much longer from now on: 10 ms to 24 h.
+    ///
+    /// A lease that would last longer anyway stays as it is: a late extension must not shorten what
+    /// the watchdog has renewed meanwhile.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for a time out of range, [`LockError::Lost`] when the lease is over,
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it; then
+    /// the lease counts as it did before.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; whether the lease got longer is then open, and it counts as it
+    /// did before.
+    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        let ttl = Ttl::new(lease)?;
+        self.still_held()?;
+        let within = self.pool.settings().command_timeout;
+        let prolonged = self.prolong(By::Renewal, ttl, ttl, within).await;
+        self.prolonged(prolonged)
+    }
+
+    pub(super) fn prolonged(&self, prolonged: Result<Prolonged, Fault>) -> Result<(), LockError> {
+        match prolonged {
+            Ok(Prolonged::Yes) => Ok(()),
+            Ok(Prolonged::TooLate) => {
+                Err(self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline)))
+            }
+            Ok(Prolonged::NotOurs) => Err(self.gone()),
+            Err(fault) => Err(fault.into_error(Some(&self.key))),
+        }
+    }
+
+    /// Before the body: makes the server promise the whole lease. `false`: it is lost.
+    pub(crate) async fn confirm(&self, terms: &Terms, within: Duration) -> Result<bool, Fault> {
+        let (on_server, ttl) = (terms.lease(), terms.ttl);
+        Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
+    }
+
+    /// Makes the server keep the lock for `on_server`, of which its holder counts on `ttl`.
+    pub(super) async fn prolong(
+        &self,
+        by: By,
+        on_server: Ttl,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<Prolonged, Fault> {
+        let (clock, guardian) = (self.pool.backend().clock(), self.pool.guardian());
+        let begun = clock.now();
+        let link = self.pool.backend().link(self.key.as_str(), within).await?;
+        if !guardian.extending(self.token, on_server) {
+            return Ok(Prolonged::TooLate);
+        }
+        let sent = clock.now();
+        let rest = sent.until(begun.plus(within));
+        let ours = match by {
+            By::Renewal => self.renew(&*link, on_server, rest).await?,
+            By::Downgrade => link.downgrade(&self.claim, on_server, rest).await?,
+        };
+        if !ours {
+            return Ok(Prolonged::NotOurs);
+        }
+        if guardian.extended(self.token, sent, ttl, &self.cell) {
+            Ok(Prolonged::Yes)
+        } else {
+            Ok(Prolonged::TooLate)
+        }
+    }
+
+    /// Whether the lock is ours.
+    async fn renew(&self, link: &dyn Link, ttl: Ttl, within: Duration) -> Result<bool, Fault> {
+        let claim = self.claim.clone();
+        let item = [Renewal { claim, ttl }];
+        match link.renew(&item, within).await?.first() {
+            Some(Renewed::Yes) => Ok(true),
+            Some(Renewed::NotOurs) => Ok(false),
+            Some(Renewed::Failed) | None => Err(Fault::Unclear(Text::new(
+                "the server could not look at the key",
+            ))),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A lock that is asked for inside the body that already holds its key.
+//!
+//! Waiting for oneself never ends, so a nested call either joins what its scope holds, without a command
+//! to the server, or fails at once. Only what a body polls is nested: spawned tasks and siblings under
+//! `join!` wait like everybody.
+
+use std::sync::Arc;
+
+use super::acquire::Order;
+use super::guard::LockGuard;
+use super::pool::LockPool;
+use super::scope;
+use crate::values::kind::Kind;
+
+/// What becomes of a request, as far as its own scope is concerned.
+pub(super) enum Nested {
+    /// It may be asked for.
+    Ask,
+    /// It is held already, by one more from here on.
+    Join(LockGuard),
+    WouldDeadlock,
+}
+
+pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
+    let outer = scope::holds(pool, &order.key);
+    let Some(innermost) = outer.first() else {
+        return Nested::Ask;
+    };
+    match (&order.kind, innermost.kind()) {
+        (Kind::Exclusive, Kind::Exclusive) if order.reentrant => join(innermost),
+        (Kind::Read, Kind::Read | Kind::Write) => join(innermost),
+        (Kind::Owned(ours), Kind::Owned(theirs)) if ours == theirs => join(innermost),
+        (Kind::Permits { of, take }, Kind::Permits { .. }) if is_enough(*of, *take, &outer) => {
+            Nested::Ask
+        }
+        (Kind::Exclusive, Kind::Exclusive)
+        | (Kind::Write, Kind::Read | Kind::Write)
+        | (Kind::Owned(_), Kind::Owned(_))
+        | (Kind::Permits { .. }, Kind::Permits { .. }) => Nested::WouldDeadlock,
+        // Two kinds at one key, which the server refuses, and names.
+        _ => Nested::Ask,
+    }
+}
+
+fn join(outer: &Arc<LockGuard>) -> Nested {
+    Nested::Join(outer.join())
+}
+
+/// Whether there are permits that the enclosing scopes have not taken.
+fn is_enough(of: u32, take: u32, outer: &[Arc<LockGuard>]) -> bool {
+    let taken = outer.iter().map(|guard| match guard.kind() {
+        Kind::Permits { take, .. } if !guard.is_joined() => u64::from(*take),
+        _ => 0,
+    });
+    taken.sum::<u64>() + u64::from(take) <= u64::from(of)
+}

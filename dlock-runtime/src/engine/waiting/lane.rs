@@ -1,0 +1,42 @@
+//! Which line somebody waits in.
+//!
+//! Those who want an exclusive lock share one for each key: one place at the server for all, and whoever
+//! is first takes what is granted. Whoever needs a place of its own has a line to itself: a holder among
+//! many (its entry is one holder's, with its own expiry), and one that is `fair`, because the order of
+//! arrival at the server counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::values::kind::Kind;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Lane {
+    key: Arc<str>,
+    /// 0: the line for all.
+    number: u64,
+}
+
+impl Lane {
+    /// The line for this kind of request.
+    pub(crate) fn of(key: Arc<str>, kind: &Kind, fair: bool) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        if !fair && !kind.is_shared() {
+            return Self::for_all(key);
+        }
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Self { key, number }
+    }
+
+    pub(super) fn for_all(key: Arc<str>) -> Self {
+        Self { key, number: 0 }
+    }
+
+    pub(super) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+
+    pub(super) fn is_for_all(&self) -> bool {
+        self.number == 0
+    }
+}
