@@ -50,6 +50,29 @@ pub(crate) struct Order {
     pub(crate) function: Cow<'static, str>,
 }
 
+/// How long a call waits.
+pub(super) struct Patience {
+    begun: Moment,
+    /// `None`: for ever.
+    until: Option<Moment>,
+}
+
+impl Patience {
+    pub(super) fn begins(pool: &LockPool, wait: Wait) -> Self {
+        let begun = now(pool);
+        let until = match wait {
+            Wait::Once => Some(begun),
+            Wait::For(wait) => Some(begun.plus(wait)),
+            Wait::Forever => None,
+        };
+        Self { begun, until }
+    }
+
+    pub(super) fn is_over(&self, pool: &LockPool) -> bool {
+        self.until.is_some_and(|until| now(pool) >= until)
+    }
+}
+
 pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
     match nested::look(pool, order) {
@@ -62,26 +85,31 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
         Nested::Ask => {}
     }
     pool.guardian().revive()?;
-    let begun = pool.backend().clock().now();
-    let until = match order.wait {
-        Wait::Once => Some(begun),
-        Wait::For(wait) => Some(begun.plus(wait)),
-        Wait::Forever => None,
-    };
+    let patience = Patience::begins(pool, order.wait);
     loop {
-        if pool.is_shut() {
-            return Err(LockError::ShutDown);
-        }
-        let (guard, offer) = match order.wait {
-            Wait::Once => past_the_line(pool, order, begun).await?,
-            Wait::For(_) | Wait::Forever => in_line(pool, order, begun, until).await?,
-        };
-        match begin(pool, order, guard, offer, until).await {
+        let (guard, offer) = take_one(pool, order, &patience).await?;
+        match begin(pool, order, guard, offer, &patience).await {
             Ok(guard) => return Ok(guard),
             // Nobody has used it, so the wait goes on, if there is any left.
-            Err(fault) if fault.may_pass() && until.is_none_or(|until| now(pool) < until) => {}
+            Err(fault) if fault.may_pass() && !patience.is_over(pool) => {}
             Err(fault) => return Err(fault.into_error(Some(&order.key))),
         }
+    }
+}
+
+/// One lock, which nothing has begun under.
+pub(super) async fn take_one(
+    pool: &LockPool,
+    order: &Arc<Order>,
+    patience: &Patience,
+) -> Result<(LockGuard, Offer), LockError> {
+    if pool.is_shut() {
+        return Err(LockError::ShutDown);
+    }
+    let Patience { begun, until } = *patience;
+    match order.wait {
+        Wait::Once => past_the_line(pool, order, begun).await,
+        Wait::For(_) | Wait::Forever => in_line(pool, order, begun, until).await,
     }
 }
 
@@ -153,22 +181,22 @@ fn take(
 
 /// Before the body: with `min_hold`, the server has to have promised the whole of it (kinds-model rule
 /// 13); from here on the key stays until then.
-async fn begin(
+pub(super) async fn begin(
     pool: &LockPool,
     order: &Order,
     guard: LockGuard,
     offer: Offer,
-    until: Option<Moment>,
+    patience: &Patience,
 ) -> Result<LockGuard, Fault> {
     let Some(min_hold) = order.terms.bounds.min_hold else {
         return Ok(guard);
     };
-    let lost = || Fault::Unsent(Text::new("the lock was lost before its body could begin"));
     if offer.how == Granted::InTurn || offer.lease < order.terms.lease().get() {
         let timeout = pool.settings().command_timeout;
+        let until = patience.until;
         let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
         if !guard.confirm(&order.terms, rest.min(timeout)).await? {
-            return Err(lost());
+            return Err(lost_before_its_body());
         }
     }
     let until = offer
@@ -177,11 +205,15 @@ async fn begin(
     if guard.keep_until(until) {
         Ok(guard)
     } else {
-        Err(lost())
+        Err(lost_before_its_body())
     }
 }
 
-fn now(pool: &LockPool) -> Moment {
+pub(super) fn lost_before_its_body() -> Fault {
+    Fault::Unsent(Text::new("the lock was lost before its body could begin"))
+}
+
+pub(super) fn now(pool: &LockPool) -> Moment {
     pool.backend().clock().now()
 }
 

@@ -173,8 +173,8 @@ fn run<F: Future>(
 
 fn lost_by_now(guard: &LockGuard, finished: bool) -> Option<LockError> {
     guard
-        .why_lost()
-        .map(|cause| lost_error(guard, cause, finished))
+        .lost_part()
+        .map(|(part, cause)| lost_error(part, cause, finished))
 }
 
 /// Wakes the task at the end of the lease.
@@ -185,7 +185,8 @@ fn poll_lost(
 ) -> Poll<LockError> {
     let lost = lost.get_or_insert_with(|| Box::pin(guard.lost()));
     let cause = ready!(lost.as_mut().poll(cx));
-    Poll::Ready(lost_error(guard, cause, false))
+    let (part, cause) = guard.lost_part().unwrap_or((guard, cause));
+    Poll::Ready(lost_error(part, cause, false))
 }
 
 fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError {

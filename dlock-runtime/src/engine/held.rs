@@ -1,10 +1,9 @@
 //! A look at the lock that code runs under, without owning it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::lease_cell::LeaseCell;
+use super::lease_cell::Cells;
 use super::scope;
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
@@ -17,15 +16,15 @@ use crate::values::key::Key;
 pub struct Held {
     key: Key,
     fence: Fence,
-    cell: Arc<LeaseCell>,
+    cells: Cells,
 }
 
 impl Held {
-    pub(crate) fn new(key: Key, fence: Fence, cell: Arc<LeaseCell>) -> Self {
-        Self { key, fence, cell }
+    pub(crate) fn new(key: Key, fence: Fence, cells: Cells) -> Self {
+        Self { key, fence, cells }
     }
 
-    /// The lock's name on the server, namespace included.
+    /// The lock's name on the server, namespace included; of several, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -40,20 +39,19 @@ impl Held {
     /// How long the lease can be counted on without a renewal; zero once it is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.cell.remaining()
+        self.cells.remaining()
     }
 
     /// Whether the lease can be counted on at this moment, by the local clock.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.cell.is_held()
+        self.cells.is_held()
     }
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time, so
     /// give a task that waits for it an end of its own ([`LockGuard::lost`](crate::LockGuard::lost)).
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
-        let cell = self.cell.clone();
-        async move { cell.wait_lost().await }
+        self.cells.clone().wait_lost()
     }
 }
 

@@ -3,8 +3,10 @@
 //!
 //! Invariant: once `cause` is set or `released` is true, the lease is never held again.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -139,6 +141,47 @@ impl LeaseCell {
             }
             changed.await;
         }
+    }
+}
+
+/// The leases of all keys of one lock: lost with the first that is.
+#[derive(Clone, Debug)]
+pub(crate) struct Cells {
+    first: Arc<LeaseCell>,
+    others: Vec<Arc<LeaseCell>>,
+}
+
+impl Cells {
+    pub(crate) fn new(first: Arc<LeaseCell>, others: Vec<Arc<LeaseCell>>) -> Self {
+        Self { first, others }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.all().all(|cell| cell.is_held())
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        let remaining = self.all().map(|cell| cell.remaining());
+        remaining.min().unwrap_or_default()
+    }
+
+    /// As [`LeaseCell::wait_lost`].
+    pub(crate) async fn wait_lost(self) -> LostCause {
+        if self.others.is_empty() {
+            return self.first.wait_lost().await;
+        }
+        let waits = self.all().map(|cell| Box::pin(cell.wait_lost()));
+        let mut waits: Vec<_> = waits.collect();
+        poll_fn(|cx| {
+            let polled = waits.iter_mut().map(|wait| wait.as_mut().poll(cx));
+            let lost = polled.into_iter().find(Poll::is_ready);
+            lost.unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<LeaseCell>> {
+        std::iter::once(&self.first).chain(&self.others)
     }
 }
 

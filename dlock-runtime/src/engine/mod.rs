@@ -1,6 +1,6 @@
 //! The I/O around the state machines.
 //!
-//! Read `pool` (the handle) and `request` (what is asked), then `acquire` (one lock), `nested` (one inside another), `waiting` (those
+//! Read `pool` (the handle) and `request` (what is asked), then `acquire` (one lock), `nested` (one inside another), `several` (all or none), `waiting` (those
 //! who want a lock that somebody has), `guard` (a lock that is held), `guarded` (a body that runs while it is held) and
 //! `guardian` (renewal, deadlines, clean-up). `lease_cell` is what guard and guardian share; `scope`
 //! is what a body's poll finds around it; `shutdown` ends it all.
@@ -16,6 +16,7 @@ mod nested;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod scope;
+mod several;
 pub(crate) mod shutdown;
 pub(crate) mod waiting;
 

@@ -23,7 +23,8 @@ pub(super) enum Nested {
 
 pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
     let outer = scope::holds(pool, &order.key);
-    let Some(innermost) = outer.first() else {
+    let mut parts = outer.iter().filter_map(|guard| guard.part(&order.key));
+    let Some(innermost) = parts.next() else {
         return Nested::Ask;
     };
     match (&order.kind, innermost.kind()) {
@@ -42,14 +43,14 @@ pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
     }
 }
 
-fn join(outer: &Arc<LockGuard>) -> Nested {
+fn join(outer: &LockGuard) -> Nested {
     Nested::Join(outer.join())
 }
 
 /// Whether there are permits that the enclosing scopes have not taken.
 fn is_enough(of: u32, take: u32, outer: &[Arc<LockGuard>]) -> bool {
     let taken = outer.iter().map(|guard| match guard.kind() {
-        Kind::Permits { take, .. } if !guard.is_joined() => u64::from(*take),
+        Kind::Permits { take, .. } => u64::from(*take),
         _ => 0,
     });
     taken.sum::<u64>() + u64::from(take) <= u64::from(of)

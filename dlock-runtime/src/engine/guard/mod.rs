@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::entered::Entered;
 use super::acquire::Order;
 use super::held::Held;
-use super::lease_cell::LeaseCell;
+use super::lease_cell::{Cells, LeaseCell};
 use super::pool::LockPool;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
@@ -41,6 +41,8 @@ pub struct LockGuard {
     cell: Arc<LeaseCell>,
     order: Arc<Order>,
     entered: Entered,
+    /// Of several keys: all but the first.
+    others: Vec<LockGuard>,
 }
 
 /// What was granted.
@@ -72,6 +74,7 @@ impl LockGuard {
             cell,
             order,
             entered: Entered::outermost(),
+            others: Vec::new(),
         }
     }
 
@@ -86,16 +89,49 @@ impl LockGuard {
             cell: self.cell.clone(),
             order: self.order.clone(),
             entered: self.entered.once_more(),
+            others: Vec::new(),
         }
     }
 
-    /// The lock's name on the server, namespace included.
+    /// One guard for all of these; `None` if there are none.
+    pub(crate) fn of_several(guards: Vec<LockGuard>) -> Option<Self> {
+        let mut guards = guards.into_iter();
+        let mut first = guards.next()?;
+        first.others = guards.collect();
+        Some(first)
+    }
+
+    /// One guard for each key, in the order in which they were taken: that of their names. A lock with one key
+    /// has one part, itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let both = pool.lock_all(["account:9", "account:7"]).acquire().await?;
+    /// let fences: Vec<_> = both.parts().map(|part| (part.key().to_string(), part.fence())).collect();
+    /// assert_eq!(fences[0].0, "lock:account:7");
+    /// assert!(fences[0].1 < fences[1].1);
+    /// # both.release().await?; Ok(()) }
+    /// ```
+    pub fn parts(&self) -> impl Iterator<Item = &LockGuard> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// The lock's name on the server, namespace included; of several, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
     /// The fencing token of this grant: send it along with each write that must not come late.
+    ///
+    /// Of several keys it is the first one's; [`parts`](Self::parts) has the others'. Rising for an exclusive lock, a write
+    /// lock and an owner's, whose entries all have the same. **Readers and holders of permits are many at once:
+    /// their numbers are unique, but order nothing**, and a resource that takes only rising ones would refuse
+    /// some that hold.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence
@@ -126,13 +162,14 @@ impl LockGuard {
     /// How long the lease can be counted on without a renewal; zero once it is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.cell.remaining()
+        let parts = self.parts().map(|part| part.cell.remaining());
+        parts.min().unwrap_or_default()
     }
 
     /// Whether the lease can be counted on at this moment, by the local clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.cell.is_held()
+        self.parts().all(|part| part.cell.is_held())
     }
 
     /// Asks the server whether the lock is still ours. A check before a sensitive write; only the
@@ -147,15 +184,18 @@ impl LockGuard {
     pub async fn verify(&self) -> Result<(), LockError> {
         self.still_held()?;
         let timeout = self.pool.settings().command_timeout;
-        let asked = async {
-            let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
-            link.holds(&self.claim, timeout).await
-        };
-        match asked.await {
-            Ok(true) => self.still_held(),
-            Ok(false) | Err(Fault::Refused(Refusal::WrongType, _)) => Err(self.gone()),
-            Err(fault) => Err(fault.into_error(Some(&self.key))),
+        for part in self.parts() {
+            let asked = async {
+                let link = part.pool.backend().link(part.key.as_str(), timeout).await?;
+                link.holds(&part.claim, timeout).await
+            };
+            match asked.await {
+                Ok(true) => {}
+                Ok(false) | Err(Fault::Refused(Refusal::WrongType, _)) => return Err(part.gone()),
+                Err(fault) => return Err(fault.into_error(Some(&part.key))),
+            }
         }
+        self.still_held()
     }
 
     /// The body begins: from here on the key stays until this server time. `false`: it is lost.
@@ -183,8 +223,7 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
-        let cell = self.cell.clone();
-        async move { cell.wait_lost().await }
+        self.cells().wait_lost()
     }
 
     /// Gives the lock back, and waits until that is done.
@@ -201,8 +240,8 @@ impl LockGuard {
     }
 
     fn still_held(&self) -> Result<(), LockError> {
-        match self.cell.why_lost() {
-            Some(cause) => Err(self.lost_error(cause)),
+        match self.lost_part() {
+            Some((part, cause)) => Err(part.lost_error(cause)),
             None => Ok(()),
         }
     }
@@ -220,8 +259,19 @@ impl LockGuard {
         }
     }
 
-    pub(crate) fn why_lost(&self) -> Option<LostCause> {
-        self.cell.why_lost()
+    pub(crate) fn part(&self, key: &Key) -> Option<&LockGuard> {
+        self.parts().find(|part| part.key == *key)
+    }
+
+    /// What is lost by now, and why.
+    pub(crate) fn lost_part(&self) -> Option<(&LockGuard, LostCause)> {
+        self.parts()
+            .find_map(|part| Some((part, part.cell.why_lost()?)))
+    }
+
+    fn cells(&self) -> Cells {
+        let others = self.others.iter().map(|part| part.cell.clone());
+        Cells::new(self.cell.clone(), others.collect())
     }
 
     pub(crate) fn kind(&self) -> &Kind {
@@ -238,7 +288,7 @@ impl LockGuard {
     }
 
     pub(crate) fn held(&self) -> Held {
-        Held::new(self.key.clone(), self.fence, self.cell.clone())
+        Held::new(self.key.clone(), self.fence, self.cells())
     }
 }
 

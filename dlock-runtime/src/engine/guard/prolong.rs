@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::LockGuard;
-use crate::backend::Link;
 use crate::backend::fault::Fault;
+use crate::backend::{Link, RENEWALS_AT_ONCE};
 use crate::policy::commands::{Renewal, Renewed};
 use crate::policy::lease::Terms;
 use crate::values::error::{LockError, LostCause, Text};
@@ -44,8 +44,11 @@ impl LockGuard {
         let ttl = Ttl::new(lease)?;
         self.still_held()?;
         let within = self.pool.settings().command_timeout;
-        let prolonged = self.prolong(By::Renewal, ttl, ttl, within).await;
-        self.prolonged(prolonged)
+        for part in self.parts() {
+            let prolonged = part.prolong(By::Renewal, ttl, ttl, within).await;
+            part.prolonged(prolonged)?;
+        }
+        Ok(())
     }
 
     pub(super) fn prolonged(&self, prolonged: Result<Prolonged, Fault>) -> Result<(), LockError> {
@@ -63,6 +66,46 @@ impl LockGuard {
     pub(crate) async fn confirm(&self, terms: &Terms, within: Duration) -> Result<bool, Fault> {
         let (on_server, ttl) = (terms.lease(), terms.ttl);
         Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
+    }
+
+    /// The same for many locks of one kind, in few commands.
+    pub(crate) async fn confirm_all(
+        guards: &[&LockGuard],
+        terms: &Terms,
+        within: Duration,
+    ) -> Result<bool, Fault> {
+        for guards in guards.chunks(RENEWALS_AT_ONCE) {
+            let Some(first) = guards.first() else {
+                continue;
+            };
+            let (clock, guardian) = (first.pool.backend().clock(), first.pool.guardian());
+            let link = first
+                .pool
+                .backend()
+                .link(first.key.as_str(), within)
+                .await?;
+            if !guards
+                .iter()
+                .all(|it| guardian.extending(it.token, terms.lease()))
+            {
+                return Ok(false);
+            }
+            let item = |guard: &&LockGuard| Renewal {
+                claim: guard.claim.clone(),
+                ttl: terms.lease(),
+            };
+            let (items, sent) = (guards.iter().map(item).collect::<Vec<_>>(), clock.now());
+            let renewed = link.renew(&items, within).await?;
+            for (guard, renewed) in guards.iter().zip(renewed) {
+                match renewed {
+                    Renewed::Yes
+                        if guardian.extended(guard.token, sent, terms.ttl, &guard.cell) => {}
+                    Renewed::Yes | Renewed::NotOurs => return Ok(false),
+                    Renewed::Failed => return Err(not_looked_at()),
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Makes the server keep the lock for `on_server`, of which its holder counts on `ttl`.
@@ -102,9 +145,11 @@ impl LockGuard {
         match link.renew(&item, within).await?.first() {
             Some(Renewed::Yes) => Ok(true),
             Some(Renewed::NotOurs) => Ok(false),
-            Some(Renewed::Failed) | None => Err(Fault::Unclear(Text::new(
-                "the server could not look at the key",
-            ))),
+            Some(Renewed::Failed) | None => Err(not_looked_at()),
         }
     }
+}
+
+fn not_looked_at() -> Fault {
+    Fault::Unclear(Text::new("the server could not look at the key"))
 }

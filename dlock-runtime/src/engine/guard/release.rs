@@ -2,6 +2,10 @@
 //!
 //! Invariant: whoever flips the lease cell to released, and nobody else, gives the lock back.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
 use super::LockGuard;
 use crate::backend::fault::{self, Fault};
 use crate::observe;
@@ -23,8 +27,37 @@ pub enum Released {
     NotHeld,
 }
 
+impl Released {
+    /// What is to be said of both.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Released::NotHeld, _) | (_, Released::NotHeld) => Released::NotHeld,
+            (Released::StillHeld(one), Released::StillHeld(other)) => {
+                Released::StillHeld(one.max(other))
+            }
+            (Released::StillHeld(rest), _) | (_, Released::StillHeld(rest)) => {
+                Released::StillHeld(rest)
+            }
+            (Released::Freed, Released::Freed) => Released::Freed,
+        }
+    }
+}
+
 impl LockGuard {
+    /// All parts at the same time; the first failure counts, then the worst that was found.
     pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
+        if self.others.is_empty() {
+            return self.give_back_part().await;
+        }
+        let parts = self.parts().map(|part| Box::pin(part.give_back_part()));
+        let mut found = Released::Freed;
+        for answer in all(parts.collect()).await {
+            found = found.and(answer?);
+        }
+        Ok(found)
+    }
+
+    async fn give_back_part(&self) -> Result<Released, LockError> {
         if self.entered.is_inner() {
             let left = self.entered.leave().filter(|_| self.cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
@@ -54,6 +87,10 @@ impl LockGuard {
 
     /// Gives the lock back in the background, from anywhere.
     pub(crate) fn abandon(&self) {
+        self.parts().for_each(LockGuard::abandon_part);
+    }
+
+    fn abandon_part(&self) {
         if self.entered.is_inner() {
             self.entered.leave();
         } else if self.leave() {
@@ -139,4 +176,25 @@ impl Drop for Unclear<'_> {
             self.guard.pool.guardian().hand_over(self.guard.token);
         }
     }
+}
+
+/// Waits for all of these, polled in turn by one task.
+async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+    let mut outputs: Vec<_> = futures.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let Poll::Ready(value) = Pin::new(future).poll(cx)
+            {
+                *output = Some(value);
+            }
+        }
+        if outputs.iter().any(Option::is_none) {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
 }

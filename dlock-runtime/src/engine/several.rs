@@ -1,0 +1,123 @@
+//! Several locks at once: all of them, or none.
+//!
+//! They are taken one after the other, in the order of their names, which is the same for everybody: two who
+//! want the same locks never hold what the other waits for. What is held already is kept alive while the
+//! next is waited for, and given back when that fails.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use super::acquire::{self, Order, Patience};
+use super::guard::LockGuard;
+use super::nested::{self, Nested};
+use super::pool::LockPool;
+use crate::backend::fault::{self, Fault};
+use crate::policy::gate::Offer;
+use crate::values::error::{LockError, Text};
+
+/// `orders`: sorted by key, each key once.
+pub(crate) async fn acquire(
+    pool: &LockPool,
+    orders: &[Arc<Order>],
+) -> Result<LockGuard, LockError> {
+    let [first, others @ ..] = orders else {
+        return Err(LockError::config("`keys` is empty: name at least one key"));
+    };
+    if others.is_empty() {
+        return acquire::acquire(pool, first).await;
+    }
+    fault::check_timers().map_err(|fault| fault.into_error(None))?;
+    if let Some(order) = orders.iter().find(|order| would_deadlock(pool, order)) {
+        return Err(LockError::WouldDeadlock {
+            key: order.key.clone(),
+        });
+    }
+    pool.guardian().revive()?;
+    let patience = Patience::begins(pool, first.wait);
+    loop {
+        let fault = match in_order(pool, orders, &patience).await? {
+            Ok(guard) => return Ok(guard),
+            Err(fault) => fault,
+        };
+        // Nobody has used them, so the wait goes on, if there is any left.
+        if !fault.may_pass() || patience.is_over(pool) {
+            return Err(fault.into_error(Some(&first.key)));
+        }
+    }
+}
+
+fn would_deadlock(pool: &LockPool, order: &Order) -> bool {
+    matches!(nested::look(pool, order), Nested::WouldDeadlock)
+}
+
+/// The inner error: what was held is given back, and it may be tried again.
+async fn in_order(
+    pool: &LockPool,
+    orders: &[Arc<Order>],
+    patience: &Patience,
+) -> Result<Result<LockGuard, Fault>, LockError> {
+    let (begun, mut held) = (acquire::now(pool), Vec::new());
+    for order in orders {
+        if let Nested::Join(guard) = nested::look(pool, order) {
+            held.push((guard, None));
+            continue;
+        }
+        let mut next = pin!(acquire::take_one(pool, order, patience));
+        let (guard, offer) = loop {
+            let pause = order.terms.ttl.get() / 3;
+            match tokio::time::timeout(pause, next.as_mut()).await {
+                Ok(taken) => break taken?,
+                Err(_) => {
+                    if let Err(fault) = keep(pool, order, &held).await {
+                        return Ok(Err(fault));
+                    }
+                }
+            }
+        };
+        held.push((guard, Some(offer)));
+    }
+    Ok(begin(pool, orders, patience, begun, held).await)
+}
+
+/// Makes what is held last as long as what is still to come.
+async fn keep(
+    pool: &LockPool,
+    order: &Order,
+    held: &[(LockGuard, Option<Offer>)],
+) -> Result<(), Fault> {
+    let ours: Vec<&LockGuard> = held
+        .iter()
+        .map(|(guard, _)| guard)
+        .filter(|guard| !guard.is_joined())
+        .collect();
+    let timeout = pool.settings().command_timeout;
+    if LockGuard::confirm_all(&ours, &order.terms, timeout).await? {
+        Ok(())
+    } else {
+        Err(acquire::lost_before_its_body())
+    }
+}
+
+/// All are held: from here on each counts from now, and stays for its `min_hold`.
+async fn begin(
+    pool: &LockPool,
+    orders: &[Arc<Order>],
+    patience: &Patience,
+    begun: crate::values::moment::Moment,
+    held: Vec<(LockGuard, Option<Offer>)>,
+) -> Result<LockGuard, Fault> {
+    if let Some(order) = orders.first()
+        && begun.until(acquire::now(pool)) > order.terms.ttl.get() / 10
+    {
+        keep(pool, order, &held).await?;
+    }
+    let mut guards = Vec::with_capacity(held.len());
+    for (order, (guard, offer)) in orders.iter().zip(held) {
+        guards.push(match offer {
+            Some(offer) => acquire::begin(pool, order, guard, offer, patience).await?,
+            None => guard,
+        });
+    }
+    LockGuard::of_several(guards)
+        .ok_or_else(|| Fault::Setup(Text::new("`keys` is empty: name at least one key")))
+}
