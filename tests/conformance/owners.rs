@@ -1,0 +1,106 @@
+//! One owner, many tasks and processes: all of its are in at once, and nobody else is.
+
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
+
+use crate::backends::{LONG, ms, settled, soon};
+
+on_every_backend!(
+    one_owner_is_in_many_times,
+    another_owner_waits_for_the_last,
+    a_hold_has_one_fence,
+    an_owner_is_not_held_up_by_who_waits,
+    a_nested_call_counts_here,
+    another_owner_inside_would_deadlock;
+    seconds:
+    an_entry_that_ends_takes_only_itself_along,
+);
+
+fn owned(pool: &LockPool, owner: &str) -> LockRequest {
+    let request = pool.lock("k").reentrant().owner(owner);
+    request.ttl(LONG).wait(LONG)
+}
+
+async fn is_free_for(pool: &LockPool, owner: &str) -> bool {
+    owned(pool, owner).try_acquire().await.unwrap().is_some()
+}
+
+async fn one_owner_is_in_many_times(pool: LockPool) {
+    let first = owned(&pool, "order 7").acquire().await.unwrap();
+    let again = tokio::spawn(owned(&pool, "order 7").acquire());
+    let second = again.await.unwrap().unwrap();
+    assert!(!is_free_for(&pool, "order 8").await);
+    assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
+    assert!(!is_free_for(&pool, "order 8").await);
+    assert_eq!(first.release().await.unwrap(), Released::Freed);
+    assert!(is_free_for(&pool, "order 8").await);
+}
+
+async fn another_owner_waits_for_the_last(pool: LockPool) {
+    let first = owned(&pool, "a").acquire().await.unwrap();
+    let second = owned(&pool, "a").acquire().await.unwrap();
+    let other = tokio::spawn(owned(&pool, "b").acquire());
+    settled(&pool).await;
+    first.release().await.unwrap();
+    settled(&pool).await;
+    assert!(!other.is_finished());
+    second.release().await.unwrap();
+    other.await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn a_hold_has_one_fence(pool: LockPool) {
+    let first = owned(&pool, "a").acquire().await.unwrap();
+    let second = owned(&pool, "a").acquire().await.unwrap();
+    first.release().await.unwrap();
+    let third = owned(&pool, "a").acquire().await.unwrap();
+    let fence = second.fence();
+    assert_eq!(third.fence(), fence);
+    drop((second, third));
+    let next = owned(&pool, "b").acquire().await.unwrap();
+    assert!(next.fence() > fence);
+}
+
+async fn an_owner_is_not_held_up_by_who_waits(pool: LockPool) {
+    let held = owned(&pool, "a").acquire().await.unwrap();
+    let other = tokio::spawn(owned(&pool, "b").acquire());
+    settled(&pool).await;
+    // Behind `b` it would wait for somebody who waits for it.
+    let again = owned(&pool, "a").acquire().await.unwrap();
+    assert!(!other.is_finished());
+    drop((held, again));
+    drop(other.await.unwrap().unwrap());
+}
+
+async fn a_nested_call_counts_here(pool: LockPool) {
+    let body = async |outer: &LockGuard| {
+        let inner = owned(&pool, "a").acquire().await.unwrap();
+        assert_eq!(outer.hold_count(), 2);
+        inner.release().await.unwrap()
+    };
+    let released = owned(&pool, "a").run(body).await.unwrap();
+    assert_eq!(released, Released::StillHeld(1));
+}
+
+async fn another_owner_inside_would_deadlock(pool: LockPool) {
+    let inner = owned(&pool, "a").run(async |_| owned(&pool, "b").acquire().await.map(drop));
+    let error = inner.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, LockError::WouldDeadlock { .. }),
+        "{error:?}"
+    );
+}
+
+async fn an_entry_that_ends_takes_only_itself_along(pool: LockPool) {
+    let short = owned(&pool, "a").ttl(ms(500)).acquire().await.unwrap();
+    let long = owned(&pool, "a")
+        .ttl(ms(500))
+        .renew()
+        .acquire()
+        .await
+        .unwrap();
+    soon("the short one is over", async || !short.is_held()).await;
+    tokio::time::sleep(ms(300)).await;
+    long.verify().await.unwrap();
+    assert!(!is_free_for(&pool, "b").await);
+    assert_eq!(short.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(long.release().await.unwrap(), Released::Freed);
+}

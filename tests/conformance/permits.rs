@@ -1,0 +1,188 @@
+//! Up to so many holders at once: never more, none lost, and all that one asks for or nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
+use tokio::time::Instant;
+
+use crate::backends::{LONG, ms, settled, soon};
+
+on_every_backend!(
+    so_many_and_no_more,
+    many_tasks_never_hold_more_than_there_are,
+    several_are_taken_together_or_not_at_all,
+    a_big_request_is_not_bypassed,
+    a_big_request_that_gives_up_lets_the_small_on,
+    another_number_is_refused_with_both,
+    when_all_have_gone_another_number_counts,
+    more_than_there_are_is_a_mistake,
+    a_nested_request_takes_another_permit_while_there_is_one;
+    seconds:
+    a_permit_comes_back_when_its_lease_ends,
+    permits_are_renewed,
+);
+
+fn permit(pool: &LockPool, of: u32) -> LockRequest {
+    pool.lock("k").permits(of).ttl(LONG).wait(LONG)
+}
+
+async fn free(pool: &LockPool, of: u32, take: u32) -> bool {
+    let request = permit(pool, of).take(take);
+    request.try_acquire().await.unwrap().is_some()
+}
+
+async fn so_many_and_no_more(pool: LockPool) {
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(permit(&pool, 3).acquire().await.unwrap());
+    }
+    assert!(!free(&pool, 3, 1).await);
+    held.pop().unwrap().release().await.unwrap();
+    assert!(free(&pool, 3, 1).await);
+    assert!(held.iter().all(LockGuard::is_held));
+}
+
+async fn many_tasks_never_hold_more_than_there_are(pool: LockPool) {
+    let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let tasks: Vec<_> = (0..30)
+        .map(|task| {
+            let (inside, most) = (inside.clone(), most.clone());
+            let take = task % 3 + 1;
+            let request = permit(&pool, 4).take(take);
+            let body = async move |_: &LockGuard| {
+                let now = inside.fetch_add(take, Ordering::SeqCst) + take;
+                most.fetch_max(now, Ordering::SeqCst);
+                tokio::time::sleep(ms(2)).await;
+                inside.fetch_sub(take, Ordering::SeqCst);
+            };
+            tokio::spawn(async move { request.run(body).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    let most = most.load(Ordering::SeqCst);
+    assert!((2..=4).contains(&most), "{most} at once");
+}
+
+async fn several_are_taken_together_or_not_at_all(pool: LockPool) {
+    let held = permit(&pool, 5).take(3).acquire().await.unwrap();
+    assert!(!free(&pool, 5, 3).await);
+    assert!(free(&pool, 5, 2).await);
+    held.release().await.unwrap();
+    assert!(free(&pool, 5, 5).await);
+}
+
+async fn a_big_request_is_not_bypassed(pool: LockPool) {
+    let small = permit(&pool, 3).acquire().await.unwrap();
+    let big = tokio::spawn(permit(&pool, 3).take(3).acquire());
+    settled(&pool).await;
+    let late = tokio::spawn(permit(&pool, 3).acquire());
+    settled(&pool).await;
+    assert!(
+        !late.is_finished(),
+        "two are free, and the big one came before"
+    );
+    assert!(!free(&pool, 3, 1).await);
+    small.release().await.unwrap();
+    let big = big.await.unwrap().unwrap();
+    assert!(!late.is_finished());
+    big.release().await.unwrap();
+    late.await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn a_big_request_that_gives_up_lets_the_small_on(pool: LockPool) {
+    let small = permit(&pool, 3).acquire().await.unwrap();
+    let big = tokio::spawn(permit(&pool, 3).take(3).acquire());
+    settled(&pool).await;
+    let late = tokio::spawn(permit(&pool, 3).acquire());
+    settled(&pool).await;
+    let begun = Instant::now();
+    big.abort();
+    drop(late.await.unwrap().unwrap());
+    assert!(begun.elapsed() < LONG / 3);
+    drop(small);
+}
+
+async fn another_number_is_refused_with_both(pool: LockPool) {
+    let held = permit(&pool, 3).acquire().await.unwrap();
+    for wait in [Wait::Once, Wait::For(LONG)] {
+        let error = permit(&pool, 5).wait(wait).acquire().await.unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                LockError::Refused {
+                    reason: Refusal::WrongKind,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let said = format!("{error:?}");
+        assert!(
+            said.contains("5 permits") && said.contains("3 permits"),
+            "{said}"
+        );
+    }
+    held.verify().await.unwrap();
+}
+
+async fn when_all_have_gone_another_number_counts(pool: LockPool) {
+    permit(&pool, 3)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let five = permit(&pool, 5).take(5).acquire().await.unwrap();
+    five.release().await.unwrap();
+}
+
+async fn more_than_there_are_is_a_mistake(pool: LockPool) {
+    let error = permit(&pool, 3).take(4).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+}
+
+async fn a_nested_request_takes_another_permit_while_there_is_one(pool: LockPool) {
+    let body = async |_: &LockGuard| {
+        let inner = permit(&pool, 2).run(async |_| {
+            let begun = Instant::now();
+            let error = permit(&pool, 2).acquire().await.unwrap_err();
+            assert!(
+                matches!(error, LockError::WouldDeadlock { .. }),
+                "{error:?}"
+            );
+            assert!(begun.elapsed() < LONG / 3);
+        });
+        inner.await.unwrap();
+    };
+    permit(&pool, 2).run(body).await.unwrap();
+}
+
+async fn a_permit_comes_back_when_its_lease_ends(pool: LockPool) {
+    let lapsing = permit(&pool, 2).ttl(ms(600)).acquire().await.unwrap();
+    let held = permit(&pool, 2).acquire().await.unwrap();
+    let next = permit(&pool, 2).acquire().await.unwrap();
+    assert!(!lapsing.is_held() && held.is_held() && next.is_held());
+    // What it gives back late is not somebody else's.
+    lapsing.release().await.unwrap();
+    next.verify().await.unwrap();
+    assert!(!free(&pool, 2, 1).await);
+}
+
+async fn permits_are_renewed(pool: LockPool) {
+    let held = permit(&pool, 4)
+        .take(3)
+        .ttl(ms(600))
+        .renew()
+        .acquire()
+        .await
+        .unwrap();
+    tokio::time::sleep(ms(2500)).await;
+    held.verify().await.unwrap();
+    assert!(!free(&pool, 4, 2).await, "all three were renewed");
+    drop(held);
+    soon("all are free", async || free(&pool, 4, 4).await).await;
+}

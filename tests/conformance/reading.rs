@@ -1,0 +1,255 @@
+//! Many readers or one writer: who may be in at the same time, who waits for whom, and what of it is only local.
+
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
+use tokio::time::Instant;
+
+use crate::backends::{LONG, ms, settled, soon};
+
+on_every_backend!(
+    many_read_at_once,
+    a_writer_is_alone,
+    each_reader_frees_only_itself,
+    a_waiting_writer_stops_new_readers,
+    a_reader_that_tries_once_is_busy_while_a_writer_waits,
+    all_readers_at_the_head_are_let_in_at_once,
+    a_writer_that_gives_up_lets_the_readers_on,
+    a_nested_reader_does_not_wait_for_a_writer,
+    a_reader_nested_in_a_writer_joins_it,
+    an_upgrade_is_an_error_at_once,
+    a_downgrade_leaves_no_gap,
+    a_downgraded_lock_is_renewed_and_freed_like_any,
+    only_a_writer_can_be_downgraded,
+    each_has_its_own_ttl,
+    readers_are_checked_at_the_server;
+    seconds:
+    a_reader_that_is_gone_stops_the_writer_for_its_lease_at_most,
+    reading_and_writing_leases_are_renewed,
+);
+
+fn reader(pool: &LockPool) -> LockRequest {
+    pool.lock("k").read().ttl(LONG).wait(LONG)
+}
+
+fn writer(pool: &LockPool) -> LockRequest {
+    pool.lock("k").write().ttl(LONG).wait(LONG)
+}
+
+async fn is_free_to_read(pool: &LockPool) -> bool {
+    reader(pool).try_acquire().await.unwrap().is_some()
+}
+
+async fn is_free_to_write(pool: &LockPool) -> bool {
+    writer(pool).try_acquire().await.unwrap().is_some()
+}
+
+async fn many_read_at_once(pool: LockPool) {
+    let mut readers = Vec::new();
+    for _ in 0..20 {
+        readers.push(reader(&pool).acquire().await.unwrap());
+    }
+    assert!(readers.iter().all(LockGuard::is_held));
+    let mut fences: Vec<_> = readers.iter().map(LockGuard::fence).collect();
+    fences.dedup();
+    assert_eq!(fences.len(), 20, "each has a number of its own");
+    assert!(!is_free_to_write(&pool).await);
+    for reader in readers {
+        assert_eq!(reader.release().await.unwrap(), Released::Freed);
+    }
+    assert!(is_free_to_write(&pool).await);
+}
+
+async fn a_writer_is_alone(pool: LockPool) {
+    let held = writer(&pool).acquire().await.unwrap();
+    assert!(!is_free_to_read(&pool).await);
+    assert!(!is_free_to_write(&pool).await);
+    held.release().await.unwrap();
+    assert!(is_free_to_read(&pool).await);
+}
+
+async fn each_reader_frees_only_itself(pool: LockPool) {
+    let first = reader(&pool).acquire().await.unwrap();
+    let second = reader(&pool).acquire().await.unwrap();
+    first.release().await.unwrap();
+    second.verify().await.unwrap();
+    assert!(!is_free_to_write(&pool).await);
+    second.release().await.unwrap();
+    assert!(is_free_to_write(&pool).await);
+}
+
+async fn a_waiting_writer_stops_new_readers(pool: LockPool) {
+    let early = reader(&pool).acquire().await.unwrap();
+    let waiting = tokio::spawn(writer(&pool).acquire());
+    settled(&pool).await;
+    let late = tokio::spawn(reader(&pool).acquire());
+    settled(&pool).await;
+    assert!(!late.is_finished(), "it would pass the writer");
+    early.release().await.unwrap();
+    let written = waiting.await.unwrap().unwrap();
+    settled(&pool).await;
+    assert!(!late.is_finished(), "the writer is alone");
+    let fence = written.fence();
+    written.release().await.unwrap();
+    assert!(late.await.unwrap().unwrap().fence() > fence);
+}
+
+async fn a_reader_that_tries_once_is_busy_while_a_writer_waits(pool: LockPool) {
+    let early = reader(&pool).acquire().await.unwrap();
+    let waiting = tokio::spawn(writer(&pool).acquire());
+    settled(&pool).await;
+    let error = reader(&pool).wait(Wait::Once).acquire().await.unwrap_err();
+    assert!(error.is_busy(), "{error:?}");
+    early.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
+}
+
+async fn all_readers_at_the_head_are_let_in_at_once(pool: LockPool) {
+    let held = writer(&pool).acquire().await.unwrap();
+    let mut readers = Vec::new();
+    for _ in 0..8 {
+        readers.push(tokio::spawn(reader(&pool).acquire()));
+        settled(&pool).await;
+    }
+    let behind = tokio::spawn(writer(&pool).acquire());
+    settled(&pool).await;
+    held.release().await.unwrap();
+    let mut together = Vec::new();
+    for reader in readers {
+        together.push(reader.await.unwrap().unwrap());
+    }
+    assert!(
+        together.iter().all(LockGuard::is_held),
+        "all at the same time"
+    );
+    assert!(!behind.is_finished());
+    drop(together);
+    behind.await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn a_writer_that_gives_up_lets_the_readers_on(pool: LockPool) {
+    let early = reader(&pool).acquire().await.unwrap();
+    let waiting = tokio::spawn(writer(&pool).acquire());
+    settled(&pool).await;
+    let late = tokio::spawn(reader(&pool).acquire());
+    settled(&pool).await;
+    let begun = Instant::now();
+    waiting.abort();
+    let late = late.await.unwrap().unwrap();
+    assert!(begun.elapsed() < LONG / 3);
+    assert!(early.is_held() && late.is_held());
+}
+
+async fn a_nested_reader_does_not_wait_for_a_writer(pool: LockPool) {
+    let outer = reader(&pool);
+    let body = async |outer: &LockGuard| {
+        let waiting = tokio::spawn(writer(&pool).acquire());
+        settled(&pool).await;
+        let nested = reader(&pool).wait(Wait::Once);
+        let counts = nested.run(async |inner| (inner.hold_count(), inner.fence() == outer.fence()));
+        (counts.await.unwrap(), waiting)
+    };
+    let (counts, waiting) = outer.run(body).await.unwrap();
+    assert_eq!(counts, (2, true));
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+async fn a_reader_nested_in_a_writer_joins_it(pool: LockPool) {
+    let body = async |outer: &LockGuard| {
+        let inner = reader(&pool).acquire().await.unwrap();
+        assert_eq!(outer.hold_count(), 2);
+        inner.release().await.unwrap()
+    };
+    let released = writer(&pool).run(body).await.unwrap();
+    assert_eq!(released, Released::StillHeld(1));
+}
+
+async fn an_upgrade_is_an_error_at_once(pool: LockPool) {
+    for outer in [reader(&pool), writer(&pool)] {
+        let begun = Instant::now();
+        let inner = outer.run(async |_| writer(&pool).acquire().await.map(drop));
+        let error = inner.await.unwrap().unwrap_err();
+        assert!(
+            matches!(error, LockError::WouldDeadlock { .. }),
+            "{error:?}"
+        );
+        assert!(begun.elapsed() < LONG / 3);
+    }
+}
+
+async fn a_downgrade_leaves_no_gap(pool: LockPool) {
+    let held = writer(&pool).acquire().await.unwrap();
+    let fence = held.fence();
+    let waiting = tokio::spawn(writer(&pool).acquire());
+    settled(&pool).await;
+    held.downgrade().await.unwrap();
+    held.downgrade().await.unwrap(); // once more changes nothing
+    settled(&pool).await;
+    assert!(!waiting.is_finished(), "no writer comes between");
+    held.verify().await.unwrap();
+    assert_eq!((held.fence(), held.is_held()), (fence, true));
+    held.release().await.unwrap();
+    assert!(waiting.await.unwrap().unwrap().fence() > fence);
+}
+
+async fn a_downgraded_lock_is_renewed_and_freed_like_any(pool: LockPool) {
+    let held = writer(&pool).acquire().await.unwrap();
+    let readers: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(reader(&pool).acquire()))
+        .collect();
+    settled(&pool).await;
+    held.downgrade().await.unwrap();
+    for reader in readers {
+        drop(reader.await.unwrap().unwrap());
+    }
+    held.extend(2 * LONG).await.unwrap();
+    assert!(held.remaining() > LONG);
+    assert_eq!(held.release().await.unwrap(), Released::Freed);
+    soon("free to write", async || is_free_to_write(&pool).await).await;
+}
+
+async fn only_a_writer_can_be_downgraded(pool: LockPool) {
+    let held = reader(&pool).acquire().await.unwrap();
+    let error = held.downgrade().await.unwrap_err();
+    assert!(error.to_string().contains("`write`"), "{error}");
+    assert!(held.is_held());
+}
+
+async fn each_has_its_own_ttl(pool: LockPool) {
+    let short = reader(&pool).ttl(LONG).acquire().await.unwrap();
+    let long = reader(&pool).ttl(3 * LONG).acquire().await.unwrap();
+    assert!(short.remaining() <= LONG && long.remaining() > 2 * LONG);
+}
+
+async fn readers_are_checked_at_the_server(pool: LockPool) {
+    let one = reader(&pool).acquire().await.unwrap();
+    let other = reader(&pool).acquire().await.unwrap();
+    one.verify().await.unwrap();
+    other.release().await.unwrap();
+    one.verify().await.unwrap();
+}
+
+async fn a_reader_that_is_gone_stops_the_writer_for_its_lease_at_most(pool: LockPool) {
+    let short = reader(&pool).ttl(ms(700)).acquire().await.unwrap();
+    let long = reader(&pool).ttl(ms(1500)).acquire().await.unwrap();
+    let begun = Instant::now();
+    let held = writer(&pool).acquire().await.unwrap();
+    assert!(
+        begun.elapsed() >= ms(1000),
+        "the longer one counts: {:?}",
+        begun.elapsed()
+    );
+    assert!(!short.is_held() && !long.is_held());
+    held.verify().await.unwrap();
+}
+
+async fn reading_and_writing_leases_are_renewed(pool: LockPool) {
+    let one = reader(&pool).ttl(ms(600)).renew().acquire().await.unwrap();
+    let other = reader(&pool).ttl(ms(900)).renew().acquire().await.unwrap();
+    tokio::time::sleep(ms(2500)).await;
+    one.verify().await.unwrap();
+    other.verify().await.unwrap();
+    drop((one, other));
+    let held = writer(&pool).ttl(ms(600)).renew().acquire().await.unwrap();
+    held.downgrade().await.unwrap();
+    tokio::time::sleep(ms(2000)).await;
+    held.verify().await.unwrap();
+}

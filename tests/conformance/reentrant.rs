@@ -1,0 +1,105 @@
+//! A lock asked for inside the body that holds it: counted where the call said so, refused where it did not.
+
+use dlock_runtime::{LockError, LockPool, Released, Wait};
+
+use crate::backends::{LONG, ms, settled};
+
+on_every_backend!(
+    a_nested_call_holds_the_same_lease,
+    the_lock_ends_with_the_outermost,
+    a_nested_guard_is_given_back_once,
+    without_the_word_it_would_deadlock,
+    a_spawned_task_is_somebody_else,
+    siblings_are_somebody_else,
+    a_nested_call_needs_no_free_line,
+);
+
+async fn a_nested_call_holds_the_same_lease(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG).reentrant();
+    let fences = request.run(async |outer| {
+        let inner = pool.lock("k").reentrant();
+        inner
+            .run(async |inner| {
+                assert_eq!((inner.hold_count(), outer.hold_count()), (2, 2));
+                assert!(inner.is_held());
+                inner.verify().await.unwrap();
+                (outer.fence(), inner.fence())
+            })
+            .await
+            .map(|fences| (fences, outer.hold_count()))
+    });
+    let ((outer, inner), count) = fences.await.unwrap().unwrap();
+    assert_eq!((outer, count), (inner, 1));
+    assert!(pool.holder("k").await.unwrap().is_none());
+}
+
+async fn the_lock_ends_with_the_outermost(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG);
+    let inner = request.run(async |_| pool.lock("k").reentrant().acquire().await.unwrap());
+    let inner = inner.await.unwrap(); // escaped from the body
+    assert!(!inner.is_held());
+    assert!(pool.lock("k").try_acquire().await.unwrap().is_some());
+    assert_eq!(inner.release().await.unwrap(), Released::NotHeld);
+}
+
+async fn a_nested_guard_is_given_back_once(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG);
+    let body = async |outer: &dlock_runtime::LockGuard| {
+        let first = pool.lock("k").reentrant().acquire().await.unwrap();
+        let second = pool.lock("k").reentrant().acquire().await.unwrap();
+        assert_eq!(outer.hold_count(), 3);
+        assert_eq!(first.release().await.unwrap(), Released::StillHeld(2));
+        drop(second);
+        assert_eq!(outer.hold_count(), 1);
+        outer.verify().await.unwrap();
+    };
+    request.run(body).await.unwrap();
+}
+
+async fn without_the_word_it_would_deadlock(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG).reentrant();
+    let inner = request.run(async |_| pool.lock("k").acquire().await.map(drop));
+    let error = inner.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, LockError::WouldDeadlock { .. }),
+        "{error:?}"
+    );
+}
+
+async fn a_spawned_task_is_somebody_else(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG).reentrant();
+    let body = async |_: &_| {
+        let request = pool.lock("k").reentrant().wait(Wait::Once);
+        let spawned = tokio::spawn(async move { request.acquire().await.map(drop) });
+        spawned.await.unwrap()
+    };
+    let error = request.run(body).await.unwrap().unwrap_err();
+    assert!(error.is_busy(), "{error:?}");
+}
+
+async fn siblings_are_somebody_else(pool: LockPool) {
+    let one = async |wait: u64| {
+        let request = pool.lock("k").ttl(LONG).reentrant().wait(ms(wait));
+        let body = async |lock: &dlock_runtime::LockGuard| {
+            settled(&pool).await;
+            lock.fence()
+        };
+        request.run(body).await.unwrap()
+    };
+    let (first, second) = tokio::join!(one(30_000), one(30_000));
+    assert_ne!(first, second, "each had it for itself");
+}
+
+async fn a_nested_call_needs_no_free_line(pool: LockPool) {
+    let request = pool.lock("k").ttl(LONG);
+    let body = async |_: &_| {
+        let waiting = pool.lock("k").wait(LONG);
+        let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+        settled(&pool).await;
+        let nested = pool.lock("k").reentrant().wait(Wait::Once);
+        nested.run(async |_| ()).await.unwrap();
+        waiting
+    };
+    let waiting = request.run(body).await.unwrap();
+    waiting.await.unwrap().unwrap();
+}

@@ -1,0 +1,174 @@
+//! Several keys at once: all or none, whatever order they are named in.
+
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
+
+use crate::backends::{LONG, ms, settled, soon};
+
+on_every_backend!(
+    all_are_held_and_all_are_freed,
+    none_is_kept_when_one_is_busy,
+    opposite_orders_never_deadlock,
+    what_is_named_twice_is_taken_once,
+    one_key_is_as_good_as_any,
+    a_hundred_at_once,
+    no_key_is_a_mistake,
+    one_that_is_held_by_the_body_would_deadlock,
+    a_dropped_guard_frees_all,
+    readers_share_them;
+    seconds:
+    the_first_ones_last_until_the_last_one_is_had,
+    the_body_is_stopped_when_one_is_lost,
+);
+
+fn both(pool: &LockPool, keys: [&str; 2]) -> LockRequest {
+    pool.lock_all(keys).ttl(LONG).wait(LONG)
+}
+
+async fn is_free(pool: &LockPool, key: &str) -> bool {
+    pool.lock(key).try_acquire().await.unwrap().is_some()
+}
+
+async fn all_are_held_and_all_are_freed(pool: LockPool) {
+    let held = both(&pool, ["b", "a"]).acquire().await.unwrap();
+    let keys: Vec<_> = held.parts().map(|part| part.key().to_string()).collect();
+    assert_eq!(keys, ["lock:a", "lock:b"]);
+    assert!(!is_free(&pool, "a").await && !is_free(&pool, "b").await);
+    held.verify().await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Released::Freed);
+    assert!(is_free(&pool, "a").await && is_free(&pool, "b").await);
+}
+
+async fn none_is_kept_when_one_is_busy(pool: LockPool) {
+    for wait in [Wait::Once, Wait::For(ms(200))] {
+        let other = pool.lock("b").ttl(LONG).acquire().await.unwrap();
+        let error = both(&pool, ["a", "b"])
+            .wait(wait)
+            .acquire()
+            .await
+            .unwrap_err();
+        assert!(error.is_busy(), "{error:?}");
+        assert_eq!(error.key().unwrap().to_string(), "lock:b");
+        soon("a is free", async || is_free(&pool, "a").await).await;
+        other.verify().await.unwrap();
+        other.release().await.unwrap();
+    }
+}
+
+async fn opposite_orders_never_deadlock(pool: LockPool) {
+    let tasks: Vec<_> = (0..24)
+        .map(|task| {
+            let keys = if task % 2 == 0 {
+                ["a", "b"]
+            } else {
+                ["b", "a"]
+            };
+            let request = both(&pool, keys);
+            tokio::spawn(async move { request.run(async |_| tokio::task::yield_now().await).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+}
+
+async fn what_is_named_twice_is_taken_once(pool: LockPool) {
+    let held = both(&pool, ["a", "a"]).acquire().await.unwrap();
+    assert_eq!(held.parts().count(), 1);
+}
+
+async fn one_key_is_as_good_as_any(pool: LockPool) {
+    let held = pool.lock_all(["a"]).acquire().await.unwrap();
+    assert!(!is_free(&pool, "a").await);
+    held.release().await.unwrap();
+}
+
+async fn a_hundred_at_once(pool: LockPool) {
+    let keys: Vec<String> = (0..100).map(|it| format!("account:{it}")).collect();
+    let held = pool.lock_all(keys).ttl(LONG).acquire().await.unwrap();
+    assert_eq!(held.parts().count(), 100);
+    assert!(!is_free(&pool, "account:99").await);
+    held.release().await.unwrap();
+    assert!(is_free(&pool, "account:0").await);
+}
+
+async fn no_key_is_a_mistake(pool: LockPool) {
+    let none: [&str; 0] = [];
+    let too_many: Vec<String> = (0..1001).map(|it| it.to_string()).collect();
+    for request in [pool.lock_all(none), pool.lock_all(too_many)] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    }
+}
+
+async fn one_that_is_held_by_the_body_would_deadlock(pool: LockPool) {
+    let inner = pool.lock("b").ttl(LONG).run(async |_| {
+        let inner = both(&pool, ["a", "b"]).acquire().await.map(drop);
+        (inner, is_free(&pool, "a").await)
+    });
+    let (inner, free) = inner.await.unwrap();
+    let error = inner.unwrap_err();
+    assert!(
+        matches!(error, LockError::WouldDeadlock { .. }),
+        "{error:?}"
+    );
+    assert!(free, "nothing was taken");
+    let within = both(&pool, ["a", "b"]).run(async |_| pool.lock("b").acquire().await.map(drop));
+    let error = within.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, LockError::WouldDeadlock { .. }),
+        "{error:?}"
+    );
+}
+
+async fn a_dropped_guard_frees_all(pool: LockPool) {
+    drop(both(&pool, ["a", "b"]).acquire().await.unwrap());
+    soon("free", async || {
+        is_free(&pool, "a").await && is_free(&pool, "b").await
+    })
+    .await;
+    let running = both(&pool, ["a", "b"]);
+    let body = async |_: &LockGuard| std::future::pending::<()>().await;
+    let running = tokio::spawn(async move { running.run(body).await });
+    soon("held", async || !is_free(&pool, "b").await).await;
+    running.abort();
+    soon("free", async || {
+        is_free(&pool, "a").await && is_free(&pool, "b").await
+    })
+    .await;
+}
+
+async fn readers_share_them(pool: LockPool) {
+    let one = pool.lock_all(["a", "b"]).read().acquire().await.unwrap();
+    let other = pool.lock_all(["b", "a"]).read().acquire().await.unwrap();
+    assert!(one.is_held() && other.is_held());
+    let write = pool
+        .lock_all(["a", "b"])
+        .write()
+        .try_acquire()
+        .await
+        .unwrap();
+    assert!(write.is_none());
+}
+
+async fn the_first_ones_last_until_the_last_one_is_had(pool: LockPool) {
+    let other = pool.lock("b").ttl(LONG).acquire().await.unwrap();
+    let request = both(&pool, ["a", "b"]).ttl(ms(600));
+    let waiting = tokio::spawn(request.acquire());
+    settled(&pool).await;
+    tokio::time::sleep(ms(2500)).await;
+    assert!(
+        !is_free(&pool, "a").await,
+        "it is kept while b is waited for"
+    );
+    other.release().await.unwrap();
+    let held = waiting.await.unwrap().unwrap();
+    assert!(held.remaining() > ms(300), "{:?}", held.remaining());
+    held.verify().await.unwrap();
+}
+
+async fn the_body_is_stopped_when_one_is_lost(pool: LockPool) {
+    let request = both(&pool, ["a", "b"]).ttl(ms(300));
+    let body = async |_: &LockGuard| std::future::pending::<()>().await;
+    let error = request.run(body).await.unwrap_err();
+    assert!(error.is_lost(), "{error:?}");
+}
