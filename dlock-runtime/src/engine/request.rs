@@ -14,10 +14,12 @@ use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
 use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::release::Release;
 use crate::values::ttl::{Renew, Ttl};
 use crate::values::wait::Wait;
+use kind::Wanted;
+
+mod kind;
 
 /// A lock that is being asked for; made by [`LockPool::lock`].
 ///
@@ -33,6 +35,7 @@ pub struct LockRequest {
     renew: Option<Renew>,
     bounds: Bounds,
     release: Option<Release>,
+    wanted: Wanted,
 }
 
 impl LockRequest {
@@ -54,6 +57,7 @@ impl LockRequest {
             renew: None,
             bounds: Bounds::default(),
             release: None,
+            wanted: Wanted::default(),
         }
     }
 
@@ -278,6 +282,7 @@ impl LockRequest {
         });
         let holds = self.bounds.check(ttl, self.renew.is_some());
         wrong.extend(holds.iter().map(ToString::to_string));
+        let kind = self.wanted.check(&mut wrong);
         let Some(ttl) = ttl.filter(|_| wrong.is_empty()) else {
             return Err(LockError::config(wrong.join("; ")));
         };
@@ -285,9 +290,9 @@ impl LockRequest {
         let order = Order {
             name: key.as_str().into(),
             key,
-            kind: Kind::Exclusive,
-            fair: false,
-            reentrant: false,
+            kind,
+            fair: self.wanted.is_fair(),
+            reentrant: self.wanted.is_reentrant(),
             terms: Terms {
                 ttl,
                 renew: interval,

@@ -25,10 +25,23 @@ pub struct Spec {
     max_hold: Option<Duration>,
     max_renewals: Option<u32>,
     min_hold: Option<Duration>,
+    kind: Kind,
+    fair: bool,
     release: Option<Release>,
     on_lost: OnLost,
     /// The name of a pool.
     pool: Option<&'static str>,
+}
+
+/// The kind, as far as it is known before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Exclusive,
+    Read,
+    Write,
+    Permits(u32),
+    PermitsTaken { of: u32, take: u32 },
+    Reentrant,
 }
 
 impl Spec {
@@ -42,6 +55,8 @@ impl Spec {
             max_hold: None,
             max_renewals: None,
             min_hold: None,
+            kind: Kind::Exclusive,
+            fair: false,
             release: None,
             on_lost: OnLost::Cancel,
             pool: None,
@@ -103,6 +118,46 @@ impl Spec {
     }
 
     #[must_use]
+    pub const fn read(mut self) -> Self {
+        self.kind = Kind::Read;
+        self
+    }
+
+    #[must_use]
+    pub const fn write(mut self) -> Self {
+        self.kind = Kind::Write;
+        self
+    }
+
+    #[must_use]
+    pub const fn permits(mut self, of: u32) -> Self {
+        self.kind = Kind::Permits(of);
+        self
+    }
+
+    /// Behind [`permits`](Self::permits).
+    #[must_use]
+    pub const fn take(mut self, take: u32) -> Self {
+        if let Kind::Permits(of) = self.kind {
+            self.kind = Kind::PermitsTaken { of, take };
+        }
+        self
+    }
+
+    /// Its owner, where it has one, is known when it is called.
+    #[must_use]
+    pub const fn reentrant(mut self) -> Self {
+        self.kind = Kind::Reentrant;
+        self
+    }
+
+    #[must_use]
+    pub const fn fair(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    #[must_use]
     pub const fn release_confirmed(mut self) -> Self {
         self.release = Some(Release::Confirmed);
         self
@@ -156,6 +211,17 @@ impl Spec {
         }
         if let Some(min_hold) = self.min_hold {
             request = request.min_hold(min_hold);
+        }
+        request = match self.kind {
+            Kind::Exclusive => request,
+            Kind::Read => request.read(),
+            Kind::Write => request.write(),
+            Kind::Permits(of) => request.permits(of),
+            Kind::PermitsTaken { of, take } => request.permits(of).take(take),
+            Kind::Reentrant => request.reentrant(),
+        };
+        if self.fair {
+            request = request.fair();
         }
         match self.release {
             Some(release) => request.release(release),

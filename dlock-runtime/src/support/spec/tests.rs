@@ -2,6 +2,7 @@
 
 use super::{Duration, OnLost, Release, Spec, Wait};
 use crate::values::bounds::Bounds;
+use crate::values::kind::Kind;
 use crate::{Config, LockPool};
 
 const S: Duration = Duration::from_secs(1);
@@ -67,4 +68,30 @@ fn the_other_ways_to_say_it() {
         (spec.on_lost(), spec.pool_name()),
         (OnLost::Finish, Some("billing"))
     );
+}
+
+#[tokio::test]
+async fn each_kind_reaches_the_engine() {
+    static READ: Spec = Spec::new("f").read();
+    static WRITE: Spec = Spec::new("f").write();
+    static PERMITS: Spec = Spec::new("f").permits(5);
+    static TAKEN: Spec = Spec::new("f").permits(5).take(2);
+    static AGAIN: Spec = Spec::new("f").reentrant().fair();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    for (spec, kind, fair) in [
+        (&NOTHING, Kind::Exclusive, false),
+        (&READ, Kind::Read, false),
+        (&WRITE, Kind::Write, false),
+        (&PERMITS, Kind::Permits { of: 5, take: 1 }, false),
+        (&TAKEN, Kind::Permits { of: 5, take: 2 }, false),
+        (&AGAIN, Kind::Exclusive, true),
+    ] {
+        let (_, order) = spec.request(pool.clone(), "k".into()).order().unwrap();
+        let reentrant = fair; // `AGAIN` alone is either
+        assert_eq!(
+            (&order.kind, order.fair, order.reentrant),
+            (&kind, fair, reentrant),
+            "{spec:?}"
+        );
+    }
 }
