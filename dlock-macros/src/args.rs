@@ -13,6 +13,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
+mod kind;
 mod names;
 mod shape;
 
@@ -20,12 +21,16 @@ mod shape;
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) key: Option<TextOrExpr>,
+    pub(crate) keys: Option<Keys>,
     pub(crate) ttl: Option<LitStr>,
     pub(crate) wait: Option<LitStr>,
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Named<LitStr>>,
     pub(crate) max_renewals: Option<Named<LitInt>>,
     pub(crate) min_hold: Option<Named<LitStr>>,
+    pub(crate) permits: Option<LitInt>,
+    pub(crate) take: Option<LitInt>,
+    pub(crate) owner: Option<TextOrExpr>,
     pub(crate) on_busy: Option<LitStr>,
     pub(crate) on_lost: Option<LitStr>,
     pub(crate) release: Option<LitStr>,
@@ -34,8 +39,8 @@ pub(crate) struct Args {
     pub(crate) map_err: Option<Named<Expr>>,
     pub(crate) on_error: Option<Named<Expr>>,
     krate: Option<Path>,
-    /// Names seen so far, for duplicates.
-    seen: Vec<String>,
+    /// The names as they were written, in that order; those of bare words are all that there is to know of them.
+    seen: Vec<Ident>,
     /// Names that were probably meant by what is none.
     near: Vec<&'static str>,
 }
@@ -43,6 +48,13 @@ pub(crate) struct Args {
 /// `"text"` or any other expression.
 pub(crate) enum TextOrExpr {
     Text(LitStr),
+    Expr(Box<Expr>),
+}
+
+pub(crate) enum Keys {
+    /// `["item:<id>", other()]`
+    List(Vec<TextOrExpr>),
+    /// Any other expression.
     Expr(Box<Expr>),
 }
 
@@ -62,7 +74,21 @@ pub(crate) struct Named<T> {
 impl Args {
     /// Whether the argument was written, be it so that it could not be read: that it is missing would be noise.
     pub(crate) fn meant(&self, name: &str) -> bool {
-        self.seen.iter().any(|seen| seen == name) || self.near.contains(&name)
+        self.name(name).is_some() || self.near.contains(&name)
+    }
+
+    /// The argument's name where it was written.
+    pub(crate) fn name(&self, name: &str) -> Option<&Ident> {
+        self.seen.iter().find(|seen| *seen == name)
+    }
+
+    /// All that was written or meant, each once, in that order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let seen = self.seen.iter().map(ToString::to_string);
+        let near = self.near.iter().map(ToString::to_string);
+        let mut names: Vec<String> = seen.collect();
+        names.extend(near.filter(|near| self.name(near).is_none()));
+        names
     }
 
     /// Where `dlock_runtime` is.
@@ -134,12 +160,12 @@ impl Args {
             errors.at(&name, unknown.message);
             return skip(input);
         }
-        if self.seen.contains(&text) {
+        if self.name(&text).is_some() {
             let message = format!("duplicate argument `{text}`: remove one");
             errors.at(&name, message);
             return skip(input);
         }
-        self.seen.push(text.clone());
+        self.seen.push(name.clone());
         let Ok(value) = read_value(&name, input, errors) else {
             return skip(input);
         };
@@ -157,6 +183,9 @@ impl Args {
         let Some(value) = value else {
             if text == "renew" {
                 self.renew = Some(Renew::Switch(true));
+                return true;
+            }
+            if kind::is_bare(text) {
                 return true;
             }
             let message = format!("`{text}` needs a value: write `{}`", example(text));
@@ -199,7 +228,7 @@ impl Args {
                 _ => return refuse(text, Shape::Path(path), errors),
             },
             ("crate", Shape::Path(path)) => self.krate = Some(path),
-            (_, other) => return refuse(text, other, errors),
+            (_, other) => return self.store_kind(text, other, errors),
         }
         true
     }
@@ -230,7 +259,15 @@ fn read_value(
     if ends_argument(input) {
         return Ok(None);
     }
-    let write = |what: &str| format!("{what}: write `{}`", example(&name.to_string()));
+    let text = name.to_string();
+    let bare = kind::is_bare(&text);
+    if bare && input.peek(Ident::peek_any) {
+        return Ok(None); // the next argument, without its comma
+    }
+    let write = |what: &str| match bare {
+        true => kind::alone(&text),
+        false => format!("{what}: write `{}`", example(&text)),
+    };
     if input.peek(Token![==]) || input.peek(Token![=>]) || !input.peek(Token![=]) {
         errors.at_span(input.span(), write("expected `=`"));
         return Err(());

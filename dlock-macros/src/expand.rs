@@ -11,6 +11,9 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use std::time::Duration;
 use syn::{Expr, spanned::Spanned as _, token::Brace};
+use target::Call;
+
+mod target;
 
 /// The static that a locked function begins with.
 pub(crate) const SPEC: &str = "__DLOCK_SPEC";
@@ -118,31 +121,18 @@ impl Lock {
     //     match run(&__DLOCK_SPEC, __key, __body).await { … }
     fn around(&self, statements: &TokenStream, brace: Brace, output: &Output) -> TokenStream {
         let krate = &self.krate;
-        let [key, body, value, error, pool] = ["key", "body", "value", "error", "pool"].map(ours);
+        let [body, value, error] = ["body", "value", "error"].map(ours);
         let spec = self.spec();
-        let key_value = self::key(krate, &self.key);
         let edge = edge(krate, output);
         let guard = self.guard.as_ref().map(guard);
         let block = block(statements.clone(), brace);
-        let (bind_pool, run) = match &self.pool {
-            Some(Pool::Expr(expr)) => {
-                let span = Span::mixed_site().located_at(expr.span());
-                let expr = borrow(&operand(expr), span);
-                let clone =
-                    quote_spanned!(span=> <#krate::LockPool as ::core::clone::Clone>::clone(#expr));
-                // The body takes the arguments, so the pool is taken out of them before.
-                let bind = quote!(let #pool = #clone;);
-                (bind, quote!(run_on(&__DLOCK_SPEC, #pool, #key, #body)))
-            }
-            _ => (TokenStream::new(), quote!(run(&__DLOCK_SPEC, #key, #body))),
-        };
+        let Call { bind, run } = self.call();
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
         // The static comes first: an item after statements is a lint of clippy's.
         quote! {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
-            let #key = #key_value;
-            #bind_pool
+            #bind
             let #body = async move { #edge #guard #block };
             match #krate::__private::#run.await {
                 ::core::result::Result::Ok(#value) => #value,
@@ -183,6 +173,7 @@ impl Lock {
             self.max_hold.map(|time| millis("max_hold", time)),
             self.max_renewals.map(max_renewals),
             self.min_hold.map(|time| millis("min_hold", time)),
+            Some(self.kind()),
             release,
             on_lost,
             pool,

@@ -23,7 +23,9 @@ pub(crate) struct Lock {
     pub(crate) krate: TokenStream,
     /// The function's name, which the lock is reported under.
     pub(crate) name: String,
-    pub(crate) key: Key,
+    pub(crate) what: What,
+    pub(crate) kind: Kind,
+    pub(crate) fair: bool,
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) renew: Option<Renew>,
@@ -44,6 +46,29 @@ pub(crate) struct Guard {
     /// Where `dlock_runtime` is.
     pub(crate) krate: TokenStream,
     pub(crate) name: Ident,
+}
+
+/// What is locked.
+pub(crate) enum What {
+    One(Key),
+    List(Vec<Key>),
+    /// By its capitals.
+    ConstantList(Box<Expr>),
+    ListExpr(Box<Expr>),
+}
+
+/// Who may hold it at the same time.
+pub(crate) enum Kind {
+    Exclusive,
+    Read,
+    Write,
+    Permits {
+        of: u32,
+        take: Option<u32>,
+    },
+    Reentrant,
+    /// Reentrant for all of this owner, whose name is put together as a key is.
+    Owned(Key),
 }
 
 pub(crate) enum Key {

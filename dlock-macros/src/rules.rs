@@ -5,18 +5,18 @@
 use crate::{
     args::{self, Args, Named, TextOrExpr},
     errors::Errors,
-    model::{Guard, Key, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
+    model::{Guard, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
     signature::{Form, Function, Output, OutputKind},
 };
-use dlock_grammar::{bounds, duration};
+use dlock_grammar::{bounds, duration, kind::Word};
 use proc_macro2::TokenStream;
-use quote::ToTokens as _;
 use std::time::Duration;
 use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 
 mod busy;
 mod hold;
 mod key;
+mod kind;
 mod notation;
 mod refused;
 mod together;
@@ -112,7 +112,7 @@ struct Scope<'a> {
 impl Scope<'_> {
     /// Checks the arguments of one attribute; `path` is that of a stacked one.
     fn lock(&mut self, path: Option<&Path>, args: Args) -> Option<Lock> {
-        if !args.meant("key") {
+        if !args.meant("key") && !args.meant("keys") {
             let message = "missing `key`: say what is locked, such as `key = \"item:<id>\"`";
             match path {
                 Some(path) => self.errors.at(path, message),
@@ -134,19 +134,11 @@ impl Scope<'_> {
             .and_then(|text| self.on_lost(text))
             .unwrap_or_default();
         let release = args.release.as_ref().and_then(|text| self.release(text));
+        let words = self.words(&args);
+        self.check_kind(&args, &words);
+        let kind = self.kind(&words, args.owner);
         let on_error = self.on_error(args.map_err, args.on_error);
-        let key = args.key.and_then(|key| match key {
-            TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
-            TextOrExpr::Expr(expr) => {
-                self.no_template_in(expr.to_token_stream());
-                let expr = Box::new(self.expr(*expr));
-                Some(if key::is_constant_path(&expr) {
-                    Key::Constant(expr)
-                } else {
-                    Key::Expr(expr)
-                })
-            }
-        });
+        let what = self.what(args.key, args.keys);
         let pool = args.pool.map(|pool| match pool {
             TextOrExpr::Text(name) => Pool::Named(name),
             TextOrExpr::Expr(expr) => Pool::Expr(Box::new(self.expr(*expr))),
@@ -155,7 +147,9 @@ impl Scope<'_> {
         Some(Lock {
             krate,
             name: self.function.name(),
-            key: key?,
+            what: what?,
+            kind,
+            fair: words.contains(&Word::Fair),
             ttl,
             wait,
             renew,

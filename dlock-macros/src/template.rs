@@ -2,7 +2,7 @@
 //!
 //! Works on the string alone: which names exist is for `rules`, spans are for whoever has the literal.
 
-use dlock_grammar::key;
+use dlock_grammar::{key, kind};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::quote;
 use std::ops::Range;
@@ -75,13 +75,23 @@ impl Fault {
     }
 }
 
-/// Reads a template.
+/// Reads a key template.
 pub(crate) fn parse(text: &str) -> Result<Template, Vec<Fault>> {
+    read(text, "key", Reader::check_key)
+}
+
+/// Reads the template of an owner, which is put together as a key is but may be any text.
+pub(crate) fn parse_owner(text: &str) -> Result<Template, Vec<Fault>> {
+    read(text, "owner", Reader::check_owner)
+}
+
+/// `what` it is a template of, for the words.
+fn read(text: &str, what: &str, check: fn(&mut Reader)) -> Result<Template, Vec<Fault>> {
     let mut reader = Reader::default();
     reader.read(text);
-    reader.check_separators();
+    reader.check_separators(what);
     if reader.faults.is_empty() {
-        reader.check_key();
+        check(&mut reader);
     }
     if reader.faults.is_empty() {
         Ok(Template {
@@ -151,7 +161,7 @@ impl Reader {
     }
 
     /// Two values without a separator can change places: `<a><b>` is `12` for 1, 2 and for 12 and nothing.
-    fn check_separators(&mut self) {
+    fn check_separators(&mut self, what: &str) {
         let mut last: Option<&Place> = None;
         let mut separated = true;
         for piece in &self.pieces {
@@ -159,8 +169,10 @@ impl Reader {
                 Part::Text(text) => separated |= text.contains(key::is_separator),
                 Part::Place(place) => {
                     if let Some(last) = last.filter(|_| !separated) {
-                        let message = "different values of these two placeholders could give the same key: \
-                                       put a separator between them that no value can contain, such as `:` or `/`";
+                        let message = format!(
+                            "different values of these two placeholders could give the same {what}: \
+                             put a separator between them that no value can contain, such as `:` or `/`"
+                        );
                         self.faults.push(Fault::new(
                             last.range.start - 1..place.range.end + 1,
                             message,
@@ -169,6 +181,19 @@ impl Reader {
                     (last, separated) = (Some(place), false);
                 }
             }
+        }
+    }
+
+    fn check_owner(&mut self) {
+        let pieces = self.pieces.iter().map(|piece| match &piece.part {
+            Part::Text(text) => text.as_str(),
+            Part::Place(_) => "x",
+        });
+        if let Err(error) = kind::check_owner(&pieces.collect::<String>()) {
+            self.faults.push(Fault {
+                message: error.to_string(),
+                range: None,
+            });
         }
     }
 

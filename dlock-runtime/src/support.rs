@@ -2,14 +2,14 @@
 
 #[path = "support/spec.rs"]
 mod spec;
+#[path = "support/target.rs"]
+mod target;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::engine::acquire;
 use crate::engine::guard::LockGuard;
 use crate::engine::guarded::Boxed;
-use crate::engine::pool::LockPool;
 use crate::engine::scope;
 use crate::global;
 use crate::observe;
@@ -21,6 +21,7 @@ pub use crate::engine::scope::ScopedGuard;
 pub use crate::values::key::{KeyBuilder, Placeholder};
 pub use dlock_macros::lock_key_impl;
 pub use spec::Spec;
+pub use target::{IntoKeys, Owner, Target, constant_keys, into_keys};
 
 /// Begins a key template.
 pub fn key() -> KeyBuilder {
@@ -84,30 +85,32 @@ pub fn tell_skipped(error: &LockError) {
 ///
 /// The type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each annotated function.
 pub fn run<F: Future>(spec: &'static Spec, key: Key, body: F) -> Guarded<F> {
-    Guarded::new(acquire(spec, None, key), body, spec.on_lost())
+    Guarded::new(acquire_one(spec, key), body, spec.on_lost())
 }
 
-/// Runs a body under a lock of this pool.
-pub fn run_on<F: Future>(spec: &'static Spec, pool: LockPool, key: Key, body: F) -> Guarded<F> {
-    Guarded::new(acquire(spec, Some(pool), key), body, spec.on_lost())
+/// Runs a body under a lock that needs more than its key: an owner, a pool of its own, more keys.
+pub fn run_with<F: Future>(spec: &'static Spec, target: Target, body: F) -> Guarded<F> {
+    Guarded::new(acquire(spec, target), body, spec.on_lost())
+}
+
+fn acquire_one(spec: &'static Spec, key: Key) -> Boxed<Result<LockGuard, LockError>> {
+    acquire(spec, Target::new(key))
 }
 
 /// The pool is looked up when the future is first polled: the scope is that of the poll.
 ///
 /// Not generic: it is compiled here, once, and not again with each annotated function.
-fn acquire(
-    spec: &'static Spec,
-    pool: Option<LockPool>,
-    key: Key,
-) -> Boxed<Result<LockGuard, LockError>> {
+fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, LockError>> {
     Box::pin(async move {
-        let pool = match (pool, spec.pool_name()) {
+        let pool = match (target.own_pool(), spec.pool_name()) {
             (Some(pool), _) => Ok(pool),
             (None, Some(name)) => global::named(name),
             (None, None) => scope::innermost_pool().map_or_else(global::pool, Ok),
         };
-        let (pool, order) = spec.request(pool?, key).order()?;
-        acquire::acquire(&pool, &order).await
+        let pool = pool?;
+        let request = target.request(|keys| spec.request(pool, keys));
+        let (pool, orders) = request.orders()?;
+        orders.acquire(&pool).await
     })
 }
 

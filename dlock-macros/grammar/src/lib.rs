@@ -6,6 +6,7 @@
 //! * [`duration`]: the notation `1m30s`
 //! * [`bounds`]: how long a lease may be, how often it may be renewed
 //! * [`hold`]: how long a lock may be held, and how long it must be
+//! * [`kind`]: which words about the kind of a lock go together, how many permits, keys and how long an owner there may be
 //! * [`key`]: what a key may look like, and how a value is encoded into one
 //! * [`spelling`]: the name that was probably meant
 
@@ -13,4 +14,5 @@ pub mod bounds;
 pub mod duration;
 pub mod hold;
 pub mod key;
+pub mod kind;
 pub mod spelling;

@@ -4,14 +4,22 @@ use super::shape::example;
 use dlock_grammar::spelling::nearest;
 
 /// Arguments that work, in the order of the documentation.
-pub(crate) const ARGUMENTS: [&str; 15] = [
+pub(crate) const ARGUMENTS: [&str; 23] = [
     "key",
+    "keys",
     "ttl",
     "wait",
     "renew",
     "max_hold",
     "max_renewals",
     "min_hold",
+    "read",
+    "write",
+    "permits",
+    "take",
+    "reentrant",
+    "owner",
+    "fair",
     "on_busy",
     "on_lost",
     "release",
@@ -22,19 +30,8 @@ pub(crate) const ARGUMENTS: [&str; 15] = [
     "crate",
 ];
 
-/// Arguments that the design has and no code yet.
-const LATER: [&str; 7] = [
-    "keys",
-    "reentrant",
-    "read",
-    "write",
-    "fair",
-    "permits",
-    "owner",
-];
-
 /// What Redisson, `ShedLock`, Spring and others say, without `_`: people bring the word along.
-const ELSEWHERE: [(&str, &[&str]); 15] = [
+const ELSEWHERE: [(&str, &[&str]); 23] = [
     (
         "key",
         &[
@@ -108,6 +105,54 @@ const ELSEWHERE: [(&str, &[&str]); 15] = [
     ("crate", &["cratepath", "krate"]),
     ("release", &["unlock"]),
     ("max_renewals", &["renewals", "maxextensions"]),
+    (
+        "keys",
+        &[
+            "names",
+            "ids",
+            "resources",
+            "locks",
+            "locknames",
+            "multi",
+            "multilock",
+        ],
+    ),
+    (
+        "read",
+        &["readlock", "reader", "readonly", "shared", "sharedlock"],
+    ),
+    ("write", &["writelock", "writer"]),
+    (
+        "permits",
+        &[
+            "permit",
+            "semaphore",
+            "count",
+            "limit",
+            "slots",
+            "capacity",
+            "maxholders",
+            "concurrency",
+            "maxconcurrency",
+        ],
+    ),
+    ("take", &["acquire", "weight", "units", "amount"]),
+    (
+        "reentrant",
+        &["reentrantlock", "recursive", "rlock", "nested"],
+    ),
+    (
+        "owner",
+        &[
+            "ownerid",
+            "lockowner",
+            "holder",
+            "session",
+            "thread",
+            "threadid",
+        ],
+    ),
+    ("fair", &["fairlock", "fairness", "fifo", "ordered"]),
 ];
 
 /// An argument that is none: what was probably meant, and what to say.
@@ -118,9 +163,6 @@ pub(super) struct Unknown {
 
 /// About a name that is not in [`ARGUMENTS`].
 pub(super) fn unknown(text: &str) -> Unknown {
-    if LATER.contains(&text) {
-        return later(text);
-    }
     // `maxHold`, `TTL`: the spelling of another language.
     let plain: String = text.to_lowercase().split('_').collect();
     let elsewhere = ELSEWHERE
@@ -136,6 +178,13 @@ pub(super) fn unknown(text: &str) -> Unknown {
     if plain == "namespace" {
         let message = "unknown argument `namespace`, which is the pool's: write `Config::new(…).namespace(\"shop:\")`";
         let (near, message) = (Vec::new(), message.to_owned());
+        return Unknown { near, message };
+    }
+    if ["kind", "mode", "type", "locktype", "lockmode", "exclusive"].contains(&plain.as_str()) {
+        let message = format!(
+            "unknown argument `{text}`: a lock is exclusive, or says `read`, `write`, `permits = 5` or `reentrant`"
+        );
+        let near = Vec::new();
         return Unknown { near, message };
     }
     if let Some((ours, _)) = elsewhere {
@@ -157,21 +206,9 @@ pub(super) fn unknown(text: &str) -> Unknown {
         None => Unknown {
             near: Vec::new(),
             message: format!(
-                "unknown argument `{text}`, arguments are: {}",
+                "unknown argument `{text}`, arguments are:\n{}",
                 ARGUMENTS.join(", ")
             ),
         },
     }
-}
-
-fn later(text: &str) -> Unknown {
-    let (near, instead) = match text {
-        "keys" => (
-            vec!["key"],
-            "write one `#[distributed_lock(key = \"item:<id>\")]` for each",
-        ),
-        _ => (Vec::new(), "remove it, and the lock is exclusive"),
-    };
-    let message = format!("`{text}` is not supported yet: {instead}");
-    Unknown { near, message }
 }

@@ -1,5 +1,6 @@
 //! The forms that the value of an argument is told apart by, and what to write for one of the wrong form.
 
+use super::kind::{alone, is_bare};
 use dlock_grammar::duration;
 use quote::ToTokens as _;
 use syn::{Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path};
@@ -74,6 +75,12 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
     let is_number = written.bytes().all(|byte| byte.is_ascii_digit());
     match name {
         "key" => format!("a key is text: write `key = {:?}`", inner(value)),
+        "keys" if !text.is_empty() => {
+            format!(
+                "several keys stand in a list: write `keys = [{written}]`, or `key = {written}` for one"
+            )
+        }
+        "owner" => format!("an owner is text: write `owner = {:?}`", inner(value)),
         "wait" if written == "forever" => quoted(name, "a word", &written),
         "on_busy" | "on_lost" | "release" if words(name).contains(&written.as_str()) => {
             quoted(name, "a word", &written)
@@ -84,7 +91,7 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if is_number => {
             quoted(name, "a duration has a unit and", &format!("{written}s"))
         }
-        "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals"
+        "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals" | "permits" | "take"
             if !matches!(value, Expr::Lit(_)) =>
         {
             format!(
@@ -98,7 +105,10 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "map_err" | "on_error" if syn::parse_str::<Path>(&text).is_ok() => {
             unquoted(name, "a function", &text)
         }
-        "max_renewals" if text.parse::<u32>().is_ok() => unquoted(name, "a count", &text),
+        "max_renewals" | "permits" | "take" if text.parse::<u32>().is_ok() => {
+            unquoted(name, "a count", &text)
+        }
+        _ if is_bare(name) => alone(name),
         _ => format!("write `{}`", example(name)),
     }
 }
@@ -112,7 +122,7 @@ fn unquoted(name: &str, what: &str, value: &str) -> String {
 }
 
 /// What a literal that is no text holds, as text.
-fn inner(value: &Expr) -> String {
+pub(super) fn inner(value: &Expr) -> String {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => match lit {
             Lit::ByteStr(bytes) => String::from_utf8_lossy(&bytes.value()).into_owned(),
@@ -142,6 +152,14 @@ pub(super) fn example(name: &str) -> &'static str {
         "max_hold" => "max_hold = \"5m\"",
         "max_renewals" => "max_renewals = 4",
         "min_hold" => "min_hold = \"30s\"",
+        "keys" => "keys = [\"account:<from>\", \"account:<to>\"]",
+        "read" => "read",
+        "write" => "write",
+        "permits" => "permits = 5",
+        "take" => "permits = 5, take = 2",
+        "reentrant" => "reentrant",
+        "owner" => "reentrant, owner = \"<workflow>\"",
+        "fair" => "fair",
         "on_busy" => "on_busy = \"skip\"` or `on_busy = \"error\"",
         "release" => "release = \"confirmed\"` or `release = \"background\"",
         "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",

@@ -38,7 +38,7 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
     let (krate, literal) = parser.parse2(input)?;
     let mut errors = Errors::default();
     let span = literal.span();
-    let key = read_template(&literal, &mut errors).map(|template| {
+    let key = checked(template::parse, &literal, &mut errors).map(|template| {
         let part = |part| match part {
             Part::Text(text) => KeyPart::Text(text),
             Part::Place(place) => KeyPart::Value {
@@ -52,8 +52,12 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
     errors.into_result(key.map(|key| (krate, key)))
 }
 
-fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
-    match template::parse(&literal.value()) {
+fn checked(
+    parse: fn(&str) -> Result<Template, Vec<Fault>>,
+    literal: &LitStr,
+    errors: &mut Errors,
+) -> Option<Template> {
+    match parse(&literal.value()) {
         Ok(template) => Some(template),
         Err(faults) => {
             for fault in faults {
@@ -65,18 +69,33 @@ fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
 }
 
 impl Scope<'_> {
-    pub(super) fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
+    /// The template of a key, which stands in this argument.
+    pub(super) fn template(&mut self, literal: &LitStr, argument: &str) -> Option<Vec<KeyPart>> {
+        let template = checked(template::parse, literal, self.errors)?;
+        self.parts(template, literal, argument)
+    }
+
+    pub(super) fn owner(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
+        let template = checked(template::parse_owner, literal, self.errors)?;
+        self.parts(template, literal, "owner")
+    }
+
+    fn parts(
+        &mut self,
+        template: Template,
+        literal: &LitStr,
+        argument: &str,
+    ) -> Option<Vec<KeyPart>> {
         let mut parts = Some(Vec::new());
         let mut unknown = Vec::new();
-        let template = read_template(literal, self.errors)?;
         let constant = !template
             .parts
             .iter()
             .any(|part| matches!(part, Part::Place(_)));
         for part in template.parts {
             let part = match part {
-                Part::Text(text) => self.text(text, constant, literal),
-                Part::Place(place) => self.value(place, literal, &mut unknown),
+                Part::Text(text) => self.text(text, constant, literal, argument),
+                Part::Place(place) => self.value(place, literal, argument, &mut unknown),
             };
             // After an unknown name the other names are still checked.
             parts = parts.zip(part).map(|(mut parts, part)| {
@@ -95,6 +114,7 @@ impl Scope<'_> {
         &mut self,
         place: Place,
         literal: &LitStr,
+        argument: &str,
         unknown: &mut Vec<String>,
     ) -> Option<KeyPart> {
         let found = if place.root == "self" {
@@ -114,7 +134,7 @@ impl Scope<'_> {
             if unknown.contains(&place.root) {
                 return None;
             }
-            let message = self.unknown(&place.root);
+            let message = self.unknown(&place.root, argument);
             let end = place.range.start + place.root.len();
             self.errors
                 .push(Fault::new(place.range.start..end, message).at(literal));
@@ -134,7 +154,11 @@ impl Scope<'_> {
         is_parameter || is_constant(root) && !self.names().iter().any(is_slip)
     }
 
-    fn unknown(&self, root: &str) -> String {
+    fn unknown(&self, root: &str, argument: &str) -> String {
+        let template = match argument {
+            "owner" => "owner's template",
+            _ => "key template",
+        };
         let function = self.function.name();
         let receiver = self.function.receiver();
         let names: Vec<_> = (receiver.into_iter().chain(self.names()))
@@ -143,25 +167,25 @@ impl Scope<'_> {
         let names = names.join(", ");
         if root == "self" && names.is_empty() {
             return format!(
-                "`self` in the key template, but `{function}` has no receiver: add one, or an argument"
+                "`self` in the {template}, but `{function}` has no receiver: add one, or an argument"
             );
         }
         if root == "self" {
             return format!(
-                "`self` in the key template, but `{function}` has no receiver, arguments are: {names}"
+                "`self` in the {template}, but `{function}` has no receiver, arguments are: {names}"
             );
         }
         if names.is_empty() && self.function.sig.inputs.is_empty() {
             return format!(
-                "unknown name `{root}` in the key template, and `{function}` has no arguments: add one, or write plain text"
+                "unknown name `{root}` in the {template}, and `{function}` has no arguments: add one, or write plain text"
             );
         }
         if names.is_empty() {
             return format!(
-                "unknown name `{root}` in the key template, and no argument of `{function}` has a name: give it one"
+                "unknown name `{root}` in the {template}, and no argument of `{function}` has a name: give it one"
             );
         }
-        format!("unknown name `{root}` in the key template, arguments are: {names}")
+        format!("unknown name `{root}` in the {template}, arguments are: {names}")
     }
 
     /// The names that a placeholder can begin with, in the order of the signature.

@@ -13,6 +13,7 @@ impl Scope<'_> {
         text: String,
         constant: bool,
         literal: &LitStr,
+        argument: &str,
     ) -> Option<KeyPart> {
         // `user:id:<id>` is fine, `user:id` is a value that was forgotten.
         let signs: &[char] = if constant {
@@ -29,9 +30,9 @@ impl Scope<'_> {
                 "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
             )
         } else {
-            let key = literal.token();
+            let verbatim = said(argument, &format!("String::from({})", literal.token()));
             format!(
-                "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({key})` if it shall be"
+                "`{written}` is text, the same for every value: write `<{meant}>`, or `{verbatim}` if it shall be"
             )
         };
         self.errors.push(syn::Error::new(literal.span(), message));
@@ -39,12 +40,14 @@ impl Scope<'_> {
     }
 
     /// A template that became part of an expression is text: all its values would share one lock.
-    pub(super) fn no_template_in(&mut self, tokens: TokenStream) {
+    pub(super) fn no_template_in(&mut self, tokens: TokenStream, argument: &str) {
         let mut own_macro = false;
         for tree in tokens {
             match tree {
-                TokenTree::Group(group) if !own_macro => self.no_template_in(group.stream()),
-                TokenTree::Literal(literal) => self.no_template(&literal),
+                TokenTree::Group(group) if !own_macro => {
+                    self.no_template_in(group.stream(), argument);
+                }
+                TokenTree::Literal(literal) => self.no_template(&literal, argument),
                 TokenTree::Punct(punct) if punct.as_char() == '!' => continue,
                 TokenTree::Ident(ident) if ident == "lock_key" => {
                     own_macro = true;
@@ -56,7 +59,7 @@ impl Scope<'_> {
         }
     }
 
-    fn no_template(&mut self, literal: &Literal) {
+    fn no_template(&mut self, literal: &Literal, argument: &str) {
         let Ok(text) = syn::parse2::<LitStr>(literal.to_token_stream()) else {
             return;
         };
@@ -67,12 +70,24 @@ impl Scope<'_> {
             after.is_some_and(|after| after.starts_with(['>', '.']))
         });
         if let Some(name) = found {
+            let template = match argument {
+                "keys" => format!("keys = [\"item:<{name}>\"]"),
+                _ => format!("{argument} = \"item:<{name}>\""),
+            };
             let message = format!(
-                "in an expression `<{name}>` is text, the same for every value: write the template alone, `key = \"item:<{name}>\"`, \
+                "in an expression `<{name}>` is text, the same for every value: write the template alone, `{template}`, \
                  or `format!(\"item:{{{name}}}\")`"
             );
             self.errors.at(literal, message);
         }
+    }
+}
+
+/// A value as it is written in its argument; several keys stand in a list, each without a name.
+fn said(argument: &str, value: &str) -> String {
+    match argument {
+        "keys" => value.to_owned(),
+        _ => format!("{argument} = {value}"),
     }
 }
 

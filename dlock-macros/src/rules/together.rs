@@ -1,13 +1,13 @@
 //! What several attributes on one function, and a function that is `main`, must fulfil.
 
 use crate::{
-    args::{Args, TextOrExpr},
+    args::{Args, Keys, TextOrExpr},
     errors::Errors,
     signature::{Function, ON_MAIN},
 };
 use quote::ToTokens as _;
 use std::collections::HashSet;
-use syn::Path;
+use syn::{LitStr, Path};
 
 /// Checks the uses of one function, from the top down; the path is that of a stacked one.
 pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: &mut Errors) {
@@ -20,19 +20,38 @@ pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: 
     }
     let mut locked = HashSet::new();
     for (_, args) in uses {
-        let Some(TextOrExpr::Text(key)) = &args.key else {
-            continue;
-        };
         let pool = args.pool.as_ref().map(|pool| match pool {
             TextOrExpr::Text(name) => name.token().to_string(),
             TextOrExpr::Expr(expr) => expr.to_token_stream().to_string(),
         });
-        // The same template of the same pool is the same lock in every call: `WouldDeadlock`, always.
-        if !locked.insert((key.value(), pool)) {
-            let message = "this function locks the same key already and would wait for itself: remove one of the two";
-            errors.at(key, message);
+        let mut listed = HashSet::new();
+        for key in templates(args) {
+            let lock = (key.value(), pool.clone());
+            // The same template of the same pool is the same lock in every call: `WouldDeadlock`, always. Whoever may take
+            // it again says so; whether what is held then is of that kind is known when it is.
+            let again = ["read", "reentrant"].iter().any(|word| args.meant(word));
+            if !listed.insert(lock.clone()) {
+                let message = "this key stands in the list already: remove one of the two";
+                errors.at(key, message);
+            } else if !locked.insert(lock) && !again {
+                let message = "this function locks the same key already and would wait for itself: remove one of the two";
+                errors.at(key, message);
+            }
         }
     }
+}
+
+/// The keys of one use that are templates.
+fn templates(args: &Args) -> impl Iterator<Item = &LitStr> {
+    let list = match &args.keys {
+        Some(Keys::List(list)) => list.as_slice(),
+        _ => &[],
+    };
+    let keys = args.key.iter().chain(list);
+    keys.filter_map(|key| match key {
+        TextOrExpr::Text(key) => Some(key),
+        TextOrExpr::Expr(_) => None,
+    })
 }
 
 /// Refuses uses that stand below one which did not see them, under another name or in a `cfg_attr`: written one after the other,
@@ -44,7 +63,11 @@ pub(super) fn refuse_below(uses: &[(Option<Path>, Args)], errors: &mut Errors) {
         match &args.key {
             Some(TextOrExpr::Text(key)) => errors.at(key, message),
             Some(TextOrExpr::Expr(key)) => errors.at(key, message),
-            None => {}
+            None => {
+                if let Some(keys) = args.name("keys") {
+                    errors.at(keys, message);
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::guardian::Guardian;
-use super::request::LockRequest;
+use super::request::{Keys, LockRequest};
 use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
 use super::waiting::Gates;
@@ -106,7 +106,34 @@ impl LockPool {
     /// Asks for a lock; nothing happens before `acquire`, `try_acquire` or `run`.
     #[track_caller]
     pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
-        LockRequest::new(self.clone(), key.into(), std::panic::Location::caller())
+        let keys = Keys::One(key.into());
+        LockRequest::new(self.clone(), keys, std::panic::Location::caller())
+    }
+
+    /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before `acquire`, `try_acquire` or
+    /// `run`.
+    ///
+    /// They are taken in the order of their names, whatever order they are given in, so two callers who want the same
+    /// keys never wait for each other; a key that is named twice counts once. [`LockGuard::parts`](crate::LockGuard::parts) has each.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// let (from, to) = (9, 7);
+    /// let accounts = [from, to].map(|id| format!("account:{id}"));
+    /// let moved = pool.lock_all(accounts).run(async |_| "moved").await?;
+    ///
+    /// let none: [&str; 0] = [];
+    /// let error = pool.lock_all(none).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("there are no keys to lock"));
+    /// # let _ = moved; Ok(()) }
+    /// ```
+    #[track_caller]
+    pub fn lock_all(&self, keys: impl IntoIterator<Item: Into<Key>>) -> LockRequest {
+        let keys = Keys::All(keys.into_iter().map(Into::into).collect());
+        LockRequest::new(self.clone(), keys, std::panic::Location::caller())
     }
 
     /// How long the server takes to answer.

@@ -5,7 +5,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{self, Order};
+use self::keys::Orders;
+use self::kind::Wanted;
+use super::acquire::Order;
 use super::guard::LockGuard;
 use super::guarded::{Guarded, OnLost};
 use super::pool::LockPool;
@@ -15,46 +17,56 @@ use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::error::LockError;
 use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::release::Release;
 use crate::values::ttl::{Renew, Ttl};
 use crate::values::wait::Wait;
 
-/// A lock that is being asked for; made by [`LockPool::lock`].
+pub(crate) use self::keys::Keys;
+
+mod keys;
+mod kind;
+
+/// A lock that is being asked for; made by [`LockPool::lock`] and [`LockPool::lock_all`].
 ///
 /// What is not set comes from the pool's [`Config`](crate::Config).
 #[derive(Debug)]
 #[must_use = "nothing is locked before `acquire`, `try_acquire` or `run` is awaited"]
 pub struct LockRequest {
     pool: LockPool,
-    key: Key,
+    keys: Keys,
     function: Cow<'static, str>,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
     bounds: Bounds,
     release: Option<Release>,
+    wanted: Wanted,
 }
 
 impl LockRequest {
-    pub(crate) fn new(pool: LockPool, key: Key, at: &'static Location<'static>) -> Self {
+    pub(crate) fn new(pool: LockPool, keys: Keys, at: &'static Location<'static>) -> Self {
         Self::named(
             pool,
-            key,
+            keys,
             Cow::Owned(format!("{}:{}", at.file(), at.line())),
         )
     }
 
-    pub(crate) fn named(pool: LockPool, key: Key, function: Cow<'static, str>) -> Self {
+    pub(crate) fn named(pool: LockPool, keys: Keys, function: Cow<'static, str>) -> Self {
+        let mut wanted = Wanted::default();
+        if let Keys::All(_) = keys {
+            wanted.has_several_keys();
+        }
         Self {
             pool,
-            key,
+            keys,
             function,
             ttl: None,
             wait: None,
             renew: None,
             bounds: Bounds::default(),
             release: None,
+            wanted,
         }
     }
 
@@ -191,8 +203,8 @@ impl LockRequest {
     /// May be dropped at any time: what may have been acquired is given back in the background, and those
     /// who wait behind keep their place. Poll it where it was polled first: its timer is that runtime's.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let (pool, order) = self.order()?;
-        acquire::acquire(&pool, &order).await
+        let (pool, orders) = self.orders()?;
+        orders.acquire(&pool).await
     }
 
     /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait` says.
@@ -244,7 +256,7 @@ impl LockRequest {
     /// # let _ = written; Ok(()) }
     /// ```
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let (pool, order) = self.order()?;
+        let (pool, orders) = self.orders()?;
         let body = async move {
             match ScopedGuard::innermost() {
                 Some(guard) => Some(body(&guard).await),
@@ -252,7 +264,7 @@ impl LockRequest {
             }
         };
         let ran = Guarded::new(
-            Box::pin(async move { acquire::acquire(&pool, &order).await }),
+            Box::pin(async move { orders.acquire(&pool).await }),
             body,
             OnLost::Cancel,
         )
@@ -263,7 +275,7 @@ impl LockRequest {
     }
 
     /// What to do, all checked; every setting that can't work is in one error.
-    pub(crate) fn order(self) -> Result<(LockPool, Arc<Order>), LockError> {
+    pub(crate) fn orders(self) -> Result<(LockPool, Orders), LockError> {
         let settings = self.pool.settings();
         let mut wrong = Vec::new();
         let ttl = match self.ttl {
@@ -279,27 +291,44 @@ impl LockRequest {
         });
         let holds = self.bounds.check(ttl, self.renew.is_some());
         wrong.extend(holds.iter().map(ToString::to_string));
+        wrong.extend(self.keys.check().err());
+        let kind = self.wanted.check(&mut wrong);
         let Some(ttl) = ttl.filter(|_| wrong.is_empty()) else {
             return Err(LockError::config(wrong.join("; ")));
         };
-        let key = self.key.in_namespace(&settings.namespace)?;
-        let (name, kind): (Arc<str>, _) = (key.as_str().into(), Kind::Exclusive);
-        let order = Order {
-            lane: Lane::of(name.clone(), &kind, false),
-            name,
-            key,
-            kind,
-            reentrant: false,
-            terms: Terms {
-                ttl,
-                renew: interval,
-                bounds: self.bounds,
-            },
-            wait: self.wait.unwrap_or(settings.default_wait),
-            release: self.release.unwrap_or(settings.release),
-            function: self.function,
+        let (wait, release) = (
+            self.wait.unwrap_or(settings.default_wait),
+            self.release.unwrap_or(settings.release),
+        );
+        let order = |key: Key| {
+            let name: Arc<str> = key.as_str().into();
+            Order {
+                lane: Lane::of(name.clone(), &kind, self.wanted.is_fair()),
+                name,
+                key,
+                kind: kind.clone(),
+                reentrant: self.wanted.is_reentrant(),
+                terms: Terms {
+                    ttl,
+                    renew: interval,
+                    bounds: self.bounds,
+                },
+                wait,
+                release,
+                function: self.function.clone(),
+            }
         };
-        Ok((self.pool, Arc::new(order)))
+        let orders = self.keys.orders(&settings.namespace, order)?;
+        Ok((self.pool, orders))
+    }
+
+    /// The order of a request with one key.
+    #[cfg(test)]
+    pub(crate) fn order(self) -> Result<(LockPool, Arc<Order>), LockError> {
+        match self.orders()? {
+            (pool, Orders::One(order)) => Ok((pool, order)),
+            (_, Orders::All(_)) => panic!("one key"),
+        }
     }
 }
 

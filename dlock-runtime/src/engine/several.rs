@@ -7,6 +7,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use dlock_grammar::kind::KindError;
+
 use super::acquire::{self, Order, Patience};
 use super::guard::LockGuard;
 use super::nested::{self, Nested};
@@ -21,7 +23,7 @@ pub(crate) async fn acquire(
     orders: &[Arc<Order>],
 ) -> Result<LockGuard, LockError> {
     let [first, others @ ..] = orders else {
-        return Err(LockError::config("`keys` is empty: name at least one key"));
+        return Err(LockError::config(KindError::NoKeys));
     };
     if others.is_empty() {
         return acquire::acquire(pool, first).await;
@@ -118,6 +120,5 @@ async fn begin(
             None => guard,
         });
     }
-    LockGuard::of_several(guards)
-        .ok_or_else(|| Fault::Setup(Text::new("`keys` is empty: name at least one key")))
+    LockGuard::of_several(guards).ok_or_else(|| Fault::Setup(Text::new(KindError::NoKeys)))
 }

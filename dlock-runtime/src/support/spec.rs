@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::engine::guarded::OnLost;
 use crate::engine::pool::LockPool;
-use crate::engine::request::LockRequest;
-use crate::values::key::Key;
+use crate::engine::request::{Keys, LockRequest};
 use crate::values::release::Release;
 use crate::values::ttl::Renew;
 use crate::values::wait::Wait;
@@ -25,10 +24,23 @@ pub struct Spec {
     max_hold: Option<Duration>,
     max_renewals: Option<u32>,
     min_hold: Option<Duration>,
+    kind: Kind,
+    fair: bool,
     release: Option<Release>,
     on_lost: OnLost,
     /// The name of a pool.
     pool: Option<&'static str>,
+}
+
+/// The kind, as far as it is known before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Exclusive,
+    Read,
+    Write,
+    Permits(u32),
+    PermitsTaken { of: u32, take: u32 },
+    Reentrant,
 }
 
 impl Spec {
@@ -42,6 +54,8 @@ impl Spec {
             max_hold: None,
             max_renewals: None,
             min_hold: None,
+            kind: Kind::Exclusive,
+            fair: false,
             release: None,
             on_lost: OnLost::Cancel,
             pool: None,
@@ -103,6 +117,46 @@ impl Spec {
     }
 
     #[must_use]
+    pub const fn read(mut self) -> Self {
+        self.kind = Kind::Read;
+        self
+    }
+
+    #[must_use]
+    pub const fn write(mut self) -> Self {
+        self.kind = Kind::Write;
+        self
+    }
+
+    #[must_use]
+    pub const fn permits(mut self, of: u32) -> Self {
+        self.kind = Kind::Permits(of);
+        self
+    }
+
+    /// Behind [`permits`](Self::permits).
+    #[must_use]
+    pub const fn take(mut self, take: u32) -> Self {
+        if let Kind::Permits(of) = self.kind {
+            self.kind = Kind::PermitsTaken { of, take };
+        }
+        self
+    }
+
+    /// Its owner, where it has one, is known when it is called.
+    #[must_use]
+    pub const fn reentrant(mut self) -> Self {
+        self.kind = Kind::Reentrant;
+        self
+    }
+
+    #[must_use]
+    pub const fn fair(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    #[must_use]
     pub const fn release_confirmed(mut self) -> Self {
         self.release = Some(Release::Confirmed);
         self
@@ -135,8 +189,8 @@ impl Spec {
         self.pool
     }
 
-    pub(super) fn request(&'static self, pool: LockPool, key: Key) -> LockRequest {
-        let mut request = LockRequest::named(pool, key, Cow::Borrowed(self.name));
+    pub(super) fn request(&'static self, pool: LockPool, keys: Keys) -> LockRequest {
+        let mut request = LockRequest::named(pool, keys, Cow::Borrowed(self.name));
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
         }
@@ -156,6 +210,17 @@ impl Spec {
         }
         if let Some(min_hold) = self.min_hold {
             request = request.min_hold(min_hold);
+        }
+        request = match self.kind {
+            Kind::Exclusive => request,
+            Kind::Read => request.read(),
+            Kind::Write => request.write(),
+            Kind::Permits(of) => request.permits(of),
+            Kind::PermitsTaken { of, take } => request.permits(of).take(take),
+            Kind::Reentrant => request.reentrant(),
+        };
+        if self.fair {
+            request = request.fair();
         }
         match self.release {
             Some(release) => request.release(release),

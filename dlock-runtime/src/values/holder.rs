@@ -167,8 +167,8 @@ fn parse(value: &str) -> Option<Description> {
     })
 }
 
-/// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`.
-fn escape(text: &str, out: &mut String) {
+/// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`, and so do `|` and `%`.
+pub(crate) fn escape(text: &str, out: &mut String) {
     use std::fmt::Write as _;
     for byte in text.bytes() {
         if byte.is_ascii_graphic() && byte != b'|' && byte != b'%' {

@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Write,
     /// Up to `of` permits in all, of which this one takes some.
     Permits { of: u32, take: u32 },
-    /// All of one owner, whatever task or process they are in. Encoded as a value of a key is.
+    /// All of one owner, whatever task or process they are in. Escaped as what describes a holder is.
     Owned(Arc<str>),
 }
 

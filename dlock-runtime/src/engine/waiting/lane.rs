@@ -36,7 +36,7 @@ impl Lane {
         &self.key
     }
 
-    pub(super) fn is_for_all(&self) -> bool {
+    pub(crate) fn is_for_all(&self) -> bool {
         self.number == 0
     }
 }

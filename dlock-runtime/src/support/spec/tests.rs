@@ -1,7 +1,9 @@
 //! Nothing that an attribute says is lost on the way to the engine.
 
 use super::{Duration, OnLost, Release, Spec, Wait};
+use crate::engine::request::Keys;
 use crate::values::bounds::Bounds;
+use crate::values::kind::Kind;
 use crate::{Config, LockPool};
 
 const S: Duration = Duration::from_secs(1);
@@ -20,7 +22,10 @@ static NOTHING: Spec = Spec::new("shop::purchase");
 #[tokio::test]
 async fn what_is_written_comes_before_the_pool() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (_, order) = EVERYTHING.request(pool, "k".into()).order().unwrap();
+    let (_, order) = EVERYTHING
+        .request(pool, Keys::One("k".into()))
+        .order()
+        .unwrap();
     assert_eq!(order.function, "shop::purchase");
     assert_eq!(order.terms.ttl.get(), 10 * S);
     assert_eq!(order.wait, Wait::For(2 * S));
@@ -43,7 +48,10 @@ async fn what_is_not_written_is_the_pools_to_say() {
         .default_wait(Wait::Forever)
         .release(Release::Background);
     let pool = LockPool::connect(config).await.unwrap();
-    let (_, order) = NOTHING.request(pool, "k".into()).order().unwrap();
+    let (_, order) = NOTHING
+        .request(pool, Keys::One("k".into()))
+        .order()
+        .unwrap();
     assert_eq!((order.terms.ttl.get(), order.wait), (5 * S, Wait::Forever));
     assert_eq!(
         (order.terms.renew, order.terms.bounds),
@@ -67,4 +75,34 @@ fn the_other_ways_to_say_it() {
         (spec.on_lost(), spec.pool_name()),
         (OnLost::Finish, Some("billing"))
     );
+}
+
+#[tokio::test]
+async fn each_kind_reaches_the_engine() {
+    static READ: Spec = Spec::new("f").read();
+    static WRITE: Spec = Spec::new("f").write();
+    static PERMITS: Spec = Spec::new("f").permits(5);
+    static TAKEN: Spec = Spec::new("f").permits(5).take(2);
+    static AGAIN: Spec = Spec::new("f").reentrant().fair();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    for (spec, kind, fair) in [
+        (&NOTHING, Kind::Exclusive, false),
+        (&READ, Kind::Read, false),
+        (&WRITE, Kind::Write, false),
+        (&PERMITS, Kind::Permits { of: 5, take: 1 }, false),
+        (&TAKEN, Kind::Permits { of: 5, take: 2 }, false),
+        (&AGAIN, Kind::Exclusive, true),
+    ] {
+        let (_, order) = spec
+            .request(pool.clone(), Keys::One("k".into()))
+            .order()
+            .unwrap();
+        let reentrant = fair; // `AGAIN` alone is either
+        let own = fair || kind.is_shared();
+        assert_eq!(
+            (&order.kind, !order.lane.is_for_all(), order.reentrant),
+            (&kind, own, reentrant),
+            "{spec:?}"
+        );
+    }
 }

@@ -1,0 +1,292 @@
+//! Which kind of lock is asked for: words that name one, and words that only make sense beside another.
+//!
+//! A lock without any of them is exclusive. They are checked together, in the order in which they were written, so that of two
+//! that exclude each other the second is at fault.
+
+use std::fmt;
+
+/// The most permits that a lock can have.
+pub const PERMITS_MAX: u32 = 1_000_000;
+
+/// The most permits that one holder can take: a server looks at each of them, and does nothing else meanwhile.
+pub const TAKE_MAX: u32 = 1_000;
+
+/// The most keys that one call can lock.
+pub const KEYS_MAX: usize = 1_000;
+
+/// The longest name of an owner, in bytes: it stands in each of its entries on the server.
+pub const OWNER_MAX_BYTES: usize = 256;
+
+/// What can be said about the kind of a lock, by an argument of the attribute or a method of the builder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// One of many readers.
+    Read,
+    /// The one writer.
+    Write,
+    /// Up to so many at the same time; `None` where the number is not known.
+    Permits(Option<u32>),
+    /// So many of the permits at once; `None` where the number is not known.
+    Take(Option<u32>),
+    /// Whoever holds it may take it again.
+    Reentrant,
+    /// Who counts as the one that holds it.
+    Owner,
+    /// In order of arrival.
+    Fair,
+    /// Several keys at once.
+    Keys,
+}
+
+impl Word {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Permits(_) => "permits",
+            Self::Take(_) => "take",
+            Self::Reentrant => "reentrant",
+            Self::Owner => "owner",
+            Self::Fair => "fair",
+            Self::Keys => "keys",
+        }
+    }
+
+    fn is_kind(self) -> bool {
+        matches!(
+            self,
+            Self::Read | Self::Write | Self::Permits(_) | Self::Reentrant
+        )
+    }
+
+    /// What is wrong with its number.
+    fn check_number(self) -> Option<KindError> {
+        match self {
+            Self::Permits(Some(0)) => Some(KindError::NoPermits),
+            Self::Permits(Some(of)) if of > PERMITS_MAX => Some(KindError::TooManyPermits),
+            Self::Take(Some(0)) => Some(KindError::TakeNothing),
+            Self::Take(Some(take)) if take > TAKE_MAX => Some(KindError::TakeTooMany),
+            _ => None,
+        }
+    }
+
+    /// What is wrong with it among all that was said.
+    fn check_beside(self, words: &[Word]) -> Option<KindError> {
+        let find = |wanted: fn(Word) -> bool| words.iter().copied().find(|word| wanted(*word));
+        let reentrant = words.contains(&Self::Reentrant);
+        match self {
+            Self::Take(take) => match (take, find(|word| matches!(word, Self::Permits(_)))) {
+                (_, None) => Some(KindError::TakeWithoutPermits),
+                (Some(take), Some(Self::Permits(Some(of)))) if take > of && of > 0 => {
+                    (take <= TAKE_MAX).then_some(KindError::TakeOverPermits { take, of })
+                }
+                _ => None,
+            },
+            Self::Owner if !reentrant => Some(KindError::OwnerWithoutReentrant),
+            Self::Fair => {
+                let in_order = find(|word| {
+                    matches!(
+                        word,
+                        Self::Read | Self::Write | Self::Permits(_) | Self::Owner
+                    )
+                })?;
+                let kind = in_order.name();
+                Some(KindError::FairAnyway { kind })
+            }
+            Self::Permits(_) | Self::Reentrant | Self::Owner if words.contains(&Self::Keys) => {
+                let kind = self.name();
+                Some(KindError::KindOfManyKeys { kind })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Everything that is wrong with what was said; empty if it can work.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_grammar::kind::{KindError, Word, check};
+///
+/// assert!(check(&[Word::Permits(Some(5)), Word::Take(Some(2))]).is_empty());
+/// let [wrong] = check(&[Word::Read, Word::Write])[..] else { panic!() };
+/// assert_eq!(wrong, KindError::TwoKinds { first: "read", second: "write" });
+/// ```
+#[must_use]
+pub fn check(words: &[Word]) -> Vec<KindError> {
+    let mut kinds = words.iter().filter(|word| word.is_kind());
+    let first = kinds.next().map_or("", |word| word.name());
+    let two_kinds = kinds.map(|second| KindError::TwoKinds {
+        first,
+        second: second.name(),
+    });
+    let of_each = words
+        .iter()
+        .flat_map(|word| [word.check_number(), word.check_beside(words)]);
+    two_kinds.chain(of_each.flatten()).collect()
+}
+
+/// Checks how many keys are locked at once, before equal ones are put together.
+///
+/// # Errors
+///
+/// [`KindError`], whose text says the bound and the fix.
+pub fn check_keys(count: usize) -> Result<(), KindError> {
+    match count {
+        0 => Err(KindError::NoKeys),
+        1..=KEYS_MAX => Ok(()),
+        _ => Err(KindError::TooManyKeys { count }),
+    }
+}
+
+/// Checks the name of an owner.
+///
+/// # Errors
+///
+/// [`KindError`], whose text says the bound and the fix.
+pub fn check_owner(owner: &str) -> Result<(), KindError> {
+    let bytes = owner.len();
+    if owner.is_empty() {
+        Err(KindError::NoOwner)
+    } else if bytes > OWNER_MAX_BYTES {
+        Err(KindError::OwnerTooLong { bytes })
+    } else {
+        Ok(())
+    }
+}
+
+/// What cannot work; its `Display` says the bound and the fix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KindError {
+    /// A lock is of one kind.
+    TwoKinds {
+        /// The kind that was said first.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// `permits = 0`
+    NoPermits,
+    /// More than [`PERMITS_MAX`].
+    TooManyPermits,
+    /// `take = 0`
+    TakeNothing,
+    /// More than [`TAKE_MAX`].
+    TakeTooMany,
+    /// More than there are.
+    TakeOverPermits {
+        /// How many shall be taken.
+        take: u32,
+        /// How many there are.
+        of: u32,
+    },
+    /// `take` of what?
+    TakeWithoutPermits,
+    /// Only who may take a lock again needs a name for it.
+    OwnerWithoutReentrant,
+    /// A kind that has no other order.
+    FairAnyway {
+        /// What says so.
+        kind: &'static str,
+    },
+    /// A kind that locks one key only, as yet.
+    KindOfManyKeys {
+        /// What names it.
+        kind: &'static str,
+    },
+    /// Nothing is left to lock.
+    NoKeys,
+    /// More than [`KEYS_MAX`].
+    TooManyKeys {
+        /// How many there are.
+        count: usize,
+    },
+    /// An owner without a name.
+    NoOwner,
+    /// More than [`OWNER_MAX_BYTES`].
+    OwnerTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+impl KindError {
+    /// The argument that it is about, as it is written in the attribute.
+    #[must_use]
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::TwoKinds { second, .. } => second,
+            Self::NoPermits | Self::TooManyPermits => "permits",
+            Self::TakeNothing
+            | Self::TakeTooMany
+            | Self::TakeOverPermits { .. }
+            | Self::TakeWithoutPermits => "take",
+            Self::OwnerWithoutReentrant | Self::NoOwner | Self::OwnerTooLong { .. } => "owner",
+            Self::FairAnyway { .. } => "fair",
+            Self::KindOfManyKeys { kind } => kind,
+            Self::NoKeys | Self::TooManyKeys { .. } => "keys",
+        }
+    }
+}
+
+impl fmt::Display for KindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TwoKinds { first, second } => write!(
+                f,
+                "`{second}` and `{first}` are two kinds of lock, and a lock has one: remove either"
+            ),
+            Self::NoPermits => f.write_str("permits 0 would let nobody in: give at least 1"),
+            Self::TooManyPermits => write!(
+                f,
+                "a lock has at most {PERMITS_MAX} permits: lower the number, or count in larger units"
+            ),
+            Self::TakeNothing => f.write_str(
+                "take 0 would hold nothing: give at least 1, or leave `take` out to take one",
+            ),
+            Self::TakeTooMany => write!(
+                f,
+                "one holder takes at most {TAKE_MAX} permits: lower `take`, or count in larger units"
+            ),
+            Self::TakeOverPermits { take, of } => write!(
+                f,
+                "take {take} is more than the {of} permits that there are, so it would wait for ever: lower `take` or raise `permits`"
+            ),
+            Self::TakeWithoutPermits => f.write_str(
+                "`take` says how many of the `permits` are taken at once, and this lock has none: add `permits`, or remove `take`",
+            ),
+            Self::OwnerWithoutReentrant => f.write_str(
+                "`owner` says who may take the lock again, and this one can't be taken again: add `reentrant`, or remove `owner`",
+            ),
+            Self::FairAnyway { kind } => write!(
+                f,
+                "with `{kind}` a lock is granted in order of arrival anyway, and `fair` is for the others: remove `fair`"
+            ),
+            Self::KindOfManyKeys { kind } => write!(
+                f,
+                "`{kind}` with `keys` is not supported yet: remove it, or lock one `key`"
+            ),
+            Self::NoKeys => f.write_str("there are no keys to lock: give at least one"),
+            Self::TooManyKeys { count } => write!(
+                f,
+                "{count} keys are more than the {KEYS_MAX} that can be locked at once: lock what they have in common"
+            ),
+            Self::NoOwner => f.write_str(
+                "the owner is empty, so everybody would be the same one: name who may take the lock again",
+            ),
+            Self::OwnerTooLong { bytes } => write!(
+                f,
+                "the owner has {bytes} bytes, and at most {OWNER_MAX_BYTES} are allowed: hash the long part"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for KindError {}
+
+#[cfg(test)]
+mod tests;

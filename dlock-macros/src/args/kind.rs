@@ -1,0 +1,64 @@
+//! The arguments that say which kind of lock it is, and the list of several keys.
+
+use super::{
+    Args, Keys, TextOrExpr, refuse,
+    shape::{Shape, inner},
+};
+use crate::errors::Errors;
+use syn::{Expr, ExprArray};
+
+/// Arguments that are a word alone.
+pub(super) fn is_bare(name: &str) -> bool {
+    ["read", "write", "reentrant", "fair"].contains(&name)
+}
+
+/// What to say of one that has a value.
+pub(super) fn alone(name: &str) -> String {
+    format!("`{name}` takes no value: write `{name}` alone, or leave it out")
+}
+
+impl Args {
+    /// Puts a value where it belongs if it has the form that the argument takes; `false` if it was reported.
+    pub(super) fn store_kind(&mut self, name: &str, value: Shape, errors: &mut Errors) -> bool {
+        match (name, value) {
+            ("permits", Shape::Number(number)) => self.permits = Some(number),
+            ("take", Shape::Number(number)) => self.take = Some(number),
+            ("owner", Shape::Text(text)) => self.owner = Some(TextOrExpr::Text(text)),
+            ("owner", Shape::Path(path)) => {
+                let expr = Box::new(Shape::Path(path).into_expr());
+                self.owner = Some(TextOrExpr::Expr(expr));
+            }
+            ("owner", Shape::Other(expr)) => self.owner = Some(TextOrExpr::Expr(Box::new(expr))),
+            ("keys", Shape::Other(Expr::Array(list))) => {
+                let all = list.elems.len();
+                let keys = list_of_keys(list, errors);
+                let well = keys.len() == all;
+                // Nothing left is not an empty list: that was reported already.
+                self.keys = (well || !keys.is_empty()).then_some(Keys::List(keys));
+                return well;
+            }
+            ("keys", value @ (Shape::Path(_) | Shape::Other(_))) => {
+                self.keys = Some(Keys::Expr(Box::new(value.into_expr())));
+            }
+            (_, other) => return refuse(name, other, errors),
+        }
+        true
+    }
+}
+
+/// The keys that can be read.
+fn list_of_keys(list: ExprArray, errors: &mut Errors) -> Vec<TextOrExpr> {
+    let key = |key| match Shape::of(key) {
+        Shape::Text(text) => Some(TextOrExpr::Text(text)),
+        value @ (Shape::Number(_) | Shape::Bool(..) | Shape::Literal(_)) => {
+            let value = value.into_expr();
+            errors.at(
+                &value,
+                format!("a key is text: write `{:?}`", inner(&value)),
+            );
+            None
+        }
+        other => Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
+    };
+    list.elems.into_iter().filter_map(key).collect()
+}

@@ -1,0 +1,98 @@
+//! What is made when the function is called, before its body takes the arguments: the key, and what goes beside it.
+
+use super::{borrow, key, operand, ours};
+use crate::model::{Key, Kind, Lock, Pool, What};
+use proc_macro2::{Literal, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Expr, spanned::Spanned as _};
+
+/// A statement, and the call that uses what it binds.
+pub(super) struct Call {
+    pub(super) bind: TokenStream,
+    pub(super) run: TokenStream,
+}
+
+impl Lock {
+    // Output, for one key and nothing else:
+    //     let __key = …;
+    //     run(&__DLOCK_SPEC, __key, __body)
+    //
+    // Output:
+    //     let __target = Target::new(key).owner(&owner).pool(pool);
+    //     run_with(&__DLOCK_SPEC, __target, __body)
+    pub(super) fn call(&self) -> Call {
+        let krate = &self.krate;
+        let [single, target, body] = ["key", "target", "body"].map(ours);
+        let owner = match &self.kind {
+            Kind::Owned(owner) => Some(self.owner(owner)),
+            _ => None,
+        };
+        let pool = match &self.pool {
+            Some(Pool::Expr(pool)) => Some(self.own_pool(pool)),
+            _ => None,
+        };
+        let made = match &self.what {
+            What::One(one) if owner.is_none() && pool.is_none() => {
+                let one = key(krate, one);
+                return Call {
+                    bind: quote!(let #single = #one;),
+                    run: quote!(run(&__DLOCK_SPEC, #single, #body)),
+                };
+            }
+            What::One(one) => {
+                let one = key(krate, one);
+                quote!(new(#one))
+            }
+            What::List(keys) => {
+                let keys = keys.iter().map(|one| key(krate, one));
+                quote!(all(#krate::__private::into_keys([#(#keys),*])))
+            }
+            What::ConstantList(keys) => quote!(all(#krate::__private::constant_keys(#keys))),
+            What::ListExpr(keys) => quote!(all(#krate::__private::into_keys(#keys))),
+        };
+        Call {
+            bind: quote!(let #target = #krate::__private::Target::#made #owner #pool;),
+            run: quote!(run_with(&__DLOCK_SPEC, #target, #body)),
+        }
+    }
+
+    fn owner(&self, owner: &Key) -> TokenStream {
+        match owner {
+            Key::Expr(expr) => {
+                let span = Span::mixed_site().located_at(expr.span());
+                let expr = borrow(&operand(expr), span);
+                quote_spanned!(span=> .owner(#expr))
+            }
+            Key::Template(_) | Key::Constant(_) => {
+                let owner = key(&self.krate, owner);
+                quote!(.owner(&#owner))
+            }
+        }
+    }
+
+    fn own_pool(&self, pool: &Expr) -> TokenStream {
+        let krate = &self.krate;
+        let span = Span::mixed_site().located_at(pool.span());
+        let pool = borrow(&operand(pool), span);
+        let clone = quote_spanned!(span=> <#krate::LockPool as ::core::clone::Clone>::clone(#pool));
+        quote!(.pool(#clone))
+    }
+
+    /// The kind, as the static says it.
+    pub(super) fn kind(&self) -> TokenStream {
+        let kind = match &self.kind {
+            Kind::Exclusive => TokenStream::new(),
+            Kind::Read => quote!(.read()),
+            Kind::Write => quote!(.write()),
+            Kind::Permits { of, take } => {
+                let [of, take] =
+                    [Some(*of), *take].map(|number| number.map(Literal::u32_unsuffixed));
+                let take = take.map(|take| quote!(.take(#take)));
+                quote!(.permits(#of) #take)
+            }
+            Kind::Reentrant | Kind::Owned(_) => quote!(.reentrant()),
+        };
+        let fair = self.fair.then(|| quote!(.fair()));
+        quote!(#kind #fair)
+    }
+}

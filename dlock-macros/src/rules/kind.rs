@@ -1,0 +1,127 @@
+//! The rules of a lock's kind: which words go together, by `dlock-grammar`, and what is locked by it.
+
+use super::{Scope, key::is_constant_path};
+use crate::{
+    args::{Args, Keys, TextOrExpr},
+    model::{Key, Kind, What},
+};
+use dlock_grammar::kind::{self, KindError, Word};
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+use syn::LitInt;
+
+impl Scope<'_> {
+    /// What was said about the kind, or was meant to be, in the order in which it was written.
+    pub(super) fn words(&self, args: &Args) -> Vec<Word> {
+        let word = |name: String| {
+            Some(match name.as_str() {
+                "read" => Word::Read,
+                "write" => Word::Write,
+                "permits" => Word::Permits(args.permits.as_ref().map(number)),
+                "take" => Word::Take(args.take.as_ref().map(number)),
+                "reentrant" => Word::Reentrant,
+                "owner" => Word::Owner,
+                "fair" => Word::Fair,
+                "keys" => Word::Keys,
+                _ => return None,
+            })
+        };
+        args.names().into_iter().filter_map(word).collect()
+    }
+
+    /// Compares them with each other.
+    pub(super) fn check_kind(&mut self, args: &Args, words: &[Word]) {
+        if let (Some(_), Some(keys)) = (args.name("key"), args.name("keys")) {
+            let message = "`keys` locks all that is in its list, so it cannot stand beside `key`: put the key into the list";
+            self.errors.at(keys, message);
+        }
+        if let Some(Keys::List(list)) = &args.keys
+            && let Err(error) = kind::check_keys(list.len())
+        {
+            self.errors.at(args.name("keys"), error);
+        }
+        for error in kind::check(words) {
+            if let Some(tokens) = at_fault(args, error) {
+                self.errors.at(tokens, error);
+            }
+        }
+    }
+
+    /// The kind that the words say. Past an error it does not matter which.
+    pub(super) fn kind(&mut self, words: &[Word], owner: Option<TextOrExpr>) -> Kind {
+        let owner = owner.and_then(|owner| match owner {
+            TextOrExpr::Text(literal) => self.owner(&literal).map(Key::Template),
+            TextOrExpr::Expr(_) => self.key("owner", owner),
+        });
+        let mut kinds = words.iter().filter_map(|word| match word {
+            Word::Read => Some(Kind::Read),
+            Word::Write => Some(Kind::Write),
+            Word::Permits(of) => {
+                let take = words.iter().find_map(|word| match word {
+                    Word::Take(take) => *take,
+                    _ => None,
+                });
+                let of = of.unwrap_or_default();
+                Some(Kind::Permits { of, take })
+            }
+            Word::Reentrant => Some(Kind::Reentrant),
+            _ => None,
+        });
+        let kind = kinds.next().unwrap_or(Kind::Exclusive);
+        match (kind, owner) {
+            (Kind::Reentrant, Some(owner)) => Kind::Owned(owner),
+            (kind, _) => kind,
+        }
+    }
+
+    /// What is locked.
+    pub(super) fn what(&mut self, key: Option<TextOrExpr>, keys: Option<Keys>) -> Option<What> {
+        let key = key.map(|key| self.key("key", key).map(What::One));
+        let keys = keys.map(|keys| match keys {
+            // After a key that is wrong the others are still checked.
+            Keys::List(list) => {
+                let keys: Vec<_> = list.into_iter().map(|key| self.key("keys", key)).collect();
+                keys.into_iter().collect::<Option<_>>().map(What::List)
+            }
+            Keys::Expr(expr) => match self.key("keys", TextOrExpr::Expr(expr))? {
+                Key::Constant(expr) => Some(What::ConstantList(expr)),
+                Key::Expr(expr) => Some(What::ListExpr(expr)),
+                Key::Template(_) => None,
+            },
+        });
+        key.or(keys)?
+    }
+
+    /// A template, or an expression as it must be written where it is evaluated.
+    pub(super) fn key(&mut self, argument: &'static str, key: TextOrExpr) -> Option<Key> {
+        match key {
+            TextOrExpr::Text(literal) => self.template(&literal, argument).map(Key::Template),
+            TextOrExpr::Expr(expr) => {
+                self.no_template_in(expr.to_token_stream(), argument);
+                let expr = Box::new(self.expr(*expr));
+                Some(if is_constant_path(&expr) {
+                    Key::Constant(expr)
+                } else {
+                    Key::Expr(expr)
+                })
+            }
+        }
+    }
+}
+
+/// A number that is too large for one is too large for any rule.
+fn number(number: &LitInt) -> u32 {
+    number.base10_parse().unwrap_or(u32::MAX)
+}
+
+/// The number where another one would do, else the name; `None` if it was not written but meant, by a word that was reported.
+fn at_fault(args: &Args, error: KindError) -> Option<TokenStream> {
+    let number = match error {
+        KindError::NoPermits | KindError::TooManyPermits => &args.permits,
+        KindError::TakeNothing | KindError::TakeTooMany | KindError::TakeOverPermits { .. } => {
+            &args.take
+        }
+        _ => return Some(args.name(error.argument())?.to_token_stream()),
+    };
+    number.as_ref().map(|number| number.to_token_stream())
+}

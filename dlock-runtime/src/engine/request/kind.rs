@@ -1,0 +1,277 @@
+//! Which kind of lock a request asks for: what was said, and whether that goes together.
+//!
+//! Which words do is decided by `dlock_grammar::kind`, which the attribute asks as well.
+
+use std::fmt::{self, Display, Write as _};
+
+use dlock_grammar::kind::{self, Word};
+
+use super::LockRequest;
+use crate::values::holder;
+use crate::values::kind::Kind;
+
+impl LockRequest {
+    /// One of many readers: shares the key with other readers, and excludes writers. Default: exclusive.
+    ///
+    /// Readers and [writers](Self::write) are served in order of arrival. A writer who waits stops readers who come
+    /// later, so neither starves; a reader with [`Wait::Once`](crate::Wait::Once) is busy then. Every reader has a lease of its
+    /// own. To read once more inside a scope that reads the key is free; to write there is an error.
+    ///
+    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers are right at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let one = pool.lock("catalogue").read().acquire().await?;
+    /// let other = pool.lock("catalogue").read().acquire().await?;
+    /// assert!(pool.lock("catalogue").write().try_acquire().await?.is_none());
+    /// # drop((one, other)); Ok(()) }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.wanted.say(Word::Read);
+        self
+    }
+
+    /// The one writer among [readers](Self::read): excludes them, and other writers. Default: exclusive.
+    ///
+    /// For a key that nobody reads it is the exclusive lock with a queue in order of arrival. The two are kinds apart all the
+    /// same: an exclusive lock at a key with readers is refused, and so is this one at an exclusive lock's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let writer = pool.lock("catalogue").write().acquire().await?;
+    /// assert!(pool.lock("catalogue").read().try_acquire().await?.is_none());
+    ///
+    /// // One lock is of one kind:
+    /// let error = pool.lock("other").read().write().acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("remove either"));
+    /// # drop(writer); Ok(()) }
+    /// ```
+    pub fn write(mut self) -> Self {
+        self.wanted.say(Word::Write);
+        self
+    }
+
+    /// A semaphore: at most this many hold the key at the same time, 1 to 1,000,000. Default: exclusive.
+    ///
+    /// Every permit has a lease of its own, so that of a holder that died comes back. All who ask for a key say the same number;
+    /// another one is refused for as long as permits of the first are held or awaited.
+    ///
+    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several holders are right at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let render = || pool.lock("render").permits(2);
+    /// let (one, two) = (render().acquire().await?, render().acquire().await?);
+    /// assert!(render().try_acquire().await?.is_none());
+    ///
+    /// let error = pool.lock("other").permits(0).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("at least 1"));
+    /// # drop((one, two)); Ok(()) }
+    /// ```
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.wanted.say(Word::Permits(Some(permits)));
+        self
+    }
+
+    /// Takes this many of the [permits](Self::permits), all or none, 1 to 1,000. Default: one.
+    ///
+    /// Whoever waits for many is not overtaken by those who want few: permits stay unused meanwhile. The server looks at
+    /// each of them and does nothing else then, so count in large units: 100 are well, 1,000 take milliseconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let large = pool.lock("render").permits(5).take(4).acquire().await?;
+    /// assert!(pool.lock("render").permits(5).take(2).try_acquire().await?.is_none());
+    ///
+    /// let error = pool.lock("other").permits(5).take(6).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("more than the 5 permits"));
+    /// # drop(large); Ok(()) }
+    /// ```
+    pub fn take(mut self, take: u32) -> Self {
+        self.wanted.say(Word::Take(Some(take)));
+        self
+    }
+
+    /// An exclusive lock that may be taken again by whoever holds it. Default: that is [`WouldDeadlock`](crate::LockError::WouldDeadlock).
+    ///
+    /// Whoever holds it is the scope: what runs inside [`run`](Self::run) or an annotated function, but not what that spawned,
+    /// nor a sibling under `join!`. Taken again, the same lease is held once more, without a word to the server; the lock is free when
+    /// the outermost scope ends. Across tasks and processes, name an [owner](Self::owner).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let account = || pool.lock("account:7").reentrant();
+    /// let sum = account().run(async |_| account().run(async |_| 40 + 2).await).await??;
+    /// assert_eq!(sum, 42);
+    /// # Ok(()) }
+    /// ```
+    pub fn reentrant(mut self) -> Self {
+        self.wanted.say(Word::Reentrant);
+        self
+    }
+
+    /// With [`reentrant`](Self::reentrant): all of this owner may hold the lock at once, whatever task or process they are in.
+    /// Default: the scope.
+    ///
+    /// For the steps of one workflow that run in several places. It excludes other owners, never those of the same name: take
+    /// a name that nobody else has by chance, such as the workflow's id. 1 to 256 bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let account = |workflow: u64| pool.lock("account:7").reentrant().owner(workflow);
+    /// let step = account(1).acquire().await?;
+    /// let another_step = account(1).acquire().await?; // perhaps in another process
+    /// assert!(account(2).try_acquire().await?.is_none());
+    ///
+    /// let error = pool.lock("other").owner(1).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("add `reentrant`"));
+    /// # drop((step, another_step)); Ok(()) }
+    /// ```
+    pub fn owner(mut self, owner: impl Display) -> Self {
+        self.wanted.say(Word::Owner);
+        self.wanted.owner = Some(Owner::new(&owner));
+        self
+    }
+
+    /// Grants the lock strictly in order of arrival at the server, over all processes. Default: a process may hand
+    /// it on to waiters of its own a few times first, which is faster.
+    ///
+    /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds have no other order. A waiter that was silent
+    /// for 3.5 s has lost its place.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let ticket = pool.lock("ticket:7").fair().acquire().await?;
+    ///
+    /// let error = pool.lock("other").read().fair().acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("in order of arrival anyway"));
+    /// # drop(ticket); Ok(()) }
+    /// ```
+    pub fn fair(mut self) -> Self {
+        self.wanted.say(Word::Fair);
+        self
+    }
+}
+
+/// What was said about the kind.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// Each once, in the order in which they were said first.
+    words: Vec<Word>,
+    owner: Option<Owner>,
+}
+
+impl Wanted {
+    /// The last of several numbers counts, as for all that is said.
+    fn say(&mut self, word: Word) {
+        match self.words.iter_mut().find(|it| it.name() == word.name()) {
+            Some(before) => *before = word,
+            None => self.words.push(word),
+        }
+    }
+
+    pub(super) fn has_several_keys(&mut self) {
+        self.say(Word::Keys);
+    }
+
+    /// The kind, and all that is wrong with it.
+    pub(super) fn check(&self, wrong: &mut Vec<String>) -> Kind {
+        wrong.extend(kind::check(&self.words).iter().map(ToString::to_string));
+        if let Some(owner) = &self.owner {
+            wrong.extend(owner.check().err());
+        }
+        let of_word = |word: &Word| match word {
+            Word::Read => Some(Kind::Read),
+            Word::Write => Some(Kind::Write),
+            Word::Permits(of) => Some(Kind::Permits {
+                of: of.unwrap_or_default(),
+                take: self.take(),
+            }),
+            _ => None,
+        };
+        let owned = self.owner.as_ref().map(Owner::kind);
+        let kind = self.words.iter().find_map(of_word).or(owned);
+        kind.unwrap_or_default()
+    }
+
+    fn take(&self) -> u32 {
+        let taken = self.words.iter().find_map(|word| match word {
+            Word::Take(take) => *take,
+            _ => None,
+        });
+        taken.unwrap_or(1)
+    }
+
+    pub(super) fn is_fair(&self) -> bool {
+        self.words.contains(&Word::Fair)
+    }
+
+    pub(super) fn is_reentrant(&self) -> bool {
+        self.words.contains(&Word::Reentrant)
+    }
+}
+
+/// Whose lock it is, as it was given; `None` if its `Display` failed.
+#[derive(Debug)]
+struct Owner(Option<String>);
+
+impl Owner {
+    fn new(owner: &dyn Display) -> Self {
+        let mut text = String::new();
+        let written: fmt::Result = write!(text, "{owner}");
+        // A key whose own value failed says so by a NUL, and is none either.
+        Self(
+            written
+                .ok()
+                .map(|()| text)
+                .filter(|text| !text.starts_with('\0')),
+        )
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match &self.0 {
+            Some(owner) => kind::check_owner(owner).map_err(|why| why.to_string()),
+            None => Err(
+                "the `Display` of the owner failed, or it begins with a NUL: mend that, or name another value".to_owned(),
+            ),
+        }
+    }
+
+    /// Escaped as the other fields of an entry are: a `|` would end it.
+    fn kind(&self) -> Kind {
+        let mut owner = String::new();
+        holder::escape(self.0.as_deref().unwrap_or_default(), &mut owner);
+        Kind::Owned(owner.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

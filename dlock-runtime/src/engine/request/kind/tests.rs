@@ -1,0 +1,139 @@
+//! What a request says about the kind becomes the order; what does not go together is all in one error.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::engine::acquire::Order;
+use crate::engine::request::LockRequest;
+use crate::values::kind::Kind;
+use crate::{LockError, LockPool};
+
+async fn order(set: impl FnOnce(LockRequest) -> LockRequest) -> Result<Arc<Order>, LockError> {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let (_, order) = set(pool.lock("k")).order()?;
+    Ok(order)
+}
+
+#[track_caller]
+fn check(order: Result<Arc<Order>, LockError>, kind: &Kind, fair: bool, reentrant: bool) {
+    let order = order.unwrap();
+    assert_eq!((&order.kind, order.reentrant), (kind, reentrant));
+    // Fair, or many at once: a place of its own at the server.
+    assert_eq!(!order.lane.is_for_all(), fair || kind.is_shared());
+}
+
+#[tokio::test]
+async fn each_kind() {
+    let permits = |of, take| Kind::Permits { of, take };
+    check(order(|it| it).await, &Kind::Exclusive, false, false);
+    check(
+        order(LockRequest::fair).await,
+        &Kind::Exclusive,
+        true,
+        false,
+    );
+    check(order(LockRequest::read).await, &Kind::Read, false, false);
+    check(order(LockRequest::write).await, &Kind::Write, false, false);
+    check(
+        order(|it| it.permits(5)).await,
+        &permits(5, 1),
+        false,
+        false,
+    );
+    check(
+        order(|it| it.take(2).permits(5)).await,
+        &permits(5, 2),
+        false,
+        false,
+    );
+    check(
+        order(|it| it.reentrant().fair()).await,
+        &Kind::Exclusive,
+        true,
+        true,
+    );
+    check(
+        order(|it| it.reentrant().owner("order 7")).await,
+        &Kind::Owned("order%207".into()),
+        false,
+        true,
+    );
+}
+
+/// As everywhere in a request; and what was put right is not wrong.
+#[tokio::test]
+async fn the_last_of_several_counts() {
+    let set = |it: LockRequest| it.permits(0).take(2).permits(9).read();
+    let said = order(set).await.unwrap_err().to_string();
+    assert!(said.ends_with("remove either"), "{said}");
+    assert!(!said.contains("permits 0"), "{said}");
+    let set = |it: LockRequest| it.owner("").reentrant().owner(7);
+    check(order(set).await, &Kind::Owned("7".into()), false, true);
+}
+
+/// An entry has its fields between bars, and is read by others.
+#[tokio::test]
+async fn an_owner_can_forge_nothing() {
+    let forged = "me|9|host|1|f|0\n%7C";
+    let order = order(|it| it.reentrant().owner(forged)).await.unwrap();
+    let Kind::Owned(owner) = &order.kind else {
+        panic!("{:?}", order.kind);
+    };
+    assert_eq!(&**owner, "me%7C9%7Chost%7C1%7Cf%7C0%0A%257C");
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_in_one_error() {
+    let set = |it: LockRequest| {
+        it.read()
+            .write()
+            .permits(0)
+            .take(2000)
+            .owner("")
+            .fair()
+            .max_renewals(4)
+    };
+    let LockError::Config(said) = order(set).await.unwrap_err() else {
+        panic!("another kind of error");
+    };
+    let said = said.to_string();
+    let parts: Vec<_> = said.split("; ").collect();
+    let begin = [
+        "max_renewals bounds",
+        "`write` and `read`",
+        "`permits` and `read`",
+        "permits 0",
+        "one holder takes at most 1000",
+        "`owner` says who",
+        "with `read` a lock",
+        "the owner is empty",
+    ];
+    assert_eq!(parts.len(), begin.len(), "{said}");
+    for (part, begin) in parts.iter().zip(begin) {
+        assert!(part.starts_with(begin), "{part}, not {begin}");
+    }
+}
+
+struct Fails;
+
+impl fmt::Display for Fails {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+#[tokio::test]
+async fn an_owner_has_a_text() {
+    let long = "x".repeat(257);
+    let owned = async |owner: &dyn fmt::Display| {
+        let refused = order(|it| it.reentrant().owner(owner)).await;
+        refused.unwrap_err().to_string()
+    };
+    for (said, expected) in [
+        (owned(&"").await, "the owner is empty"),
+        (owned(&long).await, "the owner has 257 bytes"),
+        (owned(&Fails).await, "the `Display` of the owner failed"),
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
+}
