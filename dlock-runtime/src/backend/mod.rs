@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use self::clock::Clock;
 use self::fault::Fault;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed, TakenTogether,
 };
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
@@ -81,6 +81,13 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn address(&self) -> Option<&str>;
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
+
+    /// All of these exclusive locks in one step, or none; nobody queues. One lease and one `not_after` for all.
+    fn acquire_all<'a>(
+        &'a self,
+        commands: &'a [Acquire],
+        within: Duration,
+    ) -> Answer<'a, TakenTogether>;
 
     /// What became of a claim in the queue, and a sign of life for it.
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;

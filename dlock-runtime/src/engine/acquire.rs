@@ -151,7 +151,7 @@ async fn in_line(
 }
 
 /// Makes a lock that was granted this caller's own; `None`: its lease is over already.
-fn take(
+pub(super) fn take(
     pool: &LockPool,
     order: &Arc<Order>,
     position: Position,

@@ -1,6 +1,6 @@
 //! Several locks at once: all of them, or none.
 //!
-//! They are taken one after the other, in the order of their names, which is the same for everybody: two who
+//! Where all are free, one command takes them all. Else they are taken one after the other, in the order of their names, which is the same for everybody: two who
 //! want the same locks never hold what the other waits for. What is held already is kept alive while the
 //! next is waited for, and given back when that fails.
 
@@ -10,12 +10,20 @@ use std::sync::Arc;
 use dlock_grammar::kind::KindError;
 
 use super::acquire::{self, Order, Patience};
+use super::attempt::{OpenAttempt, Sent};
 use super::guard::LockGuard;
 use super::nested::{self, Nested};
 use super::pool::LockPool;
 use crate::backend::fault::{self, Fault};
+use crate::policy::commands::{Acquire, TakenTogether};
 use crate::policy::gate::Offer;
 use crate::values::error::{LockError, Text};
+use crate::values::kind::Kind;
+use crate::values::moment::Moment;
+
+/// A lock that is held already; `None`: by the body that asks.
+type One = (LockGuard, Option<Offer>);
+type Held = Vec<One>;
 
 /// `orders`: sorted by key, each key once.
 pub(crate) async fn acquire(
@@ -52,13 +60,70 @@ fn would_deadlock(pool: &LockPool, order: &Order) -> bool {
     matches!(nested::look(pool, order), Nested::WouldDeadlock)
 }
 
+/// All in one step, if each is free and nobody waits for it; `None` if that is not so, or can't be done for this kind.
+async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>, Fault> {
+    let alone = |order: &Arc<Order>| order.kind == Kind::Exclusive && order.lane.is_for_all();
+    let (true, Some(first)) = (orders.iter().all(alone), orders.first()) else {
+        return Ok(None);
+    };
+    let settings = pool.settings();
+    let link = pool
+        .backend()
+        .link(&first.name, settings.connect_timeout)
+        .await?;
+    let within = settings.command_timeout.min(first.terms.ttl.validity());
+    let sent: Vec<Sent> = orders
+        .iter()
+        .map(|order| Sent::prepare(pool, order, &link, None, within))
+        .collect::<Result<_, Fault>>()?;
+    let open: Vec<_> = sent
+        .iter()
+        .map(|sent| OpenAttempt::new(pool, sent, &link, None))
+        .collect();
+    let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
+    match link.acquire_all(&commands, within).await {
+        Ok(TakenTogether::All { time, epochs, left }) => {
+            open.into_iter().for_each(OpenAttempt::answered);
+            let taken = orders.iter().zip(&sent).zip(epochs);
+            let taken = taken.map(|((order, sent), epoch)| {
+                let offer = match left {
+                    None => Offer::at_once(sent.at, sent.command.lease.get(), epoch, time),
+                    Some(left) => Offer::in_turn(sent.at, left, epoch, time),
+                };
+                let guard = acquire::take(pool, order, sent.position(), offer);
+                guard.map(|guard| (guard, Some(offer)))
+            });
+            // Each of them first: what is taken and not wanted is given back.
+            let taken: Vec<Option<One>> = taken.collect();
+            let taken: Option<Held> = taken.into_iter().collect();
+            taken.map(Some).ok_or_else(|| {
+                Fault::Unclear(Text::new("the lock was over before its grant arrived"))
+            })
+        }
+        Ok(TakenTogether::Not { .. } | TakenTogether::Late { .. }) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Ok(None) // one by one tells why
+        }
+        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` sees to the rest
+        Err(answered) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Err(answered)
+        }
+    }
+}
+
 /// The inner error: what was held is given back, and it may be tried again.
 async fn in_order(
     pool: &LockPool,
     orders: &[Arc<Order>],
     patience: &Patience,
 ) -> Result<Result<LockGuard, Fault>, LockError> {
-    let (begun, mut held) = (acquire::now(pool), Vec::new());
+    let (begun, mut held) = (acquire::now(pool), Held::new());
+    match at_once(pool, orders).await {
+        Ok(Some(held)) => return Ok(begin(pool, orders, patience, begun, held).await),
+        Ok(None) => {}
+        Err(fault) => return Ok(Err(fault)),
+    }
     for order in orders {
         if let Nested::Join(guard) = nested::look(pool, order) {
             held.push((guard, None));
@@ -82,11 +147,7 @@ async fn in_order(
 }
 
 /// Makes what is held last as long as what is still to come.
-async fn keep(
-    pool: &LockPool,
-    order: &Order,
-    held: &[(LockGuard, Option<Offer>)],
-) -> Result<(), Fault> {
+async fn keep(pool: &LockPool, order: &Order, held: &[One]) -> Result<(), Fault> {
     let ours: Vec<&LockGuard> = held
         .iter()
         .map(|(guard, _)| guard)
@@ -105,8 +166,8 @@ async fn begin(
     pool: &LockPool,
     orders: &[Arc<Order>],
     patience: &Patience,
-    begun: crate::values::moment::Moment,
-    held: Vec<(LockGuard, Option<Offer>)>,
+    begun: Moment,
+    held: Held,
 ) -> Result<LockGuard, Fault> {
     if let Some(order) = orders.first()
         && begun.until(acquire::now(pool)) > order.terms.ttl.get() / 10

@@ -56,6 +56,33 @@ pub(crate) enum Acquired {
     WrongKind { time: u64, there: String },
 }
 
+/// The answer to several [`Acquire`]s of exclusive locks in one step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TakenTogether {
+    /// All are ours, for the whole lease, or for what is `left` of it: the command was duplicated.
+    All {
+        time: u64,
+        /// One for each, in order.
+        epochs: Vec<u64>,
+        left: Option<Duration>,
+    },
+    /// None is ours: the lock at this index is somebody else's, or waited for, or can't be taken.
+    Not { time: u64, at: usize },
+    /// Executed after its `not_after`: nothing was created.
+    Late { time: u64 },
+}
+
+impl TakenTogether {
+    /// The server's time when it answered.
+    pub(crate) fn time(&self) -> u64 {
+        match self {
+            TakenTogether::All { time, .. }
+            | TakenTogether::Not { time, .. }
+            | TakenTogether::Late { time } => *time,
+        }
+    }
+}
+
 /// Who is in the way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Busy {

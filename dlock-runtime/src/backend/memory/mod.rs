@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::fault::Fault;
 use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed, TakenTogether,
 };
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::moment::Moment;
@@ -123,6 +123,14 @@ impl Link for Shared {
 
     fn acquire<'a>(&'a self, command: &'a Acquire, _within: Duration) -> Answer<'a, Acquired> {
         ready(self.run(|server, time, outbox| server.acquire(command, time, outbox)))
+    }
+
+    fn acquire_all<'a>(
+        &'a self,
+        commands: &'a [Acquire],
+        _within: Duration,
+    ) -> Answer<'a, TakenTogether> {
+        ready(self.run(|server, time, outbox| server.acquire_all(commands, time, outbox)))
     }
 
     fn poll<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, Polled> {

@@ -21,7 +21,7 @@ use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
 };
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
@@ -230,6 +230,37 @@ impl Link for RedisLink {
                 .script_on(&scripts::ACQUIRE, &claim.key, &arguments, within)
                 .await?;
             let answer = reply::acquired(&reply)?;
+            self.heard_time(answer.time(), sent);
+            Ok(answer)
+        })
+    }
+
+    fn acquire_all<'a>(
+        &'a self,
+        commands: &'a [Acquire],
+        within: Duration,
+    ) -> Answer<'a, TakenTogether> {
+        Box::pin(async move {
+            let names: Vec<Keys<'_>> = commands
+                .iter()
+                .map(|command| self.names.of(&command.claim.key))
+                .collect();
+            let counter = names.first().map(|names| names.counter);
+            let locks = commands
+                .iter()
+                .zip(&names)
+                .flat_map(|(command, names)| [&*command.claim.key, &names.waiting, &names.alive]);
+            let keys: Vec<&str> = counter.into_iter().chain(locks).collect();
+            let first = commands.first();
+            let not_after = first.map_or(0, |it| it.not_after).to_string();
+            let lease = first.map_or(0, |it| it.lease.as_millis()).to_string();
+            let mut arguments = vec![&*not_after, &*lease];
+            arguments.extend(commands.iter().map(|command| &*command.claim.value));
+            let sent = self.clock.now();
+            let reply = self
+                .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within)
+                .await?;
+            let answer = reply::taken_together(&reply, commands.len())?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
         })

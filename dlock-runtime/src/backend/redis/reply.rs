@@ -6,7 +6,9 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, Value};
 
 use crate::backend::fault::Fault;
-use crate::policy::commands::{Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed};
+use crate::policy::commands::{
+    Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed, TakenTogether,
+};
 use crate::values::error::{Refusal, Text};
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
@@ -20,6 +22,42 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
         Some(Outcome::OtherType) => Err(other_type()),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }
+}
+
+pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, Fault> {
+    let read = || {
+        let Value::Array(items) = reply else {
+            return None;
+        };
+        let (Value::Int(kind), time) = (items.first()?, number(items.get(1)?)?) else {
+            return None;
+        };
+        let epochs = || {
+            let first = number(items.get(2)?)?;
+            (0..u64::try_from(asked).ok()?)
+                .map(|it| first.checked_add(it))
+                .collect::<Option<Vec<u64>>>()
+        };
+        Some(match kind {
+            1 => TakenTogether::All {
+                time,
+                epochs: epochs()?,
+                left: None,
+            },
+            2 => TakenTogether::Not {
+                time,
+                at: usize::try_from(number(items.get(2)?)?).ok()?,
+            },
+            4 => TakenTogether::All {
+                time,
+                epochs: epochs()?,
+                left: Some(left(items.get(3)?)?),
+            },
+            5 => TakenTogether::Late { time },
+            _ => return None,
+        })
+    };
+    read().ok_or_else(|| unexpected("acquire_all", reply))
 }
 
 pub(super) fn polled(reply: &Value) -> Result<Polled, Fault> {
@@ -78,11 +116,7 @@ fn outcome(reply: &Value) -> Option<Outcome> {
         4 => Outcome::Yours {
             time,
             epoch: epoch()?,
-            left: match items.get(3)? {
-                // Persisted by somebody, or lapsed meanwhile: nothing to count on.
-                Value::Int(-2 | -1) => Duration::ZERO,
-                left => Duration::from_millis(number(left)?),
-            },
+            left: left(items.get(3)?)?,
         },
         5 => Outcome::Late { time },
         6 => Outcome::OtherType,
@@ -92,6 +126,15 @@ fn outcome(reply: &Value) -> Option<Outcome> {
             there: text(items.get(2)?)?,
         },
         _ => return None,
+    })
+}
+
+/// What is left of a lease of ours.
+fn left(pttl: &Value) -> Option<Duration> {
+    Some(match pttl {
+        // Persisted by somebody, or lapsed meanwhile: nothing to count on.
+        Value::Int(-2 | -1) => Duration::ZERO,
+        left => Duration::from_millis(number(left)?),
     })
 }
 

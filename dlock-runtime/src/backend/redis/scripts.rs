@@ -7,6 +7,8 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 pub(super) static ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/acquire.lua")));
+pub(super) static ACQUIRE_ALL: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("lua/acquire_all.lua")));
 pub(super) static POLL: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/poll.lua")));
 pub(super) static RELEASE: LazyLock<Script> =

@@ -7,6 +7,7 @@
 
 mod grant;
 mod queues;
+mod together;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

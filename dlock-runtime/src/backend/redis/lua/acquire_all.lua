@@ -1,0 +1,51 @@
+-- acquire_all: takes several locks if each is free and nobody waits for it; else none. Never queues. Sent once
+-- for each value; creates nothing after not_after. Executed twice, it says what is left.
+-- KEYS  1 the counter of epochs, then for each lock: the lock, W and A (see queue.lua)
+-- ARGV  1 not_after µs, 2 lease ms, then the value for each lock
+-- reply {1, T, epoch}        all granted: the first has this epoch, the next ones those after it
+--       {2, T, i}            not granted, and nothing taken: the i-th (from 0) is somebody else's, or waited for
+--       {4, T, epoch, pttl}  all ours already: this command was duplicated; the shortest pttl
+--       {5, T}               late
+local counter, T, lease = KEYS[1], now(), ARGV[2]
+if T > tonumber(ARGV[1]) then
+  return {5, T}
+end
+local number = #ARGV - 2
+local ours, left = {}, nil
+for i = 1, number do
+  local lock, W, A, value = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1], ARGV[i + 2]
+  local held, err = look(lock)
+  if err and not is_other_type(err) then
+    return redis.error_reply(err)
+  end
+  local taken = err or held
+  if not taken then
+    local granted, somebody_waits = grant_next(lock, counter, W, A, T)
+    taken = granted or somebody_waits
+  end
+  if held == value then
+    local pttl = redis.call('PTTL', lock)
+    left = math.min(left or pttl, pttl)
+    ours[#ours + 1] = {lock, W, A, value}
+  elseif taken then
+    for _, it in ipairs(ours) do
+      release(it[1], counter, it[2], it[3], it[4], 0, T)
+    end
+    return {2, T, i - 1}
+  end
+end
+local again = #ours == number
+if again and left > 0 then
+  redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2])) -- allowed when memory is out, and changes nothing
+end
+local epoch = draw_epoch(counter, T) -- first, so that it is refused as a whole when memory is out
+if number > 1 then
+  redis.call('SET', counter, string.format('%.0f', epoch + number - 1))
+end
+if again then
+  return {4, T, epoch, left}
+end
+for i = 1, number do
+  redis.call('SET', KEYS[3 * i - 1], ARGV[i + 2], 'PX', lease)
+end
+return {1, T, epoch}

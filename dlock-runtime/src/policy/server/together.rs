@@ -1,0 +1,62 @@
+//! Several locks in one step: all of them, or none.
+
+use super::{Publish, Server};
+use crate::policy::commands::{Acquire, TakenTogether};
+
+impl Server {
+    /// Takes all locks if each is free and nobody waits for it; else none. Never queues.
+    pub(crate) fn acquire_all(
+        &mut self,
+        commands: &[Acquire],
+        time: u64,
+        publish: &mut dyn Publish,
+    ) -> TakenTogether {
+        if commands.iter().any(|command| time > command.not_after) {
+            return TakenTogether::Late { time };
+        }
+        let mut ours = Vec::new();
+        for (at, command) in commands.iter().enumerate() {
+            let claim = &command.claim;
+            if self.holds(claim, time) {
+                ours.push(claim);
+                continue;
+            }
+            if self.read(&claim.key, time).is_none() {
+                self.grant_next(&claim.key, time, publish);
+            }
+            let free = self.read(&claim.key, time).is_none();
+            if !free || !self.queues.is_empty(&claim.key, time) {
+                for claim in ours {
+                    self.release(claim, 0, time, publish);
+                }
+                return TakenTogether::Not { time, at };
+            }
+        }
+        if ours.len() == commands.len() {
+            return self.all_ours(commands, time);
+        }
+        // Only what is left of this very command, executed twice, can be ours: it is taken anew.
+        let mut epochs = Vec::new();
+        for Acquire { claim, lease, .. } in commands {
+            epochs.push(self.draw_epoch(time));
+            self.sweep(time);
+            self.set(&claim.key, &claim.value, time, lease.get());
+        }
+        TakenTogether::All {
+            time,
+            epochs,
+            left: None,
+        }
+    }
+
+    /// The command was duplicated on its way.
+    fn all_ours(&mut self, commands: &[Acquire], time: u64) -> TakenTogether {
+        let lefts = commands.iter().filter_map(|command| {
+            let (_, left) = self.yours(&command.claim, time)?;
+            Some(left)
+        });
+        let left = lefts.min();
+        let epochs = commands.iter().map(|_| self.draw_epoch(time)).collect();
+        TakenTogether::All { time, epochs, left }
+    }
+}
