@@ -23,6 +23,9 @@ pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(7);
 /// So many lapsed places are swept out in one go; the next look goes on.
 pub(crate) const SWEEP_AT_ONCE: usize = 16;
 
+/// So many places are granted in one go, so that it never blocks the server for long; the next poll goes on.
+pub(crate) const GRANTS_AT_ONCE: usize = 100;
+
 /// A lease of more digits is no lease; so that both sides agree on what can be read.
 const MOST_DIGITS: usize = 15;
 

@@ -17,6 +17,9 @@ pub(crate) const META: &str = "#|1|";
 /// Numbers of more digits are none; so that both sides agree on what can be read.
 const MOST_DIGITS: usize = 15;
 
+/// So many permits may be taken at once: each is a member of the set.
+const MOST_AT_ONCE: u32 = 1000;
+
 /// An entry, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
@@ -84,7 +87,8 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
         Letter::Permits => (u32::try_from(take).ok()?, u32::try_from(of).ok()?),
         _ => (1, 0),
     };
-    (lease > 0 && take > 0 && !token.is_empty()).then_some(Entry {
+    let fits = letter != Letter::Permits || (take <= of && take <= MOST_AT_ONCE);
+    (lease > 0 && take > 0 && fits && !token.is_empty()).then_some(Entry {
         letter,
         token,
         address,
@@ -94,6 +98,32 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
         owner,
         description,
     })
+}
+
+/// What a writer that was downgraded holds the lock with; `None` for every other entry.
+pub(crate) fn reader_form(entry: &str) -> Option<String> {
+    entry.strip_prefix("w|").map(|rest| format!("r|{rest}"))
+}
+
+/// What is kept for `min_hold` when its holder has done: it counts, and answers to no token.
+pub(crate) fn retired(entry: &str) -> String {
+    match entry.split_once('|') {
+        Some((letter, rest)) => format!("{letter}|-{rest}"),
+        None => entry.to_owned(),
+    }
+}
+
+pub(crate) fn is_retired(entry: &str) -> bool {
+    entry.as_bytes().get(1..3) == Some(b"|-")
+}
+
+/// A place in a queue as others are told of it: without what grants the right to give it up.
+pub(crate) fn without_token(entry: &str) -> String {
+    let mut fields = entry.splitn(3, '|');
+    match (fields.next(), fields.next(), fields.next()) {
+        (Some(letter), Some(_), Some(rest)) if is_entry(entry) => format!("{letter}|-|{rest}"),
+        _ => "x|".to_owned(),
+    }
 }
 
 /// What stands in the way of another kind, in words: a meta member, a place in a queue, or a value.

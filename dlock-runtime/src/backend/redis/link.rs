@@ -11,10 +11,11 @@ use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::calls::{self, Call};
 use super::connect::Plan;
 use super::names::{Keys, Names};
 use super::push::Ear;
-use super::reply;
+use super::reply::{self, Looked};
 use super::scripts::{self, Script};
 use super::server_clock::ServerClock;
 use crate::backend::clock::Clock;
@@ -23,9 +24,10 @@ use crate::backend::{Answer, Link};
 use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
 };
+use crate::policy::shared;
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
-use crate::values::ttl::{self, Ttl};
+use crate::values::ttl::Ttl;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
 /// which no error ever tells.
@@ -182,9 +184,8 @@ impl RedisLink {
     /// A script about one lock, with the keys of that lock.
     async fn script_on(
         &self,
-        script: &Script,
         lock: &str,
-        arguments: &[&str],
+        call: Call<'_>,
         within: Duration,
     ) -> Result<redis::Value, Fault> {
         let Keys {
@@ -193,7 +194,15 @@ impl RedisLink {
             alive,
         } = self.names.of(lock);
         let keys = [lock, counter, &waiting, &alive];
-        self.script(script, &keys, arguments, within).await
+        let arguments: Vec<&str> = call.arguments.iter().map(|it| &**it).collect();
+        self.script(call.script, &keys, &arguments, within).await
+    }
+
+    /// At a lock of a kind with many holders.
+    async fn look(&self, lock: &str, entry: &str, within: Duration) -> Result<Looked, Fault> {
+        let (keys, arguments) = ([lock], [entry]);
+        let reply = self.script(&scripts::SHARED_LOOK, &keys, &arguments, within);
+        reply::looked(&reply.await?)
     }
 }
 
@@ -216,20 +225,9 @@ impl Link for RedisLink {
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
         Box::pin(async move {
-            let Acquire {
-                claim,
-                lease,
-                not_after,
-                repair_missing_ttl,
-            } = command;
-            let (lease, not_after) = (lease.as_millis().to_string(), not_after.to_string());
-            let repair = repair_missing_ttl.map_or(0, ttl::millis).to_string();
-            let arguments = [&*claim.value, &lease, &not_after, &repair, &*claim.entry];
             let sent = self.clock.now();
-            let reply = self
-                .script_on(&scripts::ACQUIRE, &claim.key, &arguments, within)
-                .await?;
-            let answer = reply::acquired(&reply)?;
+            let (lock, call) = (&command.claim.key, calls::acquire(command));
+            let answer = reply::acquired(&self.script_on(lock, call, within).await?)?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -268,12 +266,9 @@ impl Link for RedisLink {
 
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
         Box::pin(async move {
-            let arguments = [&*claim.value, &*claim.entry];
             let sent = self.clock.now();
-            let reply = self
-                .script_on(&scripts::POLL, &claim.key, &arguments, within)
-                .await?;
-            let answer = reply::polled(&reply)?;
+            let reply = self.script_on(&claim.key, calls::poll(claim), within);
+            let answer = reply::polled(&reply.await?)?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -286,11 +281,8 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
-            let arguments = [&*claim.value, &*keep_until.to_string()];
-            let reply = self
-                .script_on(&scripts::RELEASE, &claim.key, &arguments, within)
-                .await?;
-            reply::given_back(&reply)
+            let call = calls::release(claim, keep_until);
+            reply::given_back(&self.script_on(&claim.key, call, within).await?)
         })
     }
 
@@ -302,13 +294,9 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
-            let (keep_until, not_after) = (keep_until.to_string(), not_after.to_string());
-            let arguments = [&*claim.value, &*claim.entry, &keep_until, &not_after];
             let sent = self.clock.now();
-            let reply = self
-                .script_on(&scripts::CANCEL, &claim.key, &arguments, within)
-                .await?;
-            let answer = reply::cancelled(&reply)?;
+            let call = calls::cancel(claim, keep_until, not_after);
+            let answer = reply::cancelled(&self.script_on(&claim.key, call, within).await?)?;
             self.heard_time(answer.time, sent);
             Ok(answer)
         })
@@ -336,17 +324,18 @@ impl Link for RedisLink {
         })
     }
 
-    fn downgrade<'a>(
-        &'a self,
-        _claim: &'a Claim,
-        _ttl: Ttl,
-        _within: Duration,
-    ) -> Answer<'a, bool> {
-        Box::pin(async move { Ok(false) })
+    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let call = calls::downgrade(claim, ttl);
+            reply::downgraded(&self.script_on(&claim.key, call, within).await?)
+        })
     }
 
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
         Box::pin(async move {
+            if shared::is_entry(&claim.value) {
+                return Ok(self.look(&claim.key, &claim.value, within).await?.found);
+            }
             Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
         })
     }
@@ -360,7 +349,12 @@ impl Link for RedisLink {
                     .query_async(&mut connection)
                     .await
             };
-            reply::value(&self.call(within, get).await?)
+            match self.call(within, get).await {
+                Err(Fault::Refused(Refusal::WrongType, _)) => {
+                    Ok(self.look(key, "", within).await?.holder)
+                }
+                value => reply::value(&value?),
+            }
         })
     }
 

@@ -1,10 +1,11 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, `link` speaks
-//! the protocol over it, `push` hears what comes unasked, `names` the keys beside a lock's own, `scripts`
+//! the protocol over it, `calls` which script an operation is, `push` hears what comes unasked, `names` the keys beside a lock's own, `scripts`
 //! holds the Lua and `reply` reads what comes back. No `redis::` type
 //! leaves this folder, and the client library never repeats a command by itself.
 
+mod calls;
 mod connect;
 mod link;
 mod names;

@@ -191,12 +191,43 @@ pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault
 }
 
 pub(super) fn given_back(reply: &Value) -> Result<GivenBack, Fault> {
-    match reply {
-        Value::Int(found) => Ok(GivenBack {
-            found: *found == 1,
+    let read = || match reply {
+        Value::Array(items) => Some(GivenBack {
+            found: number(items.first()?)? == 1,
+            rest: u32::try_from(number(items.get(1)?)?).unwrap_or(u32::MAX),
+        }),
+        found => Some(GivenBack {
+            found: number(found)? == 1,
             rest: 0,
         }),
-        _ => Err(unexpected("release", reply)),
+    };
+    read().ok_or_else(|| unexpected("release", reply))
+}
+
+pub(super) fn downgraded(reply: &Value) -> Result<bool, Fault> {
+    let reads = number(reply).map(|it| it == 1);
+    reads.ok_or_else(|| unexpected("downgrade", reply))
+}
+
+/// What a look at a set tells.
+pub(super) struct Looked {
+    /// The entry that was asked for holds the lock.
+    pub(super) found: bool,
+    /// The first holder.
+    pub(super) holder: Option<String>,
+}
+
+pub(super) fn looked(reply: &Value) -> Result<Looked, Fault> {
+    let Value::Array(items) = reply else {
+        return Err(unexpected("look", reply));
+    };
+    match items.first().zip(items.get(1).and_then(text)) {
+        Some((Value::Int(-1), _)) => Err(other_type()),
+        Some((Value::Int(found), holder)) => Ok(Looked {
+            found: *found == 1,
+            holder: Some(holder).filter(|it| !it.is_empty()),
+        }),
+        _ => Err(unexpected("look", reply)),
     }
 }
 

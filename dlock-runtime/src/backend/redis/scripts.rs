@@ -6,17 +6,36 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 pub(super) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/acquire.lua")));
+    LazyLock::new(|| Script::new(&[QUEUE, SET, include_str!("lua/acquire.lua")]));
 pub(super) static ACQUIRE_ALL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/acquire_all.lua")));
+    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/acquire_all.lua")]));
 pub(super) static POLL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/poll.lua")));
+    LazyLock::new(|| Script::new(&[QUEUE, SET, include_str!("lua/poll.lua")]));
 pub(super) static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
+    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/release.lua")]));
 pub(super) static CANCEL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/cancel.lua")));
+    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/cancel.lua")]));
+/// Of any kind, mixed.
 pub(super) static RENEW: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
+    LazyLock::new(|| Script::shared(include_str!("lua/renew.lua")));
+
+pub(super) static SHARED_ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_acquire.lua")));
+pub(super) static SHARED_POLL: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_poll.lua")));
+pub(super) static SHARED_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_release.lua")));
+pub(super) static SHARED_CANCEL: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_cancel.lua")));
+pub(super) static SHARED_DOWNGRADE: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_downgrade.lua")));
+pub(super) static SHARED_LOOK: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_look.lua")));
+
+const PRELUDE: &str = include_str!("lua/prelude.lua");
+const QUEUE: &str = include_str!("lua/queue.lua");
+const SET: &str = include_str!("lua/set.lua");
+const SHARED: &str = include_str!("lua/shared.lua");
 
 /// A script and the hash that the server knows it by.
 #[derive(Debug)]
@@ -26,14 +45,16 @@ pub(super) struct Script {
 }
 
 impl Script {
-    fn new(operation: &str) -> Self {
-        let shared = [
-            include_str!("lua/prelude.lua"),
-            include_str!("lua/queue.lua"),
-        ];
-        let text = [&shared.concat(), operation].concat();
+    /// The parts in their order, behind the prelude.
+    fn new(parts: &[&str]) -> Self {
+        let text = [PRELUDE, &parts.concat()].concat();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Self { text, sha1 }
+    }
+
+    /// An operation of the kinds with many holders.
+    fn shared(operation: &str) -> Self {
+        Self::new(&[QUEUE, SET, SHARED, operation])
     }
 
     /// By hash; where the server does not know it, by text. The hash alone runs nothing, so this is

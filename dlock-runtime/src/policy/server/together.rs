@@ -21,11 +21,9 @@ impl Server {
                 ours.push(claim);
                 continue;
             }
-            if self.read(&claim.key, time).is_none() {
-                self.grant_next(&claim.key, time, publish);
-            }
-            let free = self.read(&claim.key, time).is_none();
-            if !free || !self.queues.is_empty(&claim.key, time) {
+            self.grant_if_free(&claim.key, time, publish);
+            let is_free = self.locks.is_free(&claim.key, time);
+            if !is_free || !self.queues.is_empty(&claim.key, time) {
                 for claim in ours {
                     self.release(claim, 0, time, publish);
                 }
@@ -52,7 +50,7 @@ impl Server {
     /// The command was duplicated on its way.
     fn all_ours(&mut self, commands: &[Acquire], time: u64) -> TakenTogether {
         let lefts = commands.iter().filter_map(|command| {
-            let (_, left) = self.yours(&command.claim, time)?;
+            let (_, left) = self.yours_alone(&command.claim, time)?;
             Some(left)
         });
         let left = lefts.min();

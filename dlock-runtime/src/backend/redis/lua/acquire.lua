@@ -12,6 +12,8 @@
 --       {4, T, epoch, pttl}  ours already: this command was duplicated
 --       {5, T}               late
 --       {6, T}               a value of another type stands there
+--       {8, T, there}        another kind: the meta of the set that stands there (see set.lua), or the first
+--                            place in the queue of a key that is free; who has a place already keeps it
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local value, lease, repair, entry = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local T = now()
@@ -20,16 +22,30 @@ if T > tonumber(ARGV[3]) then
 end
 local held, err = look(lock)
 if is_other_type(err) then
-  return {6, T}
+  local there = meta(lock)
+  if not there then
+    return {6, T}
+  end
+  local left, holder = first_holder(lock, T)
+  if left and entry ~= '' and redis.call('ZSCORE', W, entry) then
+    beat(W, A, entry, T)
+    return {3, T, left, holder}
+  elseif left then
+    return {8, T, there}
+  end
+  redis.call('DEL', lock) -- all its holders have lapsed
 elseif err then
   return redis.error_reply(err)
-elseif not held then
-  local somebody_waits
-  held, somebody_waits = grant_next(lock, counter, W, A, T)
-  if not held and not somebody_waits then
+end
+if not held then
+  local head
+  held, head = grant_next(lock, counter, W, A, T)
+  if not held and not head then
     local epoch = draw_epoch(counter, T)
     redis.call('SET', lock, value, 'PX', lease)
     return {1, T, epoch}
+  elseif head and read_entry(head) and (entry == '' or not redis.call('ZSCORE', W, entry)) then
+    return {8, T, without_token(head)}
   end
 end
 if held == value then

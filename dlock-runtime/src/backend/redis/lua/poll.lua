@@ -10,14 +10,20 @@ local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local value, entry = ARGV[1], ARGV[2]
 local T = now()
 local held, err = look(lock)
-if is_other_type(err) then
-  return {6, T}
-elseif err then
-  return redis.error_reply(err)
+local there = is_other_type(err) and meta(lock) -- holders of another kind
+if err and not there then
+  return is_other_type(err) and {6, T} or redis.error_reply(err)
 end
 local waits = entry ~= '' and redis.call('ZSCORE', W, entry)
 if waits then
   beat(W, A, entry, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
+end
+if there then
+  local left, holder = first_holder(lock, T)
+  if left then
+    return waits and {3, T, left, holder} or {7, T}
+  end
+  redis.call('DEL', lock) -- all of them have lapsed
 end
 if not held then
   held = grant_next(lock, counter, W, A, T)

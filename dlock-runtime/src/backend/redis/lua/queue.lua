@@ -34,27 +34,34 @@ local function publish(address, lock, value, epoch, T, lease)
   return type(heard) == 'table' or heard > 0
 end
 
--- Gives a lock that is absent to the first of W that is alive and hears of it; without an address it
--- has to poll, and finds the grant. The lapsed go first, so that they do not pile up behind a head that
--- can't be read. Without a queue: one look at W, no write; else begins with ZREM, which is allowed when
--- memory is out. Returns the value that now stands at the lock, or false; second, whether anybody is
--- left in W, if it is false. T may be nil: most releases have no use for the time.
-local function grant_next(lock, counter, W, A, T)
-  local head = redis.call('ZRANGE', W, 0, 0)[1]
-  if not head then
-    return false, false
-  end
-  T = T or now()
+-- Takes out the lapsed, but not too many at once; whether there were any.
+local function sweep(W, A, T)
   local by = string.format('%.0f', T)
   local lapsed = redis.call('ZRANGE', A, '-inf', by, 'BYSCORE', 'LIMIT', 0, SWEEP_AT_ONCE)
   if #lapsed > 0 then
     leave(W, A, unpack(lapsed))
+  end
+  return #lapsed > 0
+end
+
+-- Gives a lock that is absent to the first of W that is alive and hears of it; without an address it
+-- has to poll, and finds the grant. The lapsed go first, so that they do not pile up behind a head that
+-- can't be read. Without a queue: one look at W, no write; else begins with ZREM, which is allowed when
+-- memory is out. Returns the value that now stands at the lock, or false; second, the first of W, if this
+-- can't grant it: it is of another kind or version. T may be nil: most releases have no use for the time.
+local function grant_next(lock, counter, W, A, T)
+  local head = redis.call('ZRANGE', W, 0, 0)[1]
+  if not head then
+    return false, nil
+  end
+  T = T or now()
+  if sweep(W, A, T) then
     head = redis.call('ZRANGE', W, 0, 0)[1]
   end
   while head do
     local address, lease, value = read(head)
     if not address then
-      return false, true
+      return false, head
     end
     local alive_until = tonumber(redis.call('ZSCORE', A, head) or 0)
     leave(W, A, head)
@@ -69,7 +76,7 @@ local function grant_next(lock, counter, W, A, T)
     end
     head = redis.call('ZRANGE', W, 0, 0)[1]
   end
-  return false, false
+  return false, nil
 end
 
 -- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known.

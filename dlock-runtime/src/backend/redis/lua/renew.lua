@@ -20,8 +20,40 @@ local function renew(lock, value, ttl)
   return 1
 end
 
-local replies = {}
+-- The same for an entry: only its own end is touched.
+local function renew_entry(lock, e, ttl, T)
+  local there, err = stands_at(lock)
+  local form = not err and held_as(lock, there, e, T)
+  if not form then
+    return err and not is_other_type(err) and -1 or 0
+  end
+  there = drop_lapsed(lock, there, T)
+  local ends = string.format('%.0f', T + ttl * 1000)
+  local words = {}
+  for i, member in ipairs(members(form, e.take)) do
+    words[2 * i - 1], words[2 * i] = ends, member
+  end
+  redis.call('ZADD', lock, 'XX', 'GT', unpack(words))
+  settle(lock, there, T)
+  return 1
+end
+
+-- A refusal, of whichever of its commands.
+local function refused(err)
+  local words = type(err) == 'table' and err.err or tostring(err)
+  return string.find(words, 'READONLY', 1, true) and -2 or -1
+end
+
+local replies, T = {}, nil
 for i, lock in ipairs(KEYS) do
-  replies[i] = renew(lock, ARGV[2 * i - 1], ARGV[2 * i])
+  local value, ttl = ARGV[2 * i - 1], ARGV[2 * i]
+  local e = read_entry(value)
+  if e then
+    T = T or now()
+    local done, reply = pcall(renew_entry, lock, e, tonumber(ttl), T)
+    replies[i] = done and reply or refused(reply)
+  else
+    replies[i] = renew(lock, value, ttl)
+  end
 end
 return replies

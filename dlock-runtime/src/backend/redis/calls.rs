@@ -1,0 +1,85 @@
+//! Which script an operation is, and with what arguments: the exclusive lock has its own, the kinds with many
+//! holders share theirs.
+
+use std::borrow::Cow;
+
+use super::scripts::{self, Script};
+use crate::policy::commands::{Acquire, Claim};
+use crate::policy::shared;
+use crate::values::ttl::{self, Ttl};
+
+/// A script about one lock, with its arguments.
+pub(super) struct Call<'a> {
+    pub(super) script: &'static Script,
+    pub(super) arguments: Vec<Cow<'a, str>>,
+}
+
+pub(super) fn acquire(command: &Acquire) -> Call<'_> {
+    let claim = &command.claim;
+    let lease = command.lease.as_millis().to_string().into();
+    let not_after = command.not_after.to_string().into();
+    let value = Cow::from(&*claim.value);
+    if shared::is_entry(&value) {
+        return Call {
+            script: &scripts::SHARED_ACQUIRE,
+            arguments: vec![value, lease, not_after, may_queue(claim)],
+        };
+    }
+    let repair = command.repair_missing_ttl.map_or(0, ttl::millis);
+    let (repair, entry) = (repair.to_string().into(), (&*claim.entry).into());
+    Call {
+        script: &scripts::ACQUIRE,
+        arguments: vec![value, lease, not_after, repair, entry],
+    }
+}
+
+pub(super) fn poll(claim: &Claim) -> Call<'_> {
+    by_kind(claim, &scripts::POLL, &scripts::SHARED_POLL, [])
+}
+
+pub(super) fn release(claim: &Claim, keep_until: u64) -> Call<'_> {
+    let value = Cow::from(&*claim.value);
+    let script = if shared::is_entry(&value) {
+        &scripts::SHARED_RELEASE
+    } else {
+        &scripts::RELEASE
+    };
+    Call {
+        script,
+        arguments: vec![value, keep_until.to_string().into()],
+    }
+}
+
+pub(super) fn cancel(claim: &Claim, keep_until: u64, not_after: u64) -> Call<'_> {
+    let more = [keep_until, not_after].map(|it| it.to_string().into());
+    by_kind(claim, &scripts::CANCEL, &scripts::SHARED_CANCEL, more)
+}
+
+pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
+    Call {
+        script: &scripts::SHARED_DOWNGRADE,
+        arguments: vec![(&*claim.value).into(), ttl.as_millis().to_string().into()],
+    }
+}
+
+/// A script that is told the claim and its place: the place of an entry is the entry itself.
+fn by_kind<'a, const N: usize>(
+    claim: &'a Claim,
+    exclusive: &'static Script,
+    shared: &'static Script,
+    more: [Cow<'a, str>; N],
+) -> Call<'a> {
+    let value = Cow::from(&*claim.value);
+    let (script, place) = if shared::is_entry(&value) {
+        (shared, may_queue(claim))
+    } else {
+        (exclusive, (&*claim.entry).into())
+    };
+    let arguments = [value, place].into_iter().chain(more).collect();
+    Call { script, arguments }
+}
+
+fn may_queue(claim: &Claim) -> Cow<'static, str> {
+    let it = if claim.entry.is_empty() { "0" } else { "1" };
+    it.into()
+}

@@ -1,0 +1,51 @@
+-- shared_acquire: takes a lock of a kind with many holders if the entry fits beside those who hold it and
+-- nobody waits before it; else queues, if it may. Sent once for each entry; creates nothing after not_after.
+-- Executed twice, it says `yours` or keeps its place.
+-- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- ARGV  1 entry, 2 lease ms, 3 not_after µs, 4 '1': it may queue
+-- reply {1, T, epoch}        granted
+--       {2, T, left, entry}  busy, and not in the queue; ms until the first holder ends, and who it is; -2
+--                            and '': only the queue is in the way
+--       {3, T, left, entry}  busy, and in the queue
+--       {4, T, epoch, left}  ours already: this command was duplicated
+--       {5, T}               late
+--       {6, T}               a value of another type stands there
+--       {8, T, there}        another kind, or another number of permits: the meta, '1|', or the first place
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local e, may_queue, T = read_entry(ARGV[1]), ARGV[4] == '1', now()
+if not e then
+  return redis.error_reply('ERR not an entry')
+elseif T > tonumber(ARGV[3]) then
+  return {5, T}
+end
+local there, err = stands_at(lock)
+if is_other_type(err) then
+  return {6, T}
+elseif err then
+  return redis.error_reply(err)
+end
+local epoch = draw_epoch(counter, T) -- first, so that it is refused as a whole when memory is out
+there = grant_all(lock, counter, W, A, drop_lapsed(lock, there, T), T)
+local yours = yours_among(lock, counter, there, e, T)
+if yours then
+  return yours
+end
+if may_queue and redis.call('ZSCORE', W, e.value) then
+  beat(W, A, e.value, T)
+  return {3, T, in_the_way(lock, there, T)}
+end
+local head = first_place(W)
+local other = other_kind(there, head, e)
+if other then
+  return {8, T, other}
+end
+-- An owner that holds the lock passes the queue: it would wait for somebody who waits for it.
+if (not head or (e.letter == 'o' and there)) and fits(lock, there, e) then
+  there, epoch = put(lock, there, e, tonumber(ARGV[2]), epoch, T)
+  return {1, T, epoch}
+end
+if may_queue then
+  redis.call('ZADD', W, 'NX', string.format('%.0f', epoch), e.value)
+  beat(W, A, e.value, T)
+end
+return {may_queue and 3 or 2, T, in_the_way(lock, there, T)}

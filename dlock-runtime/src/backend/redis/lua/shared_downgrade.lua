@@ -1,0 +1,23 @@
+-- shared_downgrade: turns a writer's entry into a reader's, without a gap and with the same token, and lets
+-- in those for whom that makes room. Never shortens. Idempotent.
+-- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- ARGV  1 entry, 2 ttl ms
+-- reply 1 it reads now, 0 it does not hold the lock
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local e, T = read_entry(ARGV[1]), now()
+local there, err = stands_at(lock)
+if not e or is_other_type(err) then
+  return 0
+elseif err then
+  return redis.error_reply(err)
+end
+there = drop_lapsed(lock, there, T)
+local form, ends = held_as(lock, there, e, T)
+local is_writer = e.letter == 'w'
+if is_writer and form == e.value then
+  redis.call('ZREM', lock, form)
+  add(lock, 'r' .. string.sub(form, 2), 1, math.max(ends, T + tonumber(ARGV[2]) * 1000))
+  settle(lock, there, T)
+end
+grant_all(lock, counter, W, A, there, T)
+return is_writer and form and 1 or 0

@@ -1,0 +1,14 @@
+-- shared_look: who holds a lock of a kind with many holders. Writes nothing.
+-- KEYS  1 the lock
+-- ARGV  1 entry, or ''
+-- reply {found, entry}; found: 1 if the entry holds the lock, else 0, -1 if a value of another type stands
+--       there; entry: of the first holder, '' for none
+local e, T = read_entry(ARGV[1]), now()
+local there, err = stands_at(KEYS[1])
+if is_other_type(err) then
+  return {-1, ''}
+elseif err then
+  return redis.error_reply(err)
+end
+local _, named = in_the_way(KEYS[1], there, T)
+return {e and held_as(KEYS[1], there, e, T) and 1 or 0, named or ''}

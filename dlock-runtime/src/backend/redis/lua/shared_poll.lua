@@ -1,0 +1,33 @@
+-- shared_poll: what became of an entry in the queue, and a sign of life for it. Never creates: it only
+-- grants what fits to the first in the queue, whoever that is, and lets in an owner that holds the lock
+-- already. Idempotent.
+-- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- ARGV  1 entry, 2 '1': it may be in the queue
+-- reply {3, T, left, entry}  still in the queue; as for shared_acquire
+--       {4, T, epoch, left}  ours: granted, and the push was lost or is on its way
+--       {6, T}               a value of another type stands there
+--       {7, T}               neither: the claim is dead
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local e, T = read_entry(ARGV[1]), now()
+if not e then
+  return redis.error_reply('ERR not an entry')
+end
+local there, err = stands_at(lock)
+if is_other_type(err) then
+  return {6, T}
+elseif err then
+  return redis.error_reply(err)
+end
+local waits = ARGV[2] == '1' and redis.call('ZSCORE', W, e.value)
+if waits then
+  beat(W, A, e.value, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
+end
+there = grant_all(lock, counter, W, A, drop_lapsed(lock, there, T), T)
+if waits and redis.call('ZSCORE', W, e.value) then
+  if not (e.letter == 'o' and there and fits(lock, there, e)) then
+    return {3, T, in_the_way(lock, there, T)}
+  end
+  leave(W, A, e.value)
+  there = put(lock, there, e, math.min(e.lease, CLAIM), draw_epoch(counter, T), T)
+end
+return yours_among(lock, counter, there, e, T) or {7, T}

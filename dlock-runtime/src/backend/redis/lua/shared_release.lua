@@ -1,0 +1,22 @@
+-- shared_release: takes an entry out of the set, and grants what fits now. Idempotent.
+-- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- ARGV  1 entry, 2 keep_until µs: before that, it stays, as nobody's (0: no such time)
+-- reply {found, rest}; found: it held the lock; rest: how many entries of its owner still do, 0 for every
+--       other kind
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local e, T = read_entry(ARGV[1]), now()
+local there, err = stands_at(lock)
+if not e or is_other_type(err) then
+  return {0, 0}
+elseif err then
+  return redis.error_reply(err)
+end
+local found, rest = 0, 0
+there, found = give_back(lock, drop_lapsed(lock, there, T), e, tonumber(ARGV[2]), T)
+if found == 1 and there and e.letter == 'o' then
+  for _, member in ipairs(redis.call('ZRANGE', lock, 0, -2)) do
+    rest = rest + (string.sub(member, 2, 3) ~= '|-' and 1 or 0)
+  end
+end
+grant_all(lock, counter, W, A, there, T)
+return {found, rest}

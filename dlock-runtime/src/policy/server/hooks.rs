@@ -1,0 +1,64 @@
+//! What tests do behind the protocol's back, and see there.
+
+use std::sync::Arc;
+
+use super::Server;
+use super::locks::{Held, Lock};
+
+impl Server {
+    /// How many keys are stored, lapsed ones included; a queue counts once.
+    pub(crate) fn len(&self) -> usize {
+        self.locks.len() + self.queues.len()
+    }
+
+    /// Puts a foreign value at a key, as a program without dlock would.
+    pub(crate) fn put(&mut self, key: &str, value: &str, expires: Option<u64>) {
+        let value = value.into();
+        let held = Held { value, expires };
+        self.locks.insert(&key.into(), Lock::One(held));
+    }
+
+    /// When what stands at a key lapses; `None`: never, or nothing stands there.
+    pub(crate) fn expires(&self, key: &str) -> Option<u64> {
+        match self.locks.stored(key)? {
+            Lock::One(held) => held.expires,
+            Lock::Many(set) => set.last_end(),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.locks.remove(key);
+    }
+
+    /// Puts a place of any form behind the others, as another version would.
+    pub(crate) fn enter(&mut self, key: &str, entry: &str, time: u64) {
+        let arrival = self.draw_epoch(time);
+        self.queues.enter(&key.into(), &entry.into(), arrival, time);
+    }
+
+    /// As if the keys of a queue had been evicted.
+    pub(crate) fn lose_queue(&mut self, key: &str) {
+        self.queues.lose(key);
+    }
+
+    /// When the queue of a key lapses.
+    pub(crate) fn queue_ends(&mut self, key: &str, time: u64) -> Option<u64> {
+        self.queues.ends(key, time)
+    }
+
+    /// Who waits for a key, in order, each with the time until which it counts as alive.
+    pub(crate) fn waiting(&mut self, key: &str, time: u64) -> Vec<(Arc<str>, u64)> {
+        self.queues.list(key, time)
+    }
+
+    /// The members of the set at a key, each with its end, as a real server has them; without the meta.
+    pub(crate) fn members(&mut self, key: &str, time: u64) -> Vec<(String, u64)> {
+        let set = self.locks.set(key, time);
+        set.map(|set| set.members()).unwrap_or_default()
+    }
+
+    /// What the set at a key says that all its holders have in common.
+    pub(crate) fn meta(&mut self, key: &str, time: u64) -> Option<String> {
+        self.locks.set(key, time).map(|set| set.meta.to_string())
+    }
+}

@@ -1,0 +1,212 @@
+//! The holders of one lock of a kind with many: each entry with its own end.
+//!
+//! Invariants: what its kind allows to hold at the same time is in it, and no more; no entry ends earlier than
+//! was promised; an entry is touched by nobody but its owner and its end. The scripts' set has one member more
+//! (the meta), and one for each permit that an entry takes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::policy::shared::{self, Entry, Letter, META};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Set {
+    pub(super) meta: Meta,
+    holders: BTreeMap<Arc<str>, Holder>,
+}
+
+/// What has to be equal of all that are in one set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Meta {
+    ReadWrite,
+    /// How many there are.
+    Permits(u32),
+    Owner {
+        owner: Arc<str>,
+        /// Of the hold, which ends when the owner's last entry is gone.
+        epoch: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Holder {
+    expires: u64,
+    take: u32,
+}
+
+impl Set {
+    /// For the first holder.
+    pub(super) fn new(entry: &Entry<'_>, epoch: u64) -> Self {
+        let meta = match entry.letter {
+            Letter::Reader | Letter::Writer => Meta::ReadWrite,
+            Letter::Permits => Meta::Permits(entry.of),
+            Letter::Owner => Meta::Owner {
+                owner: entry.owner.into(),
+                epoch,
+            },
+        };
+        Self {
+            meta,
+            holders: BTreeMap::new(),
+        }
+    }
+
+    /// Whether one more may hold the lock beside those who do.
+    pub(super) fn fits(&self, entry: &Entry<'_>) -> bool {
+        match (&self.meta, entry.letter) {
+            (Meta::ReadWrite, Letter::Reader) => {
+                self.first().is_some_and(|first| first.starts_with("r|"))
+            }
+            (Meta::Permits(of), Letter::Permits) => {
+                let used: u64 = self.holders.values().map(|it| u64::from(it.take)).sum();
+                *of == entry.of && used + u64::from(entry.take) <= u64::from(*of)
+            }
+            (Meta::Owner { owner, .. }, Letter::Owner) => **owner == *entry.owner,
+            _ => false,
+        }
+    }
+
+    /// Never shortens.
+    pub(super) fn put(&mut self, value: Arc<str>, take: u32, until: u64) {
+        let holder = Holder {
+            expires: until,
+            take,
+        };
+        let holder = self.holders.entry(value).or_insert(holder);
+        holder.expires = holder.expires.max(until);
+    }
+
+    /// What a claim holds the lock with: its entry, or the reader that it was downgraded to.
+    pub(super) fn held_as(&self, value: &str) -> Option<Arc<str>> {
+        let find = |entry: &str| self.holders.get_key_value(entry).map(|(it, _)| it.clone());
+        find(value).or_else(|| find(&shared::reader_form(value)?))
+    }
+
+    /// When a claim's entry ends.
+    pub(super) fn ends(&self, value: &str) -> Option<u64> {
+        let held_as = self.held_as(value)?;
+        self.holders.get(&held_as).map(|it| it.expires)
+    }
+
+    pub(super) fn renew(&mut self, value: &str, until: u64) -> bool {
+        let Some(holder) = self.held_as(value).and_then(|it| self.holders.get_mut(&it)) else {
+            return false;
+        };
+        holder.expires = holder.expires.max(until);
+        true
+    }
+
+    /// Whether it was there. Kept until `keep`, it is nobody's.
+    pub(super) fn give_back(&mut self, value: &str, keep: Option<u64>) -> bool {
+        let Some(held_as) = self.held_as(value) else {
+            return false;
+        };
+        let gone = self.holders.remove(&held_as);
+        if let (Some(until), Some(Holder { take, .. })) = (keep, gone) {
+            self.put(shared::retired(&held_as).into(), take, until);
+        }
+        true
+    }
+
+    /// Turns a writer into a reader. Whether it is one now.
+    pub(super) fn downgrade(&mut self, value: &str, until: u64) -> bool {
+        let Some(reader) = shared::reader_form(value) else {
+            return false;
+        };
+        if let Some(Holder { expires, take }) = self.holders.remove(value) {
+            self.put(reader.as_str().into(), take, until.max(expires));
+        }
+        self.holders.contains_key(&*reader)
+    }
+
+    /// Those who lapsed; whether anybody is left.
+    pub(super) fn drop_lapsed(&mut self, time: u64) -> bool {
+        self.holders.retain(|_, holder| holder.expires > time);
+        !self.holders.is_empty()
+    }
+
+    /// How many hold the lock, without those that are kept for nobody.
+    pub(super) fn count(&self) -> u32 {
+        let living = self.holders.keys().filter(|it| !shared::is_retired(it));
+        u32::try_from(living.count()).unwrap_or(u32::MAX)
+    }
+
+    /// When the first one ends.
+    pub(super) fn next_end(&self) -> Option<u64> {
+        self.holders.values().map(|it| it.expires).min()
+    }
+
+    /// When the last one ends, and the key with it.
+    #[cfg(test)]
+    pub(super) fn last_end(&self) -> Option<u64> {
+        self.holders.values().map(|it| it.expires).max()
+    }
+
+    /// Who is named as the holder: the first to end, and somebody who lives rather than one that is kept.
+    pub(super) fn named(&self) -> Option<Arc<str>> {
+        let living = self
+            .holders
+            .iter()
+            .filter(|(it, _)| !shared::is_retired(it));
+        living
+            .min_by_key(order)
+            .map(|(entry, _)| entry.clone())
+            .or_else(|| self.first())
+    }
+
+    fn first(&self) -> Option<Arc<str>> {
+        let first = self.holders.iter().min_by_key(order);
+        first.map(|(entry, _)| entry.clone())
+    }
+
+    /// As the scripts' set has them: by their ends, each permit as one member.
+    #[cfg(test)]
+    pub(super) fn members(&self) -> Vec<(String, u64)> {
+        let mut members = Vec::new();
+        for (entry, Holder { expires, take }) in &self.holders {
+            members.push((*expires, entry.to_string()));
+            members.extend((2..=*take).map(|number| (*expires, format!("{entry}#{number}"))));
+        }
+        members.sort_unstable();
+        members
+            .into_iter()
+            .map(|(expires, member)| (member, expires))
+            .collect()
+    }
+}
+
+fn order<'a>((entry, holder): &(&'a Arc<str>, &Holder)) -> (u64, &'a Arc<str>) {
+    (holder.expires, *entry)
+}
+
+impl Meta {
+    /// Whether an entry may stand in the same set, at this time or another.
+    pub(super) fn is_kind_of(&self, entry: &Entry<'_>) -> bool {
+        match (self, entry.letter) {
+            (Meta::ReadWrite, Letter::Reader | Letter::Writer)
+            | (Meta::Owner { .. }, Letter::Owner) => true,
+            (Meta::Permits(of), Letter::Permits) => *of == entry.of,
+            _ => false,
+        }
+    }
+
+    /// The epoch that all entries of a hold share.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        match self {
+            Meta::Owner { epoch, .. } => Some(*epoch),
+            _ => None,
+        }
+    }
+}
+
+/// As the member of the scripts' set.
+impl fmt::Display for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Meta::ReadWrite => write!(f, "{META}rw"),
+            Meta::Permits(of) => write!(f, "{META}p|{of}"),
+            Meta::Owner { owner, epoch } => write!(f, "{META}o|{owner}|{epoch}"),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The operations of the kinds with many holders: read/write, permits, and reentrant with an owner.
+//!
+//! The kinds differ in what fits beside what ([`Set::fits`]) and in nothing else. Each operation but `renew`
+//! ends with grants to the head of the queue, whatever it found: else a head that fits sleeps until its poll.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::grant::Heads;
+use super::locks::Lock;
+use super::set::Set;
+use super::{Publish, Server, micros};
+use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Polled, Renewal, Renewed};
+use crate::policy::shared::{self, Entry, Letter};
+use crate::values::ttl::Ttl;
+
+impl Server {
+    pub(super) fn acquire_shared(
+        &mut self,
+        command: &Acquire,
+        entry: &Entry<'_>,
+        time: u64,
+        publish: &mut dyn Publish,
+    ) -> Acquired {
+        let (claim, key) = (&command.claim, &command.claim.key);
+        let epoch = self.draw_epoch(time);
+        self.grant_next(key, Heads::All, time, publish);
+        if let Some((epoch, left)) = self.yours_among(claim, time) {
+            return Acquired::Yours { time, epoch, left };
+        }
+        if self.queues.has(key, &claim.entry, time) {
+            self.queues.beat(key, &claim.entry, time);
+            return Acquired::Queued(self.in_the_way(key, time));
+        }
+        if let Some(there) = self.other_than(entry, key, time) {
+            return Acquired::WrongKind { time, there };
+        }
+        let may_enter = self.queues.is_empty(key, time) || self.is_owners(key, entry, time);
+        if may_enter && self.fits(key, entry, time) {
+            self.sweep(time);
+            let lease = command.lease.get();
+            let epoch = self.add(key, &claim.value, entry, lease, epoch, time);
+            return Acquired::Granted { time, epoch };
+        }
+        let busy = self.in_the_way(key, time);
+        if claim.entry.is_empty() {
+            return Acquired::Busy(busy);
+        }
+        self.queues.enter(key, &claim.entry, epoch, time);
+        Acquired::Queued(busy)
+    }
+
+    pub(super) fn poll_shared(
+        &mut self,
+        claim: &Claim,
+        entry: &Entry<'_>,
+        time: u64,
+        publish: &mut dyn Publish,
+    ) -> Polled {
+        let key = &claim.key;
+        // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
+        self.queues.beat(key, &claim.entry, time);
+        self.grant_next(key, Heads::All, time, publish);
+        if self.queues.has(key, &claim.entry, time) {
+            if !self.is_owners(key, entry, time) {
+                return Polled::Queued(self.in_the_way(key, time));
+            }
+            self.queues.leave(key, &claim.entry, time);
+            let (lease, epoch) = (entry.lease.min(self.claim), self.draw_epoch(time));
+            self.add(key, &claim.value, entry, lease, epoch, time);
+        }
+        match self.yours_among(claim, time) {
+            Some((epoch, left)) => Polled::Yours { time, epoch, left },
+            None => Polled::Gone { time },
+        }
+    }
+
+    pub(super) fn release_shared(
+        &mut self,
+        claim: &Claim,
+        entry: &Entry<'_>,
+        keep_until: u64,
+        time: u64,
+        publish: &mut dyn Publish,
+    ) -> GivenBack {
+        let mut given_back = GivenBack::default();
+        if let Some(set) = self.locks.set(&claim.key, time) {
+            let keep = (keep_until > time).then_some(keep_until);
+            given_back.found = set.give_back(&claim.value, keep);
+            if given_back.found && entry.letter == Letter::Owner {
+                given_back.rest = set.count();
+            }
+            self.locks.tidy(&claim.key, time);
+        }
+        self.grant_next(&claim.key, Heads::All, time, publish);
+        given_back
+    }
+
+    pub(super) fn renew_shared(&mut self, item: &Renewal, time: u64) -> Renewed {
+        let until = time + item.ttl.as_millis() * 1000;
+        let set = self.locks.set(&item.claim.key, time);
+        if set.is_some_and(|set| set.renew(&item.claim.value, until)) {
+            Renewed::Yes
+        } else {
+            Renewed::NotOurs
+        }
+    }
+
+    /// Turns a writer's entry into a reader's, and lets in those for whom that makes room.
+    pub(crate) fn downgrade(
+        &mut self,
+        claim: &Claim,
+        ttl: Ttl,
+        time: u64,
+        publish: &mut dyn Publish,
+    ) -> bool {
+        let until = time + ttl.as_millis() * 1000;
+        let set = self.locks.set(&claim.key, time);
+        let reads = set.is_some_and(|set| set.downgrade(&claim.value, until));
+        self.grant_next(&claim.key, Heads::All, time, publish);
+        reads
+    }
+
+    /// Its epoch: an owner's hold has one for all its entries.
+    pub(super) fn add(
+        &mut self,
+        key: &Arc<str>,
+        value: &Arc<str>,
+        entry: &Entry<'_>,
+        lease: Duration,
+        epoch: u64,
+        time: u64,
+    ) -> u64 {
+        let until = time.saturating_add(micros(lease));
+        if let Some(set) = self.locks.set(key, time) {
+            set.put(value.clone(), entry.take, until);
+            return set.meta.epoch().unwrap_or(epoch);
+        }
+        let mut set = Set::new(entry, epoch);
+        set.put(value.clone(), entry.take, until);
+        self.locks.insert(key, Lock::Many(set));
+        epoch
+    }
+
+    pub(super) fn fits(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> bool {
+        match self.locks.live(key, time) {
+            None => true,
+            Some(Lock::One(_)) => false,
+            Some(Lock::Many(set)) => set.fits(entry),
+        }
+    }
+
+    /// Whether the lock is held by the owner that asks: then it passes the queue, where it would wait for
+    /// somebody who waits for it.
+    fn is_owners(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> bool {
+        let set = self.locks.set(key, time);
+        entry.letter == Letter::Owner && set.is_some_and(|set| set.fits(entry))
+    }
+
+    fn yours_among(&mut self, claim: &Claim, time: u64) -> Option<(u64, Duration)> {
+        let set = self.locks.set(&claim.key, time)?;
+        // Rounded down: who holds the lock counts on it.
+        let left = Duration::from_millis((set.ends(&claim.value)? - time) / 1000);
+        let epoch = set.meta.epoch();
+        Some((epoch.unwrap_or_else(|| self.draw_epoch(time)), left))
+    }
+
+    /// Who is there, if it is another kind or another number: holders, or the first who waits.
+    fn other_than(&mut self, entry: &Entry<'_>, key: &str, time: u64) -> Option<String> {
+        match self.locks.live(key, time) {
+            Some(Lock::One(_)) => return Some("1|".to_owned()), // no more of it: it is somebody's right to release
+            Some(Lock::Many(set)) if !set.meta.is_kind_of(entry) => {
+                return Some(set.meta.to_string());
+            }
+            _ => {}
+        }
+        let head = self.queues.first(key, time)?.entry;
+        let is_other = match shared::read(&head) {
+            Some(head) => !Set::new(&head, 0).meta.is_kind_of(entry),
+            None => head.starts_with("x|"),
+        };
+        is_other.then(|| shared::without_token(&head))
+    }
+}
