@@ -25,7 +25,8 @@ impl Scope<'_> {
         let Some((written, meant)) = other_notation(&text, signs, &names) else {
             return Some(KeyPart::Text(text));
         };
-        let message = if written.starts_with('{') {
+        let tag = written.starts_with('{') && argument != "owner";
+        let message = if tag {
             format!(
                 "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
             )

@@ -5,6 +5,8 @@ mod busy;
 mod function;
 mod hold;
 mod key;
+mod keys;
+mod kind;
 mod refused;
 mod stacked;
 mod values;

@@ -1,5 +1,7 @@
 //! What the attribute writes, compared with a snapshot for each form; that it compiles and works is for `tests/forms`.
 
+mod kinds;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 

@@ -3,12 +3,15 @@
 
 use crate::args::ARGUMENTS;
 use crate::template::{Part, Template, parse};
-use dlock_grammar::key;
+use dlock_grammar::{
+    key,
+    kind::{self, Word},
+};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use proptest::{
     collection::vec,
     prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest},
-    sample::select,
+    sample::{select, subsequence},
 };
 use quote::quote;
 use std::collections::HashSet;
@@ -70,7 +73,7 @@ fn an_accepted_template_is_injective() {
 
 /// What tokens can be beside [`ARGUMENTS`]: more that mean something here, and all the other kinds.
 const TOKENS: [&str; 45] = [
-    "keys",
+    "5",
     "timeout",
     "lock_key",
     "distributed_lock",
@@ -115,6 +118,18 @@ const TOKENS: [&str; 45] = [
     "c\"item\"",
     "r#\"a:<id>\"#",
     "\"item:<id>\"",
+];
+
+/// All that can be said about the kind.
+const KIND: [Word; 8] = [
+    Word::Read,
+    Word::Write,
+    Word::Permits(None),
+    Word::Take(None),
+    Word::Reentrant,
+    Word::Owner,
+    Word::Fair,
+    Word::Keys,
 ];
 
 /// Any tokens, in groups of every kind: `macro_rules!` makes the invisible one.
@@ -188,6 +203,31 @@ proptest! {
         if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {
             let _ = crate::attribute(arguments, &item);
         }
+    }
+
+    /// Whatever is said about the kind, the compiler refuses what the runtime would, in the same words.
+    #[test]
+    fn a_kind_is_refused_as_the_runtime_does(
+        words in subsequence(KIND.to_vec(), 0..=KIND.len()).prop_shuffle(),
+        of in select(&[0, 1, 2, 5, 2000, 1_000_001]),
+        take in select(&[0, 1, 3, 1001]),
+    ) {
+        let written: Vec<_> = words.iter().map(|word| match word {
+            Word::Permits(_) => (Word::Permits(Some(of)), format!("permits = {of}")),
+            Word::Take(_) => (Word::Take(Some(take)), format!("take = {take}")),
+            Word::Owner => (Word::Owner, "owner = \"<id>\"".to_owned()),
+            Word::Keys => (Word::Keys, "keys = [\"a:<id>\"]".to_owned()),
+            word => (*word, word.name().to_owned()),
+        }).collect();
+        let (words, mut arguments): (Vec<_>, Vec<_>) = written.into_iter().unzip();
+        if !words.contains(&Word::Keys) {
+            arguments.push("key = \"a\"".to_owned());
+        }
+        let item = quote!(async fn f(id: u64) -> Result<(), E> { Ok(()) });
+        let refused = crate::rules::model(arguments.join(",").parse().unwrap(), &item).err();
+        let refused: Vec<_> = refused.into_iter().flatten().map(|error| error.to_string()).collect();
+        let expected: Vec<_> = kind::check(&words).iter().map(ToString::to_string).collect();
+        prop_assert_eq!(refused, expected);
     }
 
     #[test]

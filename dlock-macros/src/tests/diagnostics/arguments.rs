@@ -30,8 +30,9 @@ fn unknown_arguments() {
         r#"key = "a", colour = "red""#,
         &[(
             "colour",
-            "unknown argument `colour`, arguments are: key, ttl, wait, renew, max_hold, max_renewals, min_hold, on_busy, on_lost, release, \
-             guard, pool, map_err, on_error, crate",
+            "unknown argument `colour`, arguments are:\n\
+             key, keys, ttl, wait, renew, max_hold, max_renewals, min_hold, read, write, permits, take, reentrant, owner, fair, on_busy, \
+             on_lost, release, guard, pool, map_err, on_error, crate",
         )],
     );
 }
@@ -57,6 +58,14 @@ fn names_of_other_libraries() {
             "pool",
             "pool = \"billing\"` or `pool = self.locks",
         ),
+        ("readLock", "read", "read"),
+        ("shared", "read", "read"),
+        ("write_lock", "write", "write"),
+        ("semaphore", "permits", "permits = 5"),
+        ("count", "permits", "permits = 5"),
+        ("recursive", "reentrant", "reentrant"),
+        ("thread_id", "owner", "reentrant, owner = \"<workflow>\""),
+        ("fifo", "fair", "fair"),
     ] {
         let key = if ours == "key" { "" } else { "key = \"a\", " };
         let message =
@@ -71,6 +80,14 @@ fn names_of_other_libraries() {
         let message = format!("unknown argument `{theirs}`, did you mean `{ours}`?");
         check(&format!("key = \"a\", {theirs} = 1"), &[(theirs, &message)]);
     }
+    for theirs in ["kind", "lockType", "mode", "exclusive"] {
+        let message = format!(
+            "unknown argument `{theirs}`: a lock is exclusive, or says `read`, `write`, `permits = 5` or `reentrant`"
+        );
+        check(&format!("key = \"a\", {theirs} = 1"), &[(theirs, &message)]);
+    }
+    let message = "unknown argument `resources`, which is `keys` here: write `keys = [\"account:<from>\", \"account:<to>\"]`";
+    check(r#"resources = ["a"]"#, &[("resources", message)]);
     check(
         r#"key = "a", namespace = "shop""#,
         &[(
@@ -83,33 +100,6 @@ fn names_of_other_libraries() {
         &[(
             "timeout",
             "unknown argument `timeout`: write `wait = \"3s\"` for how long to wait, `ttl = \"10s\"` for how long to hold",
-        )],
-    );
-}
-
-#[test]
-fn later_arguments() {
-    for name in "reentrant read write fair permits owner".split(' ') {
-        check(
-            &format!("key = \"a\", {name}"),
-            &[(
-                name,
-                &format!("`{name}` is not supported yet: remove it, and the lock is exclusive"),
-            )],
-        );
-        check(
-            &format!("key = \"a\", {name} = [1, 2]"),
-            &[(
-                name,
-                &format!("`{name}` is not supported yet: remove it, and the lock is exclusive"),
-            )],
-        );
-    }
-    check(
-        r#"keys = ["a", "b"]"#,
-        &[(
-            "keys",
-            "`keys` is not supported yet: write one `#[distributed_lock(key = \"item:<id>\")]` for each",
         )],
     );
 }

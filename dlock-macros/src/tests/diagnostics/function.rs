@@ -124,6 +124,12 @@ fn the_same_lock_twice() {
     twice(pool, pool, &found);
     twice(r#"key = "a:<id>""#, r#"key = "a:<buyer>""#, &[]);
     twice(r#"key = "a:<id>""#, r#"key = "a:<id>", pool = "b""#, &[]);
+    twice(r#"key = "a:<id>""#, r#"keys = ["b", "a:<id>"]"#, &found);
+    let [read, reentrant] = ["read", "reentrant"].map(|word| format!("key = \"a:<id>\", {word}"));
+    twice(&read, r#"key = "a:<id>", write"#, &found);
+    // These may hold it already, each its own kind.
+    twice(&read, &read, &[]);
+    twice(&reentrant, &reentrant, &[]);
 }
 
 #[test]
@@ -147,16 +153,12 @@ fn async_trait_of_another_form() {
 fn all_at_once() {
     check_on(
         "fn f(id: u64) {}",
-        r#"key = "a:<idd>%", kye = 1, ttl = "10", wait 3, renew = "x", fair, map_err = f, on_error = g, on_lost = "x""#,
+        r#"key = "a:<idd>%", kye = 1, ttl = "10", wait 3, renew = "x", read, fair, map_err = f, on_error = g, on_lost = "x""#,
         &[
             ("kye", "unknown argument `kye`, did you mean `key`?"),
             (
                 "3",
                 "expected `=`: write `wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"`",
-            ),
-            (
-                "fair",
-                "`fair` is not supported yet: remove it, and the lock is exclusive",
             ),
             (
                 "fn",
@@ -173,6 +175,10 @@ fn all_at_once() {
             (
                 "\"x\"",
                 "unknown `on_lost` \"x\": write \"cancel\" or \"finish\"",
+            ),
+            (
+                "fair",
+                "with `read` a lock is granted in order of arrival anyway, and `fair` is for the others: remove `fair`",
             ),
             (
                 "on_error",

@@ -1,0 +1,117 @@
+//! What each kind writes into the static, and what is made beside the key when the function is called.
+
+use super::check;
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// The chain of the static, behind its name.
+#[track_caller]
+fn check_spec(arguments: TokenStream, expected: &str) {
+    let item = quote!(
+        async fn f(id: u64) -> Result<(), E> {
+            Ok(())
+        }
+    );
+    let expansion = crate::attribute(arguments, &item)
+        .to_string()
+        .replace(' ', "");
+    let (_, spec) = expansion.split_once("\"f\"))").unwrap_or_default();
+    let spec = spec.split(';').next().unwrap_or_default();
+    assert_eq!(spec, expected, "{expansion}");
+}
+
+#[test]
+fn each_kind() {
+    check_spec(quote!(key = "k"), "");
+    check_spec(quote!(key = "k", read), ".read()");
+    check_spec(quote!(key = "k", write), ".write()");
+    check_spec(quote!(key = "k", permits = 5), ".permits(5)");
+    check_spec(
+        quote!(key = "k", take = 2, permits = 5),
+        ".permits(5).take(2)",
+    );
+    check_spec(quote!(key = "k", reentrant), ".reentrant()");
+    check_spec(quote!(key = "k", reentrant, owner = "<id>"), ".reentrant()");
+    check_spec(quote!(fair, key = "k"), ".fair()");
+    check_spec(quote!(keys = ["a"], fair, ttl = "1s"), ".ttl(1000).fair()");
+}
+
+#[test]
+fn keys() {
+    check(
+        "keys",
+        quote!(
+            keys = [
+                "account:<from>",
+                "account:<to>",
+                format!("bank:{bank}"),
+                BANK
+            ],
+            write,
+            pool = self.locks
+        ),
+        &quote!(
+            async fn transfer(from: u64, to: u64, bank: u8) -> Result<(), E> {
+                Ok(())
+            }
+        ),
+    );
+}
+
+#[test]
+fn keys_that_are_an_expression() {
+    check(
+        "keys_expression",
+        quote!(keys = accounts.iter().map(account_key)),
+        &quote!(
+            async fn close(accounts: Vec<u64>) -> Result<(), E> {
+                Ok(())
+            }
+        ),
+    );
+    let constant = crate::attribute(
+        quote!(keys = accounts::ALL),
+        &quote!(
+            async fn f() -> Result<(), E> {
+                Ok(())
+            }
+        ),
+    );
+    let constant = constant.to_string().replace(' ', "");
+    assert!(
+        constant.contains("constant_keys(accounts::ALL)"),
+        "{constant}"
+    );
+}
+
+#[test]
+fn owner() {
+    check(
+        "owner",
+        quote!(
+            key = "account:<id>",
+            reentrant,
+            owner = "pay:<workflow>",
+            pool = "billing"
+        ),
+        &quote!(
+            async fn pay(id: u64, workflow: Uuid) -> Result<(), E> {
+                Ok(())
+            }
+        ),
+    );
+    check(
+        "owner_expression",
+        quote!(
+            key = "account:<id>",
+            reentrant,
+            owner = workflow.id + 1,
+            pool = self.locks
+        ),
+        &quote!(
+            async fn pay(id: u64, workflow: Workflow) -> Result<(), E> {
+                Ok(())
+            }
+        ),
+    );
+}
