@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Config, LockPool};
+use dlock_runtime::{Config, LockGuard, LockPool};
 use tokio::time::Instant;
 
 pub(crate) async fn on_memory(case: impl AsyncFnOnce(LockPool)) {
@@ -52,6 +52,15 @@ pub(crate) async fn settled(pool: &LockPool) {
     }
     pool.ping().await.unwrap();
     tokio::task::yield_now().await;
+}
+
+/// Whether there was a guard; it is given back by now, and not in the background.
+pub(crate) async fn given_back(guard: Option<LockGuard>) -> bool {
+    let Some(guard) = guard else {
+        return false;
+    };
+    guard.release().await.unwrap();
+    true
 }
 
 /// Waits for a condition on tokio's clock, which may be paused.

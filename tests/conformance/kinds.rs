@@ -1,6 +1,6 @@
 //! What holds for every kind of lock, and that a key is of one kind at a time.
 
-use dlock_runtime::{Config, Holder, LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
+use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, ms, settled, soon};
@@ -163,7 +163,6 @@ async fn two_kinds_in_one_request_are_a_mistake(pool: LockPool) {
         let error = request.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Config(_)), "{error:?}");
     }
-    let _ = Config::new("memory://");
 }
 
 async fn every_kind_outlives_a_quick_body_by_its_min_hold(pool: LockPool) {
@@ -191,5 +190,9 @@ async fn every_kind_ends_with_its_max_hold(pool: LockPool) {
         let error = request.run(body).await.unwrap_err();
         assert!(error.to_string().contains("max_hold"), "{error}");
         assert!(begun.elapsed() >= ms(650), "{:?}", begun.elapsed());
+        soon("it is free", async || {
+            pool.holder("k").await.unwrap().is_none()
+        })
+        .await;
     }
 }

@@ -2,7 +2,7 @@
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
 
-use crate::backends::{LONG, ms, settled, soon};
+use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
     one_owner_is_in_many_times,
@@ -21,7 +21,7 @@ fn owned(pool: &LockPool, owner: &str) -> LockRequest {
 }
 
 async fn is_free_for(pool: &LockPool, owner: &str) -> bool {
-    owned(pool, owner).try_acquire().await.unwrap().is_some()
+    given_back(owned(pool, owner).try_acquire().await.unwrap()).await
 }
 
 async fn one_owner_is_in_many_times(pool: LockPool) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms, settled, soon};
+use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
     so_many_and_no_more,
@@ -29,7 +29,7 @@ fn permit(pool: &LockPool, of: u32) -> LockRequest {
 
 async fn free(pool: &LockPool, of: u32, take: u32) -> bool {
     let request = permit(pool, of).take(take);
-    request.try_acquire().await.unwrap().is_some()
+    given_back(request.try_acquire().await.unwrap()).await
 }
 
 async fn so_many_and_no_more(pool: LockPool) {

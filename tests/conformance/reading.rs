@@ -3,7 +3,7 @@
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms, settled, soon};
+use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
     many_read_at_once,
@@ -35,11 +35,11 @@ fn writer(pool: &LockPool) -> LockRequest {
 }
 
 async fn is_free_to_read(pool: &LockPool) -> bool {
-    reader(pool).try_acquire().await.unwrap().is_some()
+    given_back(reader(pool).try_acquire().await.unwrap()).await
 }
 
 async fn is_free_to_write(pool: &LockPool) -> bool {
-    writer(pool).try_acquire().await.unwrap().is_some()
+    given_back(writer(pool).try_acquire().await.unwrap()).await
 }
 
 async fn many_read_at_once(pool: LockPool) {

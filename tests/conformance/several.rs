@@ -2,7 +2,7 @@
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
 
-use crate::backends::{LONG, ms, settled, soon};
+use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
     all_are_held_and_all_are_freed,
@@ -25,7 +25,7 @@ fn both(pool: &LockPool, keys: [&str; 2]) -> LockRequest {
 }
 
 async fn is_free(pool: &LockPool, key: &str) -> bool {
-    pool.lock(key).try_acquire().await.unwrap().is_some()
+    given_back(pool.lock(key).try_acquire().await.unwrap()).await
 }
 
 async fn all_are_held_and_all_are_freed(pool: LockPool) {
