@@ -163,6 +163,10 @@ pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
             found: number(items.first()?)? == 1,
             conclusive: number(items.get(1)?)? == 1,
             time: number(items.get(2)?)?,
+            rest: match items.get(3) {
+                Some(rest) => u32::try_from(number(rest)?).ok()?,
+                None => 0,
+            },
         })
     };
     read().ok_or_else(|| unexpected("cancel", reply))

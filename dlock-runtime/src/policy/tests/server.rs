@@ -140,7 +140,8 @@ fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
             Cancelled {
                 time,
                 found: false,
-                conclusive
+                conclusive,
+                rest: 0,
             }
         );
     }
@@ -151,7 +152,8 @@ fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
         Cancelled {
             time: NOW,
             found: true,
-            conclusive: true
+            conclusive: true,
+            rest: 0,
         }
     );
     assert_eq!(server.read("k", NOW), None);

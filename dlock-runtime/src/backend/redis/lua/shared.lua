@@ -127,6 +127,17 @@ local function give_back(lock, there, e, keep_until, T)
   return settle(lock, there, T), 1
 end
 
+-- How many entries of its owner hold the lock besides one that was taken out; 0 for every other kind.
+local function rest_of(lock, there, e)
+  local rest = 0
+  if is_set(there) and e.letter == 'o' then
+    for _, member in ipairs(redis.call('ZRANGE', lock, 0, -2)) do
+      rest = rest + (string.sub(member, 2, 3) ~= '|-' and 1 or 0)
+    end
+  end
+  return rest
+end
+
 local function take_back(lock, there, e, T)
   if there == ONE then
     redis.call('DEL', lock)

@@ -11,12 +11,8 @@ if not e or is_other_type(err) then
 elseif err then
   return redis.error_reply(err)
 end
-local found, rest = 0, 0
+local found
 there, found = give_back(lock, drop_lapsed(lock, there, T), e, tonumber(ARGV[2]), T)
-if found == 1 and there and e.letter == 'o' then
-  for _, member in ipairs(redis.call('ZRANGE', lock, 0, -2)) do
-    rest = rest + (string.sub(member, 2, 3) ~= '|-' and 1 or 0)
-  end
-end
+local rest = found == 1 and rest_of(lock, there, e) or 0
 grant_all(lock, counter, W, A, there, T)
 return {found, rest}

@@ -173,7 +173,10 @@ impl<'a> Pair<'a> {
         let not_after = |now: u64| if over { now - 1 } else { now + HOUR };
         let (real, pure) = (self.lab.link.server_time(), self.time);
         let Cancelled {
-            found, conclusive, ..
+            found,
+            conclusive,
+            rest,
+            ..
         } = self
             .pure
             .cancel(&claim, pure_keep, not_after(pure), pure, &mut self.wire);
@@ -181,7 +184,11 @@ impl<'a> Pair<'a> {
         let real = self.lab.link.cancel(&claim, real_keep, real, CAP).await;
         let real = real.unwrap();
         self.compare_pushes().await;
-        assert_eq!((real.found, real.conclusive), (found, conclusive), "cancel");
+        assert_eq!(
+            (real.found, real.conclusive, real.rest),
+            (found, conclusive, rest),
+            "cancel"
+        );
     }
 
     async fn renew(&mut self, items: &[(Who, Seconds)]) {
