@@ -106,7 +106,7 @@ impl<'a> Pair<'a> {
                 self.pure.lose_queue(KEYS[*key]);
             }
             Op::Set(..) | Op::Del(_) | Op::OtherType(_) | Op::ForeignSet(_) => {
-                self.interfere(op).await
+                self.interfere(op).await;
             }
         }
     }

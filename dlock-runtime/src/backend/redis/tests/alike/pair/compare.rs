@@ -34,7 +34,7 @@ impl Pair<'_> {
             | (Acquired::Queued(real), Acquired::Queued(pure)) => self.compare_busy(&real, &pure),
             (Acquired::Late { .. }, Acquired::Late { .. }) => {}
             (Acquired::WrongKind { there: real, .. }, Acquired::WrongKind { there: pure, .. }) => {
-                self.epochs.same_meta(&real, &pure)
+                self.epochs.same_meta(&real, &pure);
             }
             (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
         }
