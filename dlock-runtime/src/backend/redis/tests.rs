@@ -1,4 +1,4 @@
-//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself, `refusals`
+//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself, `shared` the kinds with many holders, `refusals`
 //! when the server does not want to; beside them what needs no server.
 
 mod alike;
@@ -9,3 +9,4 @@ mod queue;
 mod refusals;
 mod scripts;
 mod server_clock;
+mod shared;

@@ -2,6 +2,7 @@
 
 mod granting;
 mod queueing;
+mod shared;
 mod world;
 
 use std::ops::{Deref, DerefMut};
