@@ -1,6 +1,6 @@
 //! The table as a picture: a panel for each column of figures, a colour for each way.
 
-use charts_rs::{BarChart, ChildChart, MultiChart, Series};
+use charts_rs::{BarChart, ChildChart, LegendCategory, MultiChart, Position, Series};
 
 use crate::error::MarketError;
 use crate::load::Size;
@@ -67,6 +67,8 @@ fn panel(
     let mut chart = BarChart::new(series.collect(), sizes);
     (chart.width, chart.height) = (WIDTH, HEIGHT);
     (*title).clone_into(&mut chart.title.text);
+    chart.legend.category = LegendCategory::Rect;
+    chart.legend.position = Some(Position::Bottom); // above, the highest bar's figure would be in it
     chart
 }
 

@@ -80,15 +80,11 @@ pub(crate) async fn sell<W: Way>(
         } else {
             None
         };
-        let id = match own {
-            Some(offer) => offer.id,
-            None => {
-                if stock.is_empty() {
-                    stock = way.stall().stock(seller, BATCH).await?;
-                }
-                let Some(id) = stock.next() else { continue };
-                Item(id)
-            }
+        if stock.is_empty() {
+            stock = way.stall().stock(seller, BATCH).await?;
+        }
+        let Some(id) = own.map(|offer| offer.id).or_else(|| stock.next().map(Item)) else {
+            continue; // not so: there is stock
         };
         let price = match dice.u32(..RARE) {
             0 => BEYOND,

@@ -1,6 +1,6 @@
 //! A marketplace, three ways: what a lock is worth against WATCH/MULTI/EXEC, and what the right lock is worth against one for everything.
 //!
-//! Sellers list and buyers buy, as in "Redis in Action" 6.1 and 6.2, while others do the same: WATCHing what they read, under one lock
+//! Sellers list and buyers buy, as in "Redis in Action" 6.1 and 6.2, while others do the same: watching what they read, under one lock
 //! `market`, or under a lock for each item, `#[distributed_lock(key = "item:<offer.id>", …)]`. Each run ends with an audit: an item that
 //! was sold twice, money that appeared or vanished, end the program with an error.
 //! `cargo run --release --example market [-- --seconds N --way watch|market|item --svg FILE]` starts a private `redis-server`;
@@ -43,18 +43,23 @@ const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
-        Ok(code) => code,
+    ExitCode::from(status(std::env::args().skip(1)).await)
+}
+
+/// Does what the words say, and gives what the shell gets.
+async fn status(words: impl Iterator<Item = String>) -> u8 {
+    match run(words).await {
+        Ok(status) => status,
         Err(error) => {
             report::clear_line();
             eprintln!("market: {}", error.story());
-            ExitCode::FAILURE
+            1
         }
     }
 }
 
-async fn run() -> Result<ExitCode, MarketError> {
-    let plan = Plan::parse(std::env::args().skip(1))?;
+async fn run(words: impl Iterator<Item = String>) -> Result<u8, MarketError> {
+    let plan = Plan::parse(words)?;
     let told = Arc::new(AtomicBool::new(false));
     tokio::spawn(interrupt(told.clone()));
     let (url, locks, _server) = server().await?;
@@ -95,9 +100,9 @@ async fn run() -> Result<ExitCode, MarketError> {
     }
     if place.told.load(Ordering::Relaxed) {
         eprintln!("market: interrupted; the last run was shorter than the others");
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(INTERRUPTED);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(0)
 }
 
 fn tell(reports: &[Report]) {
@@ -107,7 +112,7 @@ fn tell(reports: &[Report]) {
     }
     let items: u64 = reports.iter().map(|report| report.items).sum();
     println!(
-        "\nAudited after each of {} runs: {items} items, each in one place and none sold twice; no cent appeared or vanished.",
+        "\nAudited after each run ({}): {items} items, each in one place and none sold twice; no cent appeared or vanished.",
         reports.len()
     );
 }

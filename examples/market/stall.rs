@@ -2,7 +2,7 @@
 //!
 //! `…:market` is a sorted set of `item.seller` by price, `…:users:N` a hash with the user's `funds`, `…:inventory:N` the set of what
 //! the user has and does not offer. A move is two round trips: look at everything, then write everything in one MULTI/EXEC. What
-//! happens between the two is not this file's business: it takes no lock, and WATCHes only when it is told to.
+//! happens between the two is not this file's business: it takes no lock, and watches only when it is told to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Stall {
     /// The cheapest offers, and the dearest.
     pub(crate) async fn look(&mut self) -> Result<Vec<Offer>, MarketError> {
         let offers = self.market.offers();
-        let (mut seen, dearest): (Vec<(String, f64)>, Vec<(String, f64)>) = redis::pipe()
+        let [mut seen, dearest]: [Vec<(String, f64)>; 2] = redis::pipe()
             .zrange_withscores(&offers, 0, CHEAPEST - 1)
             .zrange_withscores(&offers, -1, -1)
             .query_async(&mut self.redis)
@@ -129,7 +129,7 @@ impl Stall {
             .collect())
     }
 
-    /// Puts the seller's item on the market, or gives it another price there. `None`: what was WATCHed changed, nothing was written.
+    /// Puts the seller's item on the market, or gives it another price there. `None`: what was watched changed, nothing was written.
     pub(crate) async fn list(
         &mut self,
         watch: Watch,
@@ -148,7 +148,7 @@ impl Stall {
             write.srem(&inventory, offer.id.0).ignore();
             write.zadd(&offers, offer.member(), offer.price.0);
         } else if on_offer.is_some() {
-            // XX: only where it is. The market is not WATCHed here, so it may be sold by now.
+            // XX: only where it is. The market is not watched here, so it may be sold by now.
             let write = write.cmd("ZADD").arg(&offers).arg("XX").arg("CH");
             write.arg(offer.price.0).arg(offer.member());
         } else {
@@ -163,7 +163,7 @@ impl Stall {
         }))
     }
 
-    /// Buys at the price that was seen. `None`: what was WATCHed changed, nothing was written.
+    /// Buys at the price that was seen. `None`: what was watched changed, nothing was written.
     pub(crate) async fn buy(
         &mut self,
         watch: Watch,
@@ -202,7 +202,7 @@ impl Stall {
         })
     }
 
-    /// The second half: money one way, the item the other, all or nothing. False: what was WATCHed changed.
+    /// The second half: money one way, the item the other, all or nothing. False: what was watched changed.
     pub(crate) async fn settle(&mut self, buyer: User, offer: &Offer) -> Result<bool, MarketError> {
         let market = &self.market;
         let mut write = redis::pipe();
@@ -226,7 +226,7 @@ impl Stall {
 }
 
 impl Watch {
-    /// WATCHes these before the look that follows in the same pipeline.
+    /// Watches these before the look that follows in the same pipeline.
     fn these(self, look: &mut Pipeline, keys: &[&str]) {
         if self == Self::Yes {
             look.cmd("WATCH").arg(keys).ignore();
