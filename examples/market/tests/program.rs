@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use dlock_harness::wait::within;
 use dlock_harness::{RedisServer, until};
-use rustix::process::{Pid, Signal, kill_process_group};
+use redis::aio::MultiplexedConnection;
+use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 /// More than any of these takes.
@@ -134,16 +135,16 @@ async fn a_terminal_that_interrupts() {
     };
     let mut redis = client(&url).await.expect("it answers");
     until("something was bought", CAP, async || {
-        let info: String = redis::cmd("INFO")
-            .arg("commandstats")
-            .query_async(&mut redis)
+        info(&mut redis, "commandstats")
             .await
-            .unwrap();
-        info.contains("cmdstat_zrem:")
+            .contains("cmdstat_zrem:")
     })
     .await;
 
     let group = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
+    // It would take some 100 ms to hear of Ctrl-C: a quick audit is no proof.
+    let server = process_of(&mut redis).await;
+    assert_ne!(getpgid(Some(server)).unwrap(), group);
     kill_process_group(group, Signal::INT).unwrap();
     let mut rest = Vec::new();
     while let Some(line) = said().await {
@@ -163,7 +164,19 @@ async fn a_terminal_that_interrupts() {
     assert!(client(&url).await.is_none(), "its server is still there");
 }
 
-async fn client(url: &str) -> Option<redis::aio::MultiplexedConnection> {
+async fn client(url: &str) -> Option<MultiplexedConnection> {
     let client = redis::Client::open(url).unwrap();
     client.get_multiplexed_async_connection().await.ok()
+}
+
+async fn info(redis: &mut MultiplexedConnection, section: &str) -> String {
+    let info = redis::cmd("INFO").arg(section).query_async(redis).await;
+    info.unwrap()
+}
+
+async fn process_of(redis: &mut MultiplexedConnection) -> Pid {
+    let info = info(redis, "server").await;
+    let mut lines = info.lines();
+    let id = lines.find_map(|line| line.strip_prefix("process_id:"));
+    Pid::from_raw(id.unwrap().parse().unwrap()).unwrap()
 }

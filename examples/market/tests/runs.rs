@@ -97,6 +97,27 @@ async fn a_run_that_is_told_to_stop() {
     assert!(report.bought > 0, "{report:?}");
 }
 
+/// Its connection is cut; the others could go on for an hour.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_fails_ends_the_run() {
+    let server = RedisServer::start();
+    let place = place(&server, Duration::from_secs(3600));
+    let run = tokio::spawn(async move { load::run::<Optimistic>(&place, Size::new(2, 2)).await });
+    until("somebody's connection is cut", CAP, async || {
+        let clients: String = server.ask(&["CLIENT", "LIST"]).await;
+        let busy = clients.lines().find(|client| client.contains(" cmd=exec "));
+        let Some(id) = busy.and_then(|client| client.strip_prefix("id=")) else {
+            return false;
+        };
+        let (id, _) = id.split_once(' ').unwrap();
+        server.ask::<u64>(&["CLIENT", "KILL", "ID", id]).await == 1
+    })
+    .await;
+    let ran = within(CAP, run).await.expect("it ends").unwrap();
+    assert!(matches!(ran, Err(MarketError::Redis(_))), "{ran:?}");
+    assert_eq!(server.keys().await, Vec::<String>::new());
+}
+
 /// The server dies under a run.
 async fn outage<W: Way>() -> MarketError {
     let server = RedisServer::start();
