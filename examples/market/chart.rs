@@ -10,6 +10,9 @@ const WIDTH: f32 = 460.0;
 const HEIGHT: f32 = 260.0;
 const GAP: f32 = 16.0;
 
+/// Below a title, for the figure on the highest bar.
+const HEAD: f32 = 20.0;
+
 type Column = (&'static str, fn(&Report) -> f64);
 
 const COLUMNS: [Column; 6] = [
@@ -63,10 +66,14 @@ fn panel(
         series.label_show = true;
         series
     });
-    let sizes = sizes.iter().map(Size::to_string).collect();
-    let mut chart = BarChart::new(series.collect(), sizes);
+    let sizes = sizes.iter().map(|size| {
+        let Size { sellers, buyers } = size;
+        format!("{sellers} sell, {buyers} buy")
+    });
+    let mut chart = BarChart::new(series.collect(), sizes.collect());
     (chart.width, chart.height) = (WIDTH, HEIGHT);
     (*title).clone_into(&mut chart.title.text);
+    chart.title.height += HEAD;
     chart.legend.category = LegendCategory::Rect;
     chart.legend.position = Some(Position::Bottom); // above, the highest bar's figure would be in it
     chart

@@ -110,7 +110,7 @@ async fn a_whole_run_with_its_picture() {
     }
     assert!(table.contains("\nAudited after each run (3): "), "{table}");
     let picture = std::fs::read_to_string(file).unwrap();
-    assert!(picture.contains("WATCH/MULTI/EXEC") && picture.contains("5/5"));
+    assert!(picture.contains("WATCH/MULTI/EXEC") && picture.contains("5 sell, 5 buy"));
     assert_eq!(server.keys().await, Vec::<String>::new());
 }
 

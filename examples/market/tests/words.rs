@@ -125,7 +125,12 @@ fn the_picture_is_xml_and_names_everything() {
         .filter_map(|node| node.text().map(str::trim))
         .collect();
     let said = |what: &str| texts.iter().filter(|text| **text == what).count();
-    for what in ["one <way> & another", "the other", "1/1", "5/5"] {
+    for what in [
+        "one <way> & another",
+        "the other",
+        "1 sell, 1 buy",
+        "5 sell, 5 buy",
+    ] {
         assert_eq!(said(what), 6, "{what}: {texts:?}");
     }
     for what in ["requests a second", "bought", "listed", "retries"] {
