@@ -1,9 +1,12 @@
-//! What is read from the command line, and what is written: the table and the picture.
+//! What is read from the command line, what is counted, and what is written: the table and the picture.
 
 use std::time::Duration;
 
+use dlock_runtime::{LockError, LockPool, Wait};
+
 use crate::arguments::{Kind, Plan};
 use crate::chart;
+use crate::error::MarketError;
 use crate::goods::{Buying, Cents, Listing};
 use crate::load::Size;
 use crate::report::{Report, Tally};
@@ -82,6 +85,27 @@ fn a_row_of_the_table() {
             .lines()
             .all(|line| columns(line) == columns(&row))
     );
+}
+
+/// Somebody else had the lock for the whole `wait`: no error, for it may be free now. A pool that is shut down is one.
+#[tokio::test]
+async fn a_busy_lock_is_a_retry() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let held = pool.lock("market").acquire().await.unwrap();
+    let again = pool.lock("market").wait(Wait::Once).acquire().await;
+    let tally = Tally::default();
+    let busy = tally.answer::<()>(Err(again.unwrap_err().into()));
+    assert_eq!(busy.unwrap(), None);
+    drop(held);
+    pool.shutdown().await;
+    let shut = pool.lock("market").acquire().await.unwrap_err();
+    let error = tally.answer::<()>(Err(shut.into())).unwrap_err();
+    assert!(
+        matches!(error, MarketError::Lock(LockError::ShutDown)),
+        "{error:?}"
+    );
+    let report = Report::new("", Size::new(1, 1), Duration::ZERO, 0, &tally, Vec::new());
+    assert_eq!(report.retries, 1);
 }
 
 #[test]
