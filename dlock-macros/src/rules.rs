@@ -136,7 +136,7 @@ impl Scope<'_> {
         let release = args.release.as_ref().and_then(|text| self.release(text));
         let on_error = self.on_error(args.map_err, args.on_error);
         let key = args.key.and_then(|key| match key {
-            TextOrExpr::Text(literal) => self.template(&literal).map(Key::Template),
+            TextOrExpr::Text(literal) => self.template(&literal),
             TextOrExpr::Expr(expr) => {
                 self.no_template_in(expr.to_token_stream());
                 let expr = Box::new(self.expr(*expr));

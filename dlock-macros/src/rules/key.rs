@@ -47,7 +47,10 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
                 span,
             },
         };
-        Key::Template(template.parts.into_iter().map(part).collect())
+        Key::Template {
+            text: literal.value(),
+            parts: template.parts.into_iter().map(part).collect(),
+        }
     });
     errors.into_result(key.map(|key| (krate, key)))
 }
@@ -65,7 +68,7 @@ fn read_template(literal: &LitStr, errors: &mut Errors) -> Option<Template> {
 }
 
 impl Scope<'_> {
-    pub(super) fn template(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
+    pub(super) fn template(&mut self, literal: &LitStr) -> Option<Key> {
         let mut parts = Some(Vec::new());
         let mut unknown = Vec::new();
         let template = read_template(literal, self.errors)?;
@@ -84,7 +87,8 @@ impl Scope<'_> {
                 parts
             });
         }
-        parts
+        let text = literal.value();
+        parts.map(|parts| Key::Template { text, parts })
     }
 
     /// A place whose root is known to exist, or is one that only rustc can know: a constant.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::guard::LockGuard;
 use super::lease_cell::LeaseCell;
+use super::lock_order;
 use super::pool::LockPool;
 use super::scope;
 use super::waiting::Ticket;
@@ -21,6 +22,7 @@ use crate::backend::fault::{self, Fault};
 use crate::policy::commands::Acquired;
 use crate::policy::gate::{Granted, Offer, Position};
 use crate::policy::lease::{Lease, Terms};
+use crate::values::class::Site;
 use crate::values::error::{LockError, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -43,6 +45,7 @@ pub(crate) struct Order {
     pub(crate) release: Release,
     /// Who asks, for others to read.
     pub(crate) function: Cow<'static, str>,
+    pub(crate) site: Site,
 }
 
 pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
@@ -50,8 +53,10 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
     if scope::holds(pool, &order.key) {
         return Err(LockError::WouldDeadlock {
             key: order.key.clone(),
+            inversion: None,
         });
     }
+    lock_order::check(pool, order)?;
     pool.guardian().revive()?;
     let begun = pool.backend().clock().now();
     let until = match order.wait {

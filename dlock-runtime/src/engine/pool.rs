@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::guardian::Guardian;
+use super::lock_order::Nestings;
 use super::request::LockRequest;
 use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
@@ -18,6 +19,7 @@ use crate::policy::commands::{Claim, Grant};
 use crate::policy::gate::{Fate, Offer, Position};
 use crate::policy::queue;
 use crate::policy::tokens::Census;
+use crate::values::class::Site;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
@@ -57,6 +59,7 @@ struct Inner {
     backend: Arc<dyn Backend>,
     guardian: Guardian,
     gates: Gates,
+    nestings: Nestings,
     holder_name: String,
     shut: AtomicBool,
     /// How many releases got no clear answer.
@@ -85,6 +88,7 @@ impl LockPool {
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
             gates: Gates::new(settings.connect_timeout + settings.command_timeout),
+            nestings: Nestings::default(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
@@ -106,7 +110,8 @@ impl LockPool {
     /// Asks for a lock; nothing happens before `acquire`, `try_acquire` or `run`.
     #[track_caller]
     pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
-        LockRequest::new(self.clone(), key.into(), std::panic::Location::caller())
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.clone(), key.into(), site)
     }
 
     /// How long the server takes to answer.
@@ -228,6 +233,10 @@ impl LockPool {
 
     pub(crate) fn gates(&self) -> &Gates {
         &self.0.gates
+    }
+
+    pub(crate) fn nestings(&self) -> &Nestings {
+        &self.0.nestings
     }
 
     /// Nobody wants what the server has of this position.

@@ -1,7 +1,5 @@
 //! Asking for one lock, by method calls: what the attribute does from its arguments.
 
-use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +10,7 @@ use super::pool::LockPool;
 use super::scope::ScopedGuard;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
+use crate::values::class::Site;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::release::Release;
@@ -26,7 +25,7 @@ use crate::values::wait::Wait;
 pub struct LockRequest {
     pool: LockPool,
     key: Key,
-    function: Cow<'static, str>,
+    site: Site,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
@@ -35,19 +34,11 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(pool: LockPool, key: Key, at: &'static Location<'static>) -> Self {
-        Self::named(
-            pool,
-            key,
-            Cow::Owned(format!("{}:{}", at.file(), at.line())),
-        )
-    }
-
-    pub(crate) fn named(pool: LockPool, key: Key, function: Cow<'static, str>) -> Self {
+    pub(crate) fn new(pool: LockPool, key: Key, site: Site) -> Self {
         Self {
             pool,
             key,
-            function,
+            site,
             ttl: None,
             wait: None,
             renew: None,
@@ -291,7 +282,8 @@ impl LockRequest {
             },
             wait: self.wait.unwrap_or(settings.default_wait),
             release: self.release.unwrap_or(settings.release),
-            function: self.function,
+            function: self.site.name(),
+            site: self.site,
         };
         Ok((self.pool, Arc::new(order)))
     }

@@ -2,12 +2,13 @@
 //! production, the property tests and a model checker run the same code.
 //!
 //! Read `commands` (what a server is asked) and `server` (what it answers) first, then `lease` (one
-//! lease, from its grant to its end), `tokens` (every token of this process, whatever became of it)
-//! and `retry` (when to try again). The states are drawn in `docs/PROTOCOL.md`.
+//! lease, from its grant to its end), `tokens` (every token of this process, whatever became of it),
+//! `retry` (when to try again) and `lock_order` (which locks are taken inside which). The states are drawn in `docs/PROTOCOL.md`.
 
 pub(crate) mod commands;
 pub(crate) mod gate;
 pub(crate) mod lease;
+pub(crate) mod lock_order;
 pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod server;

@@ -1,11 +1,12 @@
 //! What stands in an attribute, as a constant.
 
-use std::borrow::Cow;
+use std::panic::Location;
 use std::time::Duration;
 
 use crate::engine::guarded::OnLost;
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
+use crate::values::class::Site;
 use crate::values::key::Key;
 use crate::values::release::Release;
 use crate::values::ttl::Renew;
@@ -17,8 +18,7 @@ use crate::values::wait::Wait;
 /// full of paths.
 #[derive(Debug)]
 pub struct Spec {
-    /// `module::function`.
-    name: &'static str,
+    site: Site,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
@@ -32,10 +32,12 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// `module::function`; file and line are those of the attribute, which the caller's place in the expansion is.
     #[must_use]
+    #[track_caller]
     pub const fn new(name: &'static str) -> Self {
         Self {
-            name,
+            site: Site::of_function(name, Location::caller()),
             ttl: None,
             wait: None,
             renew: None,
@@ -136,7 +138,7 @@ impl Spec {
     }
 
     pub(super) fn request(&'static self, pool: LockPool, key: Key) -> LockRequest {
-        let mut request = LockRequest::named(pool, key, Cow::Borrowed(self.name));
+        let mut request = LockRequest::new(pool, key, self.site);
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
         }

@@ -13,6 +13,7 @@ use super::pool::LockPool;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Claim, Renewal, Renewed};
 use crate::policy::lease::Terms;
+use crate::values::class::{Asked, Site};
 use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -37,6 +38,7 @@ pub struct LockGuard {
     fence: Fence,
     cell: Arc<LeaseCell>,
     release: Release,
+    site: Site,
 }
 
 impl LockGuard {
@@ -52,6 +54,7 @@ impl LockGuard {
             pool,
             key: order.key.clone(),
             release: order.release,
+            site: order.site,
             claim,
             token,
             fence,
@@ -239,6 +242,11 @@ impl LockGuard {
 
     pub(crate) fn is_of(&self, pool: &LockPool) -> bool {
         self.pool.is(pool)
+    }
+
+    /// What it was asked for as.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.key, self.site)
     }
 
     pub(crate) fn held(&self) -> Held {

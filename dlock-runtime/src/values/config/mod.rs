@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::error::LockError;
+use super::lock_order::LockOrder;
 use super::release::Release;
 use super::ttl::Ttl;
 use super::wait::Wait;
@@ -62,6 +63,7 @@ pub struct Config {
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
     lazy: bool,
+    lock_order: LockOrder,
 }
 
 impl Config {
@@ -86,6 +88,7 @@ impl Config {
             repair_missing_ttl: None,
             holder_name: None,
             lazy: false,
+            lock_order: LockOrder::default(),
         }
     }
 
@@ -194,6 +197,13 @@ impl Config {
         self
     }
 
+    /// What becomes of locks that are taken one inside the other, in one order here and in the other there.
+    /// Default [`LockOrder::Warn`] in a debug build, else [`LockOrder::Off`].
+    pub fn lock_order(mut self, lock_order: LockOrder) -> Self {
+        self.lock_order = lock_order;
+        self
+    }
+
     /// The settings, all checked.
     pub(crate) fn check(self) -> Result<Settings, LockError> {
         let mut wrong = Vec::new();
@@ -250,6 +260,7 @@ impl Config {
                 repair_missing_ttl: self.repair_missing_ttl,
                 holder_name: self.holder_name,
                 lazy: self.lazy,
+                lock_order: self.lock_order,
             }),
             _ => Err(LockError::config(wrong.join("; "))),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Address;
+use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
 use crate::values::ttl::Ttl;
 use crate::values::wait::Wait;
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
     pub(crate) lazy: bool,
+    pub(crate) lock_order: LockOrder,
 }
 
 impl Settings {
