@@ -79,6 +79,13 @@ fn at(text: &str, function: &str, line: u32) -> String {
     )
 }
 
+fn item_and_user() -> [String; 2] {
+    [
+        at("item:<id>", "item", ITEM),
+        at("user:<name>", "user", USER),
+    ]
+}
+
 fn inversion(error: &LockError) -> Option<String> {
     match error {
         LockError::WouldDeadlock { inversion, .. } => inversion.as_ref().map(ToString::to_string),
@@ -95,10 +102,7 @@ async fn an_inversion_is_told_once_with_file_and_line_of_both_orders() {
         there().await.unwrap();
         assert_eq!(told(&log), [""; 0]);
         back().await.unwrap();
-        let (item, user) = (
-            at("item:<id>", "item", ITEM),
-            at("user:<name>", "user", USER),
-        );
+        let [item, user] = item_and_user();
         assert_eq!(
             told(&log),
             [format!(
@@ -126,10 +130,7 @@ async fn an_inversion_is_refused_each_time_and_takes_nothing() {
             });
             let error = pool.scope(back).await.unwrap_err();
             assert_eq!(error.key().unwrap().as_str(), "lock:item:8");
-            let (item, user) = (
-                at("item:<id>", "item", ITEM),
-                at("user:<name>", "user", USER),
-            );
+            let [item, user] = item_and_user();
             assert_eq!(
                 inversion(&error).unwrap(),
                 format!("{user} then {item} here, but elsewhere {item} then {user}")
@@ -165,10 +166,7 @@ async fn a_round_of_three_is_told() {
         pool.scope(two).await.unwrap();
         assert_eq!(told(&log), [""; 0]);
         pool.scope(three).await.unwrap();
-        let (item, user) = (
-            at("item:<id>", "item", ITEM),
-            at("user:<name>", "user", USER),
-        );
+        let [item, user] = item_and_user();
         let shop = at("shop", "shop", SHOP_LINE);
         let said = format!(
             "{shop} then {item} here, but elsewhere {item} then {user}, {user} then {shop} "
