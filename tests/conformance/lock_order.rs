@@ -55,6 +55,12 @@ fn told(log: &Log) -> Vec<String> {
     log.take("an order that can deadlock")
 }
 
+#[track_caller]
+fn tells_once(log: &Log, said: &str) {
+    let told = told(log);
+    assert!(told.len() == 1 && told[0].contains(said), "{told:#?}");
+}
+
 /// On memory and on a server of its own, where nothing may be left.
 async fn everywhere(lock_order: LockOrder, case: impl AsyncFn(LockPool, Log)) {
     let pool = async |config: Config| {
@@ -171,8 +177,7 @@ async fn a_round_of_three_is_told() {
         let said = format!(
             "{shop} then {item} here, but elsewhere {item} then {user}, {user} then {shop} "
         );
-        let told = told(&log);
-        assert!(told.len() == 1 && told[0].contains(&said), "{told:#?}");
+        tells_once(&log, &said);
     })
     .await;
 }
@@ -194,11 +199,7 @@ async fn who_tries_once_is_in_no_order_and_holds_like_any_other() {
         assert_eq!(told(&log), [""; 0]);
         let holds = try_user("bob", async || item(8, nothing).await);
         pool.scope(holds).await.unwrap();
-        let told = told(&log);
-        assert!(
-            told.len() == 1 && told[0].contains("user:<seller>"),
-            "{told:#?}"
-        );
+        tells_once(&log, "user:<seller>");
     })
     .await;
 }
@@ -229,12 +230,7 @@ async fn one_class_in_itself_is_told_when_its_keys_come_in_both_orders() {
         assert_eq!(told(&log), [""; 0]);
         both(6, 5).await.unwrap();
         both(3, 1).await.unwrap();
-        let told = told(&log);
-        assert_eq!(told.len(), 1, "{told:#?}");
-        assert!(
-            told[0].contains("with their keys in the other order"),
-            "{told:#?}"
-        );
+        tells_once(&log, "with their keys in the other order");
     })
     .await;
 }
@@ -345,8 +341,7 @@ async fn by_hand_any_other_key_is_of_the_place_that_asks() {
             format!("the lock of {}:{b}", file!()),
         );
         let said = format!("{b} then {a} here, but elsewhere {a} then {b} ");
-        let told = told(&log);
-        assert!(told.len() == 1 && told[0].contains(&said), "{told:#?}");
+        tells_once(&log, &said);
     })
     .await;
 }

@@ -3,11 +3,24 @@
 /// What becomes of locks that are taken one inside the other, in one order here and in the other there.
 ///
 /// Two calls that do so can end up waiting for each other until one's `wait` is over. A pool notices the
-/// *possible* inversion: the two need not meet, it is enough that both have been asked for once.
-/// `docs/LOCK_ORDER.md` says what counts as an order.
+/// *possible* inversion, in the process that it is in: the two calls need not meet, it is enough that each was made once.
+/// A round of more than two counts as well. The report names each order with the file and line of its locks.
+///
+/// - An order is one between *classes* of locks. A template is a class whatever its values, and also where its
+///   placeholders have other names; so is a constant. Any other key, text or an expression, is of the place in the program
+///   that asks for it: a function that takes all locks of a program takes them as one class, unless it is given
+///   keys of [`lock_key!`](crate::lock_key).
+/// - Inside another means: asked for in the body of an annotated function or of [`run`](crate::LockRequest::run), at any depth, in
+///   the same pool. Siblings under `join!`, tasks that are spawned, and guards from `acquire` hold nothing in this
+///   sense.
+/// - Two locks of one template are an inversion if their keys come in both orders. Sorted keys never are: sorted by their
+///   text, or with the numbers in them by their value.
+/// - A third lock around both orders may keep the two calls apart. It is not looked at: they are told all the same.
+/// - Who tries once (`wait = "0s"`, `on_busy = "skip"`, `try_acquire`) waits for nobody, and is in no order; what it gets is held like any other.
 ///
 /// The default is [`Warn`](Self::Warn) where dlock is compiled with `debug_assertions`, as in a debug build, and
-/// [`Off`](Self::Off) elsewhere.
+/// [`Off`](Self::Off) elsewhere. It costs a mutex and a look-up for each lock that is asked for inside another, and nothing for
+/// others.
 ///
 /// # Examples
 ///
