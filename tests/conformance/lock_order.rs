@@ -272,12 +272,12 @@ async fn siblings_and_spawned_tasks_are_not_inside_one_another() {
     everywhere(LockOrder::Refuse, async |pool, log| {
         let both = || async {
             // Both are held when the other is asked for, by whichever comes second.
-            let met = tokio::sync::Barrier::new(2);
-            let meet = async || {
-                met.wait().await;
+            let barrier = tokio::sync::Barrier::new(2);
+            let both_hold = async || {
+                barrier.wait().await;
                 Ok(())
             };
-            tokio::try_join!(item(7, meet), user("ann", meet)).map(drop)
+            tokio::try_join!(item(7, both_hold), user("ann", both_hold)).map(drop)
         };
         pool.scope(both()).await.unwrap();
         pool.scope(shop(async || both().await)).await.unwrap();

@@ -6,16 +6,16 @@ use std::panic::Location;
 use crate::values::class::{Asked, Class, Site};
 use crate::values::key::{Key, KeyBuilder};
 
-fn of(key: Key) -> Class {
-    Asked::new(&key, here()).class
+fn of(key: &Key) -> Class {
+    Asked::new(key, here()).class
 }
 
 fn template(text: &'static str) -> Class {
-    of(KeyBuilder::of(text).text("whatever it is").finish())
+    of(&KeyBuilder::of(text).text("whatever it is").finish())
 }
 
 fn constant(text: &str) -> Class {
-    of(Key::from(text).of_constant())
+    of(&Key::from(text).of_constant())
 }
 
 #[track_caller]
@@ -75,10 +75,10 @@ fn a_key_that_is_some_text_is_of_its_site() {
 fn the_namespace_makes_no_difference() {
     let key = KeyBuilder::of("item:<id>").text("item:7").finish();
     let namespaced = key.in_namespace("lock:").unwrap();
-    check(&of(namespaced), &of(key), true);
+    check(&of(&namespaced), &of(&key), true);
     let constant_key = Key::from("nightly").of_constant();
     let namespaced = constant_key.in_namespace("lock:").unwrap();
-    check(&of(namespaced), &of(constant_key), true);
+    check(&of(&namespaced), &of(&constant_key), true);
 }
 
 /// What a key is made by is no part of its name.
