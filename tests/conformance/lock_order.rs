@@ -257,10 +257,10 @@ async fn pools_do_not_mix() {
         pool.scope(there).await.unwrap();
         let back = user("ann", async || item(7, nothing).await);
         other.scope(back).await.unwrap();
-        // One inside the other, which is no order of either.
+        // A lock of one inside a lock of the other, which is no order of either.
         let there = shop(async || other.scope(user("ann", nothing)).await);
         pool.scope(there).await.unwrap();
-        let back = user("ann", async || pool.scope(shop(nothing)).await);
+        let back = user("ann", async || shop(nothing).await);
         other.scope(back).await.unwrap();
         assert_eq!(told(&log), [""; 0]);
     })
