@@ -66,7 +66,7 @@
 //! | | |
 //! | --- | --- |
 //! | the attribute and its arguments | [`distributed_lock`] |
-//! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`shutdown`] |
+//! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`LockOrder`], [`shutdown`] |
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
 //! | what the current code runs under | [`current`], [`Held`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
@@ -100,6 +100,7 @@ pub use values::error::{LockError, LostCause, Refusal, Text};
 pub use values::fence::Fence;
 pub use values::holder::{Holder, Process};
 pub use values::key::Key;
+pub use values::lock_order::LockOrder;
 pub use values::release::Release;
 pub use values::wait::Wait;
 

@@ -50,7 +50,7 @@ impl Scope<'_> {
     /// The kind that the words say. Past an error it does not matter which.
     pub(super) fn kind(&mut self, words: &[Word], owner: Option<TextOrExpr>) -> Kind {
         let owner = owner.and_then(|owner| match owner {
-            TextOrExpr::Text(literal) => self.owner(&literal).map(Key::Template),
+            TextOrExpr::Text(literal) => self.owner(&literal),
             TextOrExpr::Expr(_) => self.key("owner", owner),
         });
         let mut kinds = words.iter().filter_map(|word| match word {
@@ -86,7 +86,7 @@ impl Scope<'_> {
             Keys::Expr(expr) => match self.key("keys", TextOrExpr::Expr(expr))? {
                 Key::Constant(expr) => Some(What::ConstantList(expr)),
                 Key::Expr(expr) => Some(What::ListExpr(expr)),
-                Key::Template(_) => None,
+                Key::Template { .. } => None,
             },
         });
         key.or(keys)?
@@ -95,7 +95,7 @@ impl Scope<'_> {
     /// A template, or an expression as it must be written where it is evaluated.
     pub(super) fn key(&mut self, argument: &'static str, key: TextOrExpr) -> Option<Key> {
         match key {
-            TextOrExpr::Text(literal) => self.template(&literal, argument).map(Key::Template),
+            TextOrExpr::Text(literal) => self.template(&literal, argument),
             TextOrExpr::Expr(expr) => {
                 self.no_template_in(expr.to_token_stream(), argument);
                 let expr = Box::new(self.expr(*expr));

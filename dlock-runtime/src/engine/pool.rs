@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::guardian::Guardian;
+use super::lock_order::Nestings;
 use super::request::{Keys, LockRequest};
 use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
@@ -18,6 +19,7 @@ use crate::policy::commands::{Claim, Grant};
 use crate::policy::gate::{Fate, Offer, Position};
 use crate::policy::queue;
 use crate::policy::tokens::Census;
+use crate::values::class::Site;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
@@ -57,6 +59,7 @@ struct Inner {
     backend: Arc<dyn Backend>,
     guardian: Guardian,
     gates: Gates,
+    nestings: Nestings,
     holder_name: String,
     shut: AtomicBool,
     /// How many releases got no clear answer.
@@ -85,6 +88,7 @@ impl LockPool {
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
             gates: Gates::new(settings.connect_timeout + settings.command_timeout),
+            nestings: Nestings::default(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
@@ -107,7 +111,8 @@ impl LockPool {
     #[track_caller]
     pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
         let keys = Keys::One(key.into());
-        LockRequest::new(self.clone(), keys, std::panic::Location::caller())
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.clone(), keys, site)
     }
 
     /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before `acquire`, `try_acquire` or
@@ -133,7 +138,8 @@ impl LockPool {
     #[track_caller]
     pub fn lock_all(&self, keys: impl IntoIterator<Item: Into<Key>>) -> LockRequest {
         let keys = Keys::All(keys.into_iter().map(Into::into).collect());
-        LockRequest::new(self.clone(), keys, std::panic::Location::caller())
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.clone(), keys, site)
     }
 
     /// How long the server takes to answer.
@@ -255,6 +261,10 @@ impl LockPool {
 
     pub(crate) fn gates(&self) -> &Gates {
         &self.0.gates
+    }
+
+    pub(crate) fn nestings(&self) -> &Nestings {
+        &self.0.nestings
     }
 
     /// Nobody wants what the server has of this position.

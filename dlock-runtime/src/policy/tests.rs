@@ -6,6 +6,7 @@ mod gate_driver;
 mod gate_storm;
 mod lease;
 mod lease_bounds;
+mod lock_order;
 mod queue;
 mod retry;
 mod server;

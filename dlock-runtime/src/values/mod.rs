@@ -2,15 +2,17 @@
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
 //! Read in this order: `key`, `kind`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
-//! `error`, `config`.
+//! `lock_order`, `class`, `error`, `config`.
 
 pub(crate) mod bounds;
+pub(crate) mod class;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod holder;
 pub(crate) mod key;
 pub(crate) mod kind;
+pub(crate) mod lock_order;
 pub(crate) mod moment;
 pub(crate) mod release;
 pub(crate) mod token;

@@ -17,6 +17,7 @@ use super::lease_cell::{Cells, LeaseCell};
 use super::pool::LockPool;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
+use crate::values::class::Asked;
 use crate::values::error::{LockError, LostCause, Refusal};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -285,6 +286,11 @@ impl LockGuard {
 
     pub(crate) fn is_of(&self, pool: &LockPool) -> bool {
         self.pool.is(pool)
+    }
+
+    /// What it was asked for as.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.key, self.order.site)
     }
 
     pub(crate) fn held(&self) -> Held {
