@@ -21,7 +21,9 @@ use self::fault::Fault;
 use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
 };
+use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
+use crate::values::stored::Stored;
 
 /// A server's answer, on its way.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
@@ -42,6 +44,9 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
 
     /// The connection of the current tokio runtime that carries commands for `key`; made, if need be.
     fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
+
+    /// What guarded writes left at a data key, if that is kept in this process.
+    fn peek(&self, key: &str) -> Result<Option<Stored>, Fault>;
 }
 
 /// Where the watchdog, the deadlines and the clean-up run.
@@ -104,6 +109,14 @@ pub(crate) trait Link: Debug + Send + Sync {
 
     /// One answer for each item, in order; at most [`RENEWALS_AT_ONCE`] items.
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>>;
+
+    /// A batch of the user's own writes, applied if the claim holds the lock, and not if it is executed when `within` is over.
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        within: Duration,
+    ) -> Answer<'a, Wrote>;
 
     /// What stands at the key.
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;

@@ -3,15 +3,19 @@
 //!
 //! Read `commands` (what a server is asked) and `server` (what it answers) first, then `lease` (one
 //! lease, from its grant to its end), `tokens` (every token of this process, whatever became of it)
-//! and `retry` (when to try again). The states are drawn in `docs/PROTOCOL.md`.
+//! and `retry` (when to try again); `writes` (a batch of the user's own writes, checked) and `data` (where those
+//! go in memory) stand by themselves. The states are drawn in `docs/PROTOCOL.md`.
 
 pub(crate) mod commands;
+pub(crate) mod data;
 pub(crate) mod gate;
 pub(crate) mod lease;
+
 pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod server;
 pub(crate) mod tokens;
+pub(crate) mod writes;
 
 #[cfg(test)]
 mod tests;

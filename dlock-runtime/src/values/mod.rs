@@ -2,8 +2,9 @@
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
 //! Read in this order: `key`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
-//! `error`, `config`.
+//! `error`, `config`; for writes under a lock `batch`, `stored`, `slot`.
 
+pub(crate) mod batch;
 pub(crate) mod bounds;
 pub(crate) mod config;
 pub(crate) mod error;
@@ -12,6 +13,8 @@ pub(crate) mod holder;
 pub(crate) mod key;
 pub(crate) mod moment;
 pub(crate) mod release;
+pub(crate) mod slot;
+pub(crate) mod stored;
 pub(crate) mod token;
 pub(crate) mod ttl;
 pub(crate) mod wait;

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
@@ -17,8 +17,11 @@ use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
 };
+use crate::policy::data::Data;
 use crate::policy::server::{Publish, Reached, Server};
+use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
+use crate::values::stored::Stored;
 
 /// The one who listens: the pool that this server belongs to.
 const ADDRESS: &str = "here";
@@ -30,6 +33,8 @@ pub(crate) struct Memory(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     server: Mutex<Server>,
+    /// What guarded writes wrote; only touched while `server` is locked.
+    data: Mutex<Data>,
     clock: Clock,
     listener: OnceLock<Weak<dyn Listener>>,
     /// The wall clock's µs when `clock` began.
@@ -43,6 +48,7 @@ impl Memory {
             .unwrap_or_default();
         Self(Arc::new(Shared {
             server: Mutex::new(Server::in_process()),
+            data: Mutex::default(),
             clock: Clock::pausable(),
             listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),
@@ -64,6 +70,10 @@ impl Shared {
             }
         }
         answer
+    }
+
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn time_at(&self, now: Moment) -> u64 {
@@ -100,6 +110,11 @@ impl Backend for Memory {
 
     fn link<'a>(&'a self, _key: &'a str, _within: Duration) -> Answer<'a, Arc<dyn Link>> {
         ready(self.0.clone() as Arc<dyn Link>)
+    }
+
+    fn peek(&self, key: &str) -> Result<Option<Stored>, Fault> {
+        let look = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
+        Ok(self.0.run(look))
     }
 }
 
@@ -155,6 +170,21 @@ impl Link for Shared {
         ready(self.run(|server, time, _| {
             let renewed = items.iter().map(|item| server.renew(item, time));
             renewed.collect()
+        }))
+    }
+
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        _within: Duration,
+    ) -> Answer<'a, Wrote> {
+        ready(self.run(|server, time, _| {
+            if server.read(&claim.key, time).as_deref() != Some(&*claim.value) {
+                return Wrote::NotOurs;
+            }
+            let written = self.data().write(writes, time);
+            written.map_or_else(Wrote::Unfit, |()| Wrote::All)
         }))
     }
 

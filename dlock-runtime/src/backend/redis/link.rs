@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::RedisError;
 use redis::aio::MultiplexedConnection;
+use redis::{RedisError, ToRedisArgs};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -21,6 +21,7 @@ use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Polled, Renewal, Renewed};
+use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 use crate::values::ttl;
@@ -103,7 +104,7 @@ impl RedisLink {
         Ok(())
     }
 
-    fn heard_time(&self, time: u64, sent: Moment) {
+    pub(super) fn heard_time(&self, time: u64, sent: Moment) {
         let mut clock = self
             .server_clock
             .lock()
@@ -159,17 +160,17 @@ impl RedisLink {
     }
 
     /// The next command goes over a new connection.
-    fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         if !self.broken.swap(true, Ordering::AcqRel) {
             self.ear.disconnected();
         }
     }
 
-    async fn script(
+    pub(super) async fn script(
         &self,
         script: &Script,
         keys: &[&str],
-        arguments: &[&str],
+        arguments: &[impl ToRedisArgs],
         within: Duration,
     ) -> Result<redis::Value, Fault> {
         let mut connection = self.connection.clone();
@@ -301,6 +302,15 @@ impl Link for RedisLink {
             }
             Ok(outcomes)
         })
+    }
+
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        within: Duration,
+    ) -> Answer<'a, Wrote> {
+        Box::pin(self.write_batch(claim, writes, self.clock.now(), within))
     }
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 pub(super) static ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/acquire.lua")));
@@ -15,6 +15,8 @@ pub(super) static CANCEL: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/cancel.lua")));
 pub(super) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
+pub(super) static WRITE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("lua/write.lua")));
 
 /// A script and the hash that the server knows it by.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Script {
         &self,
         connection: &mut MultiplexedConnection,
         keys: &[&str],
-        arguments: &[&str],
+        arguments: &[impl ToRedisArgs],
     ) -> Result<Value, RedisError> {
         let call = |how: &str, script: &str| -> Cmd {
             let mut command = redis::cmd(how);

@@ -1,6 +1,8 @@
-//! A lock that is held: what its owner can ask and do. `release` is how it goes.
+//! A lock that is held: what its owner can ask and do. `write` is what it protects,
+//! `release` how it goes.
 
 mod release;
+mod write;
 
 use std::fmt;
 use std::sync::Arc;
