@@ -106,6 +106,19 @@ impl Data {
     }
 }
 
+#[cfg(test)]
+impl Data {
+    /// How many keys are stored, lapsed ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How long what stands at a key still lives, in µs; `None`: for ever, or nothing stands there.
+    pub(crate) fn left(&self, key: &str, time: u64) -> Option<u64> {
+        Some(self.keys.get(key)?.expires?.saturating_sub(time))
+    }
+}
+
 fn empty(of: Type) -> Stored {
     match of {
         Type::String => Stored::String(Vec::new()),
