@@ -45,7 +45,7 @@ pub(super) struct RedisLink {
     connection: MultiplexedConnection,
     runtime: Handle,
     driver: Option<JoinHandle<()>>,
-    clock: Clock,
+    pub(super) clock: Clock,
     command_timeout: Duration,
     broken: AtomicBool,
     /// When the server last answered, in nanoseconds of `clock`.
@@ -310,7 +310,7 @@ impl Link for RedisLink {
         writes: &'a Writes<'a>,
         within: Duration,
     ) -> Answer<'a, Wrote> {
-        Box::pin(self.write_batch(claim, writes, self.clock.now(), within))
+        Box::pin(self.write_batch(claim, writes, within))
     }
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {

@@ -13,16 +13,35 @@ use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
 use crate::policy::writes::{What, Writes, Wrote};
 use crate::values::error::{Refusal, Text};
-use crate::values::moment::Moment;
 
 impl RedisLink {
+    /// What is executed when `within` is over writes nothing, so that it can't overtake what its caller does then. If the
+    /// server calls it late although it is not, its clock was set: the answer tells the time, and it is sent once more.
     pub(super) async fn write_batch(
         &self,
         claim: &Claim,
         writes: &Writes<'_>,
-        sent: Moment,
         within: Duration,
     ) -> Result<Wrote, Fault> {
+        let until = self.clock.now().plus(within);
+        for _ in 0..2 {
+            let sent = self.clock.now();
+            match self.send_batch(claim, writes, sent.until(until)).await? {
+                Said::Wrote(wrote) => return Ok(wrote),
+                Said::Late { time } => self.heard_time(time, sent),
+            }
+        }
+        Err(Fault::Unsent(Text::new(
+            "the server's clock runs ahead by leaps; nothing was written",
+        )))
+    }
+
+    async fn send_batch(
+        &self,
+        claim: &Claim,
+        writes: &Writes<'_>,
+        within: Duration,
+    ) -> Result<Said, Fault> {
         let longest = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
         let not_after = self.server_time().saturating_add(longest);
         let mut keys = vec![&*claim.key];
@@ -31,15 +50,17 @@ impl RedisLink {
         let reply = self
             .script(&scripts::WRITE, &keys, &arguments, within)
             .await?;
-        let (wrote, time) = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
-        if let Some(time) = time {
-            self.heard_time(time, sent);
-        }
-        if matches!(wrote, Wrote::Stopped(_, Refusal::ReadOnly, _)) {
+        let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
+        if matches!(said, Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, _))) {
             self.give_up(); // the master is elsewhere
         }
-        Ok(wrote)
+        Ok(said)
     }
+}
+
+enum Said {
+    Wrote(Wrote),
+    Late { time: u64 },
 }
 
 /// Keys are told by their numbers in `KEYS`, where the lock is the first.
@@ -69,24 +90,28 @@ fn arguments<'a>(value: &'a str, writes: &'a Writes<'_>, not_after: u64) -> Vec<
     words
 }
 
-/// With the server's time, where it was too late.
-fn read(reply: &Value) -> Option<(Wrote, Option<u64>)> {
+fn read(reply: &Value) -> Option<Said> {
     let Value::Array(items) = reply else {
         return None;
     };
-    let nth = || usize::try_from(reply::number(items.get(1)?)?).ok();
-    Some(match reply::number(items.first()?)? {
-        0 => (Wrote::NotOurs, None),
-        1 => (Wrote::All, None),
-        5 => (Wrote::Late, Some(reply::number(items.get(1)?)?)),
-        6 => (Wrote::Unfit(nth()?.checked_sub(1)?), None),
+    let nth = || {
+        usize::try_from(reply::number(items.get(1)?)?)
+            .ok()?
+            .checked_sub(1)
+    };
+    Some(Said::Wrote(match reply::number(items.first()?)? {
+        0 => Wrote::NotOurs,
+        1 => Wrote::All,
+        5 => {
+            let time = reply::number(items.get(1)?)?;
+            return Some(Said::Late { time });
+        }
+        6 => Wrote::Unfit(nth()?),
         8 => {
             let words = reply::text(items.get(2)?)?;
             let code = words.split(' ').next().unwrap_or_default();
-            let refusal = reply::refusal(code, &words);
-            let stopped = Wrote::Stopped(nth()?.checked_sub(1)?, refusal, Text::new(&words));
-            (stopped, None)
+            Wrote::Stopped(nth()?, reply::refusal(code, &words), Text::new(&words))
         }
         _ => return None,
-    })
+    }))
 }

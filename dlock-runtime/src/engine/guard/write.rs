@@ -2,7 +2,6 @@
 
 use super::LockGuard;
 use crate::backend::fault::Fault;
-use crate::engine::attempt::clock_runs_ahead;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::error::{LockError, Refusal, Text};
@@ -62,7 +61,6 @@ impl LockGuard {
         match self.send(&writes).await {
             Ok(Wrote::All) => Ok(()),
             Ok(Wrote::NotOurs) => Err(self.gone()),
-            Ok(Wrote::Late) => Err(clock_runs_ahead().into_error(Some(&self.key))),
             Ok(Wrote::Unfit(need)) => Err(unfit(&writes, need)),
             Ok(Wrote::Stopped(at, reason, words)) => Err(LockError::Refused {
                 key: Some(self.key.clone()),
@@ -73,24 +71,15 @@ impl LockGuard {
         }
     }
 
-    /// Once more where it was late: nothing was written, and its answer corrected the server's time.
     async fn send(&self, writes: &Writes<'_>) -> Result<Wrote, Fault> {
         let (clock, timeout) = (
             self.pool.backend().clock(),
             self.pool.settings().command_timeout,
         );
-        let until = clock.now().plus(timeout);
-        let mut wrote = Wrote::Late;
-        for _ in 0..2 {
-            let left = clock.now().until(until);
-            let link = self.pool.backend().link(self.key.as_str(), left).await?;
-            let left = clock.now().until(until);
-            wrote = link.write(&self.claim, writes, left).await?;
-            if wrote != Wrote::Late {
-                break;
-            }
-        }
-        Ok(wrote)
+        let begun = clock.now();
+        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let left = clock.now().until(begun.plus(timeout));
+        link.write(&self.claim, writes, left).await
     }
 }
 

@@ -55,8 +55,6 @@ pub(crate) enum Wrote {
     All,
     /// The lock is not ours; nothing is written, here and below.
     NotOurs,
-    /// It came too late.
-    Late,
     /// The need with this number does not hold.
     Unfit(usize),
     /// The server refused the command with this number, though the checks had found nothing (it is forbidden or unknown

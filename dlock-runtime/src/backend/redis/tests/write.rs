@@ -1,10 +1,8 @@
 //! The script of guarded writes, where the server does not want to, or the lock is of a kind that is yet to come.
 
-use std::time::Duration;
-
 use redis::Value;
 
-use super::lab::{CAP, FENCES, Lab, assert_refused, claim};
+use super::lab::{CAP, FENCES, HOUR, Lab, assert_refused, claim};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::link::RedisLink;
@@ -56,19 +54,41 @@ async fn out_of_memory_nothing_is_written_unless_it_only_frees() {
     assert!(after > 0 && after <= before, "{after} after {before}");
 }
 
+/// Stopped, the server executes it when it goes on, and its caller has gone on before.
 #[tokio::test]
 async fn what_is_executed_after_its_time_writes_nothing() {
     let lab = held().await;
     let batch = three();
     let writes = Writes::new(&batch, LOCK, "lock:").unwrap();
+    lab.server.stop_signal();
     let ours = claim(LOCK, "1|ours");
-    let late = lab.link.write(&ours, &writes, Duration::ZERO).await;
-    assert!(
-        matches!(late, Ok(Wrote::Late) | Err(Fault::Unclear(_))),
-        "{late:?}"
-    );
+    let answer = lab.link.write(&ours, &writes, CAP / 200).await;
+    assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+    lab.server.cont();
     lab.link.ping(CAP).await.unwrap(); // answered behind it
+    assert_eq!(
+        lab.server.commandstats("evalsha").await,
+        2,
+        "it was executed"
+    );
     assert_eq!(lab.keys().await, [FENCES, LOCK]);
+}
+
+#[tokio::test]
+async fn where_the_servers_clock_was_set_it_is_sent_once_more() {
+    let lab = held().await;
+    let hour_ago = lab.link.server_time() - HOUR;
+    lab.link.heard_time(hour_ago, lab.link.now());
+    assert!(
+        lab.link.server_time() < hour_ago + HOUR / 2,
+        "it believes that"
+    );
+    assert_eq!(
+        write(&lab.link, "1|ours", &three()).await.unwrap(),
+        Wrote::All
+    );
+    assert!(lab.link.server_time() > hour_ago + HOUR / 2);
+    assert_eq!(lab.tell::<i64>(&["LLEN", "c{7}"]).await, 1);
 }
 
 /// What the user may run can't be asked before.
