@@ -166,12 +166,11 @@ impl Pair<'_> {
         self.lab.tell::<()>(&["SET", LOCK, value]).await;
         let ours = claim(LOCK, "1|ours");
         let real = self.lab.link.write(&ours, &writes, CAP).await.unwrap();
-        let pure = match self.is_taken {
-            true => Wrote::NotOurs,
-            false => match self.pure.write(&writes, self.time) {
-                Ok(()) => Wrote::All,
-                Err(need) => Wrote::Unfit(need),
-            },
+        let pure = if self.is_taken {
+            Wrote::NotOurs
+        } else {
+            let written = self.pure.write(&writes, self.time);
+            written.map_or_else(Wrote::Unfit, |()| Wrote::All)
         };
         assert_eq!(real, pure, "{batch:?}");
         count(match pure {
