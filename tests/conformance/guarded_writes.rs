@@ -90,7 +90,6 @@ on_each_site!(
     an_empty_batch_only_verifies,
     a_thousand_commands_are_the_most,
     what_was_written_for_a_time_ends,
-    batches_of_one_guard_come_in_their_order,
     a_batch_may_be_written_again,
 );
 
@@ -336,22 +335,6 @@ async fn what_was_written_for_a_time_ends(site: Site) {
     if let Some(server) = &site.server {
         assert_eq!(server.pttl("long{7}").await, -1, "for good");
     }
-}
-
-async fn batches_of_one_guard_come_in_their_order(site: Site) {
-    let lock = site.pool.lock("{7}").acquire().await.unwrap();
-    let batch = |value: &str| Batch::new().rpush("list{7}", value);
-    let (one, two, three) = (batch("1"), batch("2"), batch("3"));
-    let written = tokio::join!(lock.write(&one), lock.write(&two), lock.write(&three));
-    assert!(matches!(written, (Ok(()), Ok(()), Ok(()))), "{written:?}");
-    let found = match &site.server {
-        Some(server) => server.ask(&["LRANGE", "list{7}", "0", "-1"]).await,
-        None => match site.pool.peek("list{7}").unwrap() {
-            Some(Stored::List(items)) => items,
-            other => panic!("{other:?}"),
-        },
-    };
-    assert_eq!(found, [b"1", b"2", b"3"]);
 }
 
 async fn a_batch_may_be_written_again(site: Site) {

@@ -17,6 +17,8 @@ impl LockGuard {
     /// All or nothing: types and numbers are looked at before the first command. What can't be asked before is whether the
     /// user may run each command. A forbidden one stops the batch, those before it stand, and the error says how many.
     ///
+    /// Two batches that are under way at the same time come in any order; await the one before the other where that matters.
+    ///
     /// # Errors
     /// [`LockError::Config`] for a batch that can't work (a key in another slot, too many commands, …): nothing was sent.
     /// [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written. [`LockError::Refused`] when a
