@@ -99,6 +99,7 @@ async fn a_write_that_arrives_after_its_time_is_not_applied_though_the_lock_is_h
     let written = lock.write(&batch("late")).await;
     assert!(is_unclear(&written), "{written:?}");
     assert!(begun.elapsed() < wait::scaled(COMMAND + SLACK));
+    assert!(format!("{written:?}").contains("look before you repeat it"));
     held.seen().await;
     assert!(lock.is_held(), "an unclear answer ends no lease");
     lab.proxy.release_held();

@@ -32,7 +32,7 @@ impl RedisLink {
             }
         }
         Err(Fault::Unsent(Text::new(
-            "the server's clock runs ahead by leaps; nothing was written",
+            "the server's clock runs ahead by leaps",
         )))
     }
 

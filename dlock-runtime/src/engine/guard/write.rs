@@ -69,7 +69,7 @@ impl LockGuard {
                 reason,
                 source: stopped(&writes, at, &words),
             }),
-            Err(fault) => Err(fault.into_error(Some(&self.key))),
+            Err(fault) => Err(with_outcome(fault).into_error(Some(&self.key))),
         }
     }
 
@@ -82,6 +82,17 @@ impl LockGuard {
         let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
         link.write(&self.claim, writes, left).await
+    }
+}
+
+/// What `Unavailable` says of any call, that it may be repeated, does not go for each batch.
+fn with_outcome(fault: Fault) -> Fault {
+    match fault {
+        Fault::Unsent(why) => Fault::Unsent(Text::new(format_args!("{why}; nothing was written"))),
+        Fault::Unclear(why) => Fault::Unclear(Text::new(format_args!(
+            "{why}; the batch was applied or it was not: look before you repeat it"
+        ))),
+        other => other,
     }
 }
 

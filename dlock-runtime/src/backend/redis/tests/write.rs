@@ -178,4 +178,6 @@ async fn the_script_is_sent_again_where_the_server_forgot_it() {
         2,
         "once each time"
     );
+    let left: i64 = lab.tell(&["PTTL", LOCK]).await;
+    assert!(left > 0 && left <= 30_000, "the lease is as it was: {left}");
 }
