@@ -51,6 +51,7 @@ mod exclusion;
 mod fences;
 mod fleets;
 mod global;
+mod guarded_writes;
 mod guards;
 mod holds;
 mod in_turn;

@@ -52,7 +52,7 @@ impl Lab {
 
     /// A pool whose server knows the scripts, so that each operation is one request.
     pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
-        for operation in ["acquire", "poll", "release", "cancel", "renew"] {
+        for operation in ["acquire", "poll", "release", "cancel", "renew", "write"] {
             let known = self.server.cmd(&["SCRIPT", "LOAD", &text(operation)]).await;
             assert_eq!(known, redis::Value::BulkString(sha(operation).into()));
         }
@@ -127,6 +127,7 @@ fn text(operation: &str) -> String {
         "cancel" => lua!("cancel"),
         "poll" => lua!("poll"),
         "renew" => lua!("renew"),
+        "write" => lua!("write"),
         _ => panic!("no such script: {operation}"),
     };
     [lua!("prelude"), lua!("queue"), own].concat()

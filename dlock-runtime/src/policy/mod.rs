@@ -4,9 +4,11 @@
 //! Read `commands` (what a server is asked), `shared` (an entry of the kinds with many holders) and `server`
 //! (what it answers) first, then `lease` (one lease, from its grant to its end), `tokens` (every token of this
 //! process, whatever became of it), `retry` (when to try again) and `lock_order` (which locks are taken inside
-//! which). The states are drawn in `docs/PROTOCOL.md`.
+//! which); `writes` (a batch of the user's own writes, checked) and `data` (where those go in memory) stand by
+//! themselves. The states are drawn in `docs/PROTOCOL.md`.
 
 pub(crate) mod commands;
+pub(crate) mod data;
 pub(crate) mod gate;
 pub(crate) mod lease;
 pub(crate) mod lock_order;
@@ -15,6 +17,7 @@ pub(crate) mod retry;
 pub(crate) mod server;
 pub(crate) mod shared;
 pub(crate) mod tokens;
+pub(crate) mod writes;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ mod token_bounds;
 mod token_life;
 mod token_storm;
 mod token_wait;
+mod writes;
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
-//! A lock that is held: what its owner can ask and do. `prolong` makes it last, `release` is how it goes,
-//! `entered` counts how often one body holds it.
+//! A lock that is held: what its owner can ask and do. `write` is what it protects, `prolong` makes it last,
+//! `release` is how it goes, `entered` counts how often one body holds it.
 
 mod downgrade;
 mod entered;
 mod prolong;
 mod release;
+mod write;
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! has taken too long for that, on a busy machine, is over.
 
 mod clockwork;
+mod data;
 mod pair;
 
 use std::cell::Cell;
