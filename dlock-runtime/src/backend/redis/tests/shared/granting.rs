@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// F62: one command, however many wait.
 #[tokio::test]
-async fn a_release_reaches_all_readers_at_the_head() {
+async fn f62_a_release_reaches_all_readers_at_the_head() {
     let lab = Lab::new().await;
     let ours = writer(&lab, "w");
     lab.granted(&ours).await;
@@ -14,7 +15,10 @@ async fn a_release_reaches_all_readers_at_the_head() {
         lab.in_line(claim).await;
     }
     lab.in_line(&writer(&lab, "next")).await;
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert_eq!(lab.server.commandstats("eval").await, 1, "unknown so far");
+    assert_eq!(lab.server.commandstats("publish").await, 100);
     let expected: Vec<String> = readers.iter().map(|it| it.value.to_string()).collect();
     assert_eq!(lab.heard(100).await, expected);
     assert_eq!(lab.members().await.len(), 101);
