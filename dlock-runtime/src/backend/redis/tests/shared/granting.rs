@@ -101,6 +101,16 @@ async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     assert!(lab.link.holds(&ours, CAP).await.unwrap());
 }
 
+/// A place without a heartbeat at all, which no sweep finds.
+#[tokio::test]
+async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {
+    let lab = Lab::new().await;
+    lab.granted(&reader(&lab, "a")).await;
+    lab.in_line(&writer(&lab, "lost")).await;
+    lab.server.cmd(&["DEL", "lock:@a:{lock:a}"]).await;
+    lab.granted(&reader(&lab, "b")).await;
+}
+
 /// Pushes of a grant to a reader beside others, over the wire.
 #[tokio::test]
 async fn a_grant_is_for_three_seconds_and_names_its_epoch() {
