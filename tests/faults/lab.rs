@@ -122,15 +122,15 @@ fn text(operation: &str) -> String {
         };
     }
     let own = match operation {
-        "acquire" => lua!("acquire"),
-        "release" => lua!("release"),
-        "cancel" => lua!("cancel"),
-        "poll" => lua!("poll"),
-        "renew" => lua!("renew"),
-        "write" => lua!("write"),
+        "acquire" => [lua!("set"), "", lua!("acquire")],
+        "release" => ["", "", lua!("release")],
+        "cancel" => ["", "", lua!("cancel")],
+        "poll" => [lua!("set"), "", lua!("poll")],
+        "renew" => [lua!("set"), lua!("shared"), lua!("renew")],
+        "write" => ["", "", lua!("write")],
         _ => panic!("no such script: {operation}"),
     };
-    [lua!("prelude"), lua!("queue"), own].concat()
+    [lua!("prelude"), lua!("queue"), &own.concat()].concat()
 }
 
 /// The name of an operation's script on the wire; MONITOR shows it too.

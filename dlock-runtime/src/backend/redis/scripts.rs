@@ -20,7 +20,7 @@ pub(super) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/renew.lua")));
 
 pub(super) static WRITE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[include_str!("lua/write.lua")]));
+    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/write.lua")]));
 
 pub(super) static SHARED_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_acquire.lua")));

@@ -1,6 +1,7 @@
 //! The kinds with many holders on a real server: what the random sequences can't reach.
 
 mod granting;
+mod reading;
 mod refused;
 mod strange;
 

@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// F62: one command, however many wait.
 #[tokio::test]
-async fn a_release_reaches_all_readers_at_the_head() {
+async fn f62_a_release_reaches_all_readers_at_the_head() {
     let lab = Lab::new().await;
     let ours = writer(&lab, "w");
     lab.granted(&ours).await;
@@ -14,7 +15,10 @@ async fn a_release_reaches_all_readers_at_the_head() {
         lab.in_line(claim).await;
     }
     lab.in_line(&writer(&lab, "next")).await;
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert_eq!(lab.server.commandstats("eval").await, 1, "unknown so far");
+    assert_eq!(lab.server.commandstats("publish").await, 100);
     let expected: Vec<String> = readers.iter().map(|it| it.value.to_string()).collect();
     assert_eq!(lab.heard(100).await, expected);
     assert_eq!(lab.members().await.len(), 101);
@@ -95,6 +99,16 @@ async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     let answer = lab.link.poll(&dead, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Gone { .. }), "{answer:?}");
     assert!(lab.link.holds(&ours, CAP).await.unwrap());
+}
+
+/// A place without a heartbeat at all, which no sweep finds.
+#[tokio::test]
+async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {
+    let lab = Lab::new().await;
+    lab.granted(&reader(&lab, "a")).await;
+    lab.in_line(&writer(&lab, "lost")).await;
+    lab.server.cmd(&["DEL", "lock:@a:{lock:a}"]).await;
+    lab.granted(&reader(&lab, "b")).await;
 }
 
 /// Pushes of a grant to a reader beside others, over the wire.

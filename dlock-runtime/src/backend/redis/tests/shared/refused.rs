@@ -116,6 +116,10 @@ async fn out_of_memory_an_owner_is_let_in_by_its_poll() {
     lab.fill_memory().await;
     let answer = lab.link.poll(&again, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
+    for key in ["lock:@w:{lock:a}", "lock:@a:{lock:a}"] {
+        let left: Vec<String> = lab.tell(&["ZRANGE", key, "0", "-1"]).await;
+        assert_eq!(left, [other], "{key}");
+    }
 }
 
 #[tokio::test]

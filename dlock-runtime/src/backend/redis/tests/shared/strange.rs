@@ -70,6 +70,60 @@ async fn k15_two_kinds_are_told_of_each_other() {
     assert_eq!(lab.keys().await, [FENCES, LOCK], "nobody queues");
 }
 
+/// In a lock that is held as the newcomer's own kind: a foreign value has come and gone in between.
+#[tokio::test]
+async fn f61_who_waits_as_another_kind_refuses_a_newcomer() {
+    let lab = Lab::new().await;
+    for (holder, waits, newcomer, expected) in [
+        (
+            permits(&lab, "a", 1, 3),
+            "p|secret|x|30000|1|2||h",
+            permits(&lab, "b", 1, 3),
+            "p|-|x|30000|1|2||h",
+        ),
+        (
+            reader(&lab, "a"),
+            "x|x|30000|1|secret",
+            reader(&lab, "b"),
+            "x|",
+        ),
+        (
+            owned(&lab, "a"),
+            "r|secret|x|30000|0|0||h",
+            owned(&lab, "b"),
+            "r|-|x|30000|0|0||h",
+        ),
+    ] {
+        lab.granted(&holder).await;
+        let beat = (lab.link.server_time() + HOUR).to_string();
+        for key in ["lock:@w:{lock:a}", "lock:@a:{lock:a}"] {
+            lab.tell::<u64>(&["ZADD", key, &beat, waits]).await;
+        }
+        match lab.acquire(&newcomer).await {
+            Ok(Acquired::WrongKind { there, .. }) => assert_eq!(there, expected),
+            other => panic!("not refused: {other:?}"),
+        }
+        lab.server.cmd(&["FLUSHALL"]).await;
+    }
+}
+
+/// Where nobody holds the lock: an exclusive newcomer is told who waits, less its token.
+#[tokio::test]
+async fn who_waits_for_a_free_lock_refuses_an_exclusive_newcomer() {
+    let lab = Lab::new().await;
+    let beat = (lab.link.server_time() + HOUR).to_string();
+    for key in ["lock:@w:{lock:a}", "lock:@a:{lock:a}"] {
+        lab.tell::<u64>(&["ZADD", key, &beat, "r|secret|x|30000|0|0||h"])
+            .await;
+    }
+    for newcomer in [claim(LOCK, "1|x"), waiter(LOCK, "", "1|x")] {
+        match lab.acquire(&newcomer).await {
+            Ok(Acquired::WrongKind { there, .. }) => assert_eq!(there, "r|-|x|30000|0|0||h"),
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+}
+
 /// redis-py and its like keep the lock with a string, and are kept out by a set.
 #[tokio::test]
 async fn a_foreign_lock_and_a_set_exclude_each_other() {
