@@ -165,7 +165,7 @@ impl LockRequest {
     ///
     /// # Examples
     ///
-    /// ```no_run
+    /// ```
     /// # use dlock_runtime::{LockPool, LockError};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
     /// let pool = LockPool::connect("memory://").await?;
