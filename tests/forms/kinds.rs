@@ -48,7 +48,7 @@ async fn transfer(from: u64, to: u64) -> Result<u64, LockError> {
 
 #[distributed_lock(keys = accounts.iter().map(|id| lock_key!("account:<id>")), fair)]
 async fn close(accounts: Vec<u64>) -> Result<usize, LockError> {
-    Ok(accounts.into_iter().count())
+    Ok(accounts.into_boxed_slice().len())
 }
 
 #[distributed_lock(keys = BOTH, on_error = |_| 0)]
