@@ -5,6 +5,7 @@
 //! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
 //! * Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`, `waiting_connections`, `waiting_polls`,
 //!   `waiting_full`, `waiting_background`, `waiting_min_hold`.
+//! * Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss), `kinds` (bugs of other systems, by number).
 //! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on, `line` who waits, `logs` what is said.
 
 #![allow(
@@ -22,6 +23,9 @@ mod cuts;
 mod deadlines;
 mod extend;
 mod finish;
+mod kinds;
+mod kinds_lost;
+mod kinds_wire;
 mod lab;
 mod late;
 mod line;
