@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_runtime::Config;
+use dlock_runtime::{Config, LockRequest};
 
 /// The README's code, compiled and run; that of the pages in `docs/` likewise.
 #[cfg(doctest)]
@@ -68,4 +68,35 @@ pub fn patient(url: impl Into<String>) -> Config {
     Config::new(url)
         .connect_timeout(Duration::from_secs(10))
         .command_timeout(Duration::from_secs(5))
+}
+
+/// Each kind of lock that is written in a word, as [`of_kind`] reads it, and one of the same key that keeps it out.
+pub const KINDS: [(&str, &str); 6] = [
+    ("r", "w"),
+    ("w", "r"),
+    ("p:1/3", "p:3/3"),
+    ("p:3/3", "p:1/3"),
+    ("o:a", "o:b"),
+    ("fair", "x"),
+];
+
+/// The kind that is written in a word: `x`, `fair`, `r`, `w`, `p:<take>/<of>`, `o:<owner>`.
+///
+/// # Panics
+/// At any other word.
+#[must_use]
+pub fn of_kind(request: LockRequest, kind: &str) -> LockRequest {
+    let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{kind}: a number"));
+    match kind.split_once(':') {
+        Some(("p", permits)) => {
+            let (take, of) = permits.split_once('/').unwrap_or((permits, permits));
+            request.permits(number(of)).take(number(take))
+        }
+        Some(("o", owner)) => request.reentrant().owner(owner),
+        _ if kind == "x" => request,
+        _ if kind == "fair" => request.fair(),
+        _ if kind == "r" => request.read(),
+        _ if kind == "w" => request.write(),
+        _ => panic!("no kind {kind:?}"),
+    }
 }

@@ -5,7 +5,7 @@
 //! and `waiting` (dropped while a command is under way, or somebody else has the lock), `queue`, `on_the_wire` and `handed_on` (one of
 //! several goes, whose order `line` knows), `ways_out` (timeout, abort, panic, `?` …),
 //! `left_behind` (threads and the table of tokens, in a process of its own), `scopes` and `current` (what a body finds around it),
-//! `paused` (virtual time).
+//! `kinds` (every kind of lock), `paused` (virtual time).
 //!
 //! Every lease here is 30 s and more, and every key must be free within 3 s: so it was never an expiry.
 
@@ -25,6 +25,7 @@ mod every_poll;
 mod guards;
 mod handed_on;
 mod in_flight;
+mod kinds;
 mod left_behind;
 mod line;
 mod on_the_wire;

@@ -11,9 +11,15 @@
 )]
 
 mod deaths;
+mod fair;
 mod fleet;
+mod heads;
+mod holders;
 mod killed;
+mod kinds;
 mod line;
 mod processes;
+mod seats;
 mod threads;
+mod together;
 mod turns;

@@ -29,6 +29,21 @@ pub(crate) const SLACK: Duration = Duration::from_millis(700);
 pub(crate) const ITEM: &str = "item";
 pub(crate) const ON_SERVER: &str = "lock:item";
 
+/// The scripts that tests know by name.
+const OPERATIONS: [&str; 11] = [
+    "acquire",
+    "acquire_all",
+    "poll",
+    "release",
+    "cancel",
+    "renew",
+    "shared_acquire",
+    "shared_poll",
+    "shared_release",
+    "shared_cancel",
+    "write",
+];
+
 pub(crate) struct Lab {
     pub(crate) server: RedisServer,
     pub(crate) proxy: Proxy,
@@ -52,7 +67,7 @@ impl Lab {
 
     /// A pool whose server knows the scripts, so that each operation is one request.
     pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
-        for operation in ["acquire", "poll", "release", "cancel", "renew", "write"] {
+        for operation in OPERATIONS {
             let known = self.server.cmd(&["SCRIPT", "LOAD", &text(operation)]).await;
             assert_eq!(known, redis::Value::BulkString(sha(operation).into()));
         }
@@ -122,15 +137,25 @@ fn text(operation: &str) -> String {
         };
     }
     let own = match operation {
-        "acquire" => [lua!("set"), "", lua!("acquire")],
-        "release" => ["", "", lua!("release")],
-        "cancel" => ["", "", lua!("cancel")],
-        "poll" => [lua!("set"), "", lua!("poll")],
-        "renew" => [lua!("set"), lua!("shared"), lua!("renew")],
-        "write" => ["", "", lua!("write")],
+        "acquire" => lua!("acquire"),
+        "acquire_all" => lua!("acquire_all"),
+        "release" => lua!("release"),
+        "write" => lua!("write"),
+        "cancel" => lua!("cancel"),
+        "poll" => lua!("poll"),
+        "renew" => lua!("renew"),
+        "shared_acquire" => lua!("shared_acquire"),
+        "shared_release" => lua!("shared_release"),
+        "shared_cancel" => lua!("shared_cancel"),
+        "shared_poll" => lua!("shared_poll"),
         _ => panic!("no such script: {operation}"),
     };
-    [lua!("prelude"), lua!("queue"), &own.concat()].concat()
+    let between = match operation {
+        "acquire" | "poll" => lua!("set"),
+        "acquire_all" | "release" | "cancel" | "write" => "",
+        _ => concat!(lua!("set"), lua!("shared")),
+    };
+    [lua!("prelude"), lua!("queue"), between, own].concat()
 }
 
 /// The name of an operation's script on the wire; MONITOR shows it too.

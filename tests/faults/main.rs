@@ -6,6 +6,7 @@
 //! * Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`, `waiting_connections`, `waiting_polls`,
 //!   `waiting_full`, `waiting_background`, `waiting_min_hold`.
 //! * Guarded writes, which must not come late: `writes`.
+//! * Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss), `kinds` (bugs of other systems, by number).
 //! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on, `line` who waits, `logs` what is said.
 
 #![allow(
@@ -23,6 +24,9 @@ mod cuts;
 mod deadlines;
 mod extend;
 mod finish;
+mod kinds;
+mod kinds_lost;
+mod kinds_wire;
 mod lab;
 mod late;
 mod line;

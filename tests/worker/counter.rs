@@ -42,14 +42,7 @@ pub(crate) async fn unlocked(settings: &Settings) {
 }
 
 async fn count(settings: &Settings, add_one: impl AsyncFn(&mut Counter) -> Interval) {
-    let client = redis::Client::open(settings.url.as_str()).unwrap();
-    // Its own timeout is half a second, which is nothing on a busy machine.
-    let config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_connection_timeout(Some(PATIENCE));
-    let connect = client.get_multiplexed_async_connection_with_config(&config);
-    let mut redis = connect.await.unwrap();
-    meet(&mut redis, settings.number("parties")).await;
+    let redis = meet(settings).await;
     let rounds = settings.number("rounds");
     let tasks = (0..settings.number("tasks")).map(|task| {
         let mut counter = Counter {
@@ -68,13 +61,21 @@ async fn count(settings: &Settings, add_one: impl AsyncFn(&mut Counter) -> Inter
     println!("done");
 }
 
-/// Waits until as many processes have come here.
-async fn meet(redis: &mut MultiplexedConnection, parties: u64) {
+/// Waits until as many processes have come here. The connection is one of its own.
+pub(crate) async fn meet(settings: &Settings) -> MultiplexedConnection {
+    let client = redis::Client::open(settings.url.as_str()).unwrap();
+    // Its own timeout is half a second, which is nothing on a busy machine.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(Some(PATIENCE));
+    let connect = client.get_multiplexed_async_connection_with_config(&config);
+    let (mut redis, parties) = (connect.await.unwrap(), settings.number("parties"));
     let _: u64 = redis.incr("parties", 1).await.unwrap();
     until("all processes are there", PATIENCE, async || {
         redis.get::<_, u64>("parties").await.unwrap() >= parties
     })
     .await;
+    redis
 }
 
 struct Counter {

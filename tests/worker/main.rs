@@ -12,6 +12,7 @@
 mod counter;
 mod guardians;
 mod holder;
+mod kinds;
 mod line;
 mod settings;
 
@@ -25,6 +26,9 @@ fn main() {
         "guardians" => guardians::come_and_go(&settings),
         "no-guardians" => guardians::memory_has_none(&settings),
         "hold" => holder::hold(&settings),
+        "kinds" => kinds::take_turns(&settings),
+        "ask" => kinds::ask(&settings),
+        "both" => kinds::both(&settings),
         "line" => line::wait(&settings),
         "shutdown-anywhere" => guardians::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),

@@ -25,8 +25,12 @@ impl Settings {
     }
 
     pub(crate) fn number(&self, name: &str) -> u64 {
-        let text = self.others.get(name).unwrap_or_else(|| panic!("{name}=…"));
-        text.parse()
+        self.text(name)
+            .parse()
             .unwrap_or_else(|_| panic!("{name} is a number"))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.others.get(name).unwrap_or_else(|| panic!("{name}=…"))
     }
 }

@@ -1,0 +1,269 @@
+//! Every kind of lock, dropped at every poll: as it is asked for, as it is waited for, and as the first of those who wait. Nothing stays
+//! in the set at the key or in its queue, no token in the table, and the next one has the lock at once.
+
+use std::cell::Cell;
+
+use dlock_harness::wait::within;
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockGuard, LockPool, LockRequest};
+use dlock_tests::{KINDS, alone, of_kind};
+use tokio::task::JoinHandle;
+
+use crate::line::{TTL, no_queue_is_left};
+use crate::polls::{Cut, When, at_every_poll, dropped_at};
+use crate::world::{A_WHILE, SOON, World, patient};
+
+/// Several keys are a kind as well here: the word, and what keeps it out.
+const KEYS: (&str, &str) = ("keys", "x");
+
+fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KINDS.into_iter().chain([KEYS])
+}
+
+fn key(kind: &str, cut: Cut) -> String {
+    format!("item:{kind}:{:?}-{}", cut.when, cut.polls)
+}
+
+/// The key that others contend for: of several, the one that is taken last.
+fn contended(kind: &str, key: &str) -> String {
+    if kind == "keys" {
+        format!("{key}:last")
+    } else {
+        key.to_owned()
+    }
+}
+
+fn request(pool: &LockPool, kind: &str, key: &str) -> LockRequest {
+    let request = if kind == "keys" {
+        pool.lock_all([contended(kind, key), key.to_owned()])
+    } else {
+        of_kind(pool.lock(key), kind)
+    };
+    request.ttl(TTL).wait(A_WHILE * 2)
+}
+
+async fn all_freed(world: &World, kind: &str, key: &str) {
+    world.freed(key).await;
+    world.freed(&contended(kind, key)).await;
+}
+
+async fn an_acquire_of_each_kind_leaves_nothing(world: &World) {
+    let baseline = world.baseline().await;
+    for (kind, _) in kinds() {
+        at_every_poll(
+            async |cut| {
+                request(&world.pool, kind, &key(kind, cut))
+                    .acquire()
+                    .await
+                    .unwrap()
+            },
+            async |cut, guard| {
+                drop(guard);
+                all_freed(world, kind, &key(kind, cut)).await;
+                world.is_back_at(&baseline).await;
+            },
+        )
+        .await;
+    }
+    if let Some(server) = &world.server {
+        no_queue_is_left(server).await;
+    }
+}
+
+/// Takes the lock in its turn and gives it back.
+fn passes_by(request: LockRequest) -> JoinHandle<()> {
+    let acquire = request.acquire();
+    tokio::spawn(async move {
+        acquire.await.unwrap().release().await.unwrap();
+    })
+}
+
+/// Waits until so many stand in the queue, or `gone` says that there will never be so many.
+async fn until_queued(world: &World, key: &str, count: usize, gone: impl Fn() -> bool) {
+    let queue = format!("lock:@w:{{lock:{key}}}");
+    let Some(server) = &world.server else {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        return;
+    };
+    until("they stand in the queue", A_WHILE, async || {
+        gone() || server.ask::<usize>(&["ZCARD", &queue]).await >= count
+    })
+    .await;
+}
+
+async fn its_turn(waiter: JoinHandle<()>, what: &str) {
+    let turn = within(SOON, waiter).await;
+    turn.unwrap_or_else(|| panic!("{what}: the next one waits"))
+        .unwrap();
+}
+
+/// Dropped while it waits, is granted, gives back: whoever is behind it has the lock as soon as the holder has gone.
+async fn a_waiter_of_each_kind_leaves_nothing(world: &World) {
+    let baseline = world.baseline().await;
+    for (kind, held) in kinds() {
+        for when in [When::AtOnce, When::Woken] {
+            for polls in 0..200 {
+                let cut = Cut { polls, when };
+                let what = format!("{kind} {cut:?}");
+                let key = key(kind, cut);
+                let contended = contended(kind, &key);
+                let holder = of_kind(world.pool.lock(contended.as_str()), held).ttl(TTL);
+                let holder = holder.acquire().await.unwrap();
+                let gone = Cell::new(false);
+                let goes = async {
+                    let turn = async {
+                        let acquire = request(&world.pool, kind, &key).acquire();
+                        acquire.await.unwrap().release().await.unwrap();
+                    };
+                    let had_it = dropped_at(cut, turn).await.is_some();
+                    gone.set(true);
+                    had_it
+                };
+                let passes_on = async {
+                    until_queued(world, &contended, 1, || gone.get()).await;
+                    let behind = passes_by(request(&world.pool, kind, &key));
+                    // Of several keys, the first is this one's, and the next one waits for that.
+                    let (queue, count) = match kind {
+                        "keys" => (&key, 1),
+                        _ => (&contended, 2),
+                    };
+                    until_queued(world, queue, count, || gone.get()).await;
+                    holder.release().await.unwrap();
+                    behind
+                };
+                let (had_it, behind) = tokio::join!(goes, passes_on);
+                its_turn(behind, &what).await;
+                all_freed(world, kind, &key).await;
+                world.is_back_at(&baseline).await;
+                if had_it {
+                    assert!(polls > 1, "{what}: it never waited");
+                    break;
+                }
+                assert!(polls < 199, "{what}: it never had its turn");
+            }
+        }
+    }
+    if let Some(server) = &world.server {
+        no_queue_is_left(server).await;
+    }
+}
+
+/// Dropped at the head, behind which others could go in: they do, though the holder stays.
+async fn the_first_in_line_lets_the_others_by(world: &World) {
+    for (held, first) in [("r", "w"), ("p:1/3", "p:3/3")] {
+        for when in [When::AtOnce, When::Woken] {
+            for polls in 0..4 {
+                let cut = Cut { polls, when };
+                let (key, gone) = (key(first, cut), Cell::new(false));
+                let holder = request(&world.pool, held, &key).acquire().await.unwrap();
+                let goes = async {
+                    let acquire = request(&world.pool, first, &key).acquire();
+                    let had_it = dropped_at(cut, acquire).await.is_some();
+                    gone.set(true);
+                    had_it
+                };
+                let comes = async {
+                    until_queued(world, &key, 1, || gone.get()).await;
+                    passes_by(request(&world.pool, held, &key))
+                };
+                let (had_it, behind) = tokio::join!(goes, comes);
+                assert!(!had_it, "{first} beside {held}");
+                its_turn(behind, &format!("{first} {cut:?}")).await;
+                holder.verify().await.unwrap();
+                holder.release().await.unwrap();
+                world.freed(&key).await;
+            }
+        }
+    }
+    if let Some(server) = &world.server {
+        no_queue_is_left(server).await;
+    }
+}
+
+/// What a body under a lock of each kind does, dropped at every poll of it: a nested call and a downgrade included.
+async fn a_body_under_each_kind_leaves_nothing(world: &World) {
+    let baseline = world.baseline().await;
+    for (kind, _) in kinds() {
+        let call = async |cut: Cut| {
+            let key = key(kind, cut);
+            let body = async |lock: &LockGuard| {
+                tokio::task::yield_now().await;
+                if kind == "w" {
+                    lock.downgrade().await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+                if matches!(kind, "r" | "w" | "o:a") {
+                    let nested = if kind == "w" { "r" } else { kind };
+                    let nested = request(&world.pool, nested, &key);
+                    nested
+                        .run(async |_| tokio::task::yield_now().await)
+                        .await
+                        .unwrap();
+                }
+            };
+            request(&world.pool, kind, &key).run(body).await.unwrap();
+        };
+        at_every_poll(call, async |cut, _| {
+            all_freed(world, kind, &key(kind, cut)).await;
+            world.is_back_at(&baseline).await;
+        })
+        .await;
+    }
+    if let Some(server) = &world.server {
+        no_queue_is_left(server).await;
+    }
+}
+
+everywhere!(
+    an_acquire_of_each_kind_leaves_nothing,
+    a_waiter_of_each_kind_leaves_nothing,
+    the_first_in_line_lets_the_others_by,
+    a_body_under_each_kind_leaves_nothing,
+);
+
+#[test]
+fn the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll() {
+    let name = "kinds::the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll";
+    alone(name, || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = RedisServer::start();
+            let config = patient(&server.url());
+            let pools = [
+                dlock_runtime::init_named("redis", config).await.unwrap(),
+                dlock_runtime::init_named("memory", "memory://")
+                    .await
+                    .unwrap(),
+            ];
+            for pool in &pools {
+                for (kind, held) in kinds() {
+                    waits_at_every_poll(pool, kind, held).await;
+                }
+            }
+            let drained = dlock_runtime::shutdown().await;
+            assert!(drained.is_complete(), "{drained:?}");
+        });
+    });
+}
+
+/// Behind a holder who soon gives the lock back.
+async fn waits_at_every_poll(pool: &LockPool, kind: &str, held: &str) {
+    let waits = async |cut| {
+        let key = key(kind, cut);
+        let contended = contended(kind, &key);
+        let holder = of_kind(pool.lock(contended), held).acquire().await.unwrap();
+        let holding = async {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            holder.release().await.unwrap();
+        };
+        let waiting = async {
+            let guard = request(pool, kind, &key).acquire().await.unwrap();
+            guard.release().await.unwrap();
+        };
+        tokio::join!(holding, waiting);
+    };
+    at_every_poll(waits, async |_, _| {}).await;
+}

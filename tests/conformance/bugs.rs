@@ -1,0 +1,347 @@
+//! Bugs that other systems had with these kinds of lock, each a test with its number: first those of the fault list, then by project.
+//!
+//! What needs a cut wire, a dead process or a look at the server is in `tests/faults/kinds.rs`.
+
+use std::sync::Arc;
+
+use dlock_runtime::{
+    LockError, LockGuard, LockPool, LockRequest, Released, Wait, distributed_lock,
+};
+use dlock_tests::{KINDS, of_kind};
+use tokio::sync::Notify;
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use crate::backends::{LONG, given_back, ms, settled, soon};
+
+on_every_backend!(
+    f14_what_the_body_can_never_be_given_is_an_error_at_once,
+    f15_the_owner_is_the_scope_and_nobody_else,
+    f15_siblings_in_one_scope_are_counted_together,
+    f58_opposite_orders_twice_named_and_nobody_waits,
+    f58_a_thousand_keys,
+    f61_a_release_of_what_is_over_changes_nothing,
+    redisson_543_a_single_try_of_every_kind_never_waits,
+    redisson_3750_one_owner_in_many_tasks,
+    redisson_6510_many_keys_of_every_kind_leave_nothing,
+    redisson_7251_nested_reads_leave_no_entries,
+    spring_integration_3700_a_lost_race_is_no_refusal;
+    seconds:
+    redisson_84_a_nested_call_after_the_loss_takes_nothing,
+    redisson_1604_a_read_lock_is_renewed,
+    redisson_2144_a_short_reader_shortens_nobodys_lease,
+    redisson_4217_a_downgraded_lock_is_renewed,
+    redisson_4462_the_permits_of_a_dead_holder_come_back,
+    redisson_7098_a_reader_renews_only_itself,
+    redisson_7334_what_expires_and_is_released_late_is_one_permit,
+);
+
+fn one(pool: &LockPool, kind: &str) -> LockRequest {
+    of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)
+}
+
+async fn is_free(pool: &LockPool, kind: &str) -> bool {
+    given_back(one(pool, kind).try_acquire().await.unwrap()).await
+}
+
+/// A holder that died: it renews nothing, and gives nothing back.
+async fn dies(pool: &LockPool, kind: &str, ttl: u64) {
+    std::mem::forget(one(pool, kind).ttl(ms(ttl)).acquire().await.unwrap());
+}
+
+async fn f14_what_the_body_can_never_be_given_is_an_error_at_once(pool: LockPool) {
+    for (outer, inner) in [
+        ("x", "x"),
+        ("fair", "fair"),
+        ("r", "w"),
+        ("w", "w"),
+        ("p:3/3", "p:1/3"),
+        ("p:2/3", "p:2/3"),
+        ("o:a", "o:b"),
+    ] {
+        let body = async |_: &LockGuard| {
+            let begun = Instant::now();
+            let nested = one(&pool, inner).wait(Wait::Forever).acquire().await;
+            (nested, begun.elapsed())
+        };
+        let (nested, took) = one(&pool, outer).run(body).await.unwrap();
+        let error = nested.unwrap_err();
+        let is_told = matches!(error, LockError::WouldDeadlock { .. });
+        assert!(is_told, "{inner} in {outer}: {error:?}");
+        assert!(took < LONG / 3);
+    }
+}
+
+async fn f15_the_owner_is_the_scope_and_nobody_else(pool: LockPool) {
+    let again = |pool: &LockPool| {
+        let request = pool.lock("k").reentrant().wait(Wait::Once);
+        async move { request.acquire().await.map(drop) }
+    };
+    let body = async |lock: &LockGuard| {
+        again(&pool).await.unwrap();
+        tokio::task::yield_now().await; // perhaps on another thread
+        again(&pool).await.unwrap();
+        assert_eq!(lock.hold_count(), 1);
+
+        let spawned = tokio::spawn(again(&pool)).await.unwrap();
+        assert!(spawned.unwrap_err().is_busy(), "a spawned task");
+        let local = LocalSet::new();
+        let local = local.run_until(tokio::task::spawn_local(again(&pool)));
+        assert!(local.await.unwrap().unwrap_err().is_busy(), "a local task");
+        let (inside, here) = (again(&pool), tokio::runtime::Handle::current());
+        let blocking = tokio::task::spawn_blocking(move || here.block_on(inside));
+        assert!(
+            blocking.await.unwrap().unwrap_err().is_busy(),
+            "a blocking task"
+        );
+    };
+    one(&pool, "x").reentrant().run(body).await.unwrap();
+}
+
+async fn f15_siblings_in_one_scope_are_counted_together(pool: LockPool) {
+    let body = async |outer: &LockGuard| {
+        let nested = async || {
+            let request = pool.lock("k").reentrant();
+            let body = async |inner: &LockGuard| {
+                let most = inner.hold_count();
+                settled(&pool).await;
+                most.max(inner.hold_count())
+            };
+            request.run(body).await.unwrap()
+        };
+        let (one, other) = tokio::join!(nested(), nested());
+        (one.max(other), outer.hold_count())
+    };
+    let counts = one(&pool, "x").reentrant().run(body).await.unwrap();
+    assert_eq!(counts, (3, 1), "both at once, and then neither");
+}
+
+async fn f58_opposite_orders_twice_named_and_nobody_waits(pool: LockPool) {
+    let orders = [["a", "b", "c", "a"], ["c", "b", "a", "c"]];
+    let tasks = (0..20).map(|task| {
+        let request = pool.lock_all(orders[task % 2]).ttl(LONG).wait(LONG);
+        let body = async |lock: &LockGuard| {
+            tokio::task::yield_now().await;
+            lock.parts().count()
+        };
+        tokio::spawn(async move { request.run(body).await })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        assert_eq!(task.await.unwrap().unwrap(), 3);
+    }
+}
+
+async fn f58_a_thousand_keys(pool: LockPool) {
+    let keys = || (0..1000).map(|number| format!("account:{number}"));
+    let held = pool.lock_all(keys()).ttl(LONG).acquire().await.unwrap();
+    assert_eq!(held.parts().count(), 1000);
+    let again = pool.lock_all(keys().rev()).try_acquire().await.unwrap();
+    assert!(again.is_none());
+    held.verify().await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Released::Freed);
+    // All but one are free: none of them is kept.
+    let last = pool.lock("account:999").ttl(LONG).acquire().await.unwrap();
+    let busy = pool.lock_all(keys()).wait(Wait::Once).acquire().await;
+    assert!(busy.unwrap_err().is_busy());
+    soon("free", async || {
+        given_back(pool.lock("account:0").try_acquire().await.unwrap()).await
+    })
+    .await;
+    drop(last);
+}
+
+async fn f61_a_release_of_what_is_over_changes_nothing(pool: LockPool) {
+    for (kind, after) in [("p:2/2", "p:2/2"), ("r", "w"), ("w", "w"), ("o:a", "o:b")] {
+        let over = one(&pool, kind).ttl(ms(100)).acquire().await.unwrap();
+        soon("it is over", async || !over.is_held()).await;
+        let next = one(&pool, after).acquire().await.unwrap();
+        assert_eq!(over.release().await.unwrap(), Released::NotHeld);
+        next.verify().await.unwrap();
+        assert!(!is_free(&pool, if after == "p:2/2" { "p:1/2" } else { kind }).await);
+        next.release().await.unwrap();
+    }
+}
+
+async fn redisson_543_a_single_try_of_every_kind_never_waits(pool: LockPool) {
+    for (kind, held) in KINDS {
+        let holder = one(&pool, held).acquire().await.unwrap();
+        let waiting = tokio::spawn(one(&pool, kind).acquire());
+        settled(&pool).await;
+        let begun = Instant::now();
+        assert!(one(&pool, kind).try_acquire().await.unwrap().is_none());
+        assert!(begun.elapsed() < LONG / 3, "{kind}");
+        holder.release().await.unwrap();
+        drop(waiting.await.unwrap().unwrap());
+        soon("free", async || pool.holder("k").await.unwrap().is_none()).await;
+    }
+}
+
+async fn redisson_3750_one_owner_in_many_tasks(pool: LockPool) {
+    let all = Arc::new(tokio::sync::Barrier::new(10));
+    let tasks = (0..10).map(|_| {
+        let (request, all) = (one(&pool, "o:a"), all.clone());
+        tokio::spawn(async move {
+            let guard = request.acquire().await.unwrap();
+            all.wait().await; // all at once, whatever task each of them is
+            guard.release().await.unwrap()
+        })
+    });
+    let mut left = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        left.push(match task.await.unwrap() {
+            Released::StillHeld(rest) => rest,
+            Released::Freed => 0,
+            other => panic!("{other:?}"),
+        });
+    }
+    left.sort_unstable();
+    assert_eq!(left, (0..10).collect::<Vec<_>>());
+    assert!(is_free(&pool, "o:b").await);
+}
+
+/// The suite looks at what is left on the server.
+async fn redisson_6510_many_keys_of_every_kind_leave_nothing(pool: LockPool) {
+    for (kind, _) in KINDS {
+        for number in 0..20 {
+            let request = of_kind(pool.lock(format!("{kind}:{number}")), kind);
+            request.run(async |_| ()).await.unwrap();
+        }
+    }
+}
+
+async fn redisson_7251_nested_reads_leave_no_entries(pool: LockPool) {
+    let nested = async |_: &LockGuard| {
+        let deeper = one(&pool, "r").run(async |_| one(&pool, "r").acquire().await.unwrap());
+        deeper.await.unwrap().release().await.unwrap();
+    };
+    one(&pool, "r").run(nested).await.unwrap();
+    assert!(is_free(&pool, "w").await);
+}
+
+/// Whoever loses a race for what became free waits on, until its own wait is over.
+async fn spring_integration_3700_a_lost_race_is_no_refusal(pool: LockPool) {
+    for (kind, held) in KINDS {
+        let holder = one(&pool, held).acquire().await.unwrap();
+        let tasks = (0..10).map(|_| {
+            let request = one(&pool, kind);
+            tokio::spawn(async move { request.run(async |_| tokio::task::yield_now().await).await })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        settled(&pool).await;
+        holder.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[distributed_lock(key = "k", ttl = "300ms", reentrant, on_lost = "finish", guard = lock, pool = pool)]
+async fn nests_after_its_loss(
+    pool: &LockPool,
+    lost: &Notify,
+    taken: &Notify,
+) -> Result<(), LockError> {
+    lock.lost().await;
+    lost.notify_one();
+    taken.notified().await;
+    let nested = pool.lock("k").reentrant().run(async |_| ()).await;
+    let error = nested.unwrap_err();
+    assert!(error.is_lost() || error.is_busy(), "{error:?}");
+    let again = pool.lock("k").reentrant().wait(Wait::Once).acquire().await;
+    assert!(!again.is_ok_and(|guard| guard.is_held()));
+    Ok(())
+}
+
+async fn redisson_84_a_nested_call_after_the_loss_takes_nothing(pool: LockPool) {
+    let (lost, taken) = (Notify::new(), Notify::new());
+    let takes = async {
+        lost.notified().await;
+        let other = one(&pool, "x").acquire().await.unwrap();
+        taken.notify_one();
+        other
+    };
+    let (nested, other) = tokio::join!(nests_after_its_loss(&pool, &lost, &taken), takes);
+    nested.unwrap();
+    other.verify().await.unwrap();
+    other.release().await.unwrap();
+}
+
+/// Renewed for three times its lease.
+async fn outlives(guard: &LockGuard) {
+    tokio::time::sleep(ms(1800)).await;
+    guard.verify().await.unwrap();
+}
+
+async fn redisson_1604_a_read_lock_is_renewed(pool: LockPool) {
+    let held = one(&pool, "r")
+        .ttl(ms(600))
+        .renew()
+        .acquire()
+        .await
+        .unwrap();
+    outlives(&held).await;
+    assert!(!is_free(&pool, "w").await);
+}
+
+async fn redisson_2144_a_short_reader_shortens_nobodys_lease(pool: LockPool) {
+    let long = one(&pool, "r").acquire().await.unwrap();
+    dies(&pool, "r", 200).await;
+    let short = one(&pool, "r").ttl(ms(300)).acquire().await.unwrap();
+    soon("the short one is over", async || !short.is_held()).await;
+    tokio::time::sleep(ms(200)).await;
+    long.verify().await.unwrap();
+    assert!(!is_free(&pool, "w").await);
+    short.release().await.unwrap();
+    assert!(!is_free(&pool, "w").await);
+}
+
+async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
+    let held = one(&pool, "w")
+        .ttl(ms(600))
+        .renew()
+        .acquire()
+        .await
+        .unwrap();
+    held.downgrade().await.unwrap();
+    outlives(&held).await;
+    assert!(is_free(&pool, "r").await && !is_free(&pool, "w").await);
+}
+
+async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
+    let living = one(&pool, "p:1/3").ttl(ms(600)).renew();
+    let living = living.acquire().await.unwrap();
+    dies(&pool, "p:2/3", 600).await;
+    let begun = Instant::now();
+    assert!(!is_free(&pool, "p:1/3").await);
+    let held = one(&pool, "p:2/3").acquire().await.unwrap();
+    assert!(begun.elapsed() >= ms(500), "{:?}", begun.elapsed());
+    outlives(&living).await;
+    held.release().await.unwrap();
+}
+
+/// The dead one's entry ends by itself, though somebody who reads beside it goes on renewing.
+async fn redisson_7098_a_reader_renews_only_itself(pool: LockPool) {
+    dies(&pool, "r", 600).await;
+    let living = one(&pool, "r").ttl(ms(600)).renew();
+    let living = living.acquire().await.unwrap();
+    outlives(&living).await;
+    living.release().await.unwrap();
+    assert!(is_free(&pool, "w").await, "the dead one still reads");
+}
+
+async fn redisson_7334_what_expires_and_is_released_late_is_one_permit(pool: LockPool) {
+    let mut over = Vec::new();
+    for _ in 0..2 {
+        over.push(one(&pool, "p:1/2").ttl(ms(200)).acquire().await.unwrap());
+    }
+    soon("over", async || over.iter().all(|guard| !guard.is_held())).await;
+    tokio::time::sleep(ms(50)).await;
+    let held = one(&pool, "p:1/2").acquire().await.unwrap();
+    for guard in over {
+        assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
+    }
+    let second = one(&pool, "p:1/2").acquire().await.unwrap();
+    assert!(!is_free(&pool, "p:1/2").await, "three of two");
+    held.verify().await.unwrap();
+    second.verify().await.unwrap();
+}

@@ -1,0 +1,113 @@
+//! `fair`: strictly in order of arrival at the server, over all processes, whoever of them is killed or stopped.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Child, Interval, check_exclusive, until, wait};
+
+use crate::fleet::CAP;
+use crate::seats::{CLAIM, HEARTBEAT, Seats, pid_of};
+
+async fn in_order_of_arrival(seats: &Seats, alive: &mut [Child], order: &[u32]) {
+    let mut turns: Vec<Interval> = Vec::new();
+    for child in alive.iter_mut() {
+        child.expect_line("done", CAP).await;
+        assert!(child.wait(CAP).await.success(), "{:#?}", child.lines());
+        let lines = child.lines();
+        let mut its: Vec<_> = lines.iter().filter_map(|it| Interval::parse(it)).collect();
+        its.sort_by_key(|turn| turn.start_ns);
+        let numbers: Vec<u64> = its.iter().map(task_of).collect();
+        assert!(numbers.is_sorted(), "its own order: {numbers:?}");
+        turns.extend(its);
+    }
+    check_exclusive(&turns).unwrap();
+    turns.sort_by_key(|turn| turn.start_ns);
+    let had: Vec<u32> = turns.iter().map(process_of).collect();
+    assert_eq!(had, order, "in order of arrival");
+    seats.nothing_is_left().await;
+}
+
+fn process_of(turn: &Interval) -> u32 {
+    turn.who.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn task_of(turn: &Interval) -> u64 {
+    turn.who.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// The processes of those who wait, in the order in which they came.
+async fn arrivals(seats: &Seats) -> Vec<u32> {
+    let places = seats.places().await;
+    places.iter().map(|place| pid_of(place)).collect()
+}
+
+#[tokio::test]
+async fn all_processes_in_order_of_arrival_but_the_killed_one_at_once() {
+    let seats = Seats::new().await;
+    let door = seats.close("x").await;
+    let mut line = Vec::new();
+    for seed in 1..=4 {
+        line.push(seats.asks("fair", seed, 8, 2));
+    }
+    until("all are in the queue", CAP, async || {
+        seats.places().await.len() == 32
+    })
+    .await;
+    let mut doomed = line.remove(1);
+    let mut order = arrivals(&seats).await;
+    let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes >= 4, "they came one process after the other");
+    doomed.kill();
+    order.retain(|pid| *pid != doomed.pid());
+    let freed = Instant::now();
+    door.release().await.unwrap();
+    in_order_of_arrival(&seats, &mut line, &order).await;
+    let took = freed.elapsed();
+    // Eight dead places: a claim of one would be 3 s.
+    assert!(took < wait::scaled(Duration::from_millis(2500)), "{took:?}");
+}
+
+/// However long its part of the queue is: ten places of one stopped process in front.
+#[tokio::test]
+async fn a_process_stopped_for_long_is_passed_over_at_once() {
+    let seats = Seats::new().await;
+    let door = seats.close("x").await;
+    let stopped = seats.asks("fair", 1, 10, 0);
+    seats.until_places(10).await;
+    let mut line = [seats.asks("fair", 2, 4, 0)];
+    seats.until_places(14).await;
+    stopped.stop();
+    seats.until_lapsed(10).await;
+    let freed = Instant::now();
+    door.release().await.unwrap();
+    let order = [line[0].pid(); 4];
+    line[0].expect_line("begins", CAP).await;
+    let took = freed.elapsed();
+    assert!(took < wait::scaled(Duration::from_millis(2500)), "{took:?}");
+    until("all have had it", CAP, async || {
+        line[0].lines().iter().any(|said| said == "done")
+    })
+    .await;
+    // Awake, it comes to the end of the line, and has its turns.
+    stopped.cont();
+    let mut both = line.into_iter().chain([stopped]).collect::<Vec<_>>();
+    let order = [&order[..], &[both[1].pid(); 10]].concat();
+    in_order_of_arrival(&seats, &mut both, &order).await;
+}
+
+/// Just now: one of them may be told of a grant, which is a claim then.
+#[tokio::test]
+async fn a_process_stopped_just_now_costs_one_claim_and_its_heartbeat() {
+    let seats = Seats::new().await;
+    let door = seats.close("x").await;
+    let stopped = seats.asks("fair", 1, 10, 0);
+    seats.until_places(10).await;
+    let mut line = seats.asks("fair", 2, 1, 0);
+    seats.until_places(11).await;
+    stopped.stop();
+    let freed = Instant::now();
+    door.release().await.unwrap();
+    line.expect_line("begins", CAP).await;
+    let took = freed.elapsed();
+    let bound = HEARTBEAT + CLAIM + Duration::from_secs(2);
+    assert!(took < wait::scaled(bound), "{took:?}");
+}

@@ -1,0 +1,102 @@
+//! Waiters at the head of the queue that were killed or stopped, while others hold the lock and go on renewing it: a writer behind whom
+//! nobody may read, a request for more permits than there are left. The server is told by nobody, since it grants them nothing.
+
+use std::time::Instant;
+
+use dlock_harness::wait;
+
+use crate::fleet::CAP;
+use crate::seats::{CLAIM, HEARTBEAT, POLL, SLACK, Seats, had_after};
+
+/// The kinds of who holds, who is first in line, and who could have the lock if that one were not there.
+type Kinds = [&'static str; 3];
+
+const WRITER: Kinds = ["r", "w", "r"];
+const BIG: Kinds = ["p:1/3", "p:3/3", "p:1/3"];
+
+/// What becomes of the head.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    Killed,
+    Stopped,
+}
+
+/// A process with `many` waiters at the head: those behind it have the lock when it has been silent for too long, and not before. It
+/// comes back if it can.
+async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
+    let [holds, first, behind] = kinds;
+    let seats = Seats::new().await;
+    let held = seats.close(holds).await;
+    let mut head = seats.asks(first, 1, many, 0);
+    seats.until_places(usize::try_from(many).unwrap()).await;
+    let waiters = [seats.waits(behind).await, seats.waits(behind).await];
+    assert!(
+        waiters.iter().all(|it| !it.is_finished()),
+        "behind a live one"
+    );
+    match fault {
+        Fault::Killed => head.kill(),
+        Fault::Stopped => head.stop(),
+    }
+    let since = Instant::now();
+    let mut guards = Vec::new();
+    for waiter in waiters {
+        let (guard, took) = had_after(waiter, since).await;
+        assert!(took < wait::scaled(HEARTBEAT + POLL + SLACK), "{took:?}");
+        guard.verify().await.unwrap();
+        guards.push(guard);
+    }
+    held.verify().await.unwrap();
+    if fault == Fault::Stopped {
+        head.cont();
+        // It is first again, and everybody goes.
+        seats.until_places(usize::try_from(many).unwrap()).await;
+        drop((held, guards));
+        head.expect_line("done", CAP).await;
+    } else {
+        drop((held, guards));
+    }
+    seats.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_killed_writer_stops_no_reader() {
+    stops_nobody(WRITER, 1, Fault::Killed).await;
+}
+
+#[tokio::test]
+async fn a_stopped_writer_stops_no_reader() {
+    stops_nobody(WRITER, 1, Fault::Stopped).await;
+}
+
+#[tokio::test]
+async fn twenty_stopped_writers_stop_readers_no_longer_than_one() {
+    stops_nobody(WRITER, 20, Fault::Stopped).await;
+}
+
+#[tokio::test]
+async fn a_killed_big_request_stops_no_small_one() {
+    stops_nobody(BIG, 1, Fault::Killed).await;
+}
+
+#[tokio::test]
+async fn a_stopped_big_request_stops_no_small_one() {
+    stops_nobody(BIG, 1, Fault::Stopped).await;
+}
+
+/// A process that is stopped right when it is granted costs a claim, as of the exclusive lock.
+#[tokio::test]
+async fn a_writer_stopped_as_its_turn_comes_costs_one_claim() {
+    let seats = Seats::new().await;
+    let held = seats.close("w").await;
+    let head = seats.asks("w", 1, 1, 0);
+    seats.until_places(1).await;
+    let waiter = seats.waits("r").await;
+    head.stop();
+    let since = Instant::now();
+    held.release().await.unwrap();
+    let (guard, took) = had_after(waiter, since).await;
+    let bound = CLAIM + POLL + SLACK;
+    assert!(took < wait::scaled(bound), "{took:?}");
+    guard.verify().await.unwrap();
+}

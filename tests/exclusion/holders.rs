@@ -1,0 +1,93 @@
+//! Holders of every kind that are killed: their place is back when their lease ends, not before, and nobody else's is.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::wait;
+
+use crate::seats::{SLACK, Seats, had_after};
+
+/// A process holds the lock as `killed` and dies; whoever `waits` has it when that lease is over, whatever others of this process hold
+/// it as `beside` meanwhile.
+async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
+    let seats = Seats::new().await;
+    let mut doomed = seats.holds(killed).await;
+    let beside = match beside {
+        Some(kind) => Some(seats.close(kind).await),
+        None => None,
+    };
+    let waiter = seats.waits(waits).await;
+    doomed.kill();
+    let since = Instant::now();
+    let left = seats.left(doomed.pid()).await.expect("it has a lease");
+    let (guard, took) = had_after(waiter, since).await;
+    assert!(
+        took < wait::scaled(left + SLACK),
+        "{took:?}, and {left:?} were left"
+    );
+    // Nobody may know that it is dead.
+    let least = left.saturating_sub(Duration::from_millis(100));
+    assert!(took >= least, "{took:?}, and {left:?} were left");
+    guard.verify().await.unwrap();
+    if let Some(beside) = beside {
+        beside.verify().await.unwrap();
+        beside.release().await.unwrap();
+    }
+    drop(guard);
+    seats.nothing_is_left().await;
+}
+
+/// Two hold it, one dies; the other one keeps it for as long as it likes, and it is free when both have ended.
+async fn takes_nobody_along(kind: &str, waits: &str) {
+    let seats = Seats::new().await;
+    let mut doomed = seats.holds(kind).await;
+    let beside = seats.close(kind).await;
+    let waiter = seats.waits(waits).await;
+    doomed.kill();
+    dlock_harness::until("its place is gone", crate::fleet::CAP, async || {
+        seats.left(doomed.pid()).await.is_none()
+    })
+    .await;
+    beside.verify().await.unwrap();
+    assert!(!waiter.is_finished());
+    let since = Instant::now();
+    beside.release().await.unwrap();
+    let (guard, took) = had_after(waiter, since).await;
+    assert!(took < wait::scaled(SLACK), "it was told: {took:?}");
+    drop(guard);
+    seats.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_killed_readers_place() {
+    comes_back("r", None, "w").await;
+}
+
+#[tokio::test]
+async fn a_killed_writers_place() {
+    comes_back("w", None, "r").await;
+}
+
+#[tokio::test]
+async fn a_killed_holders_permit() {
+    comes_back("p:1/2", Some("p:1/2"), "p:1/2").await;
+}
+
+#[tokio::test]
+async fn a_killed_holders_permits_all_at_once() {
+    comes_back("p:3/4", Some("p:1/4"), "p:3/4").await;
+}
+
+#[tokio::test]
+async fn a_killed_owners_entry() {
+    comes_back("o:a", None, "o:b").await;
+}
+
+#[tokio::test]
+async fn a_reader_beside_a_killed_one() {
+    takes_nobody_along("r", "w").await;
+}
+
+#[tokio::test]
+async fn an_owner_in_two_processes_one_of_which_is_killed() {
+    takes_nobody_along("o:a", "o:b").await;
+}

@@ -1,0 +1,144 @@
+//! The lock `item` of whatever kind: who holds it in this process, who asks for it in others, and what the server has of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Child, RedisServer, until, wait};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
+use dlock_tests::{of_kind, patient};
+use tokio::task::JoinHandle;
+
+use crate::fleet::{CAP, worker};
+
+/// A waiter that has been silent for so long is passed over.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
+
+/// What a granted lock is worth until its waiter has confirmed that it runs.
+pub(crate) const CLAIM: Duration = Duration::from_secs(3);
+
+/// The longest pause between two polls of a waiter: a second and a tenth.
+pub(crate) const POLL: Duration = Duration::from_millis(1100);
+
+/// What a busy machine may add to a bound.
+pub(crate) const SLACK: Duration = Duration::from_millis(1500);
+
+/// The lease of a process that is to die.
+pub(crate) const TTL: Duration = Duration::from_secs(4);
+
+const LOCK: &str = "lock:item";
+const W: &str = "lock:@w:{lock:item}";
+const A: &str = "lock:@a:{lock:item}";
+
+pub(crate) struct Seats {
+    server: RedisServer,
+    pool: LockPool,
+}
+
+/// Someone of this process who waits; when it has the lock.
+pub(crate) type Waiter = JoinHandle<(LockGuard, Instant)>;
+
+impl Seats {
+    pub(crate) async fn new() -> Self {
+        let server = RedisServer::start();
+        let pool = LockPool::connect(patient(server.url())).await.unwrap();
+        Self { server, pool }
+    }
+
+    fn request(&self, kind: &str) -> LockRequest {
+        let request = of_kind(self.pool.lock("item"), kind);
+        request.ttl(TTL).renew().wait(Wait::Forever)
+    }
+
+    /// Holds the lock, and renews it.
+    pub(crate) async fn close(&self, kind: &str) -> LockGuard {
+        self.request(kind).acquire().await.unwrap()
+    }
+
+    /// Somebody of this process waits behind the others.
+    pub(crate) async fn waits(&self, kind: &str) -> Waiter {
+        let before = self.places().await.len();
+        let acquire = self.request(kind).acquire();
+        let waiter = tokio::spawn(async { (acquire.await.unwrap(), Instant::now()) });
+        self.until_places(before + 1).await;
+        waiter
+    }
+
+    /// Another process that asks for it, with so many tasks.
+    pub(crate) fn asks(&self, kind: &str, seed: u64, tasks: u64, hold_ms: u64) -> Child {
+        worker(&[
+            "ask",
+            &self.server.url(),
+            &format!("kind={kind}"),
+            &format!("seed={seed}"),
+            &format!("tasks={tasks}"),
+            &format!("hold_ms={hold_ms}"),
+            &format!("ttl_ms={}", TTL.as_millis()),
+        ])
+    }
+
+    /// Another process that holds it until it is killed.
+    pub(crate) async fn holds(&self, kind: &str) -> Child {
+        let mut child = self.asks(kind, 1, 1, 600_000);
+        child.expect_line("begins", CAP).await;
+        child
+    }
+
+    pub(crate) async fn places(&self) -> Vec<String> {
+        self.server.ask(&["ZRANGE", W, "0", "-1"]).await
+    }
+
+    pub(crate) async fn until_places(&self, count: usize) {
+        until("they stand in the queue", CAP, async || {
+            self.places().await.len() == count
+        })
+        .await;
+    }
+
+    /// Waits until so many have shown no sign of life for too long.
+    pub(crate) async fn until_lapsed(&self, count: usize) {
+        until("they count as dead", CAP, async || {
+            let now = self.time().await.to_string();
+            let lapsed: usize = self.server.ask(&["ZCOUNT", A, "-inf", &now]).await;
+            lapsed == count
+        })
+        .await;
+    }
+
+    /// How long the entry of a process lasts, if it has one.
+    pub(crate) async fn left(&self, pid: u32) -> Option<Duration> {
+        let words = ["ZRANGE", LOCK, "0", "-1", "WITHSCORES"];
+        let entries: BTreeMap<String, f64> = self.server.ask(&words).await;
+        let is_meta = |entry: &str| entry.starts_with("#|1|");
+        let mut holders = entries.keys().filter(|entry| !is_meta(entry));
+        let entry = holders.find(|entry| pid_of(entry) == pid)?;
+        #[allow(clippy::cast_precision_loss, reason = "exact until 2255")]
+        let micros = entries[entry] - self.time().await as f64;
+        Some(Duration::from_secs_f64(micros.max(0.0) / 1e6))
+    }
+
+    /// Microseconds of the server's clock.
+    async fn time(&self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.server.ask(&["TIME"]).await;
+        seconds * 1_000_000 + micros
+    }
+
+    pub(crate) async fn nothing_is_left(&self) {
+        until("nothing is left but the counter", CAP, async || {
+            self.server.keys().await == ["lock:@fence"]
+        })
+        .await;
+    }
+}
+
+/// The lock, and how long after `since` it was had.
+pub(crate) async fn had_after(waiter: Waiter, since: Instant) -> (LockGuard, Duration) {
+    let had = wait::within(CAP, waiter).await.expect("it gets its turn");
+    let (guard, at) = had.unwrap();
+    (guard, at.saturating_duration_since(since))
+}
+
+/// The process of an entry or a place, which ends with `…|<pid>|<function>|<since>`.
+pub(crate) fn pid_of(entry: &str) -> u32 {
+    let pid = entry.rsplit('|').nth(2).expect("a description");
+    pid.parse().unwrap_or_else(|_| panic!("{entry}"))
+}

@@ -1,0 +1,122 @@
+//! What intervals of a lock that several may hold must be like: who is in at the same time, and which fencing tokens they have.
+
+use std::collections::BTreeSet;
+
+use dlock_harness::Interval;
+
+/// What a mix of the worker's mode `kinds` promises. An interval's key says what was held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Promise {
+    /// Readers share; a writer is alone.
+    ReadWrite,
+    /// At most so many permits at once.
+    Permits(u64),
+    /// One owner at a time.
+    Owners,
+}
+
+impl Promise {
+    /// The most holders at once, if nobody was in who should not have been.
+    pub(crate) fn check(self, intervals: &[Interval]) -> Result<usize, String> {
+        let mut holds: Vec<_> = intervals.iter().collect();
+        holds.sort_by_key(|hold| (hold.start_ns, hold.end_ns));
+        self.check_fences(&holds)?;
+        let (mut inside, mut most) = (Vec::<&Interval>::new(), 0);
+        for hold in holds {
+            inside.retain(|it| it.end_ns > hold.start_ns);
+            if !self.admits(&inside, hold) {
+                return Err(format!("{hold:?} beside {inside:?}"));
+            }
+            inside.push(hold);
+            most = most.max(inside.len());
+        }
+        Ok(most)
+    }
+
+    fn admits(self, inside: &[&Interval], one: &Interval) -> bool {
+        let all = || inside.iter().copied().chain([one]);
+        match self {
+            Promise::ReadWrite => inside.is_empty() || all().all(|it| it.key == "r"),
+            Promise::Permits(of) => all().map(permits).sum::<u64>() <= of,
+            Promise::Owners => all().all(|it| it.key == one.key),
+        }
+    }
+
+    /// By their start: those that exclude each other have tokens that grow; those of one owner's hold have the same.
+    fn check_fences(self, holds: &[&Interval]) -> Result<(), String> {
+        if let Promise::Permits(_) = self {
+            let all: BTreeSet<_> = holds.iter().map(|hold| hold.fence).collect();
+            return if all.len() == holds.len() {
+                Ok(())
+            } else {
+                Err("a fencing token of two".to_owned())
+            };
+        }
+        for (nth, before) in holds.iter().enumerate() {
+            for after in holds.iter().skip(nth + 1) {
+                let is_sound = match self {
+                    // Whoever reads after writing keeps its token.
+                    _ if before.who == after.who => before.fence <= after.fence,
+                    Promise::Owners if before.end_ns > after.start_ns => {
+                        before.fence == after.fence
+                    }
+                    Promise::Owners if before.key == after.key => before.fence <= after.fence,
+                    Promise::ReadWrite if before.key == "r" && after.key == "r" => {
+                        before.fence != after.fence
+                    }
+                    _ => before.fence < after.fence,
+                };
+                if !is_sound {
+                    return Err(format!("fencing tokens: {before:?}, then {after:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of `p:<take>/<of>`.
+fn permits(hold: &Interval) -> u64 {
+    let take = hold
+        .key
+        .strip_prefix("p:")
+        .and_then(|it| it.split_once('/'));
+    take.expect("p:<take>/<of>").0.parse().unwrap()
+}
+
+#[test]
+fn who_must_not_be_in_is_seen() {
+    let hold = |(key, fence, start_ns, end_ns): (&str, u64, u64, u64)| Interval {
+        key: key.to_owned(),
+        fence,
+        start_ns,
+        end_ns,
+        who: format!("{key} {fence} {start_ns}"),
+    };
+    let check = |promise: Promise, holds: &[_], most: Option<usize>| {
+        let holds: Vec<_> = holds.iter().copied().map(hold).collect();
+        assert_eq!(promise.check(&holds).ok(), most, "{promise:?} {holds:?}");
+    };
+    let rw = Promise::ReadWrite;
+    check(
+        rw,
+        &[("r", 1, 0, 5), ("r", 2, 1, 4), ("w", 3, 5, 6)],
+        Some(2),
+    );
+    check(rw, &[("r", 1, 0, 5), ("w", 2, 4, 6)], None);
+    check(rw, &[("w", 1, 0, 5), ("r", 2, 4, 6)], None);
+    check(rw, &[("w", 2, 0, 5), ("r", 1, 5, 6)], None);
+    let permits = Promise::Permits(3);
+    check(permits, &[("p:2/3", 1, 0, 5), ("p:1/3", 2, 1, 4)], Some(2));
+    check(permits, &[("p:2/3", 1, 0, 5), ("p:2/3", 2, 1, 4)], None);
+    check(permits, &[("p:2/3", 1, 0, 5), ("p:2/3", 1, 5, 6)], None);
+    let owners = Promise::Owners;
+    check(
+        owners,
+        &[("a", 1, 0, 5), ("a", 1, 1, 4), ("b", 2, 5, 6)],
+        Some(2),
+    );
+    check(owners, &[("a", 1, 0, 5), ("b", 2, 1, 4)], None);
+    check(owners, &[("a", 1, 0, 5), ("a", 2, 1, 4)], None);
+    check(owners, &[("a", 1, 0, 5), ("b", 1, 5, 6)], None);
+}

@@ -1,0 +1,277 @@
+//! The wire, for every kind of lock: an acquire that is cut off or comes late, a release that comes late, connections that break under
+//! those who wait. What may be left of it is taken back, and nobody else's place with it.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Action, Matcher, Monitor, until, wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Wait};
+use dlock_tests::{KINDS, of_kind};
+use futures_util::future::join_all;
+
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SOON, requests, sha};
+use crate::line::{AT_ONCE, WAIT, turn, waits};
+
+const CUTS: [Action; 6] = [
+    Action::CutBefore,
+    Action::CutInside(60),
+    Action::CutInside(100_000),
+    Action::CutAfter,
+    Action::CutReply(0),
+    Action::CutReply(9),
+];
+
+/// The kinds that several may hold.
+fn shared() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KINDS.into_iter().filter(|(kind, _)| *kind != "fair")
+}
+
+fn item(pool: &LockPool, kind: &str) -> LockRequest {
+    of_kind(pool.lock(ITEM), kind).ttl(LONG).wait(WAIT)
+}
+
+fn acquires(kind: &str) -> Matcher {
+    let script = match kind {
+        "fair" => "acquire",
+        _ => "shared_acquire",
+    };
+    requests(script).containing(ON_SERVER)
+}
+
+/// Looks for a while whether anybody takes anything from the key.
+async fn stays(lab: &Lab, guard: &LockGuard) {
+    let dump = async || {
+        lab.server
+            .ask::<Option<Vec<u8>>>(&["DUMP", ON_SERVER])
+            .await
+    };
+    let before = dump().await;
+    assert!(before.is_some(), "a live lock is gone");
+    for _ in 0..8 {
+        assert_eq!(dump().await, before, "a live lock was touched");
+        wait::pause(Duration::from_millis(20)).await;
+    }
+    guard.verify().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_stays_of_an_acquire_that_is_cut_off() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    for (kind, _) in KINDS {
+        for cut in CUTS {
+            let cutting = lab.proxy.on(acquires(kind), cut);
+            let answer = item(&pool, kind).wait(Wait::Once).acquire().await;
+            let is_unclear = matches!(answer, Err(LockError::Unavailable { .. }));
+            assert!(is_unclear, "{kind} {cut:?}: {answer:?}");
+            cutting.seen().await;
+            lab.until_free().await;
+            lab.proxy.clear_triggers();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_wait_goes_on_when_its_acquire_is_cut_off() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    for (kind, _) in KINDS {
+        for cut in CUTS {
+            let cutting = lab.proxy.on(acquires(kind), cut);
+            let begun = Instant::now();
+            let guard = item(&pool, kind).acquire().await.unwrap();
+            let took = begun.elapsed();
+            assert!(took < wait::scaled(SOON), "{kind} {cut:?}: {took:?}");
+            cutting.seen().await;
+            // What was made before the cut may still be taken back: only that.
+            until("one holder", SOON, async || holders(&lab, kind).await == 1).await;
+            stays(&lab, &guard).await;
+            drop(guard);
+            lab.until_free().await;
+            lab.proxy.clear_triggers();
+        }
+    }
+}
+
+/// How many hold the item, each with all its permits.
+async fn holders(lab: &Lab, kind: &str) -> usize {
+    if kind == "fair" {
+        return 1;
+    }
+    let members: usize = lab.server.ask(&["ZCARD", ON_SERVER]).await;
+    let each = if kind == "p:3/3" { 3 } else { 1 };
+    members.saturating_sub(1) / each
+}
+
+#[tokio::test]
+async fn nothing_stays_of_several_keys_whose_acquire_is_cut_off() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    for script in ["acquire_all", "acquire"] {
+        for cut in CUTS {
+            // Taken by one command; or one by one, since the last one is busy.
+            let busy = match script {
+                "acquire" => Some(lab.direct().await.lock("z").acquire().await.unwrap()),
+                _ => None,
+            };
+            let cutting = lab.proxy.on(requests(script).containing(ON_SERVER), cut);
+            let both = pool.lock_all([ITEM, "z"]).ttl(LONG).wait(Wait::Once);
+            both.acquire().await.unwrap_err();
+            cutting.seen().await;
+            if let Some(busy) = busy {
+                busy.release().await.unwrap();
+            }
+            lab.until_free().await;
+            lab.proxy.clear_triggers();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_executed_after_its_last_moment_creates_nothing() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let monitor = lab.server.monitor();
+    let held = lab
+        .proxy
+        .on(Matcher::script().containing(ON_SERVER), Action::Hold);
+    let tries = KINDS.map(|(kind, _)| {
+        let key = format!("{ITEM}:{kind}");
+        of_kind(pool.lock(key), kind)
+            .ttl(LONG)
+            .wait(Wait::Once)
+            .acquire()
+    });
+    for answer in join_all(tries).await {
+        assert!(
+            matches!(answer, Err(LockError::Unavailable { .. })),
+            "{answer:?}"
+        );
+    }
+    held.seen().await;
+    // Nothing to wait for: the last moment has to pass, and every clean-up with it.
+    wait::pause(COMMAND * 4).await;
+    lab.proxy.release_held();
+    until("they were executed", SOON, async || {
+        executed(&monitor, "acquire") + executed(&monitor, "shared_acquire") >= KINDS.len()
+    })
+    .await;
+    let created = |line: &&String| {
+        line.contains("lua] \"ZADD\" \"lock:item") || line.contains("lua] \"SET\" \"lock:item")
+    };
+    assert_eq!(monitor.settled().await.iter().filter(created).count(), 0);
+    assert!(lab.locks().await.is_empty());
+}
+
+fn executed(monitor: &Monitor, operation: &str) -> usize {
+    let script = format!("\"EVALSHA\" \"{}\"", sha(operation));
+    let lines = monitor.lines();
+    lines.iter().filter(|line| line.contains(&script)).count()
+}
+
+/// F61, redisson#7334: a release that arrives when its entry is over, and others have its place.
+#[tokio::test]
+async fn a_release_that_comes_late_frees_nobody_else() {
+    for (kind, others, busy) in [
+        ("p:1/2", ["p:1/2", "p:1/2"], "p:1/2"),
+        ("p:2/2", ["p:1/2", "p:1/2"], "p:1/2"),
+        ("r", ["r", "r"], "w"),
+        ("w", ["r", "r"], "w"),
+        ("o:a", ["o:b", "o:b"], "o:a"),
+    ] {
+        let lab = Lab::new();
+        let (pool, direct) = (lab.pool().await, lab.direct().await);
+        let monitor = lab.server.monitor();
+        let short = Duration::from_millis(500);
+        let late = item(&pool, kind).ttl(short).acquire().await.unwrap();
+        let held = lab.proxy.on(requests("shared_release"), Action::Hold);
+        let releasing = tokio::spawn(late.release());
+        held.seen().await;
+        until("its lease is over", CAP, async || {
+            lab.server.ask::<u64>(&["EXISTS", ON_SERVER]).await == 0
+        })
+        .await;
+        let mut guards = Vec::new();
+        for other in others {
+            guards.push(item(&direct, other).acquire().await.unwrap());
+        }
+        lab.proxy.release_held();
+        until("it came late", CAP, async || {
+            executed(&monitor, "shared_release") >= 1
+        })
+        .await;
+        let _ = releasing.await.unwrap();
+        for guard in &guards {
+            guard.verify().await.unwrap();
+        }
+        let one_more = item(&direct, busy).try_acquire().await.unwrap();
+        assert!(one_more.is_none(), "{busy} beside {others:?}");
+    }
+}
+
+/// Redisson #2522, #248: the place and the address of the old connection are gone, and those of a new one are there.
+#[tokio::test]
+async fn a_waiter_whose_connection_breaks_waits_on_with_one_place() {
+    for (kind, held) in shared() {
+        let lab = Lab::new();
+        let (pool, direct) = (lab.pool().await, lab.direct().await);
+        let holder = item(&direct, held).acquire().await.unwrap();
+        let waiter = waits(item(&pool, kind));
+        lab.until_queued(1).await;
+        let old = lab.places().await;
+        lab.proxy.cut_all();
+        until("one place, another one", SOON, async || {
+            let places = lab.places().await;
+            places.len() == 1 && places != old
+        })
+        .await;
+        let begun = Instant::now();
+        holder.release().await.unwrap();
+        let turn = turn(waiter).await;
+        let took = turn.at.saturating_duration_since(begun);
+        assert!(took < wait::scaled(AT_ONCE), "{kind}: {took:?}");
+        turn.guard.release().await.unwrap();
+        lab.until_free().await;
+    }
+}
+
+/// Redisson #5761: messages that are lost. A poll finds the grant, which is counted from when that was sent.
+#[tokio::test]
+async fn waiters_of_every_kind_whose_pushes_are_lost_find_their_grant() {
+    for (kind, held) in shared() {
+        let lab = Lab::new();
+        let (pool, direct) = (lab.pool().await, lab.direct().await);
+        let holder = item(&direct, held).acquire().await.unwrap();
+        let waiter = waits(item(&pool, kind));
+        lab.until_queued(1).await;
+        let lost = lab.no_pushes();
+        holder.release().await.unwrap();
+        let turn = turn(waiter).await;
+        assert!(lost.fired() > 0, "{kind}: it was told");
+        lab.is_its(&turn.guard).await;
+    }
+}
+
+/// Redisson #4744: granted between the queueing and the answer to it, which is lost: nothing is held twice, or for ever.
+#[tokio::test]
+async fn a_grant_before_the_answer_to_its_acquire_is_taken_or_taken_back() {
+    for (kind, held) in shared() {
+        let lab = Lab::new();
+        let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+        let direct = lab.direct().await;
+        let holder = item(&direct, held).acquire().await.unwrap();
+        let answer = lab.proxy.on(acquires(kind), Action::HoldReply);
+        let waiter = waits(item(&pool, kind));
+        answer.seen().await;
+        holder.release().await.unwrap();
+        assert_eq!(holders(&lab, kind).await, 1, "{kind}: it was granted");
+        let cut = Instant::now();
+        lab.proxy.cut_all();
+        let turn = turn(waiter).await;
+        let took = turn.at.saturating_duration_since(cut);
+        assert!(took < wait::scaled(AT_ONCE), "{kind}: it expired: {took:?}");
+        until("one holder", SOON, async || holders(&lab, kind).await == 1).await;
+        stays(&lab, &turn.guard).await;
+        turn.guard.release().await.unwrap();
+        lab.until_free().await;
+    }
+}
