@@ -22,6 +22,16 @@ pub struct Configuration;
 #[doc = include_str!("../docs/RECIPES.md")]
 pub struct Recipes;
 
+/// One page for each kind of lock.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/EXCLUSIVE.md")]
+#[doc = include_str!("../docs/kinds/READ_WRITE.md")]
+#[doc = include_str!("../docs/kinds/PERMITS.md")]
+#[doc = include_str!("../docs/kinds/REENTRANT.md")]
+#[doc = include_str!("../docs/kinds/FAIR.md")]
+#[doc = include_str!("../docs/kinds/KEYS.md")]
+pub struct Kinds;
+
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);
