@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, LostCause, Wait};
 use dlock_tests::patient;
 
-use crate::page::{first_block, run};
+use crate::page::{block, first_block, run};
 
 const CAP: Duration = Duration::from_secs(20);
 
@@ -107,4 +107,40 @@ async fn two_keys() {
     let lab = Lab::new().await;
     let _both = held(lab.here.lock_all(["account:9", "account:7"])).await;
     lab.shows(include_str!("../../docs/kinds/KEYS.md")).await;
+}
+
+const MANY: &str = "Locks with many holders";
+
+/// `ZREM` of one reader: told at its next renewal, and nobody else is.
+#[tokio::test]
+async fn looking_at_readers_and_taking_one_out() {
+    let lab = Lab::new().await;
+    let reader = |pool: &LockPool| pool.lock("catalogue:1").read();
+    let short = reader(&lab.here).ttl(Duration::from_secs(30));
+    let short = held(short.renew_every(Duration::from_secs(1))).await;
+    let long = held(reader(&lab.there).ttl(Duration::from_secs(90))).await;
+    let writer = lab.there.lock("catalogue:1").write();
+    lab.wait(writer, "catalogue:1", 1).await;
+    run(&block(MANY, 0), &lab.server).await;
+    run(&block(MANY, 1), &lab.server).await;
+    assert_eq!(short.lost().await, LostCause::Gone);
+    long.verify().await.unwrap();
+}
+
+/// `DEL`: all of them are, and who waits is let in.
+#[tokio::test]
+async fn deleting_the_set_lets_in_who_waits() {
+    let lab = Lab::new().await;
+    let reader = lab.here.lock("catalogue:1").read();
+    let reader = held(reader.renew_every(Duration::from_millis(100))).await;
+    let writer = lab.there.lock("catalogue:1").write().wait(Wait::Forever);
+    let writer = tokio::spawn(async move { writer.acquire().await });
+    until("it waits", CAP, async || {
+        lab.server.pttl("lock:@w:{lock:catalogue:1}").await > 0
+    })
+    .await;
+    lab.server.cmd(&["DEL", "lock:catalogue:1"]).await;
+    let writer = writer.await.unwrap().unwrap();
+    assert_eq!(reader.lost().await, LostCause::Gone);
+    writer.verify().await.unwrap();
 }
