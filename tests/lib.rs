@@ -22,6 +22,30 @@ pub struct Configuration;
 #[doc = include_str!("../docs/RECIPES.md")]
 pub struct Recipes;
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/EXCLUSIVE.md")]
+pub struct Exclusive;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/READ_WRITE.md")]
+pub struct ReadWrite;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/PERMITS.md")]
+pub struct Permits;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/REENTRANT.md")]
+pub struct Reentrant;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/FAIR.md")]
+pub struct Fair;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds/KEYS.md")]
+pub struct Keys;
+
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);

@@ -22,6 +22,7 @@ fn complaints(of: impl Fn(&Page) -> Vec<String>) -> String {
     let pages = all(&root());
     assert!(pages.iter().any(|page| page.path == "README.md"));
     assert!(pages.iter().any(|page| page.path == "docs/GUARANTEES.md"));
+    assert!(pages.iter().any(|page| page.path == "docs/kinds/FAIR.md"));
     pages.iter().flat_map(of).collect::<Vec<_>>().join("\n")
 }
 

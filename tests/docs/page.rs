@@ -83,10 +83,10 @@ pub(crate) fn read(root: &Path, path: &str) -> Option<Page> {
     Some(Page::parse(path, &text))
 }
 
-/// All pages at the root and in `docs/`.
+/// All pages at the root, in `docs/` and in `docs/kinds/`.
 pub(crate) fn all(root: &Path) -> Vec<Page> {
     let mut paths = Vec::new();
-    for folder in ["", "docs/"] {
+    for folder in ["", "docs/", "docs/kinds/"] {
         for entry in fs::read_dir(root.join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if Path::new(&name).extension().is_some_and(|end| end == "md") {

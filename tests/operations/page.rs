@@ -40,6 +40,12 @@ pub(crate) fn block(heading: &str, nth: usize) -> Vec<&'static str> {
     block.split("```").next().unwrap().lines().collect()
 }
 
+/// The lines of another page's first shell block.
+pub(crate) fn first_block(page: &'static str) -> Vec<&'static str> {
+    let (_, from) = page.split_once("```sh\n").expect("a shell block");
+    from.split("```").next().unwrap().lines().collect()
+}
+
 /// Runs the lines with `redis-cli` on this server, in one shell, and panics if one prints something else than its comment says.
 pub(crate) async fn run(lines: &[&str], server: &RedisServer) {
     const END: &str = "@@ end of line";

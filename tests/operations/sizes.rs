@@ -71,3 +71,34 @@ async fn a_waiter_takes_what_the_page_says() {
     assert!(about(2200).contains(&sizes[0]), "{sizes:?}");
     assert!(about(500).contains(&each), "{sizes:?}");
 }
+
+#[tokio::test]
+async fn a_lock_with_many_holders_takes_what_the_page_says() {
+    let said = "| 1.1 kB for the first at a key, 0.2 kB for each other and each further permit |";
+    assert!(section("Capacity").contains(said));
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let usage = async || server.ask(&["MEMORY", "USAGE", "lock:item:7"]).await;
+    let _first = pool.lock("item:7").read().acquire().await.unwrap();
+    let first: u64 = usage().await;
+    assert!(about(1100).contains(&first), "{first}");
+    let mut others = Vec::new();
+    for _ in 0..100 {
+        others.push(pool.lock("item:7").read().acquire().await.unwrap());
+    }
+    let each = (usage().await - first) / 100;
+    assert!(about(200).contains(&each), "{each}");
+}
+
+#[tokio::test]
+async fn two_keys_take_as_many_commands_as_the_page_says() {
+    let said = "| two keys at once that nobody else wants | 3: one acquire, a release each |";
+    assert!(section("Capacity").contains(said));
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let both = async || pool.lock_all(["a", "b"]).run(async |_| ()).await.unwrap();
+    both().await; // now the server knows the scripts
+    let before = server.commandstats("evalsha").await;
+    both().await;
+    assert_eq!(server.commandstats("evalsha").await - before, 3);
+}

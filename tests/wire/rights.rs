@@ -1,9 +1,11 @@
 //! The rights of `docs/OPERATIONS.md`: enough for all that a lock does, and none of them is idle.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use dlock_harness::until;
-use dlock_runtime::{LockError, LockGuard, LockPool, Refusal, Wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Refusal, Released, Wait};
 use tokio::task::JoinHandle;
 
 use crate::user::Lab;
@@ -12,7 +14,7 @@ const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
 
 /// Redis from 7 on asks for no right to HELLO; 6.2 does, so the documented line has `+hello` besides.
-const RIGHTS: [&str; 15] = [
+const RIGHTS: [&str; 17] = [
     "+ping",
     "+time",
     "+get",
@@ -26,32 +28,89 @@ const RIGHTS: [&str; 15] = [
     "+zrem",
     "+zrange",
     "+zscore",
+    "+zcard",
+    "+zremrangebyscore",
     "+publish",
     "+subscribe",
 ];
 
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
-fn wait_for(pool: &LockPool, key: &str, wait: impl Into<Wait>) -> Waiter {
-    let request = pool.lock(key).wait(wait);
+/// What makes a request one of its kind.
+type As = fn(LockRequest) -> LockRequest;
+
+fn wait_for(request: LockRequest) -> Waiter {
+    let request = request.wait(Wait::Forever);
     tokio::spawn(async move { request.acquire().await })
 }
 
-/// One of everything.
+/// One of everything, of every kind.
 async fn everything(lab: &Lab) -> Result<(), LockError> {
+    let kinds: [(&str, As); 7] = [
+        ("exclusive", |it| it),
+        ("fair", LockRequest::fair),
+        ("reentrant", LockRequest::reentrant),
+        ("read", LockRequest::read),
+        ("write", LockRequest::write),
+        ("permits", |it| it.permits(3).take(3)),
+        ("owner", |it| it.reentrant().owner("a")),
+    ];
+    for (name, kind) in kinds {
+        every_step(lab, name, kind).await?;
+    }
+    several(lab).await?;
+    beside_each_other(lab).await
+}
+
+/// All free, in one command; then one that is held, so that they are taken one after the other.
+async fn several(lab: &Lab) -> Result<(), LockError> {
+    let pool = lab.pool().await?;
+    let both = || pool.lock_all(["several:a", "several:b"]);
+    both().acquire().await?.release().await?;
+    let held = pool.lock("several:b").acquire().await?;
+    assert!(both().try_acquire().await?.is_none());
+    lab.free("several:a").await;
+    held.release().await?;
+    both().read().acquire().await?.release().await?;
+    Ok(())
+}
+
+/// A writer that becomes a reader, and two entries of one owner.
+async fn beside_each_other(lab: &Lab) -> Result<(), LockError> {
+    let (one, two) = (lab.pool().await?, lab.pool().await?);
+    let writer = one.lock("rw").write().acquire().await?;
+    let reader = wait_for(two.lock("rw").read());
+    lab.queued("rw").await;
+    writer.downgrade().await?;
+    reader.await.unwrap()?.release().await?;
+    writer.release().await?;
+    let step = |pool: &LockPool| pool.lock("steps").reentrant().owner("a");
+    let (first, second) = (step(&one).acquire().await?, step(&two).acquire().await?);
+    assert_eq!(second.release().await?, Released::StillHeld(1));
+    first.release().await.map(drop)
+}
+
+async fn every_step(lab: &Lab, name: &str, kind: As) -> Result<(), LockError> {
+    let key = |what: &str| format!("{name}:{what}");
+    let ask = |pool: &LockPool, what: &str| kind(pool.lock(key(what)));
+    let other = |pool: &LockPool, what: &str| match name {
+        "read" => pool.lock(key(what)).write(), // another reader would not wait
+        "owner" => pool.lock(key(what)).reentrant().owner("b"),
+        _ => ask(pool, what),
+    };
     let (one, two) = (lab.pool().await?, lab.pool().await?);
     one.ping().await?;
-    let held = one.lock("plain").renew().acquire().await?;
+    let held = ask(&one, "plain").renew().acquire().await?;
     held.extend(Duration::from_secs(40)).await?;
     held.verify().await?;
-    assert!(two.holder("plain").await?.is_some());
-    assert!(two.lock("plain").try_acquire().await?.is_none());
+    assert!(two.holder(key("plain")).await?.is_some());
+    assert!(other(&two, "plain").try_acquire().await?.is_none());
     held.release().await?;
 
     // Handed over, with a sign of life before; then a place is given up, and a lock dropped.
-    let held = one.lock("queue").acquire().await?;
-    let waiter = wait_for(&two, "queue", Wait::Forever);
-    lab.queued("queue").await;
+    let held = ask(&one, "queue").acquire().await?;
+    let waiter = wait_for(other(&two, "queue"));
+    lab.queued(&key("queue")).await;
     let polls = lab.server.commandstats("evalsha").await + 2;
     until("it polled", CAP, async || {
         lab.server.commandstats("evalsha").await >= polls
@@ -59,16 +118,16 @@ async fn everything(lab: &Lab) -> Result<(), LockError> {
     .await;
     held.release().await?;
     let held = waiter.await.unwrap()?;
-    let waiter = wait_for(&one, "queue", Wait::Forever);
-    lab.queued("queue").await;
+    let waiter = wait_for(ask(&one, "queue"));
+    lab.queued(&key("queue")).await;
     waiter.abort();
     drop(held);
-    lab.free("queue").await;
+    lab.free(&key("queue")).await;
 
-    let keep = one.lock("kept").min_hold(Duration::from_millis(50));
+    let keep = ask(&one, "kept").min_hold(Duration::from_millis(50));
     keep.run(async |_| ()).await?;
-    lab.free("kept").await;
-    let renewed = one.lock("renewed").renew_every(Duration::from_millis(20));
+    lab.free(&key("kept")).await;
+    let renewed = ask(&one, "renewed").renew_every(Duration::from_millis(20));
     let renewed = renewed.run(async |_| tokio::time::sleep(Duration::from_millis(80)).await);
     renewed.await
 }
@@ -134,8 +193,8 @@ const STEPS: [Step; 11] = [
 const TTL: Duration = Duration::from_secs(60);
 
 /// The lock that is held when the right goes.
-async fn held(pool: &LockPool, key: &str, step: Step) -> Option<LockGuard> {
-    let request = pool.lock(key).ttl(TTL);
+async fn held(pool: &LockPool, key: &str, kind: As, step: Step) -> Option<LockGuard> {
+    let request = kind(pool.lock(key)).ttl(TTL);
     let request = match step {
         Connect | Ping | Holder | Acquire => return None,
         Keep => request.min_hold(TTL),
@@ -145,17 +204,17 @@ async fn held(pool: &LockPool, key: &str, step: Step) -> Option<LockGuard> {
 }
 
 /// What a call says whose user loses a right just before it; `None`: it still waits, undisturbed.
-async fn without(lab: &Lab, right: &str, step: Step) -> Option<Result<(), LockError>> {
+async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<(), LockError>> {
     let key = &*format!("{step:?}");
     let seldom = Duration::from_secs(1); // so that who is seen to wait has not polled yet
     let often = Duration::from_millis(50);
     let interval = if step == Step::Wait { seldom } else { often };
     let one = lab.pool().await.unwrap();
     let two = lab.pool_that_polls_every(interval).await.unwrap();
-    let held = held(&one, key, step).await;
+    let held = held(&one, key, kind, step).await;
     let waiter = match step {
         Poll | HandOver => {
-            let waiter = wait_for(&two, key, Wait::Forever);
+            let waiter = wait_for(kind(two.lock(key)));
             lab.queued(key).await;
             Some(waiter)
         }
@@ -167,20 +226,25 @@ async fn without(lab: &Lab, right: &str, step: Step) -> Option<Result<(), LockEr
         (Connect, ..) => lab.pool().await.map(drop),
         (Ping, ..) => one.ping().await.map(drop),
         (Holder, ..) => one.holder(key).await.map(drop),
-        (Acquire, ..) => one.lock(key).try_acquire().await.map(drop),
-        (Busy, Some(_held), _) => two.lock(key).try_acquire().await.map(drop),
+        (Acquire, ..) => kind(one.lock(key)).try_acquire().await.map(drop),
+        (Busy, Some(_held), _) => kind(two.lock(key)).try_acquire().await.map(drop),
         (Extend, Some(held), _) => held.extend(2 * TTL).await,
         (Release | Keep | HandOver, Some(held), _) => held.release().await.map(drop),
         (Step::Wait, Some(_held), _) => {
-            let waiter = wait_for(&two, key, Wait::Forever);
+            let waiter = wait_for(kind(two.lock(key)));
             let alive = format!("lock:@a:{{lock:{key}}}");
             let is_in = async || lab.server.pttl(&alive).await > 0;
             return refused_before(waiter, is_in).await;
         }
         (Poll, Some(_held), Some(waiter)) => {
-            // What a poll does last; a waiter that is refused leaves the queue, which looks at no time to live.
-            let polls = lab.server.commandstats("pttl").await;
-            let polled = async || lab.server.commandstats("pttl").await > polls;
+            // Two signs of life: the poll with the first of them went well, for who is refused sends no second one.
+            let beats = Mutex::new(BTreeSet::new());
+            let polled = async || {
+                let beat = lab.beat(key).await;
+                let mut beats = beats.lock().unwrap();
+                beats.extend(beat);
+                beats.len() > 2
+            };
             return refused_before(waiter, polled).await;
         }
         other => panic!("{other:?}"),
@@ -206,10 +270,14 @@ async fn refused_before(
 
 /// Loses each right in turn at each step: where that is told, and that the server saw it.
 async fn check_needed(right: &str, expected: &[Step]) {
+    check_needed_by(|it| it, right, expected).await;
+}
+
+async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
     let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
     let mut told = Vec::new();
     for step in STEPS {
-        match without(&lab, right, step).await {
+        match without(&lab, kind, right, step).await {
             None | Some(Ok(())) => {}
             Some(Err(error)) => {
                 let is_named = matches!(
@@ -264,6 +332,27 @@ async fn each_right_of_the_queue_is_missed() {
     check_needed("+zscore", &[Poll, HandOver]).await;
     check_needed("+publish", &QUIET).await;
     check_needed("+subscribe", &QUIET).await;
+}
+
+/// A lock of a kind with many holders is a sorted set, so it needs more of the same rights, and two besides.
+#[tokio::test]
+async fn each_right_of_the_other_kinds_is_missed() {
+    use Step::Wait;
+    let set = [Busy, Extend, Release, Keep, Wait, Poll, HandOver];
+    let any = [Acquire, Busy, Extend, Release, Keep, Wait, Poll, HandOver];
+    let adding = [Acquire, Extend, Keep, Wait, Poll, HandOver];
+    for (right, expected) in [
+        ("+zcard", &set[..]),
+        ("+zremrangebyscore", &set),
+        ("+zscore", &set),
+        ("+zrange", &any),
+        ("+zadd", &adding),
+        ("+pexpire", &adding),
+        ("+zrem", &[Release, Keep, HandOver]),
+        ("+del", &[Release, HandOver]),
+    ] {
+        check_needed_by(|it| it.permits(1), right, expected).await;
+    }
 }
 
 /// Without pushes the lock is handed over all the same, and found by a poll.

@@ -63,6 +63,13 @@ impl Lab {
         .await;
     }
 
+    /// Until when the one who waits counts as alive; `None`: nobody waits.
+    pub(crate) async fn beat(&self, key: &str) -> Option<String> {
+        let alive = format!("lock:@a:{{lock:{key}}}");
+        let first = ["ZRANGE", &alive, "0", "0", "WITHSCORES"];
+        self.server.ask::<Vec<String>>(&first).await.pop()
+    }
+
     pub(crate) async fn free(&self, key: &str) {
         let key = format!("lock:{key}");
         until("the key is gone", CAP, async || {
