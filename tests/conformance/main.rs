@@ -47,6 +47,7 @@ macro_rules! on_every_backend {
 
 mod backends;
 mod bounds;
+mod data;
 mod exclusion;
 mod fences;
 mod fleets;

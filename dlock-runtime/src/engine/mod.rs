@@ -3,7 +3,7 @@
 //! Read `pool` (the handle) and `request` (what is asked), then `acquire` (one lock), `waiting` (those
 //! who want a lock that somebody has), `guard` (a lock that is held), `guarded` (a body that runs while it is held) and
 //! `guardian` (renewal, deadlines, clean-up). `lease_cell` is what guard and guardian share; `scope`
-//! is what a body's poll finds around it; `shutdown` ends it all.
+//! is what a body's poll finds around it; `shutdown` ends it all; `peek` is for tests.
 
 pub(crate) mod acquire;
 mod attempt;
@@ -12,6 +12,7 @@ pub(crate) mod guarded;
 pub(crate) mod guardian;
 pub(crate) mod held;
 pub(crate) mod lease_cell;
+mod peek;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod scope;
