@@ -3,77 +3,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dlock_harness::RedisServer;
-use dlock_runtime::{Batch, LockError, LockPool, LostCause, Refusal, Stored};
+use dlock_runtime::{Batch, LockError, LostCause, Refusal, Stored};
 
-use crate::backends::{LONG, ms, patient, soon};
-
-/// A pool, and a way to see what was written.
-struct Site {
-    pool: LockPool,
-    /// `None`: `memory://`.
-    server: Option<RedisServer>,
-}
-
-async fn memory() -> Site {
-    let pool = LockPool::connect("memory://").await.unwrap();
-    Site { pool, server: None }
-}
-
-async fn redis() -> Site {
-    let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
-    let server = Some(server);
-    Site { pool, server }
-}
-
-impl Site {
-    /// What stands at these keys.
-    async fn strings<const N: usize>(&self, keys: [&str; N]) -> [Option<Vec<u8>>; N] {
-        let mut found = [const { None }; N];
-        for (found, key) in found.iter_mut().zip(keys) {
-            *found = match &self.server {
-                Some(server) => server.ask(&["GET", key]).await,
-                None => self.pool.peek(key).unwrap().map(|it| match it {
-                    Stored::String(value) => value,
-                    other => panic!("{key}: {other:?}"),
-                }),
-            };
-        }
-        found
-    }
-
-    /// How many scripts were run; nothing to count in memory.
-    async fn scripts(&self) -> u64 {
-        match &self.server {
-            Some(server) => {
-                server.commandstats("evalsha").await + server.commandstats("eval").await
-            }
-            None => 0,
-        }
-    }
-}
+use crate::backends::{LONG, ms, soon};
+use crate::data::{self, Site};
 
 macro_rules! on_each_site {
     ($($case:ident),* $(,)?) => {
         mod memory {
             $(#[tokio::test]
             async fn $case() {
-                super::$case(super::memory().await).await;
+                super::$case(crate::data::memory().await).await;
             })*
         }
 
         mod memory_paused {
             $(#[tokio::test(start_paused = true)]
             async fn $case() {
-                super::$case(super::memory().await).await;
+                super::$case(crate::data::memory().await).await;
             })*
         }
 
         mod redis {
             $(#[tokio::test]
             async fn $case() {
-                super::$case(super::redis().await).await;
+                super::$case(crate::data::redis().await).await;
             })*
         }
     };
@@ -95,6 +49,10 @@ on_each_site!(
 
 const NOTHING: Option<Vec<u8>> = None;
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "beside `NOTHING`, as `strings` tells it"
+)]
 fn text(value: &str) -> Option<Vec<u8>> {
     Some(value.into())
 }
@@ -129,28 +87,25 @@ async fn every_command_is_written_while_the_lock_is_held(site: Site) {
     assert_eq!(found, [NOTHING, text("x"), text("x"), text("-2")]);
     let hash = BTreeMap::from([("new", "y"), ("number", "7")]);
     let scores = BTreeMap::from([("new".into(), 0.5)]);
-    match &site.server {
-        Some(server) => {
-            let found: BTreeMap<String, String> = server.ask(&["HGETALL", "hash{7}"]).await;
-            assert!(found.iter().map(|(k, v)| (&**k, &**v)).eq(hash));
-            let found: Vec<String> = server.ask(&["SMEMBERS", "set{7}"]).await;
-            assert_eq!(found, ["new"]);
-            let words = ["ZRANGE", "scores{7}", "0", "-1", "WITHSCORES"];
-            let found: Vec<(Vec<u8>, f64)> = server.ask(&words).await;
-            assert!(found.into_iter().eq(scores));
-            let found: Vec<String> = server.ask(&["LRANGE", "list{7}", "0", "-1"]).await;
-            assert_eq!(found, ["a", "b"]);
-        }
-        None => {
-            let peek = |key| site.pool.peek(key).unwrap().unwrap();
-            let hash = hash.into_iter().map(|(k, v)| (k.into(), v.into()));
-            assert_eq!(peek("hash{7}"), Stored::Hash(hash.collect()));
-            let set = BTreeSet::from(["new".into()]);
-            assert_eq!(peek("set{7}"), Stored::Set(set));
-            assert_eq!(peek("scores{7}"), Stored::SortedSet(scores));
-            let list = vec!["a".into(), "b".into()];
-            assert_eq!(peek("list{7}"), Stored::List(list));
-        }
+    if let Some(server) = &site.server {
+        let found: BTreeMap<String, String> = server.ask(&["HGETALL", "hash{7}"]).await;
+        assert!(found.iter().map(|(k, v)| (&**k, &**v)).eq(hash));
+        let found: Vec<String> = server.ask(&["SMEMBERS", "set{7}"]).await;
+        assert_eq!(found, ["new"]);
+        let words = ["ZRANGE", "scores{7}", "0", "-1", "WITHSCORES"];
+        let found: Vec<(Vec<u8>, f64)> = server.ask(&words).await;
+        assert!(found.into_iter().eq(scores));
+        let found: Vec<String> = server.ask(&["LRANGE", "list{7}", "0", "-1"]).await;
+        assert_eq!(found, ["a", "b"]);
+    } else {
+        let peek = |key| site.pool.peek(key).unwrap().unwrap();
+        let hash = hash.into_iter().map(|(k, v)| (k.into(), v.into()));
+        assert_eq!(peek("hash{7}"), Stored::Hash(hash.collect()));
+        let set = BTreeSet::from(["new".into()]);
+        assert_eq!(peek("set{7}"), Stored::Set(set));
+        assert_eq!(peek("scores{7}"), Stored::SortedSet(scores));
+        let list = vec!["a".into(), "b".into()];
+        assert_eq!(peek("list{7}"), Stored::List(list));
     }
 }
 
@@ -349,7 +304,7 @@ async fn a_batch_may_be_written_again(site: Site) {
 
 #[tokio::test]
 async fn a_pool_of_a_server_has_nothing_to_peek_into() {
-    let site = redis().await;
+    let site = data::redis().await;
     let error = site.pool.peek("a{7}").unwrap_err();
     assert!(matches!(error, LockError::Config(_)), "{error:?}");
     assert!(error.to_string().contains("your own client"), "{error}");

@@ -5,10 +5,24 @@ use std::time::Duration;
 use dlock_harness::{Action, Child, until, wait};
 use dlock_runtime::{Batch, Config, LockError, LockPool, LostCause};
 
-use crate::lab::{self, CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests, sha, tell};
+use crate::lab::{self, CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests, sha, tell};
 
 /// In the slot of the item's lock.
 const DATA: &str = "{lock:item}:data";
+
+/// A command timeout within which a test can do things.
+const LEISURELY: Duration = Duration::from_millis(1500);
+
+/// A pool over the proxy to which a busy machine is no outage.
+async fn patient(lab: &Lab) -> LockPool {
+    lab.pool_of(lab.config().command_timeout(CAP)).await
+}
+
+/// The same, past the proxy.
+async fn direct(lab: &Lab) -> LockPool {
+    let config = Config::new(lab.server.url());
+    lab.pool_of(config.command_timeout(CAP)).await
+}
 
 fn batch(value: &str) -> Batch {
     Batch::new().rpush(DATA, value)
@@ -37,7 +51,7 @@ async fn a_lock_that_is_gone_or_taken_writes_nothing_and_the_lease_is_over() {
         &["RENAME", ON_SERVER, "elsewhere"],
     ] {
         let lab = Lab::new();
-        let lock = lab.pool().await.lock(ITEM).ttl(LONG).acquire();
+        let lock = patient(&lab).await.lock(ITEM).ttl(LONG).acquire();
         let lock = lock.await.unwrap();
         lock.write(&batch("in time")).await.unwrap();
         lab.server.cmd(meanwhile).await;
@@ -55,7 +69,7 @@ async fn a_lock_that_is_gone_or_taken_writes_nothing_and_the_lease_is_over() {
 #[tokio::test]
 async fn a_lock_whose_key_has_another_type_now_is_gone() {
     let lab = Lab::new();
-    let lock = lab.pool().await.lock(ITEM).ttl(LONG).acquire();
+    let lock = patient(&lab).await.lock(ITEM).ttl(LONG).acquire();
     let lock = lock.await.unwrap();
     lab.server.cmd(&["DEL", ON_SERVER]).await;
     lab.server.cmd(&["LPUSH", ON_SERVER, "x"]).await;
@@ -68,7 +82,7 @@ async fn a_lock_whose_key_has_another_type_now_is_gone() {
 #[tokio::test]
 async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
     let lab = Lab::new();
-    let slow = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let slow = patient(&lab).await;
     let (held, monitor) = (
         lab.proxy.on(requests("write"), Action::Hold),
         lab.server.monitor(),
@@ -76,7 +90,7 @@ async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
     let late = slow.lock(ITEM).ttl(TTL).acquire().await.unwrap();
     let writing = tokio::spawn(async move { late.write(&batch("late")).await });
     held.seen().await;
-    let direct = lab.direct().await;
+    let direct = direct(&lab).await;
     let next = direct.lock(ITEM).ttl(LONG).wait(CAP).acquire();
     let next = next.await.unwrap();
     next.write(&batch("next")).await.unwrap();
@@ -91,20 +105,20 @@ async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
 #[tokio::test]
 async fn a_write_that_arrives_after_its_time_is_not_applied_though_the_lock_is_held() {
     let lab = Lab::new();
-    let pool = lab.pool().await;
+    let pool = lab.pool_of(lab.config().command_timeout(LEISURELY)).await;
     let monitor = lab.server.monitor();
     let held = lab.proxy.on(requests("write"), Action::Hold);
     let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
     let begun = std::time::Instant::now();
     let written = lock.write(&batch("late")).await;
     assert!(is_unclear(&written), "{written:?}");
-    assert!(begun.elapsed() < wait::scaled(COMMAND + SLACK));
+    assert!(begun.elapsed() < wait::scaled(LEISURELY + SLACK));
     assert!(format!("{written:?}").contains("look before you repeat it"));
     held.seen().await;
     assert!(lock.is_held(), "an unclear answer ends no lease");
     lab.proxy.release_held();
     monitor.wait_for(&sha("write"), CAP).await;
-    lab.direct().await.ping().await.unwrap(); // behind the script, which runs in one step
+    direct(&lab).await.ping().await.unwrap(); // behind the script, which runs in one step
     assert_eq!(data(&lab).await, [""; 0]);
 }
 
@@ -116,7 +130,7 @@ async fn a_cut_wire_leaves_a_write_unclear_and_applied_once_or_not_at_all() {
         (Action::CutReply(1), &["once"]),
     ] {
         let lab = Lab::new();
-        let pool = lab.pool().await;
+        let pool = patient(&lab).await;
         let cut = lab.proxy.on(requests("write"), action);
         let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
         let written = lock.write(&batch("once")).await;
@@ -138,7 +152,7 @@ async fn a_cut_wire_leaves_a_write_unclear_and_applied_once_or_not_at_all() {
 #[tokio::test]
 async fn a_dropped_write_is_applied_whole_or_not_at_all() {
     let lab = Lab::new();
-    let pool = lab.pool().await;
+    let pool = patient(&lab).await;
     let seen = lab.proxy.on(requests("write"), Action::HoldReply);
     let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
     let both = batch("1").rpush(DATA, "2");
@@ -179,7 +193,7 @@ async fn a_holder_that_was_stopped_in_the_middle_of_its_writes_writes_no_more() 
     let mut child: Child = lab::child("writes::holder", URL, &lab.server.url());
     child.expect_line("written ", CAP).await;
     child.stop();
-    let next = lab.direct().await.lock(ITEM).ttl(LONG).wait(CAP).acquire();
+    let next = direct(&lab).await.lock(ITEM).ttl(LONG).wait(CAP).acquire();
     let next = next.await.unwrap();
     let clear = Batch::new().del(DATA).rpush(DATA, "next");
     next.write(&clear).await.unwrap();

@@ -160,7 +160,7 @@ async fn siblings_in_one_task_all_get_their_turn() {
             order.push(number);
         }
     };
-    let all = async {
+    let all = Box::pin(async {
         tokio::join!(unordered, turn(10), turn(11), async {
             until("they wait", CAP, async || {
                 server.ask::<usize>(&["ZCARD", "lock:@w:{lock:key}"]).await == 1
@@ -168,7 +168,7 @@ async fn siblings_in_one_task_all_get_their_turn() {
             .await;
             holder.release().await.unwrap();
         })
-    };
+    });
     assert!(within(CAP, all).await.is_some(), "only {order:?}");
     order.sort_unstable();
     assert_eq!(order, (0..10).collect::<Vec<_>>());

@@ -4,7 +4,7 @@
 //! scope holds already), `several` (all or none), `waiting` (those who want a lock that somebody has), `guard` (a
 //! lock that is held), `guarded` (a body that runs while it is held) and `guardian` (renewal, deadlines,
 //! clean-up). `lease_cell` is what guard and guardian share; `scope` is what a body's poll finds around it,
-//! `lock_order` what is made of that; `shutdown` ends it all.
+//! `lock_order` what is made of that; `shutdown` ends it all; `peek` is for tests.
 
 pub(crate) mod acquire;
 mod attempt;
@@ -15,6 +15,7 @@ pub(crate) mod held;
 pub(crate) mod lease_cell;
 mod lock_order;
 mod nested;
+mod peek;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod scope;

@@ -25,7 +25,6 @@ use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::moment::Moment;
-use crate::values::stored::Stored;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -194,33 +193,6 @@ impl LockPool {
                 source: Text::new("the value's layout version is not 1"),
             }),
         }
-    }
-
-    /// What guarded writes left at a data key of `memory://`: for tests of code that calls
-    /// [`LockGuard::write`](crate::LockGuard::write).
-    ///
-    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. What has outlived its ttl is gone. There is no such
-    /// thing for a server, and no reading under a lock: there, your own client reads.
-    ///
-    /// # Errors
-    /// [`LockError::Config`] on a pool of any other URL.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-    /// use dlock_runtime::{Batch, LockPool, Stored};
-    ///
-    /// let pool = LockPool::connect("memory://").await?;
-    /// let lock = pool.lock("item:{7}").acquire().await?;
-    /// lock.write(&Batch::new().set("stock:{7}", "3")).await?;
-    /// assert_eq!(pool.peek("stock:{7}")?, Some(Stored::String(b"3".to_vec())));
-    /// assert_eq!(pool.peek("stock:{8}")?, None);
-    /// # Ok(()) }
-    /// ```
-    pub fn peek(&self, key: impl Into<Key>) -> Result<Option<Stored>, LockError> {
-        let stored = self.backend().peek(key.into().as_str());
-        stored.map_err(|fault| fault.into_error(None))
     }
 
     /// Runs a future inside which locked functions use this pool, not the global one.

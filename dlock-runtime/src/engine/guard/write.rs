@@ -10,9 +10,9 @@ use crate::values::key::Key;
 impl LockGuard {
     /// Applies a batch of your own writes on the lock's server, if the lock is still ours there; check and writes are one step.
     ///
-    /// What [`verify`](Self::verify) leaves open is closed here: a holder that was stopped, or whose request was held up, writes nothing
-    /// after somebody else has the lock. It protects data on the lock's own server and database, as far as that keeps its data: after a failover
-    /// the lock and the writes may be lost together. For data elsewhere there is the [`fence`](Self::fence).
+    /// What [`verify`](Self::verify) leaves open is closed here: a holder that was stopped, or whose request was held
+    /// up, writes nothing after somebody else has the lock. That goes for data on the lock's own server and database, as
+    /// long as it keeps its data: a failover may lose lock and writes. For data elsewhere there is the [`fence`](Self::fence).
     ///
     /// All or nothing: types and numbers are looked at before the first command. What can't be asked before is whether the
     /// user may run each command. A forbidden one stops the batch, those before it stand, and the error says how many.

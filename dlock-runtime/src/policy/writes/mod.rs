@@ -134,7 +134,7 @@ fn check_key(key: &str, lock: &str, namespace: &str, place: u16) -> Result<(), L
     if slot(key) != place {
         let tag = hash_tag(lock).unwrap_or(lock);
         return Err(wrong(format_args!(
-            "`{key}` is not in the slot of its lock `{lock}`, so that a cluster could not do both in one step: put `{{{tag}}}` into the key, as its first braces"
+            "`{key}` is not in the slot of its lock `{lock}`, which a cluster could not write in one step: put `{{{tag}}}` into the key, as its first braces"
         )));
     }
     Ok(())

@@ -19,9 +19,11 @@ pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// order, if the lock is still held, and none if it is not.
 ///
 /// Its methods are the Redis commands of the same names, one key each. A key is text, taken verbatim, without the
-/// pool's namespace; [`lock_key!`](crate::lock_key) builds one from values. **Every key must be in the slot of the lock**,
-/// as a Redis Cluster counts, on a single server too, so that code does not break on the day it moves: give lock and data the same hash tag
-/// (`item:{7}`, `stock:{7}`), or put the whole name of a lock that has none into braces (`{lock:item:7}:stock`). Values are bytes.
+/// pool's namespace; [`lock_key!`](crate::lock_key) builds one from values. Values are bytes.
+///
+/// **Every key must be in the slot of the lock**, as a Redis Cluster counts; on a single server too, so that code does
+/// not break on the day it moves. Give lock and data the same hash tag (`item:{7}`, `stock:{7}`), or put the whole name
+/// of a lock that has none into braces (`{lock:item:7}:stock`).
 ///
 /// At most 1,000 commands and 16 MiB. There are no reads: read with your own client while you hold the lock, decide,
 /// and write what depends on it here.
