@@ -87,9 +87,9 @@ impl Bad<'_, '_> {
             }
             (Mutant::DowngradeWithGap, What::Downgrade(renewal)) => {
                 let claim = &renewal.claim;
+                let until = self.server.expires(KEY).unwrap_or_default();
                 let found = self.server.release(claim, 0, self.time, self.air).found;
                 let reads = shared::reader_form(&claim.value).filter(|it| found && self.fits(it));
-                let until = self.time + renewal.ttl.as_millis() * 1000;
                 if let Some(reads) = &reads {
                     self.server.put_entry(KEY, reads, until, self.time);
                 }

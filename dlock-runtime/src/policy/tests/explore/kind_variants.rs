@@ -64,11 +64,11 @@ fn bad(far: bool) -> Vec<Bad> {
     let rw: &[Asks] = &[Read, Write, Read];
     let permits: &[Asks] = &[Take(1, 2), Take(2, 2), Take(1, 2)];
     let mut bad = vec![
-        of(Mutant::RenewsAll, "S9", 0, renews),
+        of(Mutant::RenewsAll, "S9", 13, renews),
         of(
             Mutant::LastComerEndsAll,
             "S9",
-            0,
+            6,
             Run {
                 ttls: &[3, 2],
                 ..two(&[Read, Read])
@@ -77,7 +77,7 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::DowngradeShortens,
             "S7",
-            0,
+            7,
             downgrades(two(&[Write, Read])),
         ),
         of(
@@ -86,26 +86,26 @@ fn bad(far: bool) -> Vec<Bad> {
             0,
             downgrades(two(&[Write, Write])),
         ),
-        of(Mutant::ReleaseDropsAll, "S3a", 0, two(&[Read, Read])),
+        of(Mutant::ReleaseDropsAll, "S3a", 10, two(&[Read, Read])),
         of(
             Mutant::TakesIfOneIsFree,
             "S1",
-            0,
+            10,
             two(&[Take(1, 2), Take(2, 2)]),
         ),
-        of(Mutant::PassesTheHead, "S5", 0, three(rw)),
-        of(Mutant::PassesTheHead, "S5", 0, three(permits)),
-        of(Mutant::ReleaseGrantsNobody, "S6", 0, two(&[Write, Read])),
+        of(Mutant::PassesTheHead, "S5", 9, three(rw)),
+        of(Mutant::PassesTheHead, "S5", 9, three(permits)),
+        of(Mutant::ReleaseGrantsNobody, "S6", 10, two(&[Write, Read])),
         of(
             Mutant::ReleaseOfNothingGrantsNobody,
             "S6",
-            0,
+            14,
             faults(&[Only(Stands::Requests)], two(&[As("a"), As("b")])),
         ),
         of(
             Mutant::CancelGrantsNobody,
             "S6",
-            0,
+            10,
             Run {
                 cancels: 1,
                 ..three(rw)
@@ -114,30 +114,30 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::OneGrantForEach,
             "S6",
-            0,
+            13,
             three(&[Write, Read, Read]),
         ),
-        of(Mutant::ReentryQueues, "L1", 0, outer),
+        of(Mutant::ReentryQueues, "L1", 70, outer),
         of(
             Mutant::NoHeartbeat,
             "L1",
-            0,
+            169,
             faults(&[CrashInLine], ever(rw)),
         ),
         of(
             Mutant::NoPoll,
             "L1",
-            0,
+            32,
             faults(&[Push], two(&[Write, Read])),
         ),
         of(
             Mutant::NoCleanUp,
             "S3c",
-            0,
+            5,
             faults(&[Break], two(&[Read, Write])),
         ),
-        of(Mutant::MinHoldForgotten, "S7", 0, long.clone()),
-        of(Mutant::TtlUnderMinHold, "S7", 0, long),
+        of(Mutant::MinHoldForgotten, "S7", 7, long.clone()),
+        of(Mutant::TtlUnderMinHold, "S9", 7, long),
     ];
     if far {
         bad.extend([
