@@ -1,9 +1,11 @@
 //! What tests do behind the protocol's back, and see there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Server;
 use super::locks::{Held, Lock};
+use crate::policy::shared;
 
 impl Server {
     /// How many keys are stored, lapsed ones included; a queue counts once.
@@ -34,6 +36,38 @@ impl Server {
     pub(crate) fn enter(&mut self, key: &str, entry: &str, time: u64) {
         let arrival = self.draw_epoch(time);
         self.queues.enter(&key.into(), &entry.into(), arrival, time);
+    }
+
+    /// Lets an entry hold a lock until then and no longer, whoever else does.
+    pub(crate) fn put_entry(&mut self, key: &str, entry: &str, until: u64, time: u64) {
+        let read = shared::read(entry).expect("an entry");
+        let epoch = self.draw_epoch(time);
+        let lease = Duration::from_micros(until - time);
+        self.add(&key.into(), &entry.into(), &read, lease, epoch, time);
+        if let Some(set) = self.locks.set(key, time) {
+            set.end_at(entry, until);
+        }
+    }
+
+    /// Takes an entry away from under its holder.
+    pub(crate) fn drop_entry(&mut self, key: &str, entry: &str, time: u64) {
+        if let Some(set) = self.locks.set(key, time) {
+            set.give_back(entry, None);
+        }
+        self.locks.tidy(key, time);
+    }
+
+    pub(crate) fn beat(&mut self, key: &str, entry: &str, time: u64) {
+        self.queues.beat(key, entry, time);
+    }
+
+    pub(crate) fn leave(&mut self, key: &str, entry: &str, time: u64) -> bool {
+        self.queues.leave(key, entry, time)
+    }
+
+    /// Whoever waits there waits here, and nobody else does.
+    pub(crate) fn take_queue_of(&mut self, other: &Self) {
+        self.queues = other.queues.clone();
     }
 
     /// As if the keys of a queue had been evicted.

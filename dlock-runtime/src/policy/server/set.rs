@@ -160,6 +160,14 @@ impl Set {
         first.map(|(entry, _)| entry.clone())
     }
 
+    /// Also sooner than was promised.
+    #[cfg(test)]
+    pub(super) fn end_at(&mut self, entry: &str, until: u64) {
+        if let Some(holder) = self.holders.get_mut(entry) {
+            holder.expires = until;
+        }
+    }
+
     /// As the scripts' set has them: by their ends, each permit as one member.
     #[cfg(test)]
     pub(super) fn members(&self) -> Vec<(String, u64)> {

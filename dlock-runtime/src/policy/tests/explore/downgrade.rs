@@ -67,17 +67,22 @@ impl Process {
     }
 
     fn asking(&mut self, is: impl Fn(&Body) -> bool) -> Option<&mut Body> {
-        let bodies = self.contenders.iter_mut().filter_map(|it| match &mut it.phase {
-            Phase::Body(body) => Some(body),
-            _ => None,
-        });
+        let bodies = self
+            .contenders
+            .iter_mut()
+            .filter_map(|it| match &mut it.phase {
+                Phase::Body(body) => Some(body),
+                _ => None,
+            });
         bodies.into_iter().find(|it| it.asked.is_some() && is(it))
     }
 
     fn asking_of(&mut self, token: Token) -> Option<&mut Body> {
-        self.contenders.iter_mut().find_map(|it| match &mut it.phase {
-            Phase::Body(body) if body.token == token => Some(body),
-            _ => None,
-        })
+        self.contenders
+            .iter_mut()
+            .find_map(|it| match &mut it.phase {
+                Phase::Body(body) if body.token == token => Some(body),
+                _ => None,
+            })
     }
 }

@@ -92,7 +92,9 @@ impl World {
             of.is_none_or(|(at, _)| self.processes[at].alive && !ever(at))
         };
         let left = standing.iter().any(|value| is_to_go(token_in(value)))
-            || waiting.iter().any(|(entry, _)| is_to_go(token_of_place(entry)));
+            || waiting
+                .iter()
+                .any(|(entry, _)| is_to_go(token_of_place(entry)));
         let rests = |it: &Process| !it.alive || ever(it.at) || it.is_at_rest();
         !left && self.processes.iter().all(|it| rests(it))
     }

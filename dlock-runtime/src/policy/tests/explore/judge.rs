@@ -50,7 +50,7 @@ impl World {
             let stands = after.holders.iter().find(|(it, _)| is_or_was(it, entry));
             let own = token_in(entry).is_some() && token_in(entry) == sender;
             match stands {
-                Some((_, now)) if !own && now != end => return Some("S9 prolongs another's"),
+                Some((_, now)) if !own && now != end => return Some("S9 moves another's end"),
                 Some((_, now)) if now < end => return Some("S7 shortens a lease"),
                 None if !own => return Some("S3a drops another's"),
                 None if !gives_back => return Some("S3a a gap"),
@@ -58,7 +58,10 @@ impl World {
             }
         }
         let longer = |(entry, end): &(String, u64)| {
-            let changed = !before.holders.iter().any(|(it, was)| it == entry && was == end);
+            let changed = !before
+                .holders
+                .iter()
+                .any(|(it, was)| it == entry && was == end);
             let lease = shared::read(entry).map(|it| it.lease).unwrap_or_default();
             let lease = u64::try_from(lease.as_micros()).expect("short");
             changed && *end > time + lease + 1000
@@ -87,7 +90,11 @@ impl World {
                 if come.iter().any(|it| own(it)) && !before.holders.is_empty() =>
             {
                 let reenters = matches!(Holds::of(&command.claim().value), Holds::As(_));
-                seen.saw(if reenters { Witness::Reentered } else { Witness::BatchOfTwo });
+                seen.saw(if reenters {
+                    Witness::Reentered
+                } else {
+                    Witness::BatchOfTwo
+                });
             }
             (What::Poll(_), _) if others.next().is_some() => seen.saw(Witness::GrantByAnothersPoll),
             (What::Downgrade(_), _) if others.next().is_some() => {
@@ -143,8 +150,14 @@ fn passes(before: &Before, after: &Before, come: &[&String]) -> Option<&'static 
         let ahead = &before.waiting[..place.unwrap_or(before.waiting.len())];
         let ours = Holds::of(entry);
         let among_its_own = matches!(ours, Holds::As(_))
-            && after.standing.iter().any(|it| it != entry && Holds::of(it) == ours);
-        !among_its_own && ahead.iter().any(|it| after.waiting.iter().any(|(now, _)| *now == it.0))
+            && after
+                .standing
+                .iter()
+                .any(|it| it != entry && Holds::of(it) == ours);
+        !among_its_own
+            && ahead
+                .iter()
+                .any(|it| after.waiting.iter().any(|(now, _)| *now == it.0))
     };
     let anybody = come.iter().any(|it| passed(it));
     anybody.then_some("S5 passes a living waiter")

@@ -27,4 +27,18 @@ pub(super) enum Mutant {
     ReleaseKeepsToken,
     NotConfirmed,
     TtlUnderMinHold,
+    // Of the kinds with many holders.
+    NoHeartbeat,
+    ReleaseDropsAll,
+    ReleaseGrantsNobody,
+    CancelGrantsNobody,
+    YoursBeforeGrants,
+    OneGrantForEach,
+    ReentryQueues,
+    RenewsAll,
+    DowngradeShortens,
+    DowngradeWithGap,
+    PassesTheHead,
+    TakesIfOneIsFree,
+    LastComerEndsAll,
 }

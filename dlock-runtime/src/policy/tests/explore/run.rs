@@ -92,7 +92,10 @@ impl Run {
 
     /// What a process asks of its leases.
     pub(super) fn terms(&self, at: usize) -> Terms {
-        let length = self.ttls.get(at).map_or(self.ttl, |ticks| self.tick * *ticks);
+        let length = self
+            .ttls
+            .get(at)
+            .map_or(self.ttl, |ticks| self.tick * *ticks);
         let ttl = Ttl::new(length).expect("a ttl in range");
         Terms {
             ttl,

@@ -3,18 +3,21 @@
 
 use std::rc::Rc;
 
+use super::kind_mutants::Bad;
 use super::mutants::Mutant;
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World};
-use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Grant, Polled, Renewal, Renewed};
+use crate::policy::commands::{
+    Acquire, Acquired, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
+};
 use crate::policy::queue;
 use crate::policy::server::{Publish, Reached, Server};
 
 /// Who listens, and what was published.
-struct Air<'a> {
+pub(super) struct Air<'a> {
     channels: &'a [(usize, u8)],
-    grants: Vec<(usize, u8, Grant)>,
+    pub(super) grants: Vec<(usize, u8, Grant)>,
     unheard: Vec<(usize, u8)>,
     /// The server lets nobody publish.
     refuses: bool,
@@ -63,11 +66,10 @@ impl World {
         let server = Rc::make_mut(&mut self.server);
         let answer = carry_out(run, server, &command.what, time, &mut air);
         let (grants, unheard) = (air.grants, air.unheard);
-        let judged = many.and_then(|many| self.judge(&many, &command, &answer, seen));
-        let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
-            && before.iter().any(|(entry, alive)| {
-                *alive > time && self.hears(entry) && **entry != *command.claim().entry
-            });
+        let wrong = match many {
+            Some(many) => self.judge(&many, &command, &answer, seen),
+            None => self.judge_alone(&before, &command, &answer),
+        };
         self.witness(&command.what, &answer, &before, &unheard, seen);
         for (at, connection, mut grant) in grants {
             if run.is(Mutant::ClaimIsWhole) {
@@ -80,20 +82,31 @@ impl World {
                 process.pushes.push(grant);
             }
         }
-        if judged.is_some() || !run.asks.is_empty() {
-            return (command.heard.then_some(answer), judged);
-        }
+        (command.heard.then_some(answer), wrong)
+    }
+
+    /// Where all want an exclusive lock.
+    fn judge_alone(
+        &mut self,
+        before: &[(std::sync::Arc<str>, u64)],
+        command: &Command,
+        answer: &Answer,
+    ) -> Option<&'static str> {
+        let time = self.clock.time();
+        let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
+            && before.iter().any(|(entry, alive)| {
+                *alive > time && self.hears(entry) && **entry != *command.claim().entry
+            });
         let looks = !matches!(command.what, What::Renew(_))
             && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
         let server = self.server();
         let idle =
             looks && server.read(KEY, time).is_none() && !server.waiting(KEY, time).is_empty();
-        let wrong = match (passed, idle) {
+        match (passed, idle) {
             (true, _) => Some("S5 passes a living waiter"),
             (_, true) => Some("S6 free with a queue"),
             _ => None,
-        };
-        (command.heard.then_some(answer), wrong)
+        }
     }
 
     fn hears(&self, entry: &str) -> bool {
@@ -152,7 +165,23 @@ impl World {
     }
 }
 
-fn carry_out(run: &Run, server: &mut Server, what: &What, time: u64, air: &mut Air<'_>) -> Answer {
+pub(super) fn carry_out(
+    run: &Run,
+    server: &mut Server,
+    what: &What,
+    time: u64,
+    air: &mut Air<'_>,
+) -> Answer {
+    let mut bad = Bad {
+        run,
+        server,
+        what,
+        time,
+        air,
+    };
+    if let Some(answer) = bad.carry_out() {
+        return answer;
+    }
     match what {
         What::Acquire(acquire) => Answer::Acquired(acquire_by(run, server, acquire, time, air)),
         What::Poll(claim) => Answer::Polled(server.poll(claim, time, air)),

@@ -228,6 +228,7 @@ impl World {
     pub(super) fn describe(&self) -> String {
         let time = self.clock.time();
         let holds = self.clone().standing().join(" + ");
+        let meta = (*self.server).clone().meta(KEY, time).unwrap_or_default();
         let queue = (*self.server).clone().waiting(KEY, time);
         let queue: Vec<_> = queue
             .iter()
@@ -235,7 +236,7 @@ impl World {
             .collect();
         let processes: Vec<_> = self.processes.iter().map(|it| it.describe()).collect();
         format!(
-            "{} | at the key: {holds} | {queue:?} | {}",
+            "{} | at the key: {holds} {meta} | {queue:?} | {}",
             self.clock.ticks - 100,
             processes.join(" | ")
         )

@@ -1,0 +1,183 @@
+//! Where the known-bad variants of the kinds with many holders are looked for, and what has to catch them.
+
+use std::time::Duration;
+
+use super::fault::Kind::{self, Break, Crash, CrashInLine, Only, Push};
+use super::fault::Stall as Stands;
+use super::kind::Asks::{self, As, Read, Take, Write};
+use super::kind::Keeps;
+use super::kind_runs::of_kinds;
+use super::mutants::Mutant;
+use super::run::{Run, Wants};
+use super::variants::{Bad, missed, of, silent_without};
+
+const F: Wants = Wants::Forever;
+const THREE: &[&[Wants]] = &[&[F], &[F], &[F]];
+
+fn two(asks: &'static [Asks]) -> Run {
+    of_kinds(&[&[F], &[F]], asks)
+}
+
+fn three(asks: &'static [Asks]) -> Run {
+    of_kinds(THREE, asks)
+}
+
+/// The first one holds for ever, the second one gives up at some time.
+fn ever(asks: &'static [Asks]) -> Run {
+    Run {
+        keeps: Keeps::TheFirst,
+        renews: true,
+        rest: 22,
+        ..of_kinds(&[&[F], &[Wants::For], &[F]], asks)
+    }
+}
+
+fn faults(faults: &'static [Kind], run: Run) -> Run {
+    Run {
+        budget: 1,
+        faults,
+        ..run
+    }
+}
+
+fn downgrades(run: Run) -> Run {
+    Run {
+        downgrades: true,
+        ..run
+    }
+}
+
+fn bad(far: bool) -> Vec<Bad> {
+    let long = Run {
+        min_hold: Some(Duration::from_secs(4)),
+        ..two(&[Read, Write])
+    };
+    let renews = Run {
+        renews: true,
+        ..two(&[Read, Read])
+    };
+    let outer = Run {
+        keeps: Keeps::TheOuter,
+        renews: true,
+        ..three(&[As("a"), As("b"), As("a")])
+    };
+    let rw: &[Asks] = &[Read, Write, Read];
+    let permits: &[Asks] = &[Take(1, 2), Take(2, 2), Take(1, 2)];
+    let mut bad = vec![
+        of(Mutant::RenewsAll, "S9", 13, renews),
+        of(
+            Mutant::LastComerEndsAll,
+            "S9",
+            6,
+            Run {
+                ttls: &[3, 2],
+                ..two(&[Read, Read])
+            },
+        ),
+        of(
+            Mutant::DowngradeShortens,
+            "S7",
+            7,
+            downgrades(two(&[Write, Read])),
+        ),
+        of(
+            Mutant::DowngradeWithGap,
+            "S3a",
+            0,
+            downgrades(two(&[Write, Write])),
+        ),
+        of(Mutant::ReleaseDropsAll, "S3a", 10, two(&[Read, Read])),
+        of(
+            Mutant::TakesIfOneIsFree,
+            "S1",
+            10,
+            two(&[Take(1, 2), Take(2, 2)]),
+        ),
+        of(Mutant::PassesTheHead, "S5", 9, three(rw)),
+        of(Mutant::PassesTheHead, "S5", 9, three(permits)),
+        of(Mutant::ReleaseGrantsNobody, "S6", 10, two(&[Write, Read])),
+        of(
+            Mutant::ReleaseOfNothingGrantsNobody,
+            "S6",
+            14,
+            faults(&[Only(Stands::Requests)], two(&[As("a"), As("b")])),
+        ),
+        of(
+            Mutant::CancelGrantsNobody,
+            "S6",
+            10,
+            Run {
+                cancels: 1,
+                ..three(rw)
+            },
+        ),
+        of(
+            Mutant::OneGrantForEach,
+            "S6",
+            13,
+            three(&[Write, Read, Read]),
+        ),
+        of(Mutant::ReentryQueues, "L1", 70, outer),
+        of(
+            Mutant::NoHeartbeat,
+            "L1",
+            169,
+            faults(&[CrashInLine], ever(rw)),
+        ),
+        of(
+            Mutant::NoPoll,
+            "L1",
+            32,
+            faults(&[Push], two(&[Write, Read])),
+        ),
+        of(
+            Mutant::NoCleanUp,
+            "S3c",
+            5,
+            faults(&[Break], two(&[Read, Write])),
+        ),
+        of(Mutant::MinHoldForgotten, "S7", 7, long.clone()),
+        of(Mutant::TtlUnderMinHold, "S9", 7, long),
+    ];
+    if far {
+        bad.extend([
+            of(
+                Mutant::NoHeartbeat,
+                "L1",
+                0,
+                faults(&[CrashInLine], ever(permits)),
+            ),
+            of(
+                Mutant::YoursForTheWholeTtl,
+                "S3a",
+                0,
+                faults(&[Push], two(&[Take(1, 1), Take(1, 1)])),
+            ),
+            of(
+                Mutant::YoursBeforeGrants,
+                "S6",
+                0,
+                Run {
+                    budget: 2,
+                    faults: &[Push, Crash],
+                    ..of_kinds(&[&[F], &[F], &[F], &[F]], &[Write, Read, Write, Read])
+                },
+            ),
+        ]);
+    }
+    bad
+}
+
+#[test]
+fn known_bad_variants_of_the_kinds_are_caught() {
+    let missed = missed(bad(false));
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+#[ignore = "for a release build: docs/MODEL.md"]
+fn explore_large_kind_variants() {
+    let missed = missed(bad(true));
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    silent_without(bad(true));
+}
