@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (config, _server) = if std::env::var_os("DLOCK_URL").is_some() {
         (Config::from_env()?, None)
     } else {
-        let (url, server) = Server::start().await?;
+        let (url, server) = Server::start(false).await?;
         (Config::new(url), Some(server))
     };
     let pool = LockPool::connect(config).await?;

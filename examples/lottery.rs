@@ -86,7 +86,7 @@ async fn fleet() -> Result<(), Failure> {
     let (url, _server) = if let Ok(url) = std::env::var("DLOCK_URL") {
         (url, None)
     } else {
-        let (url, server) = Server::start().await?;
+        let (url, server) = Server::start(false).await?;
         (url, Some(server))
     };
     if url.starts_with("memory:") {

@@ -10,20 +10,27 @@ use dlock_runtime::LockPool;
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts one; returns its address and what keeps it alive.
-    pub(crate) async fn start() -> Result<(String, Self), Box<dyn Error + Send + Sync>> {
+    /// Starts one; returns its address and what keeps it alive. `alone`: out of reach of the terminal's Ctrl-C, for an owner that
+    /// hears it and ends properly.
+    pub(crate) async fn start(alone: bool) -> Result<(String, Self), Box<dyn Error + Send + Sync>> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?
             .local_addr()?
             .port();
-        let child = Command::new("redis-server")
+        let mut command = Command::new("redis-server");
+        command
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no"])
             .current_dir(std::env::temp_dir())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|why| {
-                format!("no redis-server on PATH ({why}): install it, or set DLOCK_URL")
-            })?;
+            .stdout(Stdio::null());
+        #[cfg(unix)]
+        if alone {
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        }
+        #[cfg(not(unix))]
+        let _ = alone;
+        let child = command.spawn().map_err(|why| {
+            format!("no redis-server on PATH ({why}): install it, or set DLOCK_URL")
+        })?;
         let (url, server) = (format!("redis://127.0.0.1:{port}"), Server(child));
         for _ in 0..100 {
             if LockPool::connect(url.as_str()).await.is_ok() {

@@ -30,6 +30,9 @@ done
 echo "-- handover"
 cargo run -q --example handover -- --rounds 20
 
+echo "-- market"
+cargo run -q --example market -- --seconds 1
+
 echo "-- quickstart on redis"
 dir=$(mktemp -d)
 redis-server --port 0 --unixsocket "$dir/redis.sock" --save '' --appendonly no --dir "$dir" >"$dir/log" &

@@ -264,9 +264,12 @@ fn read_value(
     if bare && input.peek(Ident::peek_any) {
         return Ok(None); // the next argument, without its comma
     }
-    let write = |what: &str| match bare {
-        true => kind::alone(&text),
-        false => format!("{what}: write `{}`", example(&text)),
+    let write = |what: &str| {
+        if bare {
+            kind::alone(&text)
+        } else {
+            format!("{what}: write `{}`", example(&text))
+        }
     };
     if input.peek(Token![==]) || input.peek(Token![=>]) || !input.peek(Token![=]) {
         errors.at_span(input.span(), write("expected `=`"));

@@ -27,7 +27,7 @@ pub(crate) const SPEC: &str = "__DLOCK_SPEC";
 // Output:
 //     async fn f(id: u64) -> Result<u64, E> {
 //         static __DLOCK_SPEC: Spec = Spec::new("module::f").ttl(10000);
-//         let __key = key().text("item:").value(&id).finish();
+//         let __key = key("item:<id>").text("item:").value(&id).finish();
 //         let __body = async move {
 //             if false { return <Result<u64, E> as Never>::never(); }
 //             Ok(id)
@@ -90,9 +90,9 @@ fn rewrite(
 /// `lock_key!`: the key alone.
 pub(crate) fn key(krate: &TokenStream, key: &Key) -> TokenStream {
     match key {
-        Key::Template(parts) => {
+        Key::Template { text, parts } => {
             let parts = parts.iter().map(part);
-            quote!(#krate::__private::key() #(#parts)* .finish())
+            quote!(#krate::__private::key(#text) #(#parts)* .finish())
         }
         Key::Constant(expr) => quote!(#krate::__private::constant_key(#expr)),
         Key::Expr(expr) => quote!(#krate::__private::into_key(#expr)),

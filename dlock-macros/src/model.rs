@@ -72,7 +72,11 @@ pub(crate) enum Kind {
 }
 
 pub(crate) enum Key {
-    Template(Vec<KeyPart>),
+    Template {
+        /// As written: it names the class of the lock.
+        text: String,
+        parts: Vec<KeyPart>,
+    },
     /// By its capitals.
     Constant(Box<Expr>),
     Expr(Box<Expr>),

@@ -134,7 +134,7 @@ impl Scope<'_> {
             .and_then(|text| self.on_lost(text))
             .unwrap_or_default();
         let release = args.release.as_ref().and_then(|text| self.release(text));
-        let words = self.words(&args);
+        let words = kind::words(&args);
         self.check_kind(&args, &words);
         let kind = self.kind(&words, args.owner);
         let on_error = self.on_error(args.map_err, args.on_error);

@@ -66,9 +66,10 @@
 //! | | |
 //! | --- | --- |
 //! | the attribute and its arguments | [`distributed_lock`] |
-//! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`shutdown`] |
+//! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`LockOrder`], [`shutdown`] |
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
 //! | what the current code runs under | [`current`], [`Held`] |
+//! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
 //! | tests without Redis | [`LockPool::scope`] and `memory://` |
@@ -95,12 +96,15 @@ pub use engine::pool::LockPool;
 pub use engine::request::LockRequest;
 pub use engine::shutdown::Drained;
 pub use global::{init, init_named, named, pool, shutdown};
+pub use values::batch::Batch;
 pub use values::config::Config;
 pub use values::error::{LockError, LostCause, Refusal, Text};
 pub use values::fence::Fence;
 pub use values::holder::{Holder, Process};
 pub use values::key::Key;
+pub use values::lock_order::LockOrder;
 pub use values::release::Release;
+pub use values::stored::Stored;
 pub use values::wait::Wait;
 
 /// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that asks

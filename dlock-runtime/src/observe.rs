@@ -13,6 +13,14 @@ pub(crate) fn lost(key: &str, cause: LostCause) {
     tracing::warn!(key, ?cause, "lost a lock: {cause}");
 }
 
+/// Once for each pair of classes.
+pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
+    tracing::warn!(
+        key,
+        "locks are taken in an order that can deadlock: {inversion}"
+    );
+}
+
 /// Once for each such key.
 pub(crate) fn template_as_text(key: &str) {
     tracing::warn!(

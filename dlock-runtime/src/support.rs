@@ -23,9 +23,9 @@ pub use dlock_macros::lock_key_impl;
 pub use spec::Spec;
 pub use target::{IntoKeys, Owner, Target, constant_keys, into_keys};
 
-/// Begins a key template.
-pub fn key() -> KeyBuilder {
-    KeyBuilder::default()
+/// Begins the key of this template. Its parts follow, since only the macro can read the text.
+pub fn key(template: &'static str) -> KeyBuilder {
+    KeyBuilder::of(template)
 }
 
 /// A key that is an expression.
@@ -54,7 +54,7 @@ impl<K: Into<Key>> IntoKey for K {
 /// A key that is a constant. A placeholder in it was meant as a template, which only a macro sees: said once for each.
 pub fn constant_key(key: impl IntoKey) -> Key {
     static TOLD: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
-    let key = key.into_key();
+    let key = key.into_key().of_constant();
     if key.looks_like_a_template() {
         let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
         if told.insert(key.clone()) {

@@ -48,7 +48,7 @@ async fn measure(rounds: usize) -> Result<(), Failure> {
     let (url, _server) = if let Ok(url) = std::env::var("DLOCK_URL") {
         (url, None)
     } else {
-        let (url, server) = Server::start().await?;
+        let (url, server) = Server::start(false).await?;
         (url, Some(server))
     };
     if url.starts_with("memory:") {

@@ -3,7 +3,7 @@
 //! A case is an async function that is given a fresh pool; [`backends`] runs it on `memory://` in real time, on `memory://` under
 //! tokio's paused clock, and on a Redis server of its own, where nothing may be left afterwards. What has no second backend to compare
 //! with is apart: `namespaces` and `fleets` (several pools on one server), `global` and `shutting_down` (the process's own pools; each
-//! test in a process of its own).
+//! test in a process of its own); and so is `lock_order`, whose pools differ by a setting and are listened to (`log`).
 
 #![allow(
     clippy::unwrap_used,
@@ -52,10 +52,13 @@ mod exclusion;
 mod fences;
 mod fleets;
 mod global;
+mod guarded_writes;
 mod guards;
 mod holds;
 mod in_turn;
 mod kinds;
+mod lock_order;
+mod log;
 mod looking;
 mod namespaces;
 mod owners;

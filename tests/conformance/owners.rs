@@ -13,6 +13,7 @@ on_every_backend!(
     another_owner_inside_would_deadlock;
     seconds:
     an_entry_that_ends_takes_only_itself_along,
+    a_release_counts_while_renewals_are_on_their_way,
 );
 
 fn owned(pool: &LockPool, owner: &str) -> LockRequest {
@@ -103,4 +104,15 @@ async fn an_entry_that_ends_takes_only_itself_along(pool: LockPool) {
     assert!(!is_free_for(&pool, "b").await);
     assert_eq!(short.release().await.unwrap(), Released::NotHeld);
     assert_eq!(long.release().await.unwrap(), Released::Freed);
+}
+
+async fn a_release_counts_while_renewals_are_on_their_way(pool: LockPool) {
+    let busy = |ttl: u64| owned(&pool, "a").ttl(ms(ttl)).renew_every(ms(10)).acquire();
+    let first = busy(30_000).await.unwrap();
+    for _ in 0..30 {
+        let second = busy(30_000).await.unwrap();
+        tokio::time::sleep(ms(9)).await; // sometimes the guardian has to send the release
+        assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
+    }
+    assert_eq!(first.release().await.unwrap(), Released::Freed);
 }

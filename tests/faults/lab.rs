@@ -30,7 +30,7 @@ pub(crate) const ITEM: &str = "item";
 pub(crate) const ON_SERVER: &str = "lock:item";
 
 /// The scripts that tests know by name.
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: [&str; 11] = [
     "acquire",
     "acquire_all",
     "poll",
@@ -41,6 +41,7 @@ const OPERATIONS: [&str; 10] = [
     "shared_poll",
     "shared_release",
     "shared_cancel",
+    "write",
 ];
 
 pub(crate) struct Lab {
@@ -139,6 +140,7 @@ fn text(operation: &str) -> String {
         "acquire" => lua!("acquire"),
         "acquire_all" => lua!("acquire_all"),
         "release" => lua!("release"),
+        "write" => lua!("write"),
         "cancel" => lua!("cancel"),
         "poll" => lua!("poll"),
         "renew" => lua!("renew"),
@@ -150,7 +152,7 @@ fn text(operation: &str) -> String {
     };
     let between = match operation {
         "acquire" | "poll" => lua!("set"),
-        "acquire_all" | "release" | "cancel" => "",
+        "acquire_all" | "release" | "cancel" | "write" => "",
         _ => concat!(lua!("set"), lua!("shared")),
     };
     [lua!("prelude"), lua!("queue"), between, own].concat()

@@ -5,6 +5,7 @@
 //! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
 //! * Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`, `waiting_connections`, `waiting_polls`,
 //!   `waiting_full`, `waiting_background`, `waiting_min_hold`.
+//! * Guarded writes, which must not come late: `writes`.
 //! * Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss), `kinds` (bugs of other systems, by number).
 //! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on, `line` who waits, `logs` what is said.
 
@@ -44,3 +45,4 @@ mod waiting_late;
 mod waiting_min_hold;
 mod waiting_polls;
 mod waiting_pushes;
+mod writes;

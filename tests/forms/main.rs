@@ -6,7 +6,7 @@
 //! * under other attributes and macros: `attributes`, `spans`, `handlers` and `extractors` (axum), `actix`, `macros`, `fragments`
 //! * in its crate: `hygiene`, `lints`, `editions` (the crates are in `editions/`)
 //! * as a future: `spawned`, `sizes`
-//! * what the attribute says: `keys`, `pools`, `errors`, `skipped`
+//! * what the attribute says: `keys`, `kinds`, `pools`, `errors`, `skipped`
 //!
 //! Every body here returns or asserts the name of the lock that it runs under (`held`). What must *not* compile is in `ui/`, one
 //! mistake a file, with the compiler's words beside it; `ui.rs` runs those.
@@ -35,6 +35,7 @@ mod handlers;
 mod http;
 mod hygiene;
 mod keys;
+mod kinds;
 mod lints;
 mod macros;
 mod native_traits;

@@ -21,6 +21,7 @@ mod queue;
 mod record;
 mod renewals;
 mod rights;
+mod rights_to_write;
 mod user;
 
 use dlock_runtime::LockPool;

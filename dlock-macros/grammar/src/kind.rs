@@ -264,7 +264,7 @@ impl fmt::Display for KindError {
             ),
             Self::FairAnyway { kind } => write!(
                 f,
-                "with `{kind}` a lock is granted in order of arrival anyway, and `fair` is for the others: remove `fair`"
+                "with `{kind}` a lock is granted in order of arrival anyway, and `fair` is for exclusive locks: remove it"
             ),
             Self::KindOfManyKeys { kind } => write!(
                 f,

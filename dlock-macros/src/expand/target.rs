@@ -63,7 +63,7 @@ impl Lock {
                 let expr = borrow(&operand(expr), span);
                 quote_spanned!(span=> .owner(#expr))
             }
-            Key::Template(_) | Key::Constant(_) => {
+            Key::Template { .. } | Key::Constant(_) => {
                 let owner = key(&self.krate, owner);
                 quote!(.owner(&#owner))
             }

@@ -47,7 +47,10 @@ pub(crate) fn lock_key(input: TokenStream) -> Result<(TokenStream, Key), syn::Er
                 span,
             },
         };
-        Key::Template(template.parts.into_iter().map(part).collect())
+        Key::Template {
+            text: literal.value(),
+            parts: template.parts.into_iter().map(part).collect(),
+        }
     });
     errors.into_result(key.map(|key| (krate, key)))
 }
@@ -70,22 +73,17 @@ fn checked(
 
 impl Scope<'_> {
     /// The template of a key, which stands in this argument.
-    pub(super) fn template(&mut self, literal: &LitStr, argument: &str) -> Option<Vec<KeyPart>> {
+    pub(super) fn template(&mut self, literal: &LitStr, argument: &str) -> Option<Key> {
         let template = checked(template::parse, literal, self.errors)?;
         self.parts(template, literal, argument)
     }
 
-    pub(super) fn owner(&mut self, literal: &LitStr) -> Option<Vec<KeyPart>> {
+    pub(super) fn owner(&mut self, literal: &LitStr) -> Option<Key> {
         let template = checked(template::parse_owner, literal, self.errors)?;
         self.parts(template, literal, "owner")
     }
 
-    fn parts(
-        &mut self,
-        template: Template,
-        literal: &LitStr,
-        argument: &str,
-    ) -> Option<Vec<KeyPart>> {
+    fn parts(&mut self, template: Template, literal: &LitStr, argument: &str) -> Option<Key> {
         let mut parts = Some(Vec::new());
         let mut unknown = Vec::new();
         let constant = !template
@@ -103,7 +101,8 @@ impl Scope<'_> {
                 parts
             });
         }
-        parts
+        let text = literal.value();
+        parts.map(|parts| Key::Template { text, parts })
     }
 
     /// A place whose root is known to exist, or is one that only rustc can know: a constant.

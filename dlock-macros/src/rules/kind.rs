@@ -7,28 +7,28 @@ use crate::{
 };
 use dlock_grammar::kind::{self, KindError, Word};
 use proc_macro2::TokenStream;
-use quote::ToTokens as _;
+use quote::ToTokens;
 use syn::LitInt;
 
-impl Scope<'_> {
-    /// What was said about the kind, or was meant to be, in the order in which it was written.
-    pub(super) fn words(&self, args: &Args) -> Vec<Word> {
-        let word = |name: String| {
-            Some(match name.as_str() {
-                "read" => Word::Read,
-                "write" => Word::Write,
-                "permits" => Word::Permits(args.permits.as_ref().map(number)),
-                "take" => Word::Take(args.take.as_ref().map(number)),
-                "reentrant" => Word::Reentrant,
-                "owner" => Word::Owner,
-                "fair" => Word::Fair,
-                "keys" => Word::Keys,
-                _ => return None,
-            })
-        };
-        args.names().into_iter().filter_map(word).collect()
-    }
+/// What was said about the kind, or was meant to be, in the order in which it was written.
+pub(super) fn words(args: &Args) -> Vec<Word> {
+    let word = |name: String| {
+        Some(match name.as_str() {
+            "read" => Word::Read,
+            "write" => Word::Write,
+            "permits" => Word::Permits(args.permits.as_ref().map(number)),
+            "take" => Word::Take(args.take.as_ref().map(number)),
+            "reentrant" => Word::Reentrant,
+            "owner" => Word::Owner,
+            "fair" => Word::Fair,
+            "keys" => Word::Keys,
+            _ => return None,
+        })
+    };
+    args.names().into_iter().filter_map(word).collect()
+}
 
+impl Scope<'_> {
     /// Compares them with each other.
     pub(super) fn check_kind(&mut self, args: &Args, words: &[Word]) {
         if let (Some(_), Some(keys)) = (args.name("key"), args.name("keys")) {
@@ -50,7 +50,7 @@ impl Scope<'_> {
     /// The kind that the words say. Past an error it does not matter which.
     pub(super) fn kind(&mut self, words: &[Word], owner: Option<TextOrExpr>) -> Kind {
         let owner = owner.and_then(|owner| match owner {
-            TextOrExpr::Text(literal) => self.owner(&literal).map(Key::Template),
+            TextOrExpr::Text(literal) => self.owner(&literal),
             TextOrExpr::Expr(_) => self.key("owner", owner),
         });
         let mut kinds = words.iter().filter_map(|word| match word {
@@ -86,7 +86,7 @@ impl Scope<'_> {
             Keys::Expr(expr) => match self.key("keys", TextOrExpr::Expr(expr))? {
                 Key::Constant(expr) => Some(What::ConstantList(expr)),
                 Key::Expr(expr) => Some(What::ListExpr(expr)),
-                Key::Template(_) => None,
+                Key::Template { .. } => None,
             },
         });
         key.or(keys)?
@@ -95,7 +95,7 @@ impl Scope<'_> {
     /// A template, or an expression as it must be written where it is evaluated.
     pub(super) fn key(&mut self, argument: &'static str, key: TextOrExpr) -> Option<Key> {
         match key {
-            TextOrExpr::Text(literal) => self.template(&literal, argument).map(Key::Template),
+            TextOrExpr::Text(literal) => self.template(&literal, argument),
             TextOrExpr::Expr(expr) => {
                 self.no_template_in(expr.to_token_stream(), argument);
                 let expr = Box::new(self.expr(*expr));
@@ -123,5 +123,5 @@ fn at_fault(args: &Args, error: KindError) -> Option<TokenStream> {
         }
         _ => return Some(args.name(error.argument())?.to_token_stream()),
     };
-    number.as_ref().map(|number| number.to_token_stream())
+    number.as_ref().map(ToTokens::to_token_stream)
 }

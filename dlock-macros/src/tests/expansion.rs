@@ -331,6 +331,6 @@ fn lock_key() {
     let key = crate::lock_key(quote!($crate, "item:{<id>}:<self.pair.0>",));
     assert_eq!(
         key.to_string().replace(' ', ""),
-        r#"$crate::__private::key().text("item:{").value(&id).text("}:").value(&self.pair.0).finish()"#
+        r#"$crate::__private::key("item:{<id>}:<self.pair.0>").text("item:{").value(&id).text("}:").value(&self.pair.0).finish()"#
     );
 }

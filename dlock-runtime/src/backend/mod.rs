@@ -21,7 +21,9 @@ use self::fault::Fault;
 use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed, TakenTogether,
 };
+use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
+use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 /// A server's answer, on its way.
@@ -43,6 +45,9 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
 
     /// The connection of the current tokio runtime that carries commands for `key`; made, if need be.
     fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
+
+    /// What guarded writes left at a data key, if that is kept in this process.
+    fn peek(&self, key: &str) -> Result<Option<Stored>, Fault>;
 }
 
 /// Where the watchdog, the deadlines and the clean-up run.
@@ -119,6 +124,14 @@ pub(crate) trait Link: Debug + Send + Sync {
 
     /// Whether the claim holds the lock at this moment, by the server's clock.
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool>;
+
+    /// A batch of the user's own writes, applied if the claim holds the lock, and not if it is executed when `within` is over.
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        within: Duration,
+    ) -> Answer<'a, Wrote>;
 
     /// What stands at the key: its value, or the entry of the first holder.
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;

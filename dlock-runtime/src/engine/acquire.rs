@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::guard::{Hold, LockGuard};
 use super::lease_cell::LeaseCell;
+use super::lock_order;
 use super::nested::{self, Nested};
 use super::pool::LockPool;
 use super::waiting::{Lane, Ticket};
@@ -21,6 +22,7 @@ use crate::backend::fault::{self, Fault};
 use crate::policy::commands::Acquired;
 use crate::policy::gate::{Granted, Offer, Position};
 use crate::policy::lease::{Lease, Terms};
+use crate::values::class::Site;
 use crate::values::error::{LockError, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -48,6 +50,7 @@ pub(crate) struct Order {
     pub(crate) release: Release,
     /// Who asks, for others to read.
     pub(crate) function: Cow<'static, str>,
+    pub(crate) site: Site,
 }
 
 /// How long a call waits.
@@ -80,10 +83,12 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
         Nested::WouldDeadlock => {
             return Err(LockError::WouldDeadlock {
                 key: order.key.clone(),
+                inversion: None,
             });
         }
         Nested::Ask => {}
     }
+    lock_order::check(pool, order)?;
     pool.guardian().revive()?;
     let patience = Patience::begins(pool, order.wait);
     loop {

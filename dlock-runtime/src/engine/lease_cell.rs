@@ -14,6 +14,7 @@ use tokio::sync::futures::Notified;
 
 use crate::backend::clock::Clock;
 use crate::observe;
+use crate::policy::commands::GivenBack;
 use crate::policy::lease::Lease;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -28,7 +29,7 @@ pub(crate) struct LeaseCell {
     released: AtomicBool,
     cause: OnceLock<LostCause>,
     /// What the guardian's release found, where the guardian had to do it.
-    freed: OnceLock<Option<bool>>,
+    freed: OnceLock<Option<GivenBack>>,
     changed: Notify,
 }
 
@@ -116,13 +117,13 @@ impl LeaseCell {
     }
 
     /// The guardian did the release.
-    pub(crate) fn freed(&self, found: Option<bool>) {
+    pub(crate) fn freed(&self, found: Option<GivenBack>) {
         let _ = self.freed.set(found); // the first word counts
         self.changed.notify_waiters();
     }
 
     /// What the guardian's release found; `None` when it gave up.
-    pub(crate) async fn wait_freed(&self) -> Option<bool> {
+    pub(crate) async fn wait_freed(&self) -> Option<GivenBack> {
         loop {
             let changed = self.changed.notified();
             if let Some(found) = self.freed.get() {

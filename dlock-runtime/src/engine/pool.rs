@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::guardian::Guardian;
+use super::lock_order::Nestings;
 use super::request::{Keys, LockRequest};
 use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
@@ -18,11 +19,13 @@ use crate::policy::commands::{Claim, Grant};
 use crate::policy::gate::{Fate, Offer, Position};
 use crate::policy::queue;
 use crate::policy::tokens::Census;
+use crate::values::class::Site;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::moment::Moment;
+use crate::values::stored::Stored;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -57,6 +60,7 @@ struct Inner {
     backend: Arc<dyn Backend>,
     guardian: Guardian,
     gates: Gates,
+    nestings: Nestings,
     holder_name: String,
     shut: AtomicBool,
     /// How many releases got no clear answer.
@@ -85,6 +89,7 @@ impl LockPool {
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
             gates: Gates::new(settings.connect_timeout + settings.command_timeout),
+            nestings: Nestings::default(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
@@ -107,7 +112,8 @@ impl LockPool {
     #[track_caller]
     pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
         let keys = Keys::One(key.into());
-        LockRequest::new(self.clone(), keys, std::panic::Location::caller())
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.clone(), keys, site)
     }
 
     /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before `acquire`, `try_acquire` or
@@ -133,7 +139,8 @@ impl LockPool {
     #[track_caller]
     pub fn lock_all(&self, keys: impl IntoIterator<Item: Into<Key>>) -> LockRequest {
         let keys = Keys::All(keys.into_iter().map(Into::into).collect());
-        LockRequest::new(self.clone(), keys, std::panic::Location::caller())
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.clone(), keys, site)
     }
 
     /// How long the server takes to answer.
@@ -187,6 +194,33 @@ impl LockPool {
                 source: Text::new("the value's layout version is not 1"),
             }),
         }
+    }
+
+    /// What guarded writes left at a data key of `memory://`: for tests of code that calls
+    /// [`LockGuard::write`](crate::LockGuard::write).
+    ///
+    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. What has outlived its ttl is gone. There is no such
+    /// thing for a server, and no reading under a lock: there, your own client reads.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] on a pool of any other URL.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Batch, LockPool, Stored};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("item:{7}").acquire().await?;
+    /// lock.write(&Batch::new().set("stock:{7}", "3")).await?;
+    /// assert_eq!(pool.peek("stock:{7}")?, Some(Stored::String(b"3".to_vec())));
+    /// assert_eq!(pool.peek("stock:{8}")?, None);
+    /// # Ok(()) }
+    /// ```
+    pub fn peek(&self, key: impl Into<Key>) -> Result<Option<Stored>, LockError> {
+        let stored = self.backend().peek(key.into().as_str());
+        stored.map_err(|fault| fault.into_error(None))
     }
 
     /// Runs a future inside which locked functions use this pool, not the global one.
@@ -255,6 +289,10 @@ impl LockPool {
 
     pub(crate) fn gates(&self) -> &Gates {
         &self.0.gates
+    }
+
+    pub(crate) fn nestings(&self) -> &Nestings {
+        &self.0.nestings
     }
 
     /// Nobody wants what the server has of this position.

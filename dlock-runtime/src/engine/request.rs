@@ -1,7 +1,5 @@
 //! Asking for one lock, by method calls: what the attribute does from its arguments.
 
-use std::borrow::Cow;
-use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +13,7 @@ use super::scope::ScopedGuard;
 use super::waiting::Lane;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
+use crate::values::class::Site;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::release::Release;
@@ -34,7 +33,7 @@ mod kind;
 pub struct LockRequest {
     pool: LockPool,
     keys: Keys,
-    function: Cow<'static, str>,
+    site: Site,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
@@ -44,15 +43,7 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(pool: LockPool, keys: Keys, at: &'static Location<'static>) -> Self {
-        Self::named(
-            pool,
-            keys,
-            Cow::Owned(format!("{}:{}", at.file(), at.line())),
-        )
-    }
-
-    pub(crate) fn named(pool: LockPool, keys: Keys, function: Cow<'static, str>) -> Self {
+    pub(crate) fn new(pool: LockPool, keys: Keys, site: Site) -> Self {
         let mut wanted = Wanted::default();
         if let Keys::All(_) = keys {
             wanted.has_several_keys();
@@ -60,7 +51,7 @@ impl LockRequest {
         Self {
             pool,
             keys,
-            function,
+            site,
             ttl: None,
             wait: None,
             renew: None,
@@ -315,7 +306,8 @@ impl LockRequest {
                 },
                 wait,
                 release,
-                function: self.function.clone(),
+                function: self.site.name(),
+                site: self.site,
             }
         };
         let orders = self.keys.orders(&settings.namespace, order)?;

@@ -85,6 +85,17 @@ pub(crate) fn holds(pool: &LockPool, key: &Key) -> Vec<Arc<LockGuard>> {
     guards.filter(holds_it).collect()
 }
 
+/// The locks of this pool that enclosing scopes hold, from the innermost outwards.
+pub(crate) fn held(pool: &LockPool) -> Vec<Arc<LockGuard>> {
+    let Some(frame) = current() else {
+        return Vec::new();
+    };
+    let guards = frame.outwards().filter_map(|frame| frame.guard().cloned());
+    guards
+        .filter(|guard| guard.is_of(pool) && guard.is_held())
+        .collect()
+}
+
 fn current() -> Option<Arc<Frame>> {
     CURRENT
         .try_with(|slot| slot.borrow().clone())

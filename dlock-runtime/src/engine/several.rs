@@ -12,6 +12,7 @@ use dlock_grammar::kind::KindError;
 use super::acquire::{self, Order, Patience};
 use super::attempt::{OpenAttempt, Sent};
 use super::guard::LockGuard;
+use super::lock_order;
 use super::nested::{self, Nested};
 use super::pool::LockPool;
 use crate::backend::fault::{self, Fault};
@@ -40,8 +41,12 @@ pub(crate) async fn acquire(
     if let Some(order) = orders.iter().find(|order| would_deadlock(pool, order)) {
         return Err(LockError::WouldDeadlock {
             key: order.key.clone(),
+            inversion: None,
         });
     }
+    orders
+        .iter()
+        .try_for_each(|order| lock_order::check(pool, order))?;
     pool.guardian().revive()?;
     let patience = Patience::begins(pool, first.wait);
     loop {

@@ -9,6 +9,7 @@ use tokio::time::advance;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::clock::Clock;
+use crate::policy::commands::GivenBack;
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
@@ -140,9 +141,17 @@ async fn all_who_wait_are_told() {
     for waiter in waiters {
         assert_eq!(waiter.await.unwrap(), LostCause::Guardian);
     }
-    cell.freed(Some(true));
+    let freed = GivenBack {
+        found: true,
+        rest: 2,
+    };
+    cell.freed(Some(freed));
     cell.freed(None);
-    assert_eq!(cell.wait_freed().await, Some(true), "the first word counts");
+    assert_eq!(
+        cell.wait_freed().await,
+        Some(freed),
+        "the first word counts"
+    );
 }
 
 /// Each way in which a lock can end, one after the other: nothing of it stays in the table.

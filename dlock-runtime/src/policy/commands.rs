@@ -168,6 +168,8 @@ pub(crate) struct Cancelled {
     pub(crate) found: bool,
     /// Nothing of this claim is left, nor can appear later.
     pub(crate) conclusive: bool,
+    /// As in [`GivenBack`].
+    pub(crate) rest: u32,
 }
 
 /// One item of `renew`.

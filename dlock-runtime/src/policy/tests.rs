@@ -6,6 +6,7 @@ mod gate_driver;
 mod gate_storm;
 mod lease;
 mod lease_bounds;
+mod lock_order;
 mod queue;
 mod retry;
 mod server;
@@ -13,6 +14,7 @@ mod token_bounds;
 mod token_life;
 mod token_storm;
 mod token_wait;
+mod writes;
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! What stands in an attribute, as a constant.
 
-use std::borrow::Cow;
+use std::panic::Location;
 use std::time::Duration;
 
 use crate::engine::guarded::OnLost;
 use crate::engine::pool::LockPool;
 use crate::engine::request::{Keys, LockRequest};
+use crate::values::class::Site;
 use crate::values::release::Release;
 use crate::values::ttl::Renew;
 use crate::values::wait::Wait;
@@ -16,8 +17,7 @@ use crate::values::wait::Wait;
 /// full of paths.
 #[derive(Debug)]
 pub struct Spec {
-    /// `module::function`.
-    name: &'static str,
+    site: Site,
     ttl: Option<Duration>,
     wait: Option<Wait>,
     renew: Option<Renew>,
@@ -44,10 +44,12 @@ enum Kind {
 }
 
 impl Spec {
+    /// `module::function`; file and line are those of the attribute, which the caller's place in the expansion is.
     #[must_use]
+    #[track_caller]
     pub const fn new(name: &'static str) -> Self {
         Self {
-            name,
+            site: Site::of_function(name, Location::caller()),
             ttl: None,
             wait: None,
             renew: None,
@@ -190,7 +192,7 @@ impl Spec {
     }
 
     pub(super) fn request(&'static self, pool: LockPool, keys: Keys) -> LockRequest {
-        let mut request = LockRequest::named(pool, keys, Cow::Borrowed(self.name));
+        let mut request = LockRequest::new(pool, keys, self.site);
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
         }

@@ -58,14 +58,18 @@ pub enum LockError {
         left: Duration,
     },
 
-    /// The key is held by a scope that this call is made in: waiting would never end.
-    #[error(
-        "{key} is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down instead of taking it again"
-    )]
+    /// The key is held by a scope that this call is made in: waiting would never end. Or, in a pool with
+    /// [`LockOrder::Refuse`](crate::LockOrder::Refuse), it is asked for in an order that can deadlock.
+    #[error("{key} {}", match .inversion {
+        None => "is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down instead of taking it again".to_owned(),
+        Some(inversion) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
+    })]
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.
         key: Key,
+        /// Both orders, with the places in the program; `None` where the key itself is held.
+        inversion: Option<Text>,
     },
 
     /// The lease ended while the body ran.
@@ -155,7 +159,7 @@ impl LockError {
         match self {
             LockError::InvalidKey { key, .. }
             | LockError::Busy { key, .. }
-            | LockError::WouldDeadlock { key }
+            | LockError::WouldDeadlock { key, .. }
             | LockError::Lost { key, .. } => Some(key),
             LockError::Unavailable { key, .. } | LockError::Refused { key, .. } => key.as_ref(),
             LockError::NotInitialized | LockError::Config(_) | LockError::ShutDown => None,

@@ -2,8 +2,10 @@
 //!
 //! What may stand in a key is decided by `dlock_grammar::key`, which the attribute asks as well.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::error::LockError;
@@ -29,11 +31,48 @@ use super::error::LockError;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<Text>);
 
-#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Text {
     whole: String,
     /// How many bytes of `whole` are the namespace.
     namespace: usize,
+    origin: Origin,
+}
+
+/// What is known of how a key came about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// Nothing: some text.
+    Text,
+    /// The template that it was made by.
+    Template(&'static str),
+    /// The text stands in a constant.
+    Constant,
+}
+
+// A key is its name, wherever it was written.
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Origin {}
+
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl PartialOrd for Origin {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Origin {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
 }
 
 impl Key {
@@ -53,8 +92,28 @@ impl Key {
         place.is_some_and(|(place, _)| !place.is_empty() && place.chars().all(of_place))
     }
 
+    pub(crate) fn origin(&self) -> Origin {
+        self.0.origin
+    }
+
+    /// The same name, known to be that of a constant.
+    pub(crate) fn of_constant(mut self) -> Key {
+        if matches!(self.origin(), Origin::Text) {
+            Arc::make_mut(&mut self.0).origin = Origin::Constant;
+        }
+        self
+    }
+
+    fn made_by(text: String, origin: Origin) -> Key {
+        Key(Arc::new(Text {
+            whole: text,
+            namespace: 0,
+            origin,
+        }))
+    }
+
     /// The name as the user gave it.
-    fn bare(&self) -> &str {
+    pub(crate) fn bare(&self) -> &str {
         self.0.whole.get(self.0.namespace..).unwrap_or_default()
     }
 
@@ -74,16 +133,14 @@ impl Key {
         Ok(Key(Arc::new(Text {
             whole: [namespace, bare].concat(),
             namespace: namespace.len(),
+            origin: self.0.origin,
         })))
     }
 }
 
 impl From<String> for Key {
     fn from(text: String) -> Self {
-        Key(Arc::new(Text {
-            whole: text,
-            namespace: 0,
-        }))
+        Key::made_by(text, Origin::Text)
     }
 }
 
@@ -121,6 +178,7 @@ impl fmt::Debug for Key {
 #[derive(Debug)]
 #[must_use]
 pub struct KeyBuilder {
+    template: &'static str,
     text: String,
     /// A `Display` that failed: its key would be a guess.
     unprintable: bool,
@@ -132,16 +190,15 @@ const UNPRINTABLE: char = '\0';
 /// Room for most keys: their text is allocated once, and does not grow with each value.
 const ROOM: usize = 64;
 
-impl Default for KeyBuilder {
-    fn default() -> Self {
+impl KeyBuilder {
+    pub(crate) fn of(template: &'static str) -> Self {
         Self {
+            template,
             text: String::with_capacity(ROOM),
             unprintable: false,
         }
     }
-}
 
-impl KeyBuilder {
     /// Appends template text, verbatim.
     pub fn text(mut self, text: &str) -> Self {
         self.text.push_str(text);
@@ -161,7 +218,7 @@ impl KeyBuilder {
         if self.unprintable {
             self.text.insert(0, UNPRINTABLE);
         }
-        Key::from(self.text)
+        Key::made_by(self.text, Origin::Template(self.template))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The nouns, by what is promised of each.
 
 mod address;
+mod class;
 mod environment;
 mod error;
 mod holder;

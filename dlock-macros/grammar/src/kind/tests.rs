@@ -63,7 +63,7 @@ fn two_kinds() {
             ("reentrant", &text("write", "reentrant")),
             (
                 "fair",
-                "with `write` a lock is granted in order of arrival anyway, and `fair` is for the others: remove `fair`",
+                "with `write` a lock is granted in order of arrival anyway, and `fair` is for exclusive locks: remove it",
             ),
         ],
     );

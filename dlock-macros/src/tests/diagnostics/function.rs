@@ -178,7 +178,7 @@ fn all_at_once() {
             ),
             (
                 "fair",
-                "with `read` a lock is granted in order of arrival anyway, and `fair` is for the others: remove `fair`",
+                "with `read` a lock is granted in order of arrival anyway, and `fair` is for exclusive locks: remove it",
             ),
             (
                 "on_error",

@@ -134,7 +134,7 @@ fn fair_is_for_the_others() {
         ("reentrant, owner = \"<id>\"", "owner"),
     ] {
         let message = format!(
-            "with `{name}` a lock is granted in order of arrival anyway, and `fair` is for the others: remove `fair`"
+            "with `{name}` a lock is granted in order of arrival anyway, and `fair` is for exclusive locks: remove it"
         );
         check(&format!("key = \"a\", fair, {kind}"), &[("fair", &message)]);
     }

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
@@ -17,8 +17,11 @@ use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed, TakenTogether,
 };
+use crate::policy::data::Data;
 use crate::policy::server::{Publish, Reached, Server};
+use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
+use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 /// The one who listens: the pool that this server belongs to.
@@ -31,6 +34,8 @@ pub(crate) struct Memory(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     server: Mutex<Server>,
+    /// What guarded writes wrote; only touched while `server` is locked.
+    data: Mutex<Data>,
     clock: Clock,
     listener: OnceLock<Weak<dyn Listener>>,
     /// The wall clock's µs when `clock` began.
@@ -44,6 +49,7 @@ impl Memory {
             .unwrap_or_default();
         Self(Arc::new(Shared {
             server: Mutex::new(Server::in_process()),
+            data: Mutex::default(),
             clock: Clock::pausable(),
             listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),
@@ -65,6 +71,10 @@ impl Shared {
             }
         }
         answer
+    }
+
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn time_at(&self, now: Moment) -> u64 {
@@ -101,6 +111,11 @@ impl Backend for Memory {
 
     fn link<'a>(&'a self, _key: &'a str, _within: Duration) -> Answer<'a, Arc<dyn Link>> {
         ready(self.0.clone() as Arc<dyn Link>)
+    }
+
+    fn peek(&self, key: &str) -> Result<Option<Stored>, Fault> {
+        let look = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
+        Ok(self.0.run(look))
     }
 }
 
@@ -173,6 +188,21 @@ impl Link for Shared {
 
     fn holds<'a>(&'a self, claim: &'a Claim, _within: Duration) -> Answer<'a, bool> {
         ready(self.run(|server, time, _| server.holds(claim, time)))
+    }
+
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        _within: Duration,
+    ) -> Answer<'a, Wrote> {
+        ready(self.run(|server, time, _| {
+            if !server.holds(claim, time) {
+                return Wrote::NotOurs;
+            }
+            let written = self.data().write(writes, time);
+            written.map_or_else(Wrote::Unfit, |()| Wrote::All)
+        }))
     }
 
     fn read<'a>(&'a self, key: &'a str, _within: Duration) -> Answer<'a, Option<String>> {

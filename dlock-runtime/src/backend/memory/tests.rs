@@ -1,4 +1,4 @@
-//! Who hears of grants, and when.
+//! Who hears of grants, and when; who may write data.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -8,7 +8,10 @@ use super::{ADDRESS, Memory};
 use crate::backend::{Backend, Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled};
 use crate::policy::queue;
+use crate::policy::writes::{Writes, Wrote};
+use crate::values::batch::Batch;
 use crate::values::moment::Moment;
+use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 const CAP: Duration = Duration::from_secs(10);
@@ -131,6 +134,29 @@ async fn each_command_that_grants_tells() {
         assert_eq!(&*next(), value);
     }
     assert!(heard.try_recv().is_err());
+}
+
+fn write(link: &dyn Link, value: &str, batch: &Batch) -> Wrote {
+    let writes = Writes::new(batch, "k", "").unwrap();
+    now(link.write(&claim(value), &writes, CAP))
+}
+
+/// What the holder believes is not asked.
+#[tokio::test(start_paused = true)]
+async fn only_who_holds_the_lock_writes() {
+    let (memory, link, _listener, _heard) = world(false);
+    let batch = |value| Batch::new().set("{k}", value);
+    assert_eq!(write(&*link, "1|ours", &batch("never")), Wrote::NotOurs);
+    acquire(&*link, "1|ours");
+    assert_eq!(write(&*link, "1|ours", &batch("first")), Wrote::All);
+    assert_eq!(write(&*link, "1|next", &batch("never")), Wrote::NotOurs);
+    tokio::time::advance(Duration::from_secs(30)).await;
+    assert_eq!(write(&*link, "1|ours", &batch("lapsed")), Wrote::NotOurs);
+    acquire(&*link, "1|next");
+    assert_eq!(write(&*link, "1|ours", &batch("late")), Wrote::NotOurs);
+    let first = Stored::String(b"first".into());
+    assert_eq!(memory.peek("{k}").unwrap(), Some(first));
+    assert_eq!(write(&*link, "1|next", &batch("second")), Wrote::All);
 }
 
 #[test]

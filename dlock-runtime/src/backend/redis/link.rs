@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::RedisError;
 use redis::aio::MultiplexedConnection;
+use redis::{RedisError, ToRedisArgs};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -25,6 +25,7 @@ use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
 };
 use crate::policy::shared;
+use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
@@ -48,7 +49,7 @@ pub(super) struct RedisLink {
     connection: MultiplexedConnection,
     runtime: Handle,
     driver: Option<JoinHandle<()>>,
-    clock: Clock,
+    pub(super) clock: Clock,
     command_timeout: Duration,
     broken: AtomicBool,
     /// When the server last answered, in nanoseconds of `clock`.
@@ -107,7 +108,7 @@ impl RedisLink {
         Ok(())
     }
 
-    fn heard_time(&self, time: u64, sent: Moment) {
+    pub(super) fn heard_time(&self, time: u64, sent: Moment) {
         let mut clock = self
             .server_clock
             .lock()
@@ -163,17 +164,17 @@ impl RedisLink {
     }
 
     /// The next command goes over a new connection.
-    fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         if !self.broken.swap(true, Ordering::AcqRel) {
             self.ear.disconnected();
         }
     }
 
-    async fn script(
+    pub(super) async fn script(
         &self,
         script: &Script,
         keys: &[&str],
-        arguments: &[&str],
+        arguments: &[impl ToRedisArgs],
         within: Duration,
     ) -> Result<redis::Value, Fault> {
         let mut connection = self.connection.clone();
@@ -338,6 +339,15 @@ impl Link for RedisLink {
             }
             Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
         })
+    }
+
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        within: Duration,
+    ) -> Answer<'a, Wrote> {
+        Box::pin(self.write_batch(claim, writes, within))
     }
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {

@@ -1,7 +1,8 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, `link` speaks
-//! the protocol over it, `calls` which script an operation is, `push` hears what comes unasked, `names` the keys beside a lock's own, `scripts`
+//! the protocol over it, `calls` which script an operation is, `push` hears what comes unasked, `names` the keys beside
+//! a lock's own, `write` the batches of data, `scripts`
 //! holds the Lua and `reply` reads what comes back. No `redis::` type
 //! leaves this folder, and the client library never repeats a command by itself.
 
@@ -15,6 +16,7 @@ mod scripts;
 mod server_clock;
 mod slot;
 mod supervisor;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -24,8 +26,11 @@ use std::time::Duration;
 
 use self::supervisor::Supervisor;
 use super::clock::Clock;
+use super::fault::Fault;
 use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::values::config::{RedisAddress, Settings};
+use crate::values::error::Text;
+use crate::values::stored::Stored;
 
 /// A pool's way to its server.
 #[derive(Debug)]
@@ -62,5 +67,11 @@ impl Backend for Redis {
             let link: Arc<dyn Link> = self.supervisor.link(key, within).await?;
             Ok(link)
         })
+    }
+
+    fn peek(&self, _key: &str) -> Result<Option<Stored>, Fault> {
+        Err(Fault::Setup(Text::new(
+            "`peek` looks into `memory://` only: read what stands on a server with your own client",
+        )))
     }
 }

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::values::slot::hash_tag;
+
 /// The names of one pool.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
@@ -35,7 +37,7 @@ impl Names {
     pub(super) fn of(&self, lock: &str) -> Keys<'_> {
         let namespace = &*self.namespace;
         let companion = |letter: char| {
-            if has_hash_tag(lock) {
+            if hash_tag(lock).is_some() {
                 let bare = lock.strip_prefix(namespace).unwrap_or(lock);
                 format!("{namespace}@{letter}:{bare}")
             } else {
@@ -53,11 +55,4 @@ impl Names {
     pub(super) fn channel(&self, id: u128) -> String {
         format!("{}@grant:{id:032x}", self.namespace)
     }
-}
-
-/// As a cluster looks for it: between the first `{` and the next `}`, if there is anything.
-fn has_hash_tag(key: &str) -> bool {
-    key.split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .is_some_and(|(tag, _)| !tag.is_empty())
 }

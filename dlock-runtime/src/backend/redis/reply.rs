@@ -163,6 +163,10 @@ pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
             found: number(items.first()?)? == 1,
             conclusive: number(items.get(1)?)? == 1,
             time: number(items.get(2)?)?,
+            rest: match items.get(3) {
+                Some(rest) => u32::try_from(number(rest)?).ok()?,
+                None => 0,
+            },
         })
     };
     read().ok_or_else(|| unexpected("cancel", reply))
@@ -277,7 +281,7 @@ fn is(value: &Value, name: &str) -> bool {
     text(value).is_some_and(|it| it == name)
 }
 
-fn number(value: &Value) -> Option<u64> {
+pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,
@@ -293,7 +297,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
 }
 
 /// The kind of a reply that nobody expected; never its content, which may hold a token.
-fn unexpected(operation: &str, reply: &Value) -> Fault {
+pub(super) fn unexpected(operation: &str, reply: &Value) -> Fault {
     let kind = match reply {
         Value::Nil => "nothing",
         Value::Int(_) => "a number",
@@ -357,7 +361,7 @@ fn words(error: &RedisError) -> Text {
 }
 
 /// Errors of commands inside a script keep their code or carry it in their text, as versions differ.
-fn refusal(code: &str, words: &str) -> Refusal {
+pub(super) fn refusal(code: &str, words: &str) -> Refusal {
     const TABLE: &[(&str, Refusal)] = &[
         ("READONLY", Refusal::ReadOnly),
         ("OOM", Refusal::OutOfMemory),

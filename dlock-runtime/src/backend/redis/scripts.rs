@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 pub(super) static ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[QUEUE, SET, include_str!("lua/acquire.lua")]));
@@ -18,6 +18,9 @@ pub(super) static CANCEL: LazyLock<Script> =
 /// Of any kind, mixed.
 pub(super) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/renew.lua")));
+
+pub(super) static WRITE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/write.lua")]));
 
 pub(super) static SHARED_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_acquire.lua")));
@@ -63,7 +66,7 @@ impl Script {
         &self,
         connection: &mut MultiplexedConnection,
         keys: &[&str],
-        arguments: &[&str],
+        arguments: &[impl ToRedisArgs],
     ) -> Result<Value, RedisError> {
         let call = |how: &str, script: &str| -> Cmd {
             let mut command = redis::cmd(how);

@@ -1,5 +1,6 @@
-//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself, `refusals`
-//! when the server does not want to; beside them what needs no server.
+//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself,
+//! `shared` the kinds with many holders, `refusals` when the server does not want to, `write` for batches of data; beside
+//! them what needs no server.
 
 mod alike;
 mod lab;
@@ -9,3 +10,5 @@ mod queue;
 mod refusals;
 mod scripts;
 mod server_clock;
+mod shared;
+mod write;

@@ -1,10 +1,11 @@
-//! A lock that is held: what its owner can ask and do. `prolong` makes it last, `release` is how it goes,
-//! `entered` counts how often one body holds it.
+//! A lock that is held: what its owner can ask and do. `write` is what it protects, `prolong` makes it last,
+//! `release` is how it goes, `entered` counts how often one body holds it.
 
 mod downgrade;
 mod entered;
 mod prolong;
 mod release;
+mod write;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::lease_cell::{Cells, LeaseCell};
 use super::pool::LockPool;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
+use crate::values::class::Asked;
 use crate::values::error::{LockError, LostCause, Refusal};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -285,6 +287,11 @@ impl LockGuard {
 
     pub(crate) fn is_of(&self, pool: &LockPool) -> bool {
         self.pool.is(pool)
+    }
+
+    /// What it was asked for as.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked::new(&self.key, self.order.site)
     }
 
     pub(crate) fn held(&self) -> Held {

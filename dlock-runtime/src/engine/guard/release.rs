@@ -141,7 +141,6 @@ impl LockGuard {
                 .flatten(),
             Err(_) => freed.await,
         };
-        let found = found.map(|found| GivenBack { found, rest: 0 });
         found.map(|found| self.released(found)).ok_or_else(|| {
             let source =
                 Text::new("the release is not confirmed yet, and goes on in the background");

@@ -328,7 +328,7 @@ impl Table {
                 found,
             }) => {
                 match found {
-                    Some(found) => observe::cleaned_up(&claim.key, found),
+                    Some(it) => observe::cleaned_up(&claim.key, it.found),
                     None => observe::clean_up_given_up(&claim.key),
                 }
                 if let Some(holder) = holder {

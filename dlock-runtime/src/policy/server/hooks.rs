@@ -57,6 +57,14 @@ impl Server {
         set.map(|set| set.members()).unwrap_or_default()
     }
 
+    /// The same, and nothing is tidied.
+    pub(crate) fn stored_meta(&self, key: &str) -> Option<String> {
+        match self.locks.stored(key)? {
+            Lock::One(_) => None,
+            Lock::Many(set) => Some(set.meta.to_string()),
+        }
+    }
+
     /// What the set at a key says that all its holders have in common.
     pub(crate) fn meta(&mut self, key: &str, time: u64) -> Option<String> {
         self.locks.set(key, time).map(|set| set.meta.to_string())

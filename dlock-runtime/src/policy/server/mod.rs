@@ -127,12 +127,13 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Cancelled {
         let waited = self.queues.leave(&claim.key, &claim.entry, time);
-        let held = self.release(claim, keep_until, time, publish).found;
-        let found = waited || held;
+        let given_back = self.release(claim, keep_until, time, publish);
+        let found = waited || given_back.found;
         Cancelled {
             time,
             found,
             conclusive: found || time > not_after,
+            rest: given_back.rest,
         }
     }
 

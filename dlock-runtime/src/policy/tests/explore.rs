@@ -14,10 +14,14 @@
 )]
 
 mod ask;
+mod downgrade;
 mod drain;
 mod fault;
 mod fingerprint;
 mod hold;
+mod judge;
+mod kind;
+mod kind_runs;
 mod local;
 mod local_runs;
 mod local_steps;

@@ -2,6 +2,7 @@
 
 mod granting;
 mod queueing;
+mod shared;
 mod world;
 
 use std::ops::{Deref, DerefMut};
@@ -140,7 +141,8 @@ fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
             Cancelled {
                 time,
                 found: false,
-                conclusive
+                conclusive,
+                rest: 0,
             }
         );
     }
@@ -151,7 +153,8 @@ fn a_cancel_is_conclusive_from_the_moment_that_its_acquire_is_late() {
         Cancelled {
             time: NOW,
             found: true,
-            conclusive: true
+            conclusive: true,
+            rest: 0,
         }
     );
     assert_eq!(server.read("k", NOW), None);

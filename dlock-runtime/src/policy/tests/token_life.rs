@@ -1,7 +1,7 @@
 //! The table of tokens, one path at a time.
 
 use super::{at, ms, terms, ttl};
-use crate::policy::commands::{Cancelled, Claim, Renewed};
+use crate::policy::commands::{Cancelled, Claim, GivenBack, Renewed};
 use crate::policy::lease::Lease;
 use crate::policy::tokens::{Action, Census, ReleaseBy, Tokens};
 use crate::values::error::LostCause;
@@ -55,6 +55,7 @@ fn cancelled(conclusive: bool, time: u64) -> Cancelled {
         time,
         found: false,
         conclusive,
+        rest: 0,
     }
 }
 
@@ -176,7 +177,7 @@ fn an_unclear_release_is_cleaned_up() {
         Some(Action::CleanedUp {
             holder: Some(1),
             claim: claim(1),
-            found: Some(false)
+            found: Some(GivenBack::default())
         })
     );
     assert_empty(&table);

@@ -1,7 +1,7 @@
 //! The table of tokens where it meets the queue: waiting for a turn, giving up, strays.
 
 use super::{at, ms, terms, ttl};
-use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::commands::{Cancelled, Claim, GivenBack};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::{Action, Census, Tokens};
 use crate::values::bounds::Bounds;
@@ -134,11 +134,15 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
             time: 0,
             found: true,
             conclusive: true,
+            rest: 0,
         };
         let done = Action::CleanedUp {
             holder: None,
             claim: claim(),
-            found: Some(true),
+            found: Some(GivenBack {
+                found: true,
+                rest: 0,
+            }),
         };
         let told = table.cancelled(token(), answer, false, at(20));
         assert_eq!((told, state(&table)), (Some(done), '-'));

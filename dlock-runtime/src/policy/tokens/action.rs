@@ -1,6 +1,6 @@
 //! What the token table wants done, and what it tells of itself.
 
-use crate::policy::commands::{Claim, Renewal};
+use crate::policy::commands::{Claim, GivenBack, Renewal};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -36,7 +36,7 @@ pub(crate) enum Action<H> {
     CleanedUp {
         holder: Option<H>,
         claim: Claim,
-        found: Option<bool>,
+        found: Option<GivenBack>,
     },
 }
 

@@ -24,7 +24,7 @@ mod moves;
 
 use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
-use super::commands::{Cancelled, Claim, Renewed};
+use super::commands::{Cancelled, Claim, GivenBack, Renewed};
 use super::lease::Lease;
 use std::sync::Arc;
 
@@ -270,7 +270,10 @@ impl<H: Clone> Tokens<H> {
             return Some(Action::CleanedUp {
                 holder,
                 claim,
-                found: Some(answer.found),
+                found: Some(GivenBack {
+                    found: answer.found,
+                    rest: answer.rest,
+                }),
             });
         }
         let next = it.inconclusive(answer, now);

@@ -6,6 +6,7 @@ use dlock_grammar::spelling::nearest;
 
 use super::Config;
 use crate::values::error::LockError;
+use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
 use crate::values::wait::Wait;
 
@@ -19,6 +20,7 @@ enum Setting {
     Release(fn(Config, Release) -> Config),
     Count(fn(Config, usize) -> Config),
     Flag(fn(Config) -> Config),
+    LockOrder(fn(Config, LockOrder) -> Config),
 }
 
 const SETTINGS: &[(&str, Setting)] = &[
@@ -47,6 +49,7 @@ const SETTINGS: &[(&str, Setting)] = &[
     ),
     ("DLOCK_HOLDER_NAME", Setting::Text(Config::holder_name)),
     ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
+    ("DLOCK_LOCK_ORDER", Setting::LockOrder(Config::lock_order)),
 ];
 
 impl Config {
@@ -68,6 +71,7 @@ impl Config {
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |
+    /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, else `off` |
     ///
     /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.
     ///
@@ -164,6 +168,12 @@ impl Setting {
                 "true" | "1" => Ok(set(config.clone())),
                 "false" | "0" => Ok(config.clone()),
                 _ => Err(format!("{value:?} is neither true nor false")),
+            },
+            Setting::LockOrder(set) => match value.as_str() {
+                "off" => Ok(set(config.clone(), LockOrder::Off)),
+                "warn" => Ok(set(config.clone(), LockOrder::Warn)),
+                "refuse" => Ok(set(config.clone(), LockOrder::Refuse)),
+                _ => Err(format!("{value:?} is not off, warn or refuse")),
             },
         };
         read.unwrap_or_else(|why| {

@@ -1,21 +1,24 @@
 //! How a pool is configured: the builder a user sees, and the settings that come out once checked.
 //!
 //! Every bad value is reported in one error, none is silently replaced. `environment` reads the same
-//! settings from `DLOCK_*` variables, `address` reads the URL.
+//! settings from `DLOCK_*` variables, `address` reads the URL, `settings` is what comes out.
 
 mod address;
 mod environment;
+mod settings;
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::error::LockError;
+use super::lock_order::LockOrder;
 use super::release::Release;
 use super::ttl::Ttl;
 use super::wait::Wait;
 
 pub(crate) use address::{Address, Endpoint, RedisAddress};
+pub(crate) use settings::Settings;
 
 /// What `poll_interval` may be. Above, one lost poll would cost a waiter its place in the queue, which
 /// is kept for 3.5 s after its last.
@@ -60,6 +63,7 @@ pub struct Config {
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
     lazy: bool,
+    lock_order: LockOrder,
 }
 
 impl Config {
@@ -84,6 +88,7 @@ impl Config {
             repair_missing_ttl: None,
             holder_name: None,
             lazy: false,
+            lock_order: LockOrder::default(),
         }
     }
 
@@ -192,6 +197,13 @@ impl Config {
         self
     }
 
+    /// What becomes of locks that are taken one inside the other, in one order here and in the other there.
+    /// Default [`LockOrder::Warn`] in a debug build, else [`LockOrder::Off`].
+    pub fn lock_order(mut self, lock_order: LockOrder) -> Self {
+        self.lock_order = lock_order;
+        self
+    }
+
     /// The settings, all checked.
     pub(crate) fn check(self) -> Result<Settings, LockError> {
         let mut wrong = Vec::new();
@@ -248,6 +260,7 @@ impl Config {
                 repair_missing_ttl: self.repair_missing_ttl,
                 holder_name: self.holder_name,
                 lazy: self.lazy,
+                lock_order: self.lock_order,
             }),
             _ => Err(LockError::config(wrong.join("; "))),
         }
@@ -310,38 +323,5 @@ impl fmt::Debug for Config {
             .field("default_wait", &self.default_wait)
             .field("release", &self.release)
             .finish_non_exhaustive()
-    }
-}
-
-/// A configuration that can work.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) address: Address,
-    pub(crate) namespace: String,
-    pub(crate) default_ttl: Ttl,
-    pub(crate) default_wait: Wait,
-    pub(crate) release: Release,
-    pub(crate) connections: usize,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) command_timeout: Duration,
-    /// As it was configured; to read with [`Settings::poll_interval`].
-    poll_interval: Option<Duration>,
-    pub(crate) health_check_interval: Duration,
-    pub(crate) max_in_flight: Option<usize>,
-    pub(crate) repair_missing_ttl: Option<Duration>,
-    pub(crate) holder_name: Option<String>,
-    pub(crate) lazy: bool,
-}
-
-impl Settings {
-    /// How long a waiter sleeps between two looks, at most; with `pushes` it is told when the lock is
-    /// its own.
-    pub(crate) fn poll_interval(&self, pushes: bool) -> Duration {
-        let default = if pushes {
-            Duration::from_secs(1)
-        } else {
-            Duration::from_millis(100)
-        };
-        self.poll_interval.unwrap_or(default)
     }
 }

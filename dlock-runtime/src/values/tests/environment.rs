@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::values::config::{Config, Settings};
 use crate::values::error::LockError;
+use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
 use crate::values::wait::Wait;
 
@@ -53,6 +54,13 @@ fn every_variable_sets_its_setting() {
         ("background", Release::Background),
     ] {
         assert_eq!(settings("DLOCK_RELEASE", value).release, release);
+    }
+    for (value, lock_order) in [
+        ("off", LockOrder::Off),
+        ("warn", LockOrder::Warn),
+        ("refuse", LockOrder::Refuse),
+    ] {
+        assert_eq!(settings("DLOCK_LOCK_ORDER", value).lock_order, lock_order);
     }
     assert_eq!(settings("DLOCK_CONNECTIONS", "2").connections, 2);
     assert_eq!(
@@ -112,6 +120,17 @@ fn without_a_word_a_release_is_confirmed() {
     assert_eq!(settings("DLOCK_LAZY", "0").release, Release::Confirmed);
 }
 
+/// Whoever develops is told, whoever runs it in production pays nothing.
+#[test]
+fn without_a_word_the_order_of_locks_is_looked_at_in_a_debug_build() {
+    let built = if cfg!(debug_assertions) {
+        LockOrder::Warn
+    } else {
+        LockOrder::Off
+    };
+    assert_eq!(settings("DLOCK_LAZY", "0").lock_order, built);
+}
+
 #[test]
 fn a_bad_value_is_refused_by_its_name() {
     let long = "n".repeat(129);
@@ -143,6 +162,7 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_MAX_IN_FLIGHT", "-3"),
         ("DLOCK_REPAIR_MISSING_TTL", "1ms"),
         ("DLOCK_LAZY", "yes"),
+        ("DLOCK_LOCK_ORDER", "true"),
     ] {
         let said = refused(&[("DLOCK_URL", "memory://"), (name, value)]);
         let setting = name.trim_start_matches("DLOCK_").to_lowercase();

@@ -66,7 +66,14 @@ fn all() -> Vec<LockError> {
         LockError::config("url: no scheme; give `redis://host:6379`"),
         LockError::invalid_key(key(), "the key is empty: name what is locked"),
         busy(Duration::ZERO),
-        LockError::WouldDeadlock { key: key() },
+        LockError::WouldDeadlock {
+            key: key(),
+            inversion: None,
+        },
+        LockError::WouldDeadlock {
+            key: key(),
+            inversion: Some(Text::new("`a` (f, x.rs:1) then `b` (g, x.rs:2) here")),
+        },
         LockError::Unavailable {
             key: Some(key()),
             source: source.clone(),
@@ -180,8 +187,18 @@ fn others_say_what_to_do() {
     for (error, says) in [
         (LockError::NotInitialized, "call `dlock_runtime::init("),
         (
-            LockError::WouldDeadlock { key: key() },
+            LockError::WouldDeadlock {
+                key: key(),
+                inversion: None,
+            },
             "pass the lock down",
+        ),
+        (
+            LockError::WouldDeadlock {
+                key: key(),
+                inversion: Some(Text::new("`a` then `b` here")),
+            },
+            "take locks in one order everywhere: `a` then `b` here",
         ),
         (
             lost(LostCause::Deadline, false),

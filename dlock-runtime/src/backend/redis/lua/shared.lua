@@ -3,9 +3,9 @@
 -- earlier than the last entry. `there` is what stands at the key: the meta of a set, ONE for a value, false
 -- for nothing. Every script begins with a write that is allowed when memory is out, but the acquire, which
 -- begins with the counter's SET and is refused as a whole.
-local ONE, GRANTS_AT_ONCE = 'a value', 100
+local ONE, GRANTS_AT_ONCE, NO_ENTRY = 'a value', 100, 'ERR that is no entry'
 
--- `there`; or nil, and the error: a value of another type stands there, or it can't be read.
+-- `there`; second, an error: a value of another type stands there (ONE as well), or it can't be read.
 local function stands_at(lock)
   local there, err = meta(lock)
   if there ~= nil or (err and not is_other_type(err)) then
@@ -13,7 +13,7 @@ local function stands_at(lock)
   end
   local held
   held, err = look(lock)
-  return held and ONE or nil, err
+  return (held or is_other_type(err)) and ONE or nil, err
 end
 
 local function is_set(there)
@@ -125,6 +125,17 @@ local function give_back(lock, there, e, keep_until, T)
     add(lock, string.sub(form, 1, 2) .. '-' .. string.sub(form, 3), e.take, keep_until)
   end
   return settle(lock, there, T), 1
+end
+
+-- How many entries of its owner hold the lock besides one that was taken out; 0 for every other kind.
+local function rest_of(lock, there, e)
+  local rest = 0
+  if is_set(there) and e.letter == 'o' then
+    for _, member in ipairs(redis.call('ZRANGE', lock, 0, -2)) do
+      rest = rest + (string.sub(member, 2, 3) ~= '|-' and 1 or 0)
+    end
+  end
+  return rest
 end
 
 local function take_back(lock, there, e, T)

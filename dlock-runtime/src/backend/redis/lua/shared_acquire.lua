@@ -14,7 +14,7 @@
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, may_queue, T = read_entry(ARGV[1]), ARGV[4] == '1', now()
 if not e then
-  return redis.error_reply('ERR not an entry')
+  return redis.error_reply(NO_ENTRY)
 elseif T > tonumber(ARGV[3]) then
   return {5, T}
 end

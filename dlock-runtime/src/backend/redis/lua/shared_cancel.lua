@@ -3,19 +3,22 @@
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
 -- ARGV  1 entry, 2 '1': it may be in the queue, 3 keep_until µs as for shared_release,
 --       4 not_after µs of its acquire (0: it was answered)
--- reply {found, conclusive, T}; found: it was in the queue, or held the lock
+-- reply {found, conclusive, T, rest}; found: it was in the queue, or held the lock; rest as shared_release says
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local e, T, found = read_entry(ARGV[1]), now(), 0
-if e and ARGV[2] == '1' then
-  found = leave(W, A, e.value)
+local e, T = read_entry(ARGV[1]), now()
+if not e then
+  return redis.error_reply(NO_ENTRY)
+end
+local waited, found = 0, 0
+if ARGV[2] == '1' then
+  waited = leave(W, A, e.value)
 end
 local there, err = stands_at(lock)
 if err and not is_other_type(err) then
   return redis.error_reply(err)
-elseif e and not err then
-  local held
-  there, held = give_back(lock, drop_lapsed(lock, there, T), e, tonumber(ARGV[3]), T)
-  grant_all(lock, counter, W, A, there, T)
-  found = math.max(found, held)
 end
-return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T}
+there, found = give_back(lock, drop_lapsed(lock, there, T), e, tonumber(ARGV[3]), T)
+local rest = found == 1 and rest_of(lock, there, e) or 0
+grant_all(lock, counter, W, A, there, T)
+found = math.max(found, waited)
+return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest}

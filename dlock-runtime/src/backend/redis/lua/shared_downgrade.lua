@@ -6,10 +6,8 @@
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(lock)
-if not e or is_other_type(err) then
-  return 0
-elseif err then
-  return redis.error_reply(err)
+if not e or (err and not is_other_type(err)) then
+  return redis.error_reply(err or NO_ENTRY)
 end
 there = drop_lapsed(lock, there, T)
 local form, ends = held_as(lock, there, e, T)

@@ -10,7 +10,7 @@
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 if not e then
-  return redis.error_reply('ERR not an entry')
+  return redis.error_reply(NO_ENTRY)
 end
 local there, err = stands_at(lock)
 if is_other_type(err) then

@@ -6,17 +6,11 @@
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(lock)
-if not e or is_other_type(err) then
-  return {0, 0}
-elseif err then
-  return redis.error_reply(err)
+if not e or (err and not is_other_type(err)) then
+  return redis.error_reply(err or NO_ENTRY)
 end
-local found, rest = 0, 0
+local found
 there, found = give_back(lock, drop_lapsed(lock, there, T), e, tonumber(ARGV[2]), T)
-if found == 1 and there and e.letter == 'o' then
-  for _, member in ipairs(redis.call('ZRANGE', lock, 0, -2)) do
-    rest = rest + (string.sub(member, 2, 3) ~= '|-' and 1 or 0)
-  end
-end
+local rest = found == 1 and rest_of(lock, there, e) or 0
 grant_all(lock, counter, W, A, there, T)
 return {found, rest}

@@ -6,6 +6,7 @@
 //! has taken too long for that, on a busy machine, is over.
 
 mod clockwork;
+mod data;
 mod pair;
 
 use std::cell::Cell;
@@ -22,7 +23,7 @@ use crate::backend::Link;
 
 const KEYS: [&str; 2] = ["lock:a", "lock:{b}"];
 
-/// One of two keys, one of the claims in `pair`.
+/// One of two keys, one of the claims in `pair::people`.
 type Who = (usize, usize);
 
 /// Even.
@@ -47,19 +48,23 @@ enum Op {
         over: bool,
     },
     Renew(Vec<(Who, Seconds)>),
+    Downgrade(Who, Seconds),
+    Holds(Who),
     Read(usize),
     Pass(Seconds),
     /// By somebody who does not use dlock; `None`: without a time to live.
     Set(Who, Option<Seconds>),
     Del(usize),
     OtherType(usize),
+    /// A sorted set that is not ours.
+    ForeignSet(usize),
     /// A place in the queue that another version wrote.
     Strange(usize),
     LoseQueue(usize),
 }
 
-fn op() -> impl Strategy<Value = Op> {
-    let who = || (0..2usize, 0..5usize);
+fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
+    let who = move || (0..2usize, proptest::sample::select(people));
     let seconds = || (1..12u64).prop_map(|half| 2 * half);
     let acquire = (
         who(),
@@ -74,11 +79,15 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (who(), keep()).prop_map(|(who, keep)| Op::Release { who, keep }),
         3 => (who(), keep(), any::<bool>()).prop_map(|(who, keep, over)| Op::Cancel { who, keep, over }),
         3 => vec((who(), seconds()), 0..6).prop_map(Op::Renew),
+        1 => (who(), seconds()).prop_map(|(who, ttl)| Op::Downgrade(who, ttl)),
+        1 => who().prop_map(Op::Holds),
         1 => (0..2usize).prop_map(Op::Read),
         4 => prop_oneof![3 => Just(2), 2 => Just(4), 1 => Just(10)].prop_map(Op::Pass),
-        1 => (who(), option::of(seconds())).prop_map(|(who, px)| Op::Set(who, px)),
+        1 => ((0..2usize, 0..5usize), option::of(seconds())).prop_map(|(who, px)| Op::Set(who, px)),
         1 => (0..2usize).prop_map(Op::Del),
-        1 => (0..2usize).prop_map(Op::OtherType),
+        1 => any::<bool>().prop_flat_map(|set| (0..2usize).prop_map(move |key| {
+            if set { Op::ForeignSet(key) } else { Op::OtherType(key) }
+        })),
         1 => (0..2usize).prop_map(Op::Strange),
         1 => (0..2usize).prop_map(Op::LoseQueue),
     ]
@@ -86,17 +95,47 @@ fn op() -> impl Strategy<Value = Op> {
 
 #[test]
 fn the_scripts_answer_like_the_pure_machine() {
+    check(&[0, 1, 2, 3, 4], 300);
+}
+
+#[test]
+fn the_scripts_of_readers_and_writers_answer_like_the_pure_machine() {
+    check(&[5, 5, 6, 7, 8, 9, 9, 20, 21, 0], 300);
+}
+
+#[test]
+fn the_scripts_of_permits_answer_like_the_pure_machine() {
+    check(&[10, 10, 11, 11, 12, 13, 13, 14, 22, 0], 300);
+}
+
+#[test]
+fn the_scripts_of_owners_answer_like_the_pure_machine() {
+    check(&[15, 15, 16, 16, 17, 17, 18, 19, 23, 0], 300);
+}
+
+/// Where all kinds meet at one key.
+#[test]
+fn the_scripts_of_all_kinds_answer_like_the_pure_machine() {
+    check(
+        &[
+            0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23,
+        ],
+        300,
+    );
+}
+
+fn check(people: &'static [usize], cases: u32) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let lab = runtime.block_on(Lab::new());
     let config = Config {
-        cases: 300,
+        cases,
         failure_persistence: None,
         max_shrink_iters: 2000,
         ..Config::default()
     };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let compared = Cell::new(0);
-    let checked = TestRunner::new_with_rng(config, rng).run(&vec(op(), 1..50), |ops| {
+    let checked = TestRunner::new_with_rng(config, rng).run(&vec(op(people), 1..50), |ops| {
         runtime.block_on(async {
             lab.tell::<()>(&["FLUSHALL"]).await;
             lab.link.ping(CAP).await.unwrap();

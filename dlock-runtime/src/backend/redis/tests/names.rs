@@ -1,26 +1,32 @@
 //! The names beside a lock's own: in its slot, and in the pool's namespace.
 
+use dlock_harness::RedisServer;
+
 use crate::backend::redis::names::Names;
+use crate::values::slot::slot;
 
-/// As the cluster specification defines it: CRC16 (XMODEM) of the hash tag, or of the whole key.
-fn slot(key: &str) -> u16 {
-    let tag = key
-        .split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .map_or(key, |(tag, _)| if tag.is_empty() { key } else { tag });
-    let crc = tag.bytes().fold(0u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
-        })
-    });
-    crc % 16384
-}
-
-#[test]
-fn the_slot_is_computed_as_the_specification_says() {
-    assert_eq!(slot("123456789"), 0x31C3); // its own example
-    assert_eq!(slot("foo"), 12182); // CLUSTER KEYSLOT foo
-    assert_eq!(slot("a{foo}b"), 12182);
+#[tokio::test]
+async fn the_slot_is_the_one_that_a_cluster_computes() {
+    let server = RedisServer::builder()
+        .args(["--cluster-enabled", "yes"])
+        .start();
+    for key in [
+        "foo",
+        "123456789",
+        "",
+        "a{foo}b",
+        "{}a",
+        "a{}{b}",
+        "a{{b}}c",
+        "a}b{c}",
+        "a{b",
+        "a{b}{c}",
+        "größe{é}",
+        "lock:item:7",
+    ] {
+        let expected: u16 = server.ask(&["CLUSTER", "KEYSLOT", key]).await;
+        assert_eq!(slot(key), expected, "{key}");
+    }
 }
 
 #[test]

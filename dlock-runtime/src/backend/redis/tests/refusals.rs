@@ -9,7 +9,7 @@ use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
 
 /// All that a lock needs; `docs/PROTOCOL.md` names the same.
-const RIGHTS: [&str; 17] = [
+pub(super) const RIGHTS: [&str; 17] = [
     "+hello",
     "+ping",
     "+eval",
@@ -186,7 +186,7 @@ async fn where_subscribe_is_refused_waiters_poll() {
 }
 
 /// A link as a new ACL user with these rights, on keys that begin with `lock:`.
-async fn as_user(server: &RedisServer, rights: &[&str]) -> RedisLink {
+pub(super) async fn as_user(server: &RedisServer, rights: &[&str]) -> RedisLink {
     let words = [
         &[
             "ACL", "SETUSER", "worker", "reset", "on", ">secret", "~lock:*",

@@ -18,6 +18,7 @@ use crate::policy::commands::Claim;
 use crate::policy::gate::{Fate, Granted, Offer, Position, Seat};
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
+use crate::values::class;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
@@ -205,6 +206,7 @@ pub(super) fn order() -> Arc<Order> {
         wait: Wait::Forever,
         release: Release::Confirmed,
         function: "f".into(),
+        site: class::Site::by_hand(std::panic::Location::caller()),
     })
 }
 

@@ -40,7 +40,7 @@ impl Process {
 
     fn poll(&mut self, turn: &Turn<'_>, position: Position) {
         let what = if turn.run.is(Mutant::PollByAcquire) {
-            let lease = turn.run.terms().lease();
+            let lease = turn.run.terms(self.at).lease();
             What::Acquire(crate::policy::commands::Acquire {
                 claim: position.claim.clone(),
                 lease,
@@ -88,7 +88,7 @@ impl Process {
         if turn.run.is(Mutant::AcquireSentAgain) && !link {
             let command = crate::policy::commands::Acquire {
                 claim: attempt.claim.clone(),
-                lease: turn.run.terms().lease(),
+                lease: turn.run.terms(self.at).lease(),
                 not_after: turn.clock.time() + 1_000_000,
                 repair_missing_ttl: None,
             };
@@ -159,7 +159,7 @@ impl Process {
         let (token, since) = (attempt.token, attempt.sent);
         match answer {
             Acquired::Granted { time, epoch } => {
-                let lease = turn.run.terms().lease().get();
+                let lease = turn.run.terms(self.at).lease().get();
                 let how = Granted::AtOnce;
                 self.offered(turn, token, offer(since, lease, epoch, time, how));
             }
@@ -178,7 +178,11 @@ impl Process {
                 }
                 self.queued(turn, token, &busy);
             }
-            Acquired::WrongKind { .. } => self.created_nothing(turn, token),
+            Acquired::WrongKind { .. } => {
+                turn.seen.saw(Witness::WrongKind);
+                self.created_nothing(turn, token);
+                self.send_away(turn);
+            }
             Acquired::Busy(busy) => {
                 self.created_nothing(turn, token);
                 let pause = after_busy(turn, &busy);
@@ -203,7 +207,7 @@ impl Process {
         match answer {
             Acquired::Queued(busy) => self.queued(turn, position.token, &busy),
             Acquired::Granted { time, epoch } => {
-                let lease = turn.run.terms().lease().get();
+                let lease = turn.run.terms(self.at).lease().get();
                 let offer = offer(sent, lease, epoch, time, Granted::AtOnce);
                 self.offered(turn, position.token, offer);
             }
@@ -271,8 +275,7 @@ impl Process {
     }
 
     fn answers_at(&self, position: &Position) -> bool {
-        let entry = queue::read(&position.claim.entry);
-        entry.is_some_and(|entry| entry.address == self.address())
+        queue::address(&position.claim.entry).is_some_and(|address| *address == self.address())
     }
 }
 

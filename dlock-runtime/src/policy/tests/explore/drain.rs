@@ -3,10 +3,13 @@
 //! From a state on, whatever stands still goes on, bodies end, and the first (or always the last) of
 //! the steps that are possible is taken, until nobody waits and nothing is left.
 
+use super::kind::{Keeps, token_of_place};
+use super::process::Process;
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::step::Step;
-use super::world::{KEY, World};
+use super::world::{KEY, World, token_in};
+use crate::values::token::Token;
 
 /// The property that is broken on the way, and the way.
 pub(super) fn comes_to_rest(
@@ -34,7 +37,7 @@ fn rests(
     run.asynchronous = false;
     let mut way = Vec::new();
     let calm = world.clock.ticks;
-    while !world.is_at_rest() {
+    while !world.is_at_rest(&run) {
         let step = world.calm_step(&run, last, limbo);
         way.push(step);
         if let Some(property) = world.step(&run, step, seen) {
@@ -68,22 +71,29 @@ impl World {
             return *step;
         }
         let choices = self.steps(run);
-        let ends = |it: &&Step| matches!(it, Step::BodyEnds(..) | Step::ForeignReleases);
+        let in_vain = run.keeps == Keeps::TheFirst;
+        let ends = |it: &&Step| match it {
+            Step::BodyEnds(..) | Step::ForeignReleases => true,
+            Step::WaitOver(..) => in_vain,
+            _ => false,
+        };
         choices.iter().find(ends).copied().unwrap_or(Step::Tick)
     }
 
     /// Nobody waits, nothing is held, nothing is left.
-    fn is_at_rest(&mut self) -> bool {
+    fn is_at_rest(&mut self, run: &Run) -> bool {
         let time = self.clock.time();
-        let living = |value: &str| {
-            let of = super::serve::holder_of(value);
-            of.is_none_or(|(at, _)| self.processes[at].alive)
+        let (standing, waiting) = (self.standing(), self.server().waiting(KEY, time));
+        let ever = |at: usize| {
+            let bodies = self.processes[at].bodies().count();
+            at == 0 && bodies > 0 && run.keeps == Keeps::TheFirst
         };
-        let mut server = (*self.server).clone();
-        let left = server.read(KEY, time).is_some_and(|value| living(&value))
-            || server.waiting(KEY, time).iter().any(|(entry, _)| {
-                crate::policy::queue::read(entry).is_some_and(|entry| living(entry.value))
-            });
-        !left && self.processes.iter().all(|it| !it.alive || it.is_at_rest())
+        let is_to_go = |of: Option<(usize, Token)>| {
+            of.is_none_or(|(at, _)| self.processes[at].alive && !ever(at))
+        };
+        let left = standing.iter().any(|value| is_to_go(token_in(value)))
+            || waiting.iter().any(|(entry, _)| is_to_go(token_of_place(entry)));
+        let rests = |it: &Process| !it.alive || ever(it.at) || it.is_at_rest();
+        !left && self.processes.iter().all(|it| rests(it))
     }
 }

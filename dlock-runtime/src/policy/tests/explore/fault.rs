@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Foreign,
     /// A command is executed twice.
     Twice,
+    /// The second time at any later time; an acquire is sent once.
+    TwiceLater,
     /// The runtime that drives ends.
     Driver,
     /// The queue's keys are evicted.
@@ -54,6 +56,7 @@ pub(super) enum Fault {
     },
     ForeignSet,
     Twice(usize, bool),
+    TwiceLater(usize, bool),
     DriverLost(usize),
     QueueLost,
     Flush,
@@ -145,6 +148,15 @@ impl World {
                 let busy = wires.iter().filter(|(wire, _)| !wire.out.is_empty());
                 faults.extend(busy.map(|(_, guardian)| Fault::Twice(at, *guardian)));
             }
+            Kind::TwiceLater => {
+                let may = |wire: &Wire| {
+                    let first = wire.out.front();
+                    first.is_some_and(|it| !matches!(it.what, What::Acquire(_)))
+                };
+                let wires = [(&process.commands, false), (&process.guardian, true)];
+                let may = wires.iter().filter(|(wire, _)| may(wire));
+                faults.extend(may.map(|(_, guardian)| Fault::TwiceLater(at, *guardian)));
+            }
             Kind::Driver if process.is_driven() => faults.push(Fault::DriverLost(at)),
             _ => {}
         }
@@ -182,6 +194,11 @@ impl World {
                 first.heard = false;
                 let (_, wrong) = self.execute(run, first, seen);
                 return wrong.or(self.execute_next(run, at, guardian, seen));
+            }
+            Fault::TwiceLater(at, guardian) => {
+                let mut again = self.wire(at, guardian).out.front()?.clone();
+                again.heard = false;
+                self.limbo.push(again);
             }
             Fault::DriverLost(at) => self.turn(run, at, seen, |it, turn| it.driver_lost(turn)),
             Fault::QueueLost => self.server().lose_queue(KEY),
@@ -309,13 +326,16 @@ impl World {
         let mut turn = Turn {
             run,
             clock: self.clock,
-            seen,
+            seen: &mut *seen,
             begun: None,
         };
         act(Rc::make_mut(&mut self.processes[at]), &mut turn);
         let begun = turn.begun;
         if let Some(begun) = begun {
             self.began(run, &begun);
+            if self.processes.iter().flat_map(|it| it.bodies()).count() > 1 {
+                seen.saw(Witness::TwoBelievers);
+            }
         }
     }
 }

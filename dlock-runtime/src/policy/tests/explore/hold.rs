@@ -51,7 +51,7 @@ impl Process {
         offer: Offer,
     ) -> Option<Body> {
         let now = turn.now();
-        let mut terms = turn.run.terms();
+        let mut terms = turn.run.terms(self.at);
         if turn.run.is(Mutant::ClaimIsWhole) {
             terms.renew = None;
         }
@@ -71,6 +71,8 @@ impl Process {
             lost: false,
             epoch: offer.epoch,
             time: offer.time,
+            reads: false,
+            asked: None,
         })
     }
 
@@ -81,7 +83,7 @@ impl Process {
         if !confirms {
             return self.body(turn, who, body);
         }
-        let lease = turn.run.terms().lease();
+        let lease = turn.run.terms(self.at).lease();
         if !self.tokens.extending(body.token, lease) {
             return self.drop_guard(turn, &body, who, true);
         }
@@ -128,7 +130,7 @@ impl Process {
         if answer != Renewed::Yes {
             return self.confirm_failed(turn, who, &body);
         }
-        let ttl = turn.run.terms().ttl;
+        let ttl = turn.run.terms(self.at).ttl;
         match self.tokens.extended(token, sent, ttl, turn.now()) {
             Some((deadline, _)) if !body.lost && turn.now() < body.deadline => {
                 body.deadline = body.deadline.max(deadline);

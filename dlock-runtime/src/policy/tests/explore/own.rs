@@ -69,6 +69,7 @@ impl Process {
             Step::Look(_, who) => self.look(turn, who),
             Step::WaitOver(_, who) => self.go_past(turn, who, false),
             Step::BodyEnds(_, who) => self.give_back(turn, who),
+            Step::Downgrade(_, who) => self.downgrade(turn, who),
             Step::Leave(_, who) => {
                 if let Some(attempt) = self.contenders[who].over.take() {
                     self.abandon(turn, &attempt, false, true);
@@ -120,6 +121,7 @@ impl Process {
         match self.contenders[who].phase.clone() {
             Phase::Confirming { body, .. } => self.confirm_failed(turn, who, &body),
             Phase::Releasing { token, .. } => self.release_unclear(turn, who, token),
+            Phase::Body(body) => self.downgrade_unclear(body.token),
             _ => {}
         }
     }
@@ -163,6 +165,7 @@ impl Contender {
     fn is_late(&self, late: &impl Fn(Moment) -> bool) -> bool {
         let by_phase = match &self.phase {
             Phase::Confirming { sent, .. } | Phase::Releasing { sent, .. } => late(*sent),
+            Phase::Body(body) => body.asked.is_some_and(late),
             _ => false,
         };
         by_phase || self.over.as_ref().is_some_and(|over| late(over.sent))

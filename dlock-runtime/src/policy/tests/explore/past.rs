@@ -31,7 +31,7 @@ impl Process {
         let token = attempt.token;
         let offer = match answer {
             Acquired::Granted { time, epoch } => {
-                let lease = turn.run.terms().lease().get();
+                let lease = turn.run.terms(self.at).lease().get();
                 offer(attempt.sent, lease, epoch, time, Granted::AtOnce)
             }
             Acquired::Yours { time, epoch, left } => {

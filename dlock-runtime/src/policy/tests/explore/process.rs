@@ -3,7 +3,7 @@
 
 use super::run::{Run, Wants};
 use super::seen::{Seen, Witness};
-use super::world::{Answer, Clock, Command, Push, Reply, What, Wire, address_of, value_of};
+use super::world::{Answer, Clock, Command, Push, Reply, What, Wire, address_of};
 use crate::policy::commands::{Acquire, Claim};
 use crate::policy::gate::{Gate, Granted, Place, Position, Seat};
 use crate::policy::queue;
@@ -79,6 +79,10 @@ pub(super) struct Body {
     pub(super) epoch: u64,
     /// The server's time of the grant.
     pub(super) time: u64,
+    /// It asked to go on as a reader.
+    pub(super) reads: bool,
+    /// When that was sent, while its answer is awaited.
+    pub(super) asked: Option<Moment>,
 }
 
 /// An acquire under way.
@@ -162,20 +166,16 @@ impl Process {
         // Only once it is forgotten: a token enters the table once, or the table is not one.
         let reused = run.is(Mutant::TokenReused) && self.tokens.next_look_at(first).is_none();
         let number = self.at as u64 * 16 + if reused { 1 } else { u64::from(self.used) };
-        let (token, value) = (Token::of_test(number), value_of(number));
+        let token = Token::of_test(number);
         let lease = if run.is(Mutant::TtlUnderMinHold) {
-            run.terms().ttl
+            run.terms(self.at).ttl
         } else {
-            run.terms().lease()
+            run.terms(self.at).lease()
         };
-        let within = run.tick.min(run.terms().ttl.validity());
-        let entry = queues.then(|| queue::write(&self.address(), lease, &value));
+        let within = run.tick.min(run.terms(self.at).ttl.validity());
+        let address = queues.then(|| self.address());
         let command = Acquire {
-            claim: Claim {
-                key: super::world::KEY.into(),
-                value,
-                entry: entry.unwrap_or_default().into(),
-            },
+            claim: run.asks(self.at).claim(number, address.as_deref(), lease),
             lease,
             not_after: turn.clock.time() + u64::try_from(within.as_micros()).expect("short"),
             repair_missing_ttl: None,
@@ -255,6 +255,7 @@ impl Process {
             match self.contenders[who].phase.clone() {
                 Phase::Confirming { body, .. } => self.confirm_failed(turn, who, &body),
                 Phase::Releasing { token, .. } => self.release_unclear(turn, who, token),
+                Phase::Body(body) => self.downgrade_unclear(body.token),
                 _ => {}
             }
         }
@@ -273,6 +274,7 @@ impl Process {
                 self.announce(turn, news);
             }
             Answer::Renewed(answer) => self.confirmed(turn, token, reply.sent, answer),
+            Answer::Downgraded(reads) => self.downgraded(turn, token, reply.sent, reads),
             Answer::Cancelled(mut answer, behind) => {
                 answer.conclusive |= turn.run.is(Mutant::FirstAnswerEnds);
                 let news = self.tokens.cancelled(token, answer, behind, now);

@@ -2,12 +2,11 @@
 
 use std::rc::Rc;
 
-use super::process::{Begun, Process};
+use super::kind::{Holds, agree, is_kept_of, is_or_was, token_of_place};
+use super::process::{Begun, Body, Process};
 use super::run::Run;
-use super::serve::holder_of;
-use super::world::{FOREIGN, KEY, What, World};
+use super::world::{FOREIGN, KEY, What, World, token_in};
 use crate::policy::gate::{Gate, Place};
-use crate::policy::queue;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -17,34 +16,50 @@ impl World {
         let body = &begun.body;
         if begun.twice {
             self.wrong = Some("S3b one token, two bodies");
-        } else if body.epoch <= self.last_fence && !self.promises_off {
+        } else if !self.rises(run, body) && !self.promises_off {
             self.wrong = Some("S8 a fence that does not rise");
         }
-        self.last_fence = self.last_fence.max(body.epoch);
+        // Of many who are right at once, the numbers order nothing.
+        if matches!(Holds::of(&body.claim.value), Holds::Alone | Holds::As(_)) {
+            self.last_fence = self.last_fence.max(body.epoch);
+            self.last_begun = token_in(&body.claim.value).map_or(0, |(at, _)| at);
+        }
         if let Some(min_hold) = run.min_hold {
             let until = body.time + u64::try_from(min_hold.as_micros()).expect("short");
-            self.kept = Some((body.claim.value.clone(), until));
+            self.kept.push((body.claim.value.clone(), until));
+            self.kept.sort_unstable();
+        }
+    }
+
+    /// The entries of an owner share the number of their hold.
+    fn rises(&self, run: &Run, body: &Body) -> bool {
+        match Holds::of(&body.claim.value) {
+            Holds::Takes { .. } => true,
+            Holds::As(_) if body.epoch == self.last_fence => {
+                let at = token_in(&body.claim.value).map_or(0, |(at, _)| at);
+                run.asks(at) == run.asks(self.last_begun)
+            }
+            _ => body.epoch > self.last_fence,
         }
     }
 
     /// The property that this state breaks.
     pub(super) fn broken_property(&mut self, run: &Run) -> Option<&'static str> {
         let (time, now) = (self.clock.time(), self.clock.now());
-        let stands = self.server().read(KEY, time);
+        let stands = self.standing();
         let queue = self.server().waiting(KEY, time);
-        let broken = self.exclusion(stands.as_deref(), now);
-        if let Some(broken) = broken.or_else(|| self.loss(run, stands.as_deref(), now)) {
+        let broken = self.exclusion(&stands, now);
+        if let Some(broken) = broken.or_else(|| self.loss(run, &stands, now)) {
             return Some(broken);
         }
         for (entry, _) in &queue {
-            let value = queue::read(entry).expect("the model's entries").value;
-            let (at, token) = holder_of(value).expect("the model's values");
+            let (at, token) = token_of_place(entry).expect("the model's values");
             let owner = &self.processes[at];
             if owner.alive && !owner.is_place(token) && !owner.tokens.is_cleaning_up(token) {
                 return Some("S3c orphan in the queue");
             }
         }
-        if let Some((at, token)) = stands.as_deref().and_then(holder_of) {
+        for (at, token) in stands.iter().filter_map(|it| token_in(it)) {
             let owner = &self.processes[at];
             if owner.alive && !owner.knows(token) {
                 return Some("S3c orphan at the key");
@@ -54,37 +69,38 @@ impl World {
     }
 
     /// Whose key was deleted behind its back learns of it before its lease would have ended.
-    fn loss(&self, run: &Run, stands: Option<&str>, now: Moment) -> Option<&'static str> {
+    fn loss(&self, run: &Run, stands: &[String], now: Moment) -> Option<&'static str> {
         let latest = self.deleted?.plus(run.ttl);
         let living = self.processes.iter().filter(|it| it.alive);
         let mut bodies = living.flat_map(|it| it.bodies());
         let unaware = bodies.any(|body| {
             let believes = !body.lost && now < body.deadline;
-            believes && body.deadline > latest && stands != Some(&*body.claim.value)
+            believes && body.deadline > latest && !stands_for(stands, &body.claim.value)
         });
         unaware.then_some("S9 a loss that is not noticed")
     }
 
-    fn exclusion(&self, stands: Option<&str>, now: Moment) -> Option<&'static str> {
+    fn exclusion(&self, stands: &[String], now: Moment) -> Option<&'static str> {
         if self.promises_off {
             return None;
         }
         let living = self.processes.iter().filter(|it| it.alive);
         let bodies = living.flat_map(|it| it.bodies());
         let believers = bodies.filter(|body| !body.lost && now < body.deadline);
-        let mut values: Vec<&str> = believers.map(|body| &*body.claim.value).collect();
-        if self.foreign.is_some_and(|until| now < until) {
-            values.push(FOREIGN);
-        }
-        if values.len() > 1 {
+        let believers: Vec<&Body> = believers.collect();
+        let foreign = self.foreign.filter(|until| now < *until);
+        let mut holders: Vec<Holds<'_>> = believers.iter().map(|it| Holds::of_body(it)).collect();
+        holders.extend(foreign.map(|_| Holds::Alone));
+        if !agree(&holders) {
             return Some("S1 two believers");
         }
-        if values.iter().any(|value| stands != Some(value)) {
+        let mut values = believers.iter().map(|body| &*body.claim.value);
+        let foreign_gone = foreign.is_some() && !stands_for(stands, FOREIGN);
+        if foreign_gone || values.any(|value| !stands_for(stands, value)) {
             return Some("S3a taken from under its believer");
         }
-        if let Some((value, _)) = &self.kept {
-            let retired = format!("1|-{}", &value[2..]);
-            if stands != Some(value) && stands != Some(&retired) {
+        for (value, _) in &self.kept {
+            if !stands_for(stands, value) && !stands.iter().any(|it| is_kept_of(it, value)) {
                 return Some("S7 min_hold");
             }
         }
@@ -97,7 +113,7 @@ impl World {
         self.server().read(KEY, time);
         self.server().waiting(KEY, time);
         self.foreign = self.foreign.filter(|until| now < *until);
-        self.kept = self.kept.take().filter(|(_, until)| time < *until);
+        self.kept.retain(|(_, until)| time < *until);
         for process in &mut self.processes {
             if let Place::Vacant { not_before } = process.gate.place()
                 && *not_before <= now
@@ -107,6 +123,10 @@ impl World {
             }
         }
     }
+}
+
+fn stands_for(stands: &[String], value: &str) -> bool {
+    stands.iter().any(|it| is_or_was(it, value))
 }
 
 impl Process {
@@ -121,7 +141,7 @@ impl Process {
             || self
                 .pushes
                 .iter()
-                .any(|push| holder_of(&push.value).is_some_and(|(_, theirs)| theirs == token))
+                .any(|push| token_in(&push.value).is_some_and(|(_, theirs)| theirs == token))
             || [&self.commands, &self.guardian].iter().any(|wire| {
                 let mut sent = wire.out.iter();
                 sent.any(|command| command.token == token && ends(&command.what))

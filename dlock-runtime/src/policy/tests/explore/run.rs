@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fault::Kind;
+use super::kind::{Asks, Keeps};
 use super::mutants::Mutant;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
@@ -24,6 +25,8 @@ pub(super) struct Run {
     pub(super) name: &'static str,
     /// Who contends, process by process.
     pub(super) processes: &'static [&'static [Wants]],
+    /// What each process asks for; an exclusive lock, where nothing is said.
+    pub(super) asks: &'static [Asks],
     /// How many tokens a process has.
     pub(super) attempts: u8,
     /// How many faults may happen, and which.
@@ -33,8 +36,13 @@ pub(super) struct Run {
     pub(super) cancels: u8,
     pub(super) tick: Duration,
     pub(super) ttl: Duration,
+    /// The ttl of each process, in ticks, where it is another.
+    pub(super) ttls: &'static [u32],
     pub(super) renews: bool,
     pub(super) min_hold: Option<Duration>,
+    /// Who writes may go on as a reader.
+    pub(super) downgrades: bool,
+    pub(super) keeps: Keeps,
     /// Time may pass at any point; else only when everything that is not stalled has been done.
     pub(super) asynchronous: bool,
     /// Nothing is known of when a push was sent, so it makes the waiter ask.
@@ -54,14 +62,18 @@ impl Default for Run {
         Self {
             name: "",
             processes: &[&[Wants::Forever], &[Wants::Forever]],
+            asks: &[],
             attempts: 1,
             budget: 0,
             faults: &[],
             cancels: 0,
             tick: Duration::from_secs(1),
             ttl: Duration::from_secs(3),
+            ttls: &[],
             renews: false,
             min_hold: None,
+            downgrades: false,
+            keeps: Keeps::Nobodys,
             asynchronous: false,
             timeless_pushes: false,
             publish_refused: false,
@@ -74,11 +86,17 @@ impl Default for Run {
 }
 
 impl Run {
-    pub(super) fn terms(&self) -> Terms {
-        let ttl = Ttl::new(self.ttl).expect("a ttl in range");
+    pub(super) fn asks(&self, at: usize) -> Asks {
+        self.asks.get(at).copied().unwrap_or(Asks::Alone)
+    }
+
+    /// What a process asks of its leases.
+    pub(super) fn terms(&self, at: usize) -> Terms {
+        let length = self.ttls.get(at).map_or(self.ttl, |ticks| self.tick * *ticks);
+        let ttl = Ttl::new(length).expect("a ttl in range");
         Terms {
             ttl,
-            renew: self.renews.then(|| self.ttl / 3),
+            renew: self.renews.then(|| length / 3),
             bounds: Bounds {
                 min_hold: self.min_hold,
                 ..Bounds::default()

@@ -15,12 +15,12 @@ const F: Wants = Wants::Forever;
 const ALL: &[Kind] = &[Break, Push, Stall, Crash, Twice, Driver, Foreign, QueueLost];
 
 /// A run, and what it has to have seen.
-struct Row {
+pub(super) struct Row {
     run: Run,
     sees: &'static [Witness],
 }
 
-fn row(name: &'static str, sees: &'static [Witness], run: Run) -> Row {
+pub(super) fn row(name: &'static str, sees: &'static [Witness], run: Run) -> Row {
     Row {
         run: Run { name, ..run },
         sees,
@@ -291,7 +291,7 @@ fn large() -> Vec<Row> {
     bounded(rows, 1_000_000, 50)
 }
 
-fn bounded(rows: Vec<Row>, most_states: usize, drain_every: usize) -> Vec<Row> {
+pub(super) fn bounded(rows: Vec<Row>, most_states: usize, drain_every: usize) -> Vec<Row> {
     let bound = |mut row: Row| {
         row.run.most_states = most_states;
         row.run.drain_every = drain_every;
@@ -301,7 +301,7 @@ fn bounded(rows: Vec<Row>, most_states: usize, drain_every: usize) -> Vec<Row> {
 }
 
 /// Explores each row and prints it as a line of the table in `docs/MODEL.md`.
-fn hold(rows: Vec<Row>) {
+pub(super) fn hold(rows: Vec<Row>) {
     println!("| run | n a b | ttl | unique states | | s |\n| --- | --- | --- | --- | --- | --- |");
     let mut wrong = Vec::new();
     for Row { run, sees } in rows {

@@ -27,6 +27,18 @@ pub(super) enum Witness {
     PlaceLostByDeafness,
     DriverReplaced,
     PastTheLine,
+    BatchOfTwo,
+    TwoBelievers,
+    ReaderBehindWriter,
+    SmallBehindBig,
+    Reentered,
+    StillHeld,
+    Downgraded,
+    DowngradeLetIn,
+    LateDowngradeRefused,
+    WrongKind,
+    LateRelease,
+    GrantByAnothersPoll,
     Rest,
 }
 

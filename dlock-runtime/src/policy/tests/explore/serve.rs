@@ -6,8 +6,8 @@ use std::rc::Rc;
 use super::mutants::Mutant;
 use super::run::Run;
 use super::seen::{Seen, Witness};
-use super::world::{Answer, Command, KEY, What, World, token_in};
-use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled, Renewed};
+use super::world::{Answer, Command, KEY, What, World};
+use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Grant, Polled, Renewal, Renewed};
 use crate::policy::queue;
 use crate::policy::server::{Publish, Reached, Server};
 
@@ -53,6 +53,7 @@ impl World {
         if free && !before.is_empty() {
             seen.saw(Witness::ExpiryWithQueue);
         }
+        let many = (!run.asks.is_empty()).then(|| self.before());
         let mut air = Air {
             channels: &self.channels,
             grants: Vec::new(),
@@ -62,6 +63,7 @@ impl World {
         let server = Rc::make_mut(&mut self.server);
         let answer = carry_out(run, server, &command.what, time, &mut air);
         let (grants, unheard) = (air.grants, air.unheard);
+        let judged = many.and_then(|many| self.judge(&many, &command, &answer, seen));
         let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
             && before.iter().any(|(entry, alive)| {
                 *alive > time && self.hears(entry) && **entry != *command.claim().entry
@@ -78,6 +80,9 @@ impl World {
                 process.pushes.push(grant);
             }
         }
+        if judged.is_some() || !run.asks.is_empty() {
+            return (command.heard.then_some(answer), judged);
+        }
         let looks = !matches!(command.what, What::Renew(_))
             && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
         let server = self.server();
@@ -92,7 +97,7 @@ impl World {
     }
 
     fn hears(&self, entry: &str) -> bool {
-        let value = queue::read(entry).map(|it| it.address);
+        let value = queue::address(entry);
         let channel = value.and_then(|it| it.split_once('.'));
         channel.is_some_and(|(at, connection)| {
             let of = (
@@ -155,15 +160,14 @@ fn carry_out(run: &Run, server: &mut Server, what: &What, time: u64, air: &mut A
             if run.is(Mutant::DelWithoutToken) {
                 server.remove(KEY);
             }
-            let holds = server.read(KEY, time).as_deref() == Some(&*claim.value);
-            if run.is(Mutant::ReleaseOfNothingGrantsNobody) && !holds {
-                return Answer::Released(false);
+            if run.is(Mutant::ReleaseOfNothingGrantsNobody) && !server.holds(claim, time) {
+                return Answer::Released(GivenBack::default());
             }
-            let found = server.release(claim, *keep_until, time, air).found;
-            if run.is(Mutant::ReleaseKeepsToken) && found && *keep_until > time {
+            let back = server.release(claim, *keep_until, time, air);
+            if run.is(Mutant::ReleaseKeepsToken) && back.found && *keep_until > time {
                 server.put(KEY, &claim.value, Some(*keep_until));
             }
-            Answer::Released(found)
+            Answer::Released(back)
         }
         What::Cancel {
             claim,
@@ -173,6 +177,9 @@ fn carry_out(run: &Run, server: &mut Server, what: &What, time: u64, air: &mut A
         } => {
             let answer = server.cancel(claim, *keep_until, *not_after, time, air);
             Answer::Cancelled(answer, *behind)
+        }
+        What::Downgrade(Renewal { claim, ttl }) => {
+            Answer::Downgraded(server.downgrade(claim, *ttl, time, air))
         }
         What::Renew(renewal) => {
             let claim = &renewal.claim;
@@ -218,9 +225,4 @@ fn acquire_by(
         server.enter(KEY, &again, time);
     }
     answer
-}
-
-/// Whose token stands at the key, if a process of the model wrote it.
-pub(super) fn holder_of(value: &str) -> Option<(usize, crate::values::token::Token)> {
-    token_in(value)
 }

@@ -57,6 +57,10 @@ impl Process {
             && self.gate.is_idle()
     }
 
+    pub(super) fn is_done(&self) -> bool {
+        self.contenders.iter().all(|it| it.phase == Phase::Done)
+    }
+
     pub(super) fn bodies(&self) -> impl Iterator<Item = &Body> {
         self.contenders.iter().filter_map(|it| match &it.phase {
             Phase::Body(body) => Some(body),
@@ -105,6 +109,7 @@ impl Process {
                 Phase::Alone => "alone",
                 Phase::Confirming { .. } => "confirming",
                 Phase::Body(ref body) if body.lost => "body (lost)",
+                Phase::Body(ref body) if body.reads => "body (reads)",
                 Phase::Body(_) => "body",
                 Phase::Releasing { .. } => "releasing",
                 Phase::Done => "done",

@@ -1,6 +1,7 @@
 //! What can happen next, and what must happen before time passes.
 
 use super::fault::{Fault, Stall};
+use super::kind::{Asks, Keeps};
 use super::process::{Phase, Process};
 use super::run::{Run, Wants};
 use super::seen::{Seen, Witness};
@@ -16,6 +17,7 @@ pub(super) enum Step {
     Leave(usize, usize),
     WaitOver(usize, usize),
     BodyEnds(usize, usize),
+    Downgrade(usize, usize),
     /// Its guard is dropped.
     GuardDropped(usize, usize),
     /// It notices that its lease is over.
@@ -49,7 +51,7 @@ impl World {
             steps.push(Step::Tick);
         }
         for process in self.processes.iter().filter(|it| it.alive) {
-            self.choices(process, &mut steps);
+            self.choices(run, process, &mut steps);
         }
         steps.extend((0..self.limbo.len()).map(Step::Limbo));
         if self.foreign.is_some() && self.foreign_stands() {
@@ -103,7 +105,7 @@ impl World {
     }
 
     /// What somebody may do at any time.
-    fn choices(&self, process: &Process, steps: &mut Vec<Step>) {
+    fn choices(&self, run: &Run, process: &Process, steps: &mut Vec<Step>) {
         let at = process.at;
         if process.stall.is_some() {
             steps.push(Step::Resume(at));
@@ -126,8 +128,13 @@ impl World {
                 }
                 Phase::Alone => steps.extend(cancels.then_some(Step::Leave(at, who))),
                 Phase::Body(body) => {
-                    if !body.lost {
+                    if !body.lost && self.may_end(run, at) {
                         steps.push(Step::BodyEnds(at, who));
+                    }
+                    let writes = run.downgrades && run.asks(at) == Asks::Write;
+                    let holds = !body.lost && self.clock.now() < body.deadline;
+                    if writes && holds && !body.reads {
+                        steps.push(Step::Downgrade(at, who));
                     }
                     steps.extend(cancels.then_some(Step::GuardDropped(at, who)));
                 }
@@ -136,6 +143,15 @@ impl World {
                 }
                 Phase::Done => {}
             }
+        }
+    }
+
+    fn may_end(&self, run: &Run, at: usize) -> bool {
+        let last = self.processes.last();
+        match run.keeps {
+            Keeps::Nobodys => true,
+            Keeps::TheFirst => at != 0,
+            Keeps::TheOuter => at != 0 || last.is_none_or(|it| !it.alive || it.is_done()),
         }
     }
 
@@ -200,6 +216,7 @@ impl World {
             | Step::Look(at, _)
             | Step::WaitOver(at, _)
             | Step::BodyEnds(at, _)
+            | Step::Downgrade(at, _)
             | Step::Stopped(at, _)
             | Step::Drive(at)
             | Step::Guard(at)

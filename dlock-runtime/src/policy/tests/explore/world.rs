@@ -10,9 +10,10 @@ use super::fingerprint::Fingerprint;
 use super::process::Process;
 use super::run::Run;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, Grant, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
 };
 use crate::policy::server::Server;
+use crate::policy::shared;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -43,8 +44,10 @@ pub(super) struct World {
     pub(super) foreign: Option<Moment>,
     /// The fence of the last body that began.
     pub(super) last_fence: u64,
-    /// `min_hold`: this value, or what is left of it, must stand until then (server time).
-    pub(super) kept: Option<(Arc<str>, u64)>,
+    /// Whose that was.
+    pub(super) last_begun: usize,
+    /// `min_hold`: each value, or what is left of it, must stand until then (server time).
+    pub(super) kept: Vec<(Arc<str>, u64)>,
     /// Memory was lost or a key deleted behind our back: nothing is promised about exclusion.
     pub(super) promises_off: bool,
     /// When that was.
@@ -79,6 +82,7 @@ pub(super) enum What {
         behind: bool,
     },
     Renew(Renewal),
+    Downgrade(Renewal),
 }
 
 /// An answer on its way back.
@@ -93,9 +97,10 @@ pub(super) struct Reply {
 pub(super) enum Answer {
     Acquired(Acquired),
     Polled(Polled),
-    Released(bool),
+    Released(GivenBack),
     Cancelled(Cancelled, bool),
     Renewed(Renewed),
+    Downgraded(bool),
     /// The connection is gone; of these cancels behind their acquires nothing will be heard.
     Broken(Vec<Token>),
 }
@@ -176,7 +181,8 @@ impl World {
             cancels: run.cancels,
             foreign: None,
             last_fence: 0,
-            kept: None,
+            last_begun: 0,
+            kept: Vec::new(),
             promises_off: false,
             deleted: None,
             wrong: None,
@@ -198,11 +204,13 @@ impl World {
         self.channels.hash(&mut hasher);
         self.limbo.hash(&mut hasher);
         (self.budget, self.cancels, self.promises_off).hash(&mut hasher);
+        self.hold_epoch().map(|_| self.last_begun).hash(&mut hasher);
         self.deleted.hash(&mut hasher);
         for process in &self.processes {
             process.hash(&mut hasher);
         }
         let mut epochs: Vec<(u64, usize)> = vec![(self.last_fence, 0)];
+        epochs.extend(self.hold_epoch().map(|epoch| (epoch, 1)));
         for process in &self.processes {
             process.epochs(|epoch| {
                 let whose = epochs.len();
@@ -218,17 +226,16 @@ impl World {
 
     /// For whoever reads a trace.
     pub(super) fn describe(&self) -> String {
-        let mut server = (*self.server).clone();
         let time = self.clock.time();
-        let holds = server.read(KEY, time).unwrap_or_else(|| "nobody".into());
-        let queue: Vec<_> = server.waiting(KEY, time).into_iter().collect();
+        let holds = self.clone().standing().join(" + ");
+        let queue = (*self.server).clone().waiting(KEY, time);
         let queue: Vec<_> = queue
             .iter()
             .map(|(entry, alive)| (&**entry, *alive > time))
             .collect();
         let processes: Vec<_> = self.processes.iter().map(|it| it.describe()).collect();
         format!(
-            "{} | {holds} | {queue:?} | {}",
+            "{} | at the key: {holds} | {queue:?} | {}",
             self.clock.ticks - 100,
             processes.join(" | ")
         )
@@ -240,14 +247,18 @@ impl Command {
         match &self.what {
             What::Acquire(acquire) => &acquire.claim,
             What::Poll(claim) | What::Release { claim, .. } | What::Cancel { claim, .. } => claim,
-            What::Renew(renewal) => &renewal.claim,
+            What::Renew(renewal) | What::Downgrade(renewal) => &renewal.claim,
         }
     }
 }
 
 /// The token in a value that a process of the model wrote, and whose it is.
 pub(super) fn token_in(value: &str) -> Option<(usize, Token)> {
-    let number: u64 = value.strip_prefix("1|t")?.parse().ok()?;
+    let name = match shared::read(value) {
+        Some(entry) => entry.token,
+        None => value.strip_prefix("1|")?,
+    };
+    let number: u64 = name.strip_prefix('t')?.parse().ok()?;
     Some((usize::try_from(number / 16).ok()?, Token::of_test(number)))
 }
 

@@ -1,21 +1,24 @@
 //! The two servers side by side: every operation on both, and what stands on them afterwards.
 
 mod compare;
+mod epochs;
+mod people;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::Value;
 
+use self::epochs::Epochs;
 use super::clockwork::{self, Clockwork};
 use super::{KEYS, Op, Seconds, Who};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::names::Names;
-use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, claim, renewal, seconds, waiter};
+use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
 use crate::policy::commands::{Cancelled, Claim, Grant, Renewal, Renewed};
-use crate::policy::queue;
 use crate::policy::server::{Publish, Reached, Server};
+use crate::policy::shared;
 use crate::values::error::Refusal;
 
 const SECOND: u64 = 1_000_000;
@@ -33,7 +36,7 @@ pub(super) struct Pair<'a> {
     pub(super) clockwork: Clockwork,
     /// Keys with a value of another type; in the pure machine it is of another layout.
     other_type: BTreeSet<usize>,
-    epochs: (u64, u64),
+    epochs: Epochs,
 }
 
 /// Where the pure machine publishes.
@@ -65,11 +68,12 @@ impl<'a> Pair<'a> {
             time: 1_000 * HOUR,
             clockwork: Clockwork::start(),
             other_type: BTreeSet::new(),
-            epochs: (0, 0),
+            epochs: Epochs::default(),
         }
     }
 
     pub(super) async fn step(&mut self, op: &Op) {
+        self.time += 1; // as there, so that entries end in the order in which they came
         match op {
             Op::Acquire {
                 who,
@@ -81,6 +85,8 @@ impl<'a> Pair<'a> {
             Op::Release { who, keep } => self.release(*who, *keep).await,
             Op::Cancel { who, keep, over } => self.cancel(*who, *keep, *over).await,
             Op::Renew(items) => self.renew(items).await,
+            Op::Downgrade(who, ttl) => self.downgrade(*who, *ttl).await,
+            Op::Holds(who) => self.holds(*who).await,
             Op::Read(key) => {
                 let real = self.lab.link.read(KEYS[*key], CAP).await;
                 if self.other_type.contains(key) {
@@ -99,22 +105,14 @@ impl<'a> Pair<'a> {
                 self.lab.tell::<Value>(&["DEL", &waiting, &alive]).await;
                 self.pure.lose_queue(KEYS[*key]);
             }
-            Op::Set(..) | Op::Del(_) | Op::OtherType(_) => self.interfere(op).await,
+            Op::Set(..) | Op::Del(_) | Op::OtherType(_) | Op::ForeignSet(_) => {
+                self.interfere(op).await;
+            }
         }
     }
 
-    fn named(&self, (key, number): Who) -> Claim {
-        let key = KEYS[key];
-        match number {
-            0 => waiter(key, &self.wire.address, "1|red"),
-            1 => waiter(key, "lock:@grant:nobody", "1|green"),
-            2 => Claim {
-                entry: queue::write("", seconds(2), "1|gold").into(), // shorter than `CLAIM`
-                ..claim(key, "1|gold")
-            },
-            3 => waiter(key, &self.wire.address, "1|blue"),
-            _ => claim(key, "2|grey"), // never queues; in the way, it is of another layout
-        }
+    fn named(&self, who: Who) -> Claim {
+        people::named(who, &self.wire.address)
     }
 
     async fn acquire(&mut self, who: Who, lease: Seconds, late: bool, repair: Option<Seconds>) {
@@ -173,7 +171,10 @@ impl<'a> Pair<'a> {
         let not_after = |now: u64| if over { now - 1 } else { now + HOUR };
         let (real, pure) = (self.lab.link.server_time(), self.time);
         let Cancelled {
-            found, conclusive, ..
+            found,
+            conclusive,
+            rest,
+            ..
         } = self
             .pure
             .cancel(&claim, pure_keep, not_after(pure), pure, &mut self.wire);
@@ -181,7 +182,11 @@ impl<'a> Pair<'a> {
         let real = self.lab.link.cancel(&claim, real_keep, real, CAP).await;
         let real = real.unwrap();
         self.compare_pushes().await;
-        assert_eq!((real.found, real.conclusive), (found, conclusive), "cancel");
+        assert_eq!(
+            (real.found, real.conclusive, real.rest),
+            (found, conclusive, rest),
+            "cancel"
+        );
     }
 
     async fn renew(&mut self, items: &[(Who, Seconds)]) {
@@ -197,11 +202,31 @@ impl<'a> Pair<'a> {
         assert_eq!(real, pure, "renew");
     }
 
+    async fn downgrade(&mut self, who: Who, ttl: Seconds) {
+        let (claim, ttl) = (self.named(who), seconds(ttl));
+        if !shared::is_entry(&claim.value) {
+            return; // there is nothing that it could become
+        }
+        let pure = self.pure.downgrade(&claim, ttl, self.time, &mut self.wire);
+        let real = self.lab.link.downgrade(&claim, ttl, CAP).await.unwrap();
+        self.compare_pushes().await;
+        assert_eq!(real, pure, "downgrade");
+    }
+
+    async fn holds(&mut self, who: Who) {
+        let claim = self.named(who);
+        let pure = self.pure.holds(&claim, self.time);
+        match self.lab.link.holds(&claim, CAP).await {
+            Ok(real) => assert_eq!(real, pure, "holds"),
+            other => assert!(is_other_type(&other) && self.other_type.contains(&who.0)),
+        }
+    }
+
     async fn strange(&mut self, key: &str) {
         self.pure.enter(key, STRANGE, self.time);
         let [_, waiting, alive] = keys(key);
         let now = self.lab.link.server_time();
-        let (arrival, beat) = (self.epochs.0.max(now), now + 3_500_000);
+        let (arrival, beat) = (self.epochs.last().max(now), now + 3_500_000);
         let (arrival, beat) = (arrival.to_string(), beat.to_string());
         for command in [
             &["ZADD", &waiting, "NX", &arrival, STRANGE][..],
@@ -214,7 +239,8 @@ impl<'a> Pair<'a> {
     }
 
     async fn interfere(&mut self, op: &Op) {
-        let (Op::Set((key, _), _) | Op::Del(key) | Op::OtherType(key)) = op else {
+        let (Op::Set((key, _), _) | Op::Del(key) | Op::OtherType(key) | Op::ForeignSet(key)) = op
+        else {
             return;
         };
         let lock = KEYS[*key];
@@ -231,8 +257,15 @@ impl<'a> Pair<'a> {
                 let expires = ttl.map(|ttl| self.time + ttl * SECOND);
                 self.pure.put(lock, &value, expires);
             }
-            Op::OtherType(_) => {
-                self.lab.tell::<Value>(&["LPUSH", lock, "x"]).await;
+            Op::OtherType(_) | Op::ForeignSet(_) => {
+                let [list, set] = [
+                    &["LPUSH", lock, "x"][..],
+                    &["ZADD", lock, "1", "long over", "inf", "#|2|rw"],
+                ];
+                let is_list = matches!(op, Op::OtherType(_));
+                self.lab
+                    .tell::<Value>(if is_list { list } else { set })
+                    .await;
                 self.pure.put(lock, "2|a list", None);
                 self.other_type.insert(*key);
             }

@@ -37,6 +37,7 @@ impl Account {
                     time: u64::MAX - 1000,
                     found: how == 2,
                     conclusive: how == 2,
+                    rest: 0,
                 };
                 self.table.cancelled(token, answer, behind_acquire, now)
             }

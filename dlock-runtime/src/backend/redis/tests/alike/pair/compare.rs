@@ -13,7 +13,7 @@ impl Pair<'_> {
     pub(super) fn compare_acquired(&mut self, real: Acquired, pure: Acquired) {
         match (real, pure) {
             (Acquired::Granted { epoch: real, .. }, Acquired::Granted { epoch: pure, .. }) => {
-                self.epochs_rise(real, pure);
+                self.epochs.same(real, pure);
             }
             (
                 Acquired::Yours {
@@ -27,12 +27,15 @@ impl Pair<'_> {
                     ..
                 },
             ) => {
-                self.epochs_rise(real, pure);
+                self.epochs.same(real, pure);
                 self.compare_left(real_left, pure_left);
             }
             (Acquired::Busy(real), Acquired::Busy(pure))
             | (Acquired::Queued(real), Acquired::Queued(pure)) => self.compare_busy(&real, &pure),
             (Acquired::Late { .. }, Acquired::Late { .. }) => {}
+            (Acquired::WrongKind { there: real, .. }, Acquired::WrongKind { there: pure, .. }) => {
+                self.epochs.same_meta(&real, &pure);
+            }
             (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
         }
     }
@@ -51,7 +54,7 @@ impl Pair<'_> {
                     ..
                 },
             ) => {
-                self.epochs_rise(real, pure);
+                self.epochs.same(real, pure);
                 self.compare_left(real_left, pure_left);
             }
             (Polled::Queued(real), Polled::Queued(pure)) => self.compare_busy(&real, &pure),
@@ -68,13 +71,9 @@ impl Pair<'_> {
         }
     }
 
-    fn epochs_rise(&mut self, real: u64, pure: u64) {
-        assert!(real > self.epochs.0 && pure > self.epochs.1);
-        self.epochs = (real, pure);
-    }
-
     fn compare_left(&self, real: Duration, pure: Duration) {
         let least = pure.saturating_sub(self.clockwork.drift() + Duration::from_millis(20));
+        let pure = Duration::from_millis(u64::try_from(pure.as_micros().div_ceil(1000)).unwrap());
         assert!(
             real <= pure && real >= least,
             "{real:?} is not like {pure:?}"
@@ -91,7 +90,11 @@ impl Pair<'_> {
                 (&real.key, &real.value, real.lease),
                 (&pure.key, &pure.value, pure.lease)
             );
-            self.epochs_rise(real.epoch, pure.epoch);
+            if pure.value.starts_with("o|") {
+                self.epochs.same(real.epoch, pure.epoch);
+            } else {
+                self.epochs.rise(real.epoch, pure.epoch);
+            }
         }
     }
 
@@ -101,9 +104,16 @@ impl Pair<'_> {
         let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
         for (index, look) in looks.into_iter().enumerate() {
             let key = KEYS[index];
-            let (held, left, waiting, alive, ends) = look;
+            let (held, left, waiting, alive, ends, members) = look;
             if self.other_type.contains(&index) {
-                assert_eq!(held.as_deref(), Some("a list"));
+                assert!(matches!(held.as_deref(), Some("a list" | "a foreign set")));
+            } else if let Some(meta) = self.pure.meta(key, self.time) {
+                self.epochs.same_meta(&held.unwrap_or_default(), &meta);
+                let is_live = |it: &&(String, u64)| Duration::from_micros(it.1) > now;
+                let live: Vec<_> = members.iter().filter(is_live).collect();
+                self.compare_members(&live, now, key);
+                // The key's own end comes up to 2 ms behind its last holder's.
+                self.compare_end(left - 2, Some(End::at(self.pure.expires(key))));
             } else {
                 let pure = self.pure.read(key, self.time);
                 assert_eq!(held, pure, "what stands at {key}");
@@ -120,6 +130,18 @@ impl Pair<'_> {
             let pure = self.pure.queue_ends(key, self.time).map(End::At);
             self.compare_end(ends.0, pure);
             self.compare_end(ends.1, pure);
+        }
+    }
+
+    /// Who holds the lock, in which order, and until when.
+    fn compare_members(&mut self, real: &[&(String, u64)], now: Duration, key: &str) {
+        let pure = self.pure.members(key, self.time);
+        let expected: Vec<&str> = pure.iter().map(|it| &*it.0).collect();
+        let names: Vec<&str> = real.iter().map(|it| &*it.0).collect();
+        assert_eq!(names, expected, "who holds {key}");
+        for ((_, real), (_, pure)) in real.iter().zip(&pure) {
+            let real = Duration::from_micros(*real).saturating_sub(now);
+            self.compare_left(real, Duration::from_micros(pure - self.time));
         }
     }
 
@@ -167,13 +189,14 @@ impl End {
     }
 }
 
-/// Value, PTTL, W, A, PTTL of both.
+/// Value or meta, PTTL, W, A, PTTL of both, members of the set.
 type Look = (
     Option<String>,
     i64,
     Vec<String>,
     HashMap<String, u64>,
     (i64, i64),
+    Vec<(String, u64)>,
 );
 
 /// KEYS: lock, W and A of each lock in turn.
@@ -181,11 +204,20 @@ const LOOK: &str = "
     local looks = {}
     for i = 1, #KEYS, 3 do
       local lock, W, A = KEYS[i], KEYS[i + 1], KEYS[i + 2]
-      local held = redis.call('TYPE', lock).ok == 'list' and 'a list' or redis.call('GET', lock)
+      local held, members = redis.call('TYPE', lock).ok, {}
+      if held == 'zset' then
+        local all = redis.call('ZRANGE', lock, 0, -1, 'WITHSCORES')
+        held = table.concat(all, ' ') == 'long over 1 #|2|rw inf' and 'a foreign set' or all[#all - 1]
+        for n = 1, #all - 2, 2 do
+          members[#members + 1] = {all[n], all[n + 1]}
+        end
+      else
+        held = held == 'list' and 'a list' or redis.call('GET', lock)
+      end
       looks[#looks + 1] = {
         held, redis.call('PTTL', lock),
         redis.call('ZRANGE', W, 0, -1), redis.call('ZRANGE', A, 0, -1, 'WITHSCORES'),
-        {redis.call('PTTL', W), redis.call('PTTL', A)},
+        {redis.call('PTTL', W), redis.call('PTTL', A)}, members,
       }
     end
     local time = redis.call('TIME')

@@ -1,14 +1,14 @@
-//! Two kinds that exclude each other, and neither exists yet.
+//! An order for a kind that has no other.
 
 use dlock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "item:<id>", read, write)]
+#[distributed_lock(key = "item:<id>", read, fair)]
 async fn purchase(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
 // Mended.
-#[distributed_lock(key = "item:<id>")]
+#[distributed_lock(key = "item:<id>", read)]
 async fn mended(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

@@ -1,14 +1,14 @@
-//! A kind of lock that does not exist yet.
+//! Permits, but how many?
 
 use dlock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(key = "item:<id>", permits = 5)]
+#[distributed_lock(key = "item:<id>", permits)]
 async fn purchase(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
 // Mended.
-#[distributed_lock(key = "item:<id>")]
+#[distributed_lock(key = "item:<id>", permits = 5)]
 async fn mended(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

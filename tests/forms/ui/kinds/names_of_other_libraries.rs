@@ -1,14 +1,14 @@
-//! Several keys at once, which no lock can have yet.
+//! What other libraries call a kind.
 
 use dlock_runtime::{LockError, distributed_lock};
 
-#[distributed_lock(keys = ["item:<id>", "shop"])]
+#[distributed_lock(key = "item:<id>", semaphore = 5)]
 async fn purchase(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
 // Mended.
-#[distributed_lock(key = "item:<id>")]
+#[distributed_lock(key = "item:<id>", permits = 5)]
 async fn mended(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

@@ -1,0 +1,92 @@
+-- write: a batch of the user's own commands, if the value still holds the lock; else nothing. All that
+-- could stop it half-way is looked at before its first command, but for rights: what the user may run
+-- can't be asked. The commands are those of values/batch/change.rs.
+-- KEYS  1 the lock, 2 … the data keys
+-- ARGV  1 value, 2 not_after µs, 3 '1': memory may run out after the first command, 4 how many needs;
+--       of each need: its type, 'number' or 'field'; its key's number, its field (else '');
+--       of each command: its name, its key's number, how many words follow, these
+-- reply {1}     all is written
+--       {0}     the lock is not the value's, or something else stands there
+--       {5, T}  late
+--       {6, n}  the nth need does not hold
+--       {8, n, error}  the nth command was refused; those before it are written
+
+-- What a value holds the lock with: itself, or the reader that a writer was downgraded to; false if it does
+-- not. A lock is exclusive (a string) or shared (a sorted set of entries by their ends in µs). Second, the
+-- error where that can't be known.
+local function held_as(lock, value, T)
+  if not string.find(value, '^[rwpo]|') then
+    local held, err = look(lock)
+    return held == value and value, err
+  end
+  local forms = {value, (string.gsub(value, '^w|', 'r|'))}
+  for _, form in ipairs(forms) do
+    local ends = redis.pcall('ZSCORE', lock, form)
+    if type(ends) == 'table' then
+      return false, ends.err
+    elseif ends and tonumber(ends) > T then
+      return form, nil
+    end
+  end
+  return false, nil
+end
+
+-- A write to the lock that changes nothing, and is refused when memory is out.
+local function touch(lock, form)
+  if string.find(form, '^[rwpo]|') then
+    return redis.pcall('ZADD', lock, 'XX', 'GT', '0', form)
+  end
+  return redis.pcall('SET', lock, form, 'KEEPTTL')
+end
+
+-- 18 digits at most: so many more may be added that the sum stays a number.
+local function is_number(text)
+  local digits = not text or text == '0' and '0' or string.match(text, '^%-?([1-9]%d*)$')
+  return digits == true or digits and #digits <= 18
+end
+
+local function is_met(what, key, field)
+  if what == 'number' then
+    return is_number(redis.call('GET', key))
+  elseif what == 'field' then
+    return is_number(redis.call('HGET', key, field))
+  end
+  local is = redis.call('TYPE', key).ok
+  return is == 'none' or is == what
+end
+
+local lock, value, T = KEYS[1], ARGV[1], now()
+if T > tonumber(ARGV[2]) then
+  return {5, T}
+end
+local form, err = held_as(lock, value, T)
+if err and not is_other_type(err) then
+  return redis.error_reply(err)
+elseif not form then
+  return {0}
+end
+local at = 5
+for n = 1, tonumber(ARGV[4]) do
+  if not is_met(ARGV[at], KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]) then
+    return {6, n}
+  end
+  at = at + 3
+end
+if ARGV[3] == '1' then
+  local touched = touch(lock, form)
+  if type(touched) == 'table' and touched.err then
+    return redis.error_reply(touched.err)
+  end
+end
+local n = 0
+while ARGV[at] do
+  n = n + 1
+  local words = tonumber(ARGV[at + 2])
+  local key = KEYS[tonumber(ARGV[at + 1])]
+  local done = redis.pcall(ARGV[at], key, unpack(ARGV, at + 3, at + 2 + words))
+  if type(done) == 'table' and done.err then
+    return {8, n, done.err}
+  end
+  at = at + 3 + words
+end
+return {1}

@@ -1,0 +1,132 @@
+//! Who is granted what by whom, and hears of it.
+
+use super::*;
+
+/// F62: one command, however many wait.
+#[tokio::test]
+async fn f62_a_release_reaches_all_readers_at_the_head() {
+    let lab = Lab::new().await;
+    let ours = writer(&lab, "w");
+    lab.granted(&ours).await;
+    let readers: Vec<Claim> = (0..100)
+        .map(|it| reader(&lab, &format!("{it:03}")))
+        .collect();
+    for claim in &readers {
+        lab.in_line(claim).await;
+    }
+    lab.in_line(&writer(&lab, "next")).await;
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+    assert_eq!(lab.server.commandstats("eval").await, 1, "unknown so far");
+    assert_eq!(lab.server.commandstats("publish").await, 100);
+    let expected: Vec<String> = readers.iter().map(|it| it.value.to_string()).collect();
+    assert_eq!(lab.heard(100).await, expected);
+    assert_eq!(lab.members().await.len(), 101);
+    assert_eq!(lab.tell::<u64>(&["ZCARD", "lock:@w:{lock:a}"]).await, 1);
+}
+
+/// The rest is granted by the next poll, whoever's it is.
+#[tokio::test]
+async fn a_hundred_grants_are_made_in_one_command() {
+    let lab = Lab::new().await;
+    let ours = writer(&lab, "w");
+    lab.granted(&ours).await;
+    for number in 0..120 {
+        lab.in_line(&reader(&lab, &format!("{number:03}"))).await;
+    }
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    assert_eq!(lab.heard(100).await.len(), 100);
+    assert_eq!(lab.tell::<u64>(&["ZCARD", "lock:@w:{lock:a}"]).await, 20);
+    let last = reader(&lab, "119");
+    let answer = lab.link.poll(&last, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
+}
+
+/// The poll of an exclusive waiter that has come behind a set.
+#[tokio::test]
+async fn a_set_whose_holders_have_lapsed_is_granted_by_a_poll() {
+    let lab = Lab::new().await;
+    let waiting = waiter(LOCK, lab.link.address().unwrap(), "1|x");
+    let ours = claim(LOCK, "1|ours");
+    lab.granted(&ours).await;
+    lab.in_line(&waiting).await;
+    lab.server.cmd(&["DEL", LOCK]).await;
+    let future = (lab.link.server_time() + 60_000_000).to_string();
+    let set = ["ZADD", LOCK, &future, "r|a||30000|0|0||h", "inf", "#|1|rw"];
+    lab.tell::<u64>(&set).await;
+    let answer = lab.link.poll(&waiting, CAP).await.unwrap();
+    assert!(
+        matches!(&answer, Polled::Queued(busy) if busy.value == "r|a||30000|0|0||h"),
+        "{answer:?}"
+    );
+    let again = lab.acquire(&waiting).await;
+    assert!(matches!(again, Ok(Acquired::Queued(_))), "{again:?}");
+    lab.tell::<u64>(&["ZADD", LOCK, "1", "r|a||30000|0|0||h"])
+        .await;
+    let answer = lab.link.poll(&waiting, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_downgrade_reaches_the_readers_and_keeps_the_claim() {
+    let lab = Lab::new().await;
+    let (ours, waiting) = (writer(&lab, "w"), reader(&lab, "r"));
+    lab.granted_for(&ours, 60).await;
+    lab.in_line(&waiting).await;
+    assert!(lab.link.downgrade(&ours, seconds(5), CAP).await.unwrap());
+    assert_eq!(lab.heard(1).await, [waiting.value.to_string()]);
+    assert!(lab.link.holds(&ours, CAP).await.unwrap());
+    assert!(lab.link.holds(&waiting, CAP).await.unwrap());
+    assert!(
+        lab.server.pttl(LOCK).await > 50_000,
+        "K10: it never shortens"
+    );
+}
+
+/// Everything that grants does so within a moment, whoever holds the lock: no timing is in it but the cap.
+#[tokio::test]
+async fn k7_a_dead_writer_at_the_head_is_passed_over() {
+    let lab = Lab::new().await;
+    let (ours, dead, waiting) = (reader(&lab, "a"), writer(&lab, "dead"), reader(&lab, "b"));
+    lab.granted(&ours).await;
+    lab.in_line(&dead).await;
+    lab.in_line(&waiting).await;
+    let long_ago = (lab.link.server_time() - 1).to_string();
+    let silent = ["ZADD", "lock:@a:{lock:a}", "XX", &long_ago, &dead.entry];
+    lab.tell::<u64>(&silent).await;
+    let answer = lab.link.poll(&waiting, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
+    let answer = lab.link.poll(&dead, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Gone { .. }), "{answer:?}");
+    assert!(lab.link.holds(&ours, CAP).await.unwrap());
+}
+
+/// A place without a heartbeat at all, which no sweep finds.
+#[tokio::test]
+async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {
+    let lab = Lab::new().await;
+    lab.granted(&reader(&lab, "a")).await;
+    lab.in_line(&writer(&lab, "lost")).await;
+    lab.server.cmd(&["DEL", "lock:@a:{lock:a}"]).await;
+    lab.granted(&reader(&lab, "b")).await;
+}
+
+/// Pushes of a grant to a reader beside others, over the wire.
+#[tokio::test]
+async fn a_grant_is_for_three_seconds_and_names_its_epoch() {
+    let lab = Lab::new().await;
+    let (ours, waiting) = (permits(&lab, "a", 2, 2), permits(&lab, "b", 1, 2));
+    let first = lab.granted(&ours).await;
+    lab.in_line(&waiting).await;
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    let mut heard = Vec::new();
+    until("it is told", CAP, async || {
+        heard.extend(lab.heard.take());
+        !heard.is_empty()
+    })
+    .await;
+    let (grant, _) = &heard[0];
+    assert_eq!(grant.lease, Duration::from_secs(3));
+    assert!(grant.epoch > first);
+    assert!(lab.server.pttl(LOCK).await <= 3002);
+}

@@ -1,0 +1,74 @@
+//! An entry is read alike on both sides, whatever stands there: what one grants, the other must not wait behind.
+
+use proptest::collection::vec;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::Lab;
+use crate::policy::shared::{self, Entry, Letter};
+
+/// ARGV: entries. The fields of each, or what is none of ours.
+const READ: &str = "
+    local all = {}
+    for i, value in ipairs(ARGV) do
+      local e = read_entry(value)
+      all[i] = e and table.concat({
+        e.letter, e.address, string.format('%.0f %.0f', e.lease, e.take), e.meta,
+      }, ' ') or 'nothing'
+    end
+    return all";
+
+/// As the script tells it.
+fn told(text: &str) -> String {
+    let Some(entry) = shared::read(text) else {
+        return "nothing".to_owned();
+    };
+    let Entry {
+        letter,
+        address,
+        take,
+        of,
+        owner,
+        ..
+    } = entry;
+    let (letter, meta) = match letter {
+        Letter::Reader => ('r', "#|1|rw".to_owned()),
+        Letter::Writer => ('w', "#|1|rw".to_owned()),
+        Letter::Permits => ('p', format!("#|1|p|{of}")),
+        Letter::Owner => ('o', format!("#|1|o|{owner}")),
+    };
+    let lease = entry.lease.as_millis();
+    format!("{letter} {address} {lease} {take} {meta}")
+}
+
+#[tokio::test]
+async fn an_entry_is_read_alike_on_both_sides() {
+    let number = r"([0-9]{1,4}|0{0,14}[0-9]{1,3}|4294967295|4294967296|[0-9]{14,17}|[+-]?[0-9]{0,2}|1e2|0x1|٩)";
+    let entry = format!(
+        r"[rwpox#]?\|[a-z-]{{0,3}}\|[a-z:]{{0,3}}(\|{number}){{3}}\|[a-z]{{0,2}}(\|[a-z|\n]{{0,3}})?"
+    );
+    let permits = format!(r"p\|t\|\|30\|{number}\|{number}\|\|h");
+    let strategy = vec(
+        proptest::prop_oneof![
+            proptest::string::string_regex(&entry).unwrap(),
+            proptest::string::string_regex(&permits).unwrap(),
+            "(p\\|t\\|\\|30\\|[0-9]{1,2}\\|[0-9]{1,2}\\|\\|h)",
+            ".{0,20}",
+        ],
+        4000,
+    );
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let entries = strategy.new_tree(&mut runner).unwrap().current();
+    let script = [include_str!("../../lua/set.lua"), READ].concat();
+    let lab = Lab::new().await;
+    let mut words = vec!["EVAL", &script, "0"];
+    words.extend(entries.iter().map(String::as_str));
+    let read: Vec<String> = lab.tell(&words).await;
+    let mut readable = 0;
+    for (entry, read) in entries.iter().zip(&read) {
+        assert_eq!(*read, told(entry), "{entry:?}");
+        readable += u32::from(read != "nothing");
+    }
+    assert!((500..3500).contains(&readable), "{readable} can be read");
+}

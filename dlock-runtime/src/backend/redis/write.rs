@@ -1,0 +1,117 @@
+//! A guarded write over a connection: its words for `lua/write.lua`, and what that answers.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::link::RedisLink;
+use super::reply;
+use super::scripts;
+use crate::backend::Link;
+use crate::backend::fault::Fault;
+use crate::policy::commands::Claim;
+use crate::policy::writes::{What, Writes, Wrote};
+use crate::values::error::{Refusal, Text};
+
+impl RedisLink {
+    /// What is executed when `within` is over writes nothing, so that it can't overtake what its caller does then. If the
+    /// server calls it late although it is not, its clock was set: the answer tells the time, and it is sent once more.
+    pub(super) async fn write_batch(
+        &self,
+        claim: &Claim,
+        writes: &Writes<'_>,
+        within: Duration,
+    ) -> Result<Wrote, Fault> {
+        let until = self.clock.now().plus(within);
+        for _ in 0..2 {
+            let sent = self.clock.now();
+            match self.send_batch(claim, writes, sent.until(until)).await? {
+                Said::Wrote(wrote) => return Ok(wrote),
+                Said::Late { time } => self.heard_time(time, sent),
+            }
+        }
+        Err(Fault::Unsent(Text::new(
+            "the server's clock runs ahead by leaps",
+        )))
+    }
+
+    async fn send_batch(
+        &self,
+        claim: &Claim,
+        writes: &Writes<'_>,
+        within: Duration,
+    ) -> Result<Said, Fault> {
+        let longest = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
+        let not_after = self.server_time().saturating_add(longest);
+        let mut keys = vec![&*claim.key];
+        keys.extend(&writes.keys);
+        let arguments = arguments(&claim.value, writes, not_after);
+        let reply = self
+            .script(&scripts::WRITE, &keys, &arguments, within)
+            .await?;
+        let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
+        if matches!(said, Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, _))) {
+            self.give_up(); // the master is elsewhere
+        }
+        Ok(said)
+    }
+}
+
+enum Said {
+    Wrote(Wrote),
+    Late { time: u64 },
+}
+
+/// Keys are told by their numbers in `KEYS`, where the lock is the first.
+fn arguments<'a>(value: &'a str, writes: &'a Writes<'_>, not_after: u64) -> Vec<Cow<'a, [u8]>> {
+    let text = |number: usize| Cow::from(number.to_string().into_bytes());
+    let name = |name: &'static str| Cow::from(name.as_bytes());
+    let may_run_dry = if writes.may_run_dry() { "1" } else { "0" };
+    let mut words = vec![
+        value.as_bytes().into(),
+        Cow::from(not_after.to_string().into_bytes()),
+        name(may_run_dry),
+        text(writes.needs.len()),
+    ];
+    for need in &writes.needs {
+        let (what, field) = match need.what {
+            What::Is(wanted) => (wanted.name(), &b""[..]),
+            What::Number => ("number", &b""[..]),
+            What::NumberIn(field) => ("field", field),
+        };
+        words.extend([name(what), text(need.key + 2), field.into()]);
+    }
+    for (key, change) in &writes.commands {
+        let behind = change.words();
+        words.extend([name(change.name()), text(key + 2), text(behind.len())]);
+        words.extend(behind);
+    }
+    words
+}
+
+fn read(reply: &Value) -> Option<Said> {
+    let Value::Array(items) = reply else {
+        return None;
+    };
+    let nth = || {
+        usize::try_from(reply::number(items.get(1)?)?)
+            .ok()?
+            .checked_sub(1)
+    };
+    Some(Said::Wrote(match reply::number(items.first()?)? {
+        0 => Wrote::NotOurs,
+        1 => Wrote::All,
+        5 => {
+            let time = reply::number(items.get(1)?)?;
+            return Some(Said::Late { time });
+        }
+        6 => Wrote::Unfit(nth()?),
+        8 => {
+            let words = reply::text(items.get(2)?)?;
+            let code = words.split(' ').next().unwrap_or_default();
+            Wrote::Stopped(nth()?, reply::refusal(code, &words), Text::new(&words))
+        }
+        _ => return None,
+    }))
+}

@@ -1,0 +1,122 @@
+//! Writes that the server applies only while the lock is held.
+
+use super::LockGuard;
+use crate::backend::fault::Fault;
+use crate::policy::writes::{Writes, Wrote};
+use crate::values::batch::Batch;
+use crate::values::error::{LockError, Refusal, Text};
+use crate::values::key::Key;
+
+impl LockGuard {
+    /// Applies a batch of your own writes on the lock's server, if the lock is still ours there; check and writes are one step.
+    ///
+    /// What [`verify`](Self::verify) leaves open is closed here: a holder that was stopped, or whose request was held up, writes nothing
+    /// after somebody else has the lock. It protects data on the lock's own server and database, as far as that keeps its data: after a failover
+    /// the lock and the writes may be lost together. For data elsewhere there is the [`fence`](Self::fence).
+    ///
+    /// All or nothing: types and numbers are looked at before the first command. What can't be asked before is whether the
+    /// user may run each command. A forbidden one stops the batch, those before it stand, and the error says how many.
+    ///
+    /// Two batches that are under way at the same time come in any order; await the one before the other where that matters.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for a batch that can't work (a key in another slot, too many commands, …): nothing was sent.
+    /// [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written. [`LockError::Refused`] when a
+    /// key has another type or holds no number (`WrongType`, and its key is that data key), memory is out, or a right is missing.
+    /// [`LockError::Unavailable`] when no clear answer came: it was applied or it was not, and only the data tells. It is not
+    /// applied later than `command_timeout` (500 ms) after the call. What may run twice can be repeated: `set`, `hset`, `sadd`;
+    /// not `incr_by`, not `rpush`.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time; the batch was then applied or not, or will be within `command_timeout` if the lock is still ours.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Batch, LockError, LockPool, distributed_lock, lock_key};
+    ///
+    /// #[distributed_lock(key = "item:{<id>}", ttl = "10s", renew, guard = lock)]
+    /// async fn sell(id: u64, buyer: &str, price: i64) -> Result<(), LockError> {
+    ///     // Look with your own client whether it is still there; then:
+    ///     let sale = Batch::new()
+    ///         .srem(lock_key!("market:{<id>}"), "item")
+    ///         .set(lock_key!("owner:{<id>}"), buyer)
+    ///         .incr_by(lock_key!("income:{<id>}"), price);
+    ///     lock.write(&sale).await
+    /// }
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// pool.scope(sell(7, "ann", 30)).await?;
+    ///
+    /// let lock = pool.lock("item:{7}").acquire().await?;
+    /// let error = lock.write(&Batch::new().set("owner:8", "bob")).await.unwrap_err();
+    /// assert!(error.to_string().contains("put `{7}` into the key"), "{error}");
+    /// # Ok(()) }
+    /// ```
+    pub async fn write(&self, batch: &Batch) -> Result<(), LockError> {
+        let writes = Writes::new(batch, self.key.as_str(), &self.pool.settings().namespace)?;
+        if batch.is_empty() {
+            return self.verify().await;
+        }
+        self.still_held()?;
+        match self.send(&writes).await {
+            Ok(Wrote::All) => Ok(()),
+            Ok(Wrote::NotOurs) => Err(self.gone()),
+            Ok(Wrote::Unfit(need)) => Err(unfit(&writes, need)),
+            Ok(Wrote::Stopped(at, reason, words)) => Err(LockError::Refused {
+                key: Some(self.key.clone()),
+                reason,
+                source: stopped(&writes, at, &words),
+            }),
+            Err(fault) => Err(with_outcome(fault).into_error(Some(&self.key))),
+        }
+    }
+
+    async fn send(&self, writes: &Writes<'_>) -> Result<Wrote, Fault> {
+        let (clock, timeout) = (
+            self.pool.backend().clock(),
+            self.pool.settings().command_timeout,
+        );
+        let begun = clock.now();
+        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let left = clock.now().until(begun.plus(timeout));
+        link.write(&self.claim, writes, left).await
+    }
+}
+
+/// What `Unavailable` says of any call, that it may be repeated, does not go for each batch.
+fn with_outcome(fault: Fault) -> Fault {
+    match fault {
+        Fault::Unsent(why) => Fault::Unsent(Text::new(format_args!("{why}; nothing was written"))),
+        Fault::Unclear(why) => Fault::Unclear(Text::new(format_args!(
+            "{why}; the batch was applied or it was not: look before you repeat it"
+        ))),
+        other => other,
+    }
+}
+
+fn unfit(writes: &Writes<'_>, need: usize) -> LockError {
+    let (key, why) = writes.unfit(need);
+    LockError::Refused {
+        key: Some(Key::from(key)),
+        reason: Refusal::WrongType,
+        source: Text::new(why),
+    }
+}
+
+fn stopped(writes: &Writes<'_>, at: usize, words: &Text) -> Text {
+    let (all, name) = (
+        writes.commands.len(),
+        writes.commands.get(at).map_or("?", |(_, it)| it.name()),
+    );
+    let left = match at {
+        0 => "nothing was written".to_owned(),
+        1 => "the one before it is written".to_owned(),
+        _ => format!("the {at} before it are written"),
+    };
+    Text::new(format_args!(
+        "{name}, command {} of {all}: {words}; {left}",
+        at + 1
+    ))
+}

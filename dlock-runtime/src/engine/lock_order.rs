@@ -1,0 +1,59 @@
+//! The order of locks, noted where one is asked for inside another: what the pool's `lock_order` is about.
+//!
+//! Costs nothing with `Off`, a look at the scope without an enclosing lock, and one mutex with one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::acquire::Order;
+use super::guard::LockGuard;
+use super::pool::LockPool;
+use super::scope;
+use crate::observe;
+use crate::policy::lock_order::{LockOrders, Nesting};
+use crate::values::class::Asked;
+use crate::values::error::{LockError, Text};
+use crate::values::lock_order::LockOrder;
+use crate::values::wait::Wait;
+
+/// Which locks of a pool were asked for inside which.
+#[derive(Default)]
+pub(crate) struct Nestings(Mutex<LockOrders>);
+
+/// Notes what is asked for inside what; tells of an order that can deadlock, or refuses it.
+///
+/// Who tries once waits for nobody, so that is in no order; what it gets is held like any other.
+pub(super) fn check(pool: &LockPool, order: &Order) -> Result<(), LockError> {
+    let what_to_do = pool.settings().lock_order;
+    if what_to_do == LockOrder::Off || order.wait == Wait::Once {
+        return Ok(());
+    }
+    let enclosing = scope::held(pool);
+    if enclosing.is_empty() {
+        return Ok(());
+    }
+    let wanted = Asked::new(&order.key, order.site);
+    let nesting = |guard: &Arc<LockGuard>| Nesting {
+        held: guard.asked(),
+        wanted: wanted.clone(),
+        keys: [guard.key().clone(), order.key.clone()],
+    };
+    let nestings: Vec<_> = enclosing.iter().map(nesting).collect();
+    let mut orders = (pool.nestings().0.lock()).unwrap_or_else(PoisonError::into_inner);
+    if what_to_do == LockOrder::Refuse {
+        return match orders.note_unless_inverted(&nestings) {
+            None => Ok(()),
+            Some(inversion) => Err(LockError::WouldDeadlock {
+                key: order.key.clone(),
+                inversion: Some(Text::new(inversion)),
+            }),
+        };
+    }
+    let inversions: Vec<_> = (nestings.iter())
+        .filter_map(|nesting| orders.note(nesting))
+        .collect();
+    drop(orders); // what listens to events may take a lock itself
+    for inversion in inversions {
+        observe::lock_order(order.key.as_str(), &inversion);
+    }
+    Ok(())
+}

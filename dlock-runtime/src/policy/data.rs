@@ -1,0 +1,193 @@
+//! The data that guarded writes go to, as a pure machine: what Redis does with the commands of a batch.
+//!
+//! `memory://` runs it beside the locks, so that tests see what was written; it is compared with a real server, batch by
+//! batch. Invariant: a batch of which a need does not hold changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::writes::{What, Writes, number};
+use crate::values::batch::change::{Change, Type, whole_millis};
+use crate::values::stored::Stored;
+
+/// All data keys of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    keys: BTreeMap<String, Entry>,
+    /// When so many keys are there, the lapsed are swept out.
+    sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stored: Stored,
+    /// Server time, µs.
+    expires: Option<u64>,
+}
+
+impl Data {
+    /// All of the batch, or nothing and the number of the first need that does not hold.
+    pub(crate) fn write(&mut self, writes: &Writes<'_>, time: u64) -> Result<(), usize> {
+        for key in &writes.keys {
+            self.drop_lapsed(key, time);
+        }
+        let holds = |need: &super::writes::Need<'_>| {
+            let key = writes.keys.get(need.key).copied().unwrap_or_default();
+            self.keys
+                .get(key)
+                .is_none_or(|entry| fits(&entry.stored, &need.what))
+        };
+        if let Some(unfit) = writes.needs.iter().position(|need| !holds(need)) {
+            return Err(unfit);
+        }
+        for (key, change) in &writes.commands {
+            if let Some(key) = writes.keys.get(*key) {
+                self.apply(key, change, time);
+            }
+        }
+        self.sweep(time);
+        Ok(())
+    }
+
+    /// What stands at a key.
+    pub(crate) fn get(&mut self, key: &str, time: u64) -> Option<&Stored> {
+        self.drop_lapsed(key, time);
+        self.keys.get(key).map(|entry| &entry.stored)
+    }
+
+    fn apply(&mut self, key: &str, change: &Change, time: u64) {
+        let until = change.ttl().map(|ttl| time + whole_millis(ttl) * 1000);
+        match change {
+            Change::Set { value, .. } => {
+                let entry = Entry {
+                    stored: Stored::String(value.clone()),
+                    expires: until,
+                };
+                self.keys.insert(key.to_owned(), entry);
+            }
+            Change::Del => drop(self.keys.remove(key)),
+            Change::Expire(_) => {
+                if let Some(entry) = self.keys.get_mut(key) {
+                    entry.expires = until;
+                }
+            }
+            _ => self.alter(key, change),
+        }
+    }
+
+    /// A change inside what stands there; what is empty then is gone.
+    fn alter(&mut self, key: &str, change: &Change) {
+        let Some(stored) = change.wants().map(empty) else {
+            return;
+        };
+        let entry = self.keys.entry(key.to_owned()).or_insert(Entry {
+            stored,
+            expires: None,
+        });
+        alter(&mut entry.stored, change);
+        if is_empty(&entry.stored) {
+            self.keys.remove(key);
+        }
+    }
+
+    fn drop_lapsed(&mut self, key: &str, time: u64) {
+        let lapsed = |entry: &Entry| entry.expires.is_some_and(|at| at <= time);
+        if self.keys.get(key).is_some_and(lapsed) {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Whenever the number of keys has doubled: constant cost for each new one.
+    fn sweep(&mut self, time: u64) {
+        if self.keys.len() >= self.sweep_at.max(64) {
+            self.keys
+                .retain(|_, entry| entry.expires.is_none_or(|at| at > time));
+            self.sweep_at = self.keys.len() * 2;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Data {
+    /// How many keys are stored, lapsed ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How long what stands at a key still lives, in µs; `None`: for ever, or nothing stands there.
+    pub(crate) fn left(&self, key: &str, time: u64) -> Option<u64> {
+        Some(self.keys.get(key)?.expires?.saturating_sub(time))
+    }
+}
+
+fn empty(of: Type) -> Stored {
+    match of {
+        Type::String => Stored::String(Vec::new()),
+        Type::Hash => Stored::Hash(BTreeMap::new()),
+        Type::Set => Stored::Set(BTreeSet::new()),
+        Type::SortedSet => Stored::SortedSet(BTreeMap::new()),
+        Type::List => Stored::List(Vec::new()),
+    }
+}
+
+fn type_of(stored: &Stored) -> Type {
+    match stored {
+        Stored::String(_) => Type::String,
+        Stored::Hash(_) => Type::Hash,
+        Stored::Set(_) => Type::Set,
+        Stored::SortedSet(_) => Type::SortedSet,
+        Stored::List(_) => Type::List,
+    }
+}
+
+fn fits(stored: &Stored, what: &What<'_>) -> bool {
+    match (what, stored) {
+        (What::Is(wanted), _) => type_of(stored) == *wanted,
+        (What::Number, Stored::String(value)) => number(value).is_some(),
+        (What::NumberIn(field), Stored::Hash(fields)) => fields
+            .get(*field)
+            .is_none_or(|value| number(value).is_some()),
+        _ => false,
+    }
+}
+
+fn alter(stored: &mut Stored, change: &Change) {
+    match (stored, change) {
+        (Stored::String(value), Change::IncrBy(by)) => *value = sum(value, *by),
+        (Stored::Hash(fields), Change::HSet { field, value }) => {
+            fields.insert(field.clone(), value.clone());
+        }
+        (Stored::Hash(fields), Change::HDel(field)) => drop(fields.remove(field)),
+        (Stored::Hash(fields), Change::HIncrBy { field, by }) => {
+            let value = fields.entry(field.clone()).or_default();
+            *value = sum(value, *by);
+        }
+        (Stored::Set(members), Change::SAdd(member)) => drop(members.insert(member.clone())),
+        (Stored::Set(members), Change::SRem(member)) => drop(members.remove(member)),
+        (Stored::SortedSet(members), Change::ZAdd { member, score }) => {
+            members.insert(member.clone(), *score);
+        }
+        (Stored::SortedSet(members), Change::ZRem(member)) => drop(members.remove(member)),
+        (Stored::List(items), Change::LPush(value)) => items.insert(0, value.clone()),
+        (Stored::List(items), Change::RPush(value)) => items.push(value.clone()),
+        _ => {} // of another type: a need would not have held
+    }
+}
+
+/// What is there has been found a number, or is new; its sum with what a batch may add fits.
+fn sum(value: &[u8], by: i64) -> Vec<u8> {
+    let before = std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok());
+    before.unwrap_or(0).saturating_add(by).to_string().into()
+}
+
+/// A string may be.
+fn is_empty(stored: &Stored) -> bool {
+    match stored {
+        Stored::String(_) => false,
+        Stored::Hash(fields) => fields.is_empty(),
+        Stored::Set(members) => members.is_empty(),
+        Stored::SortedSet(members) => members.is_empty(),
+        Stored::List(items) => items.is_empty(),
+    }
+}

@@ -1,0 +1,163 @@
+//! What a command may do to those who hold a lock with many holders, and to those who wait for it.
+
+use std::sync::Arc;
+
+use super::kind::{Holds, agree, is_or_was, token_of_place};
+use super::seen::{Seen, Witness};
+use super::world::{Answer, Command, KEY, What, World, token_in};
+use crate::policy::commands::{Acquired, Polled};
+use crate::policy::shared;
+
+/// What stood at the key, and who waited, before a command.
+pub(super) struct Before {
+    holders: Vec<(String, u64)>,
+    standing: Vec<String>,
+    waiting: Vec<(Arc<str>, u64)>,
+}
+
+impl World {
+    pub(super) fn before(&mut self) -> Before {
+        let time = self.clock.time();
+        Before {
+            holders: self.holders(),
+            standing: self.standing(),
+            waiting: self.server().waiting(KEY, time),
+        }
+    }
+
+    /// The property that a command broke, if any.
+    pub(super) fn judge(
+        &mut self,
+        before: &Before,
+        command: &Command,
+        answer: &Answer,
+        seen: &mut Seen,
+    ) -> Option<&'static str> {
+        let after = self.before();
+        let come = come(before, &after);
+        self.witness_kinds(before, &after, &come, command, answer, seen);
+        let broken = self.touches(before, &after, command);
+        broken
+            .or_else(|| passes(before, &after, &come))
+            .or_else(|| head_fits(&after, command, answer))
+    }
+
+    /// S9, and rule 8: an entry is its owner's, and nothing shortens it.
+    fn touches(&self, before: &Before, after: &Before, command: &Command) -> Option<&'static str> {
+        let (time, sender) = (self.clock.time(), token_in(&command.claim().value));
+        let gives_back = matches!(command.what, What::Release { .. } | What::Cancel { .. });
+        for (entry, end) in &before.holders {
+            let stands = after.holders.iter().find(|(it, _)| is_or_was(it, entry));
+            let own = token_in(entry).is_some() && token_in(entry) == sender;
+            match stands {
+                Some((_, now)) if !own && now != end => return Some("S9 prolongs another's"),
+                Some((_, now)) if now < end => return Some("S7 shortens a lease"),
+                None if !own => return Some("S3a drops another's"),
+                None if !gives_back => return Some("S3a a gap"),
+                _ => {}
+            }
+        }
+        let longer = |(entry, end): &(String, u64)| {
+            let changed = !before.holders.iter().any(|(it, was)| it == entry && was == end);
+            let lease = shared::read(entry).map(|it| it.lease).unwrap_or_default();
+            let lease = u64::try_from(lease.as_micros()).expect("short");
+            changed && *end > time + lease + 1000
+        };
+        let outlives = after.holders.iter().any(longer);
+        outlives.then_some("S9 outlives its last command")
+    }
+
+    fn witness_kinds(
+        &mut self,
+        before: &Before,
+        after: &Before,
+        come: &[&String],
+        command: &Command,
+        answer: &Answer,
+        seen: &mut Seen,
+    ) {
+        let time = self.clock.time();
+        let own = |entry: &str| token_in(entry) == token_in(&command.claim().value);
+        if come.len() > 1 {
+            seen.saw(Witness::BatchOfTwo);
+        }
+        let mut others = come.iter().filter(|it| !own(it));
+        match (&command.what, answer) {
+            (What::Poll(_), Answer::Polled(Polled::Yours { .. }))
+                if come.iter().any(|it| own(it)) && !before.holders.is_empty() =>
+            {
+                let reenters = matches!(Holds::of(&command.claim().value), Holds::As(_));
+                seen.saw(if reenters { Witness::Reentered } else { Witness::BatchOfTwo });
+            }
+            (What::Poll(_), _) if others.next().is_some() => seen.saw(Witness::GrantByAnothersPoll),
+            (What::Downgrade(_), _) if others.next().is_some() => {
+                seen.saw(Witness::DowngradeLetIn);
+            }
+            (What::Release { .. }, Answer::Released(back)) => {
+                if back.rest > 0 {
+                    seen.saw(Witness::StillHeld);
+                }
+                if !back.found {
+                    seen.saw(Witness::LateRelease);
+                }
+            }
+            (What::Acquire(_), Answer::Acquired(Acquired::Granted { .. })) => {
+                if !before.waiting.is_empty() {
+                    seen.saw(Witness::Reentered);
+                }
+            }
+            (What::Acquire(acquire), Answer::Acquired(Acquired::Queued(_) | Acquired::Busy(_))) => {
+                let mut holds: Vec<_> = after.standing.iter().map(|it| Holds::of(it)).collect();
+                let ours = Holds::of(&acquire.claim.value);
+                holds.push(ours);
+                let waits = after.waiting.iter().any(|(_, alive)| *alive > time);
+                if waits && agree(&holds) && holds.len() > 1 {
+                    seen.saw(match ours {
+                        Holds::Takes { .. } => Witness::SmallBehindBig,
+                        _ => Witness::ReaderBehindWriter,
+                    });
+                }
+            }
+            _ => {}
+        }
+        if after.holders.iter().any(|(it, _)| shared::is_retired(it)) {
+            seen.saw(Witness::KeptForMinHold);
+        }
+    }
+}
+
+/// Who holds the lock that did not before.
+fn come<'a>(before: &Before, after: &'a Before) -> Vec<&'a String> {
+    let was = |entry: &String| before.standing.iter().any(|it| is_or_was(entry, it));
+    let after = after.standing.iter();
+    after
+        .filter(|it| token_in(it).is_some() && !was(it))
+        .collect()
+}
+
+/// S5: who came earlier and still waits was passed, but by its owner's own, or when it is dead.
+fn passes(before: &Before, after: &Before, come: &[&String]) -> Option<&'static str> {
+    let passed = |entry: &String| {
+        let of_entry = |it: &(Arc<str>, u64)| token_of_place(&it.0) == token_in(entry);
+        let place = before.waiting.iter().position(of_entry);
+        let ahead = &before.waiting[..place.unwrap_or(before.waiting.len())];
+        let ours = Holds::of(entry);
+        let among_its_own = matches!(ours, Holds::As(_))
+            && after.standing.iter().any(|it| it != entry && Holds::of(it) == ours);
+        !among_its_own && ahead.iter().any(|it| after.waiting.iter().any(|(now, _)| *now == it.0))
+    };
+    let anybody = come.iter().any(|it| passed(it));
+    anybody.then_some("S5 passes a living waiter")
+}
+
+/// S6: whoever is first does not fit, or would have been granted; but an exclusive lock's commands leave the
+/// place of another kind to that kind's own.
+fn head_fits(after: &Before, command: &Command, answer: &Answer) -> Option<&'static str> {
+    let looks = !matches!(command.what, What::Renew(_))
+        && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
+    let (head, _) = after.waiting.first()?;
+    let is_left = shared::is_entry(head) && !shared::is_entry(&command.claim().value);
+    let mut holds: Vec<_> = after.standing.iter().map(|it| Holds::of(it)).collect();
+    holds.push(Holds::of(head));
+    (looks && !is_left && agree(&holds)).then_some("S6 the head fits and sleeps")
+}

@@ -1,0 +1,166 @@
+//! Locks with many holders: who asks for what, and who may hold it beside whom.
+//!
+//! The engine gives each of their attempts a line of its own (`engine/waiting/lane.rs`), so a process of the model
+//! that asks for one has one contender. [`agree`] is the one rule that is written down a second time here: what
+//! the machine's `fits` is judged by.
+
+use std::sync::Arc;
+
+use super::process::Body;
+use super::world::{KEY, World, value_of};
+use crate::policy::commands::Claim;
+use crate::policy::queue;
+use crate::policy::shared::{self, Letter};
+use crate::values::kind::Kind;
+use crate::values::token::Token;
+use crate::values::ttl::Ttl;
+
+/// What a process asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    Alone,
+    Read,
+    Write,
+    /// So many permits of so many.
+    Take(u32, u32),
+    As(&'static str),
+}
+
+/// How one holder has the lock, or would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds<'a> {
+    Alone,
+    Reads,
+    Takes { take: u32, of: u32 },
+    As(&'a str),
+}
+
+/// Whose body does not end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    Nobodys,
+    /// The first one's, ever; whoever waits for it in vain has its wait end.
+    TheFirst,
+    /// The first one's, before the last one's: the outer of two calls.
+    TheOuter,
+}
+
+impl Asks {
+    fn kind(self) -> Kind {
+        match self {
+            Asks::Alone => Kind::Exclusive,
+            Asks::Read => Kind::Read,
+            Asks::Write => Kind::Write,
+            Asks::Take(take, of) => Kind::Permits { of, take },
+            Asks::As(owner) => Kind::Owned(owner.into()),
+        }
+    }
+
+    /// `engine/attempt.rs`; without an address it never queues.
+    pub(super) fn claim(self, number: u64, address: Option<&str>, lease: Ttl) -> Claim {
+        let (key, token) = (KEY.into(), format!("t{number}"));
+        let to = address.unwrap_or_default();
+        if let Some(value) = shared::write(&self.kind(), &token, to, lease, "") {
+            let value: Arc<str> = value.into();
+            let entry = address.map_or_else(|| "".into(), |_| value.clone());
+            return Claim { key, value, entry };
+        }
+        let value = value_of(number);
+        let entry = address.map(|address| queue::write(address, lease, &value));
+        let entry = entry.unwrap_or_default().into();
+        Claim { key, value, entry }
+    }
+}
+
+impl<'a> Holds<'a> {
+    /// What a value at the key, or a place in the queue, stands for.
+    pub(super) fn of(value: &'a str) -> Self {
+        let Some(entry) = shared::read(value) else {
+            return Holds::Alone;
+        };
+        match entry.letter {
+            Letter::Reader => Holds::Reads,
+            Letter::Writer => Holds::Alone,
+            Letter::Permits => Holds::Takes {
+                take: entry.take,
+                of: entry.of,
+            },
+            Letter::Owner => Holds::As(entry.owner),
+        }
+    }
+
+    /// From when a downgrade was sent, a writer counts as a reader.
+    pub(super) fn of_body(body: &'a Body) -> Self {
+        if body.reads {
+            Holds::Reads
+        } else {
+            Holds::of(&body.claim.value)
+        }
+    }
+}
+
+/// Whether these may hold one lock at the same time.
+pub(super) fn agree(holders: &[Holds<'_>]) -> bool {
+    let [first, _, ..] = holders else {
+        return true;
+    };
+    match first {
+        Holds::Alone => false,
+        Holds::Reads | Holds::As(_) => holders.iter().all(|it| it == first),
+        Holds::Takes { of: all, .. } => {
+            let taken = holders.iter().map(|it| match it {
+                Holds::Takes { take, of } if of == all => *take,
+                _ => u32::MAX / 16,
+            });
+            taken.sum::<u32>() <= *all
+        }
+    }
+}
+
+/// The token in a place in the queue, and whose it is.
+pub(super) fn token_of_place(entry: &str) -> Option<(usize, Token)> {
+    let value = queue::read(entry).map_or(entry, |it| it.value);
+    super::world::token_in(value)
+}
+
+/// Whether what stands at the key is this value, as it is or as a reader that was a writer.
+pub(super) fn is_or_was(stands: &str, value: &str) -> bool {
+    stands == value || shared::reader_form(value).is_some_and(|reads| stands == reads)
+}
+
+/// Whether it is what was kept of this value for `min_hold`.
+pub(super) fn is_kept_of(stands: &str, value: &str) -> bool {
+    let of = |value: &str| match value.strip_prefix("1|") {
+        Some(rest) => format!("1|-{rest}"),
+        None => shared::retired(value),
+    };
+    stands == of(value) || shared::reader_form(value).is_some_and(|reads| stands == of(&reads))
+}
+
+impl World {
+    /// What stands at the key: one value, or one for each holder.
+    pub(super) fn standing(&mut self) -> Vec<String> {
+        let time = self.clock.time();
+        let members = self.holders();
+        if members.is_empty() {
+            return self.server().read(KEY, time).into_iter().collect();
+        }
+        members.into_iter().map(|(member, _)| member).collect()
+    }
+
+    /// The holders in the set at the key, each with its end; the further members of one that takes several
+    /// permits left out.
+    pub(super) fn holders(&mut self) -> Vec<(String, u64)> {
+        let time = self.clock.time();
+        let mut members = self.server().members(KEY, time);
+        members.retain(|(member, _)| !member.contains('#'));
+        members
+    }
+
+    /// The epoch that the entries of an owner's hold share.
+    pub(super) fn hold_epoch(&self) -> Option<u64> {
+        let meta = self.server.stored_meta(KEY)?;
+        let (_, epoch) = meta.strip_prefix("#|1|o|")?.rsplit_once('|')?;
+        epoch.parse().ok()
+    }
+}

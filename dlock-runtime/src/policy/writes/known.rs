@@ -1,0 +1,150 @@
+//! What a batch itself tells of the data, command by command; the rest becomes a need.
+
+use std::collections::HashMap;
+
+use super::{Need, What, Writes, number, wrong};
+use crate::values::batch::change::{Change, Type};
+use crate::values::error::LockError;
+
+/// What a batch adds to one number, all signs dropped. With the 18 digits that may be there it stays an `i64`.
+const MOST_ADDED: u64 = 8_000_000_000_000_000_000;
+
+/// Under this name stands what a string is.
+const STRING: &[u8] = b"";
+
+/// A batch while it is checked.
+#[derive(Debug, Default)]
+pub(super) struct Checking<'a> {
+    writes: Writes<'a>,
+    /// Each key's place in `writes`, and what is known of it.
+    keys: HashMap<&'a str, (usize, Known<'a>)>,
+}
+
+/// One key, as the commands so far leave it.
+#[derive(Debug, Default)]
+struct Known<'a> {
+    /// Whether what was there before the batch is gone.
+    is_new: bool,
+    /// Its type, if it exists; `None`: any, or absent.
+    is: Option<Type>,
+    /// What stands in its fields, as far as a command told.
+    fields: HashMap<&'a [u8], Number>,
+}
+
+/// What may be added to.
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    is_one: bool,
+    added: u64,
+}
+
+impl Number {
+    fn of(value: &[u8]) -> Self {
+        Self {
+            is_one: number(value).is_some(),
+            added: 0,
+        }
+    }
+
+    /// Absent, which counts as 0, or what a need says.
+    const ONE: Self = Self {
+        is_one: true,
+        added: 0,
+    };
+}
+
+impl<'a> Checking<'a> {
+    pub(super) fn finish(self) -> Writes<'a> {
+        self.writes
+    }
+
+    pub(super) fn add(&mut self, key: &'a str, change: &'a Change) -> Result<(), LockError> {
+        let next = self.writes.keys.len();
+        let new = || (next, Known::default());
+        let (place, known) = self.keys.entry(key).or_insert_with(new);
+        if *place == next {
+            self.writes.keys.push(key);
+        }
+        let needs = known
+            .after(change)
+            .map_err(|why| wrong(format_args!("`{key}` {why}")))?;
+        let needs = needs.into_iter().flatten();
+        self.writes
+            .needs
+            .extend(needs.map(|what| Need { key: *place, what }));
+        self.writes.commands.push((*place, change));
+        Ok(())
+    }
+}
+
+type Needs<'a> = [Option<What<'a>>; 2];
+
+impl<'a> Known<'a> {
+    /// What the data must be like for this command, as far as those before it do not tell; an error if they tell that it
+    /// can't work.
+    fn after(&mut self, change: &'a Change) -> Result<Needs<'a>, &'static str> {
+        let is_type = match change.wants() {
+            Some(wanted) => self.become_of(wanted)?,
+            None => None,
+        };
+        let mut is_number = None;
+        match change {
+            Change::Set { value, .. } => {
+                *self = Known {
+                    is_new: true,
+                    is: Some(Type::String),
+                    fields: HashMap::from([(STRING, Number::of(value))]),
+                };
+            }
+            Change::Del => {
+                *self = Known {
+                    is_new: true,
+                    ..Known::default()
+                };
+            }
+            Change::HSet { field, value } => {
+                self.fields.insert(field, Number::of(value));
+            }
+            Change::HDel(field) => {
+                self.fields.insert(field, Number::ONE);
+            }
+            Change::IncrBy(by) => is_number = self.count(STRING, *by)?.then_some(What::Number),
+            Change::HIncrBy { field, by } => {
+                is_number = self.count(field, *by)?.then_some(What::NumberIn(field));
+            }
+            Change::Expire(_)
+            | Change::SAdd(_)
+            | Change::SRem(_)
+            | Change::ZAdd { .. }
+            | Change::ZRem(_)
+            | Change::LPush(_)
+            | Change::RPush(_) => {}
+        }
+        Ok([is_type, is_number])
+    }
+
+    fn become_of(&mut self, wanted: Type) -> Result<Option<What<'a>>, &'static str> {
+        match self.is.replace(wanted) {
+            Some(is) if is == wanted => Ok(None),
+            Some(_) => {
+                Err("is used as two types in one batch: delete it in between, or use two keys")
+            }
+            None if self.is_new => Ok(None),
+            None => Ok(Some(What::Is(wanted))),
+        }
+    }
+
+    /// Whether the data has to tell that a number stands there.
+    fn count(&mut self, field: &'a [u8], by: i64) -> Result<bool, &'static str> {
+        let is_open = !self.is_new && !self.fields.contains_key(field);
+        let number = self.fields.entry(field).or_insert(Number::ONE);
+        if !number.is_one {
+            return Err("is set to something that can't be added to, and added to");
+        }
+        number.added = number.added.saturating_add(by.unsigned_abs());
+        if number.added > MOST_ADDED {
+            return Err("gets more than 8·10¹⁸ added, which may not fit");
+        }
+        Ok(is_open)
+    }
+}

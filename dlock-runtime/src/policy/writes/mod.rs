@@ -1,0 +1,173 @@
+//! A batch of writes that may be sent: checked against its lock, and with what the data must be like so that no
+//! command of it can fail half-way.
+//!
+//! A script that has written can't take it back. So whatever could stop a batch in the middle is found before its
+//! first write: here what the batch alone tells, on the server what only the data tells (see [`Need`]).
+
+mod known;
+
+use std::time::Duration;
+
+use self::known::Checking;
+use crate::values::batch::change::{Change, Type};
+use crate::values::batch::{Batch, MOST_BYTES, MOST_COMMANDS};
+use crate::values::error::{LockError, Refusal, Text};
+use crate::values::slot::{hash_tag, slot};
+
+/// A hundred years: far from where the server's milliseconds overflow.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// How many digits a number may have that is added to.
+const MOST_DIGITS: usize = 18;
+
+/// A batch, and what has to hold before its first command.
+#[derive(Debug, Default)]
+pub(crate) struct Writes<'a> {
+    /// Each data key once.
+    pub(crate) keys: Vec<&'a str>,
+    pub(crate) needs: Vec<Need<'a>>,
+    /// Each with the place of its key in `keys`.
+    pub(crate) commands: Vec<(usize, &'a Change)>,
+}
+
+/// What the data at a key must be like, or no command may run.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Need<'a> {
+    /// Its place in [`Writes::keys`].
+    pub(crate) key: usize,
+    pub(crate) what: What<'a>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum What<'a> {
+    /// Absent, or of this type.
+    Is(Type),
+    /// Absent, or a number that [`number`] reads.
+    Number,
+    /// This field: the same.
+    NumberIn(&'a [u8]),
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wrote {
+    /// The lock was held, and all is written.
+    All,
+    /// The lock is not ours; nothing is written, here and below.
+    NotOurs,
+    /// The need with this number does not hold.
+    Unfit(usize),
+    /// The server refused the command with this number, though the checks had found nothing (it is forbidden or unknown
+    /// there). Those before it are written.
+    Stopped(usize, Refusal, Text),
+}
+
+impl<'a> Writes<'a> {
+    /// # Errors
+    /// [`LockError::Config`]: what is wrong with the batch, and what to do.
+    pub(crate) fn new(batch: &'a Batch, lock: &str, namespace: &str) -> Result<Self, LockError> {
+        let mut checking = Checking::default();
+        let mut bytes = 0;
+        if batch.commands.len() > MOST_COMMANDS {
+            let many = batch.commands.len();
+            return Err(wrong(format_args!(
+                "{many} commands, of which {MOST_COMMANDS} are the most: all run in one step; write several batches"
+            )));
+        }
+        let place = slot(lock);
+        for (key, change) in &batch.commands {
+            let key = key.as_str();
+            check_key(key, lock, namespace, place)?;
+            check_change(key, change)?;
+            bytes += key.len() + change.words().iter().map(|it| it.len()).sum::<usize>();
+            checking.add(key, change)?;
+        }
+        if bytes > MOST_BYTES {
+            return Err(wrong(format_args!(
+                "{bytes} bytes, of which {MOST_BYTES} are the most: locks travel on the same connection"
+            )));
+        }
+        Ok(checking.finish())
+    }
+
+    /// Whether the server could refuse a command for want of memory when others are already written. It looks at the first
+    /// write of a script only.
+    pub(crate) fn may_run_dry(&self) -> bool {
+        let mut takes = self
+            .commands
+            .iter()
+            .map(|(_, change)| change.takes_memory());
+        takes.next() == Some(false) && takes.any(|takes| takes)
+    }
+
+    /// The key of a need, and in which way it does not hold.
+    pub(crate) fn unfit(&self, need: usize) -> (&'a str, String) {
+        let Some(need) = self.needs.get(need) else {
+            return ("", "an unknown condition does not hold".to_owned());
+        };
+        let key = self.keys.get(need.key).copied().unwrap_or_default();
+        let why = match need.what {
+            What::Is(wanted) => format!("it is no {}", wanted.name()),
+            What::Number => format!("it is no whole number of at most {MOST_DIGITS} digits"),
+            What::NumberIn(_) => {
+                format!(
+                    "a field that is added to is no whole number of at most {MOST_DIGITS} digits"
+                )
+            }
+        };
+        (key, format!("{why}; nothing was written"))
+    }
+}
+
+fn check_key(key: &str, lock: &str, namespace: &str, place: u16) -> Result<(), LockError> {
+    if key.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(wrong(format_args!(
+            "{key:?} has a control character, or a value in it whose `Display` failed"
+        )));
+    }
+    let is_ours = |rest: &str| rest.starts_with('@');
+    if key == lock || key.strip_prefix(namespace).is_some_and(is_ours) {
+        return Err(wrong(format_args!(
+            "`{key}` is one of dlock's own keys; write data elsewhere"
+        )));
+    }
+    if slot(key) != place {
+        let tag = hash_tag(lock).unwrap_or(lock);
+        return Err(wrong(format_args!(
+            "`{key}` is not in the slot of its lock `{lock}`, so that a cluster could not do both in one step: put `{{{tag}}}` into the key, as its first braces"
+        )));
+    }
+    Ok(())
+}
+
+fn check_change(key: &str, change: &Change) -> Result<(), LockError> {
+    if let Some(ttl) = change.ttl()
+        && (ttl.is_zero() || ttl > LONGEST)
+    {
+        return Err(wrong(format_args!(
+            "`{key}` for {ttl:?}: give it 1 ms to 100 years, or delete it"
+        )));
+    }
+    if matches!(change, Change::ZAdd { score, .. } if score.is_nan()) {
+        return Err(wrong(format_args!("a score of `{key}` is not a number")));
+    }
+    Ok(())
+}
+
+/// A number that can be added to: as Redis writes it, without a sign for plus or zeros in front.
+pub(crate) fn number(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let is_plain = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !is_plain || digits.len() > MOST_DIGITS {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn wrong(why: impl std::fmt::Display) -> LockError {
+    LockError::config(format_args!("a guarded write: {why}"))
+}

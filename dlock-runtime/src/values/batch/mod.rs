@@ -1,0 +1,165 @@
+//! A batch of the user's own writes, as it was put together. Nothing is checked here: [`crate::policy::writes`]
+//! knows the lock that it is written under.
+
+pub(crate) mod change;
+
+use std::fmt;
+use std::time::Duration;
+
+use self::change::Change;
+use super::key::Key;
+
+/// The most commands that a batch may have: all run in one step, and the server answers nobody else meanwhile.
+pub(crate) const MOST_COMMANDS: usize = 1_000;
+
+/// The most bytes of keys, fields and values: the locks' commands travel on the same connection.
+pub(crate) const MOST_BYTES: usize = 16 << 20;
+
+/// A few writes of your own, for [`LockGuard::write`](crate::LockGuard::write): the server applies them all, in this
+/// order, if the lock is still held, and none if it is not.
+///
+/// Its methods are the Redis commands of the same names, one key each. A key is text, taken verbatim, without the
+/// pool's namespace; [`lock_key!`](crate::lock_key) builds one from values. **Every key must be in the slot of the lock**,
+/// as a Redis Cluster counts, on a single server too, so that code does not break on the day it moves: give lock and data the same hash tag
+/// (`item:{7}`, `stock:{7}`), or put the whole name of a lock that has none into braces (`{lock:item:7}:stock`). Values are bytes.
+///
+/// At most 1,000 commands and 16 MiB. There are no reads: read with your own client while you hold the lock, decide,
+/// and write what depends on it here.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use dlock_runtime::{Batch, LockPool};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// let pool = LockPool::connect("memory://").await?;
+/// let lock = pool.lock("item:{7}").acquire().await?;
+/// let sale = Batch::new()
+///     .hset("item:{7}:state", "owner", "ann")
+///     .incr_by("sold:{7}", 1)
+///     .set_with_ttl("receipt:{7}", "ann", Duration::from_secs(3600));
+/// lock.write(&sale).await?;
+/// # lock.release().await?; Ok(()) }
+/// ```
+#[derive(Clone, Default, PartialEq)]
+#[must_use = "nothing is written before `LockGuard::write`"]
+pub struct Batch {
+    pub(crate) commands: Vec<(Key, Change)>,
+}
+
+impl Batch {
+    /// Without a command. Written so, it only [verifies](crate::LockGuard::verify).
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores a value for good, whatever was there.
+    pub fn set(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
+        let value = value.as_ref().to_vec();
+        self.and(key, Change::Set { value, ttl: None })
+    }
+
+    /// Stores a value for some time, whatever was there: 1 ms to 100 years.
+    pub fn set_with_ttl(self, key: impl Into<Key>, value: impl AsRef<[u8]>, ttl: Duration) -> Self {
+        let value = value.as_ref().to_vec();
+        let ttl = Some(ttl);
+        self.and(key, Change::Set { value, ttl })
+    }
+
+    /// Deletes a key of whatever type.
+    pub fn del(self, key: impl Into<Key>) -> Self {
+        self.and(key, Change::Del)
+    }
+
+    /// Makes what stands at a key end after this time: 1 ms to 100 years.
+    pub fn expire(self, key: impl Into<Key>, ttl: Duration) -> Self {
+        self.and(key, Change::Expire(ttl))
+    }
+
+    /// Adds to a number; 0 where there is none. What is there must have at most 18 digits, and all that a batch adds
+    /// to one number is at most 8·10¹⁸, so that it can't overflow half-way.
+    pub fn incr_by(self, key: impl Into<Key>, by: i64) -> Self {
+        self.and(key, Change::IncrBy(by))
+    }
+
+    /// Stores a field of a hash.
+    pub fn hset(
+        self,
+        key: impl Into<Key>,
+        field: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Self {
+        let (field, value) = (field.as_ref().to_vec(), value.as_ref().to_vec());
+        self.and(key, Change::HSet { field, value })
+    }
+
+    /// Deletes a field of a hash.
+    pub fn hdel(self, key: impl Into<Key>, field: impl AsRef<[u8]>) -> Self {
+        self.and(key, Change::HDel(field.as_ref().to_vec()))
+    }
+
+    /// Adds to a number in a field of a hash, bounded like [`incr_by`](Self::incr_by).
+    pub fn hincr_by(self, key: impl Into<Key>, field: impl AsRef<[u8]>, by: i64) -> Self {
+        let field = field.as_ref().to_vec();
+        self.and(key, Change::HIncrBy { field, by })
+    }
+
+    /// Adds a member to a set.
+    pub fn sadd(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
+        self.and(key, Change::SAdd(member.as_ref().to_vec()))
+    }
+
+    /// Takes a member out of a set.
+    pub fn srem(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
+        self.and(key, Change::SRem(member.as_ref().to_vec()))
+    }
+
+    /// Gives a member of a sorted set this score, which must be a number.
+    pub fn zadd(self, key: impl Into<Key>, member: impl AsRef<[u8]>, score: f64) -> Self {
+        let member = member.as_ref().to_vec();
+        self.and(key, Change::ZAdd { member, score })
+    }
+
+    /// Takes a member out of a sorted set.
+    pub fn zrem(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
+        self.and(key, Change::ZRem(member.as_ref().to_vec()))
+    }
+
+    /// Puts a value in front of a list.
+    pub fn lpush(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
+        self.and(key, Change::LPush(value.as_ref().to_vec()))
+    }
+
+    /// Puts a value at the end of a list.
+    pub fn rpush(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
+        self.and(key, Change::RPush(value.as_ref().to_vec()))
+    }
+
+    /// How many commands it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether it has no command.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    fn and(mut self, key: impl Into<Key>, change: Change) -> Self {
+        self.commands.push((key.into(), change));
+        self
+    }
+}
+
+/// Commands and keys; fields and values may be secret.
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands = self.commands.iter();
+        let shown = commands.map(|(key, change)| format!("{} {key} …", change.name()));
+        f.write_str("Batch")?;
+        f.debug_list().entries(shown).finish()
+    }
+}

@@ -1,0 +1,152 @@
+//! Which locks are alike for the order of locks: the class of a lock, and the site that asks for it.
+//!
+//! Both are known from the program's text and hold no value of a key, so there are never more of them than places
+//! in the program that take a lock.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::Location;
+
+use super::key::{Key, Origin};
+
+/// A place in the program that takes locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    /// `module::function`, where the attribute stands.
+    function: Option<&'static str>,
+    at: &'static Location<'static>,
+}
+
+impl Site {
+    pub(crate) const fn of_function(name: &'static str, at: &'static Location<'static>) -> Self {
+        Self {
+            function: Some(name),
+            at,
+        }
+    }
+
+    pub(crate) const fn by_hand(at: &'static Location<'static>) -> Self {
+        Self { function: None, at }
+    }
+
+    /// Who asks, for others to read.
+    pub(crate) fn name(&self) -> Cow<'static, str> {
+        match self.function {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("{}:{}", self.at.file(), self.at.line())),
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.function {
+            write!(f, "{name}, ")?;
+        }
+        write!(f, "{}:{}", self.at.file(), self.at.line())
+    }
+}
+
+/// Locks that are alike: those of one template, whatever its values.
+///
+/// Two templates are one class if only the names in their placeholders differ: `account:<from>` and `account:<to>` lock the
+/// same keys, and so do `item:<id>` here and `item:<item.id>` there.
+#[derive(Clone, Debug)]
+pub(crate) enum Class {
+    Template(&'static str),
+    /// A key without a placeholder, in a constant.
+    Constant(Key),
+    /// Any other key: nothing is known of it but who asks.
+    Site(Site),
+}
+
+impl Class {
+    /// Two keys of it lock the same kind of thing. What one site asks for may be anything: a function
+    /// that takes all locks of a program is one site.
+    pub(crate) fn is_one_kind(&self) -> bool {
+        !matches!(self, Class::Site(_))
+    }
+
+    /// The template's text with its placeholders empty, or the site.
+    fn identity(&self) -> Result<impl Iterator<Item = &str>, Site> {
+        match self {
+            Class::Template(text) => Ok(Pieces(text, true)),
+            Class::Constant(key) => Ok(Pieces(key.bare(), false)),
+            Class::Site(site) => Err(*site),
+        }
+    }
+}
+
+impl PartialEq for Class {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.identity(), other.identity()) {
+            (Ok(one), Ok(other)) => one.eq(other),
+            (Err(one), Err(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Class {}
+
+impl Hash for Class {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.identity() {
+            Ok(pieces) => pieces.for_each(|piece| piece.hash(state)),
+            Err(site) => site.hash(state),
+        }
+    }
+}
+
+/// What is left of a text, and whether it is a template.
+struct Pieces<'a>(&'a str, bool);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a str;
+
+    /// `<>` stands for a place; no piece of text is that, since a literal `<` is `<<`.
+    fn next(&mut self) -> Option<&'a str> {
+        let Pieces(rest, is_template) = *self;
+        if rest.is_empty() {
+            return None;
+        }
+        let text = rest.find('<').filter(|_| is_template);
+        let (piece, after) = match text {
+            Some(0) if rest.starts_with("<<") => rest.split_at(2),
+            Some(0) => ("<>", rest.split_once('>').map_or("", |(_, after)| after)),
+            cut => rest.split_at(cut.unwrap_or(rest.len())),
+        };
+        self.0 = after;
+        Some(piece)
+    }
+}
+
+/// One lock as it is asked for at one site: what a report names.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) class: Class,
+    site: Site,
+}
+
+impl Asked {
+    pub(crate) fn new(key: &Key, site: Site) -> Self {
+        let class = match key.origin() {
+            Origin::Template(text) => Class::Template(text),
+            Origin::Constant => Class::Constant(key.clone()),
+            Origin::Text => Class::Site(site),
+        };
+        Self { class, site }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let site = self.site;
+        match &self.class {
+            Class::Template(text) => write!(f, "`{text}` ({site})"),
+            Class::Constant(key) => write!(f, "`{}` ({site})", key.bare()),
+            Class::Site(_) => write!(f, "the lock of {site}"),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The settings of a pool, all checked: nothing in here is refused any more.
+
+use std::time::Duration;
+
+use super::Address;
+use crate::values::lock_order::LockOrder;
+use crate::values::release::Release;
+use crate::values::ttl::Ttl;
+use crate::values::wait::Wait;
+
+/// A configuration that can work.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) address: Address,
+    pub(crate) namespace: String,
+    pub(crate) default_ttl: Ttl,
+    pub(crate) default_wait: Wait,
+    pub(crate) release: Release,
+    pub(crate) connections: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    /// As it was configured; to read with [`Settings::poll_interval`].
+    pub(super) poll_interval: Option<Duration>,
+    pub(crate) health_check_interval: Duration,
+    pub(crate) max_in_flight: Option<usize>,
+    pub(crate) repair_missing_ttl: Option<Duration>,
+    pub(crate) holder_name: Option<String>,
+    pub(crate) lazy: bool,
+    pub(crate) lock_order: LockOrder,
+}
+
+impl Settings {
+    /// How long a waiter sleeps between two looks, at most; with `pushes` it is told when the lock is
+    /// its own.
+    pub(crate) fn poll_interval(&self, pushes: bool) -> Duration {
+        let default = if pushes {
+            Duration::from_secs(1)
+        } else {
+            Duration::from_millis(100)
+        };
+        self.poll_interval.unwrap_or(default)
+    }
+}

@@ -1,0 +1,61 @@
+//! What a pool does about locks that are taken in two orders.
+
+/// What becomes of locks that are taken one inside the other, in one order here and in the other there.
+///
+/// Two calls that do so can end up waiting for each other until one's `wait` is over. A pool notices the
+/// *possible* inversion, in the process that it is in: the two calls need not meet, it is enough that each was made once.
+/// A round of more than two counts as well. The report names each order with the file and line of its locks.
+///
+/// - An order is one between *classes* of locks. A template is a class whatever its values, and also where its
+///   placeholders have other names; so is a constant. Any other key, text or an expression, is of the place in the program
+///   that asks for it: a function that takes all locks of a program takes them as one class, unless it is given
+///   keys of [`lock_key!`](crate::lock_key).
+/// - Inside another means: asked for in the body of an annotated function or of [`run`](crate::LockRequest::run), at any depth, in
+///   the same pool. Siblings under `join!`, tasks that are spawned, and guards from `acquire` hold nothing in this
+///   sense.
+/// - Two locks of one template are an inversion if their keys come in both orders. Sorted keys never are: sorted by their
+///   text, or with the numbers in them by their value.
+/// - A third lock around both orders may keep the two calls apart. It is not looked at: they are told all the same.
+/// - Who tries once (`wait = "0s"`, `on_busy = "skip"`, `try_acquire`) waits for nobody, and is in no order; what it gets is held like any other.
+///
+/// The default is [`Warn`](Self::Warn) where dlock is compiled with `debug_assertions`, as in a debug build, and
+/// [`Off`](Self::Off) elsewhere. It costs a mutex and a look-up for each lock that is asked for inside another, and nothing for
+/// others.
+///
+/// # Examples
+///
+/// ```
+/// # use dlock_runtime::{Config, LockError, LockOrder, LockPool, lock_key};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+/// let config = Config::new("memory://").lock_order(LockOrder::Refuse); // in tests: fail, instead of a line in the log
+/// let pool = LockPool::connect(config).await?;
+/// let (id, name) = (7, "ann");
+/// let item = || pool.lock(lock_key!("item:<id>"));
+/// let user = || pool.lock(lock_key!("user:<name>"));
+///
+/// let sold = item().run(async |_| user().run(async |_| "sold").await).await??;
+///
+/// // The other way round, and nobody else is there. Yet the two could meet:
+/// let error = user().run(async |_| item().acquire().await.map(drop)).await?.unwrap_err();
+/// assert!(matches!(error, LockError::WouldDeadlock { .. }));
+/// # let _ = sold; Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockOrder {
+    /// Nothing is noted.
+    Off,
+    /// A warning in the log, once for each pair of classes; the lock is taken.
+    Warn,
+    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) each time, before anything is sent.
+    Refuse,
+}
+
+impl Default for LockOrder {
+    fn default() -> Self {
+        if cfg!(debug_assertions) {
+            LockOrder::Warn
+        } else {
+            LockOrder::Off
+        }
+    }
+}

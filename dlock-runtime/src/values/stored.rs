@@ -1,0 +1,19 @@
+//! What guarded writes left at a key of `memory://`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What stands at a data key: see [`LockPool::peek`](crate::LockPool::peek).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Stored {
+    /// From `set` and `incr_by`.
+    String(Vec<u8>),
+    /// Fields and their values.
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// Members.
+    Set(BTreeSet<Vec<u8>>),
+    /// Members and their scores.
+    SortedSet(BTreeMap<Vec<u8>, f64>),
+    /// From its front to its end.
+    List(Vec<Vec<u8>>),
+}

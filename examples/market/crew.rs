@@ -1,0 +1,142 @@
+//! What a seller does all day, and what a buyer does. The same for every way; only the turns that met somebody else are repeated.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::error::MarketError;
+use crate::goods::{Buying, Cents, Item, Offer, Sale, User};
+use crate::report::Tally;
+use crate::ways::Way;
+
+/// What every buyer begins with. A seller begins with nothing.
+pub(crate) const PURSE: Cents = Cents(1_000_000_000);
+
+/// Most items cost up to a hundred; one of `RARE` is beyond everybody's purse.
+const PRICES: RangeInclusive<i64> = 100..=10_000;
+const BEYOND: Cents = Cents(2 * PURSE.0);
+const RARE: u32 = 64;
+
+/// Each so many turns a seller gives one of its own another price, if it is among the cheapest.
+const REPRICES: u32 = 8;
+
+/// New items come by so many.
+const BATCH: u64 = 100;
+
+/// How long a buyer waits before an empty market.
+const EMPTY: Duration = Duration::from_millis(1);
+
+/// Until when the participants of a run go on.
+#[derive(Clone)]
+pub(crate) struct Shift {
+    end: Instant,
+    told: Arc<AtomicBool>,
+    failed: Arc<AtomicBool>,
+}
+
+impl Shift {
+    pub(crate) fn new(end: Instant, told: &Arc<AtomicBool>) -> Self {
+        Self {
+            end,
+            told: told.clone(),
+            failed: Arc::default(),
+        }
+    }
+
+    /// Somebody could not go on, so nobody shall.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    fn over(&self) -> bool {
+        let set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        Instant::now() >= self.end || set(&self.told) || set(&self.failed)
+    }
+}
+
+/// What somebody brings home; a seller nothing.
+#[derive(Default)]
+pub(crate) struct Bag {
+    pub(crate) sales: Vec<Sale>,
+    /// How long each of them took, with all its attempts.
+    pub(crate) times: Vec<Duration>,
+}
+
+pub(crate) async fn sell<W: Way>(
+    mut way: W,
+    seller: User,
+    tally: Arc<Tally>,
+    shift: Shift,
+) -> Result<Bag, MarketError> {
+    let mut dice = dice(seller);
+    let mut stock = 0..0;
+    while !shift.over() {
+        let own = if dice.u32(..REPRICES) == 0 {
+            let offers = way.stall().look().await?;
+            offers.into_iter().find(|offer| offer.seller == seller)
+        } else {
+            None
+        };
+        if stock.is_empty() {
+            stock = way.stall().stock(seller, BATCH).await?;
+        }
+        let Some(id) = own.map(|offer| offer.id).or_else(|| stock.next().map(Item)) else {
+            continue; // not so: there is stock
+        };
+        let price = match dice.u32(..RARE) {
+            0 => BEYOND,
+            _ => Cents(dice.i64(PRICES)),
+        };
+        let offer = Offer { id, seller, price };
+        loop {
+            if let Some(listing) = tally.answer(way.list(offer).await)? {
+                tally.listing(listing);
+                break;
+            }
+            if shift.over() {
+                break;
+            }
+        }
+    }
+    Ok(Bag::default())
+}
+
+pub(crate) async fn buy<W: Way>(
+    mut way: W,
+    buyer: User,
+    tally: Arc<Tally>,
+    shift: Shift,
+) -> Result<Bag, MarketError> {
+    let mut dice = dice(buyer);
+    let mut bag = Bag::default();
+    while !shift.over() {
+        let offers = way.stall().look().await?;
+        let Some(offer) = dice.choice(offers) else {
+            tokio::time::sleep(EMPTY).await;
+            continue;
+        };
+        let begun = Instant::now();
+        loop {
+            if let Some(buying) = tally.answer(way.buy(buyer, offer).await)? {
+                tally.buying(buying);
+                if buying == Buying::Bought {
+                    bag.times.push(begun.elapsed());
+                    bag.sales.push(Sale { offer, buyer });
+                }
+                break;
+            }
+            if shift.over() {
+                break;
+            }
+        }
+    }
+    Ok(bag)
+}
+
+/// Everybody's own, and the same in each run.
+fn dice(user: User) -> Rng {
+    Rng::with_seed(u64::try_from(user.0).unwrap_or(0))
+}

@@ -1,0 +1,356 @@
+//! Batches of data that are written only while the lock is held.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Batch, LockError, LockPool, LostCause, Refusal, Stored};
+
+use crate::backends::{LONG, ms, patient, soon};
+
+/// A pool, and a way to see what was written.
+struct Site {
+    pool: LockPool,
+    /// `None`: `memory://`.
+    server: Option<RedisServer>,
+}
+
+async fn memory() -> Site {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    Site { pool, server: None }
+}
+
+async fn redis() -> Site {
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let server = Some(server);
+    Site { pool, server }
+}
+
+impl Site {
+    /// What stands at these keys.
+    async fn strings<const N: usize>(&self, keys: [&str; N]) -> [Option<Vec<u8>>; N] {
+        let mut found = [const { None }; N];
+        for (found, key) in found.iter_mut().zip(keys) {
+            *found = match &self.server {
+                Some(server) => server.ask(&["GET", key]).await,
+                None => self.pool.peek(key).unwrap().map(|it| match it {
+                    Stored::String(value) => value,
+                    other => panic!("{key}: {other:?}"),
+                }),
+            };
+        }
+        found
+    }
+
+    /// How many scripts were run; nothing to count in memory.
+    async fn scripts(&self) -> u64 {
+        match &self.server {
+            Some(server) => {
+                server.commandstats("evalsha").await + server.commandstats("eval").await
+            }
+            None => 0,
+        }
+    }
+}
+
+macro_rules! on_each_site {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(super::memory().await).await;
+            })*
+        }
+
+        mod memory_paused {
+            $(#[tokio::test(start_paused = true)]
+            async fn $case() {
+                super::$case(super::memory().await).await;
+            })*
+        }
+
+        mod redis {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(super::redis().await).await;
+            })*
+        }
+    };
+}
+
+on_each_site!(
+    every_command_is_written_while_the_lock_is_held,
+    the_value_is_bytes,
+    a_lapsed_holder_writes_nothing_whoever_has_the_lock_now,
+    a_holder_that_gave_up_its_max_hold_writes_nothing,
+    a_key_in_another_slot_is_refused_before_anything_is_sent,
+    a_command_of_another_type_leaves_those_before_it_unwritten,
+    a_field_that_is_no_number_leaves_the_batch_unwritten,
+    an_empty_batch_only_verifies,
+    a_thousand_commands_are_the_most,
+    what_was_written_for_a_time_ends,
+    a_batch_may_be_written_again,
+);
+
+const NOTHING: Option<Vec<u8>> = None;
+
+fn text(value: &str) -> Option<Vec<u8>> {
+    Some(value.into())
+}
+
+async fn every_command_is_written_while_the_lock_is_held(site: Site) {
+    let lock = site.pool.lock("{7}").acquire().await.unwrap();
+    let before = Batch::new()
+        .set("gone{7}", "x")
+        .set("kept{7}", "x")
+        .hset("hash{7}", "old", "x")
+        .sadd("set{7}", "old")
+        .zadd("scores{7}", "old", 1.0);
+    lock.write(&before).await.unwrap();
+    let batch = Batch::new()
+        .del("gone{7}")
+        .expire("kept{7}", LONG)
+        .set_with_ttl("string{7}", "x", LONG)
+        .incr_by("number{7}", -5)
+        .incr_by("number{7}", 3)
+        .hset("hash{7}", "new", "y")
+        .hdel("hash{7}", "old")
+        .hincr_by("hash{7}", "number", 7)
+        .sadd("set{7}", "new")
+        .srem("set{7}", "old")
+        .zadd("scores{7}", "new", 0.5)
+        .zrem("scores{7}", "old")
+        .rpush("list{7}", "b")
+        .lpush("list{7}", "a");
+    lock.write(&batch).await.unwrap();
+    let strings = ["gone{7}", "kept{7}", "string{7}", "number{7}"];
+    let found = site.strings(strings).await;
+    assert_eq!(found, [NOTHING, text("x"), text("x"), text("-2")]);
+    let hash = BTreeMap::from([("new", "y"), ("number", "7")]);
+    let scores = BTreeMap::from([("new".into(), 0.5)]);
+    match &site.server {
+        Some(server) => {
+            let found: BTreeMap<String, String> = server.ask(&["HGETALL", "hash{7}"]).await;
+            assert!(found.iter().map(|(k, v)| (&**k, &**v)).eq(hash));
+            let found: Vec<String> = server.ask(&["SMEMBERS", "set{7}"]).await;
+            assert_eq!(found, ["new"]);
+            let words = ["ZRANGE", "scores{7}", "0", "-1", "WITHSCORES"];
+            let found: Vec<(Vec<u8>, f64)> = server.ask(&words).await;
+            assert!(found.into_iter().eq(scores));
+            let found: Vec<String> = server.ask(&["LRANGE", "list{7}", "0", "-1"]).await;
+            assert_eq!(found, ["a", "b"]);
+        }
+        None => {
+            let peek = |key| site.pool.peek(key).unwrap().unwrap();
+            let hash = hash.into_iter().map(|(k, v)| (k.into(), v.into()));
+            assert_eq!(peek("hash{7}"), Stored::Hash(hash.collect()));
+            let set = BTreeSet::from(["new".into()]);
+            assert_eq!(peek("set{7}"), Stored::Set(set));
+            assert_eq!(peek("scores{7}"), Stored::SortedSet(scores));
+            let list = vec!["a".into(), "b".into()];
+            assert_eq!(peek("list{7}"), Stored::List(list));
+        }
+    }
+}
+
+async fn the_value_is_bytes(site: Site) {
+    let lock = site.pool.lock("größe:{ü}").acquire().await.unwrap();
+    let every: Vec<u8> = (0..=255).collect();
+    let batch = Batch::new()
+        .set("a{ü}", &every)
+        .set("b{ü}", "")
+        .hset("h{ü}", &every, b"\0");
+    lock.write(&batch).await.unwrap();
+    let found = site.strings(["a{ü}", "b{ü}"]).await;
+    assert_eq!(found, [Some(every), text("")]);
+}
+
+async fn a_lapsed_holder_writes_nothing_whoever_has_the_lock_now(site: Site) {
+    let pool = &site.pool;
+    let late = pool.lock("{7}").ttl(ms(50)).wait(LONG).acquire();
+    let late = late.await.unwrap();
+    assert_eq!(late.lost().await, LostCause::Deadline);
+    let batch = |value: &str| Batch::new().set("a{7}", value);
+    is_lost(late.write(&batch("late")).await, LostCause::Deadline);
+    let next = pool.lock("{7}").ttl(LONG).wait(LONG).acquire();
+    let next = next.await.unwrap();
+    next.write(&batch("next")).await.unwrap();
+    is_lost(late.write(&batch("late")).await, LostCause::Deadline);
+    is_lost(late.write(&Batch::new()).await, LostCause::Deadline);
+    assert_eq!(site.strings(["a{7}"]).await, [text("next")]);
+}
+
+async fn a_holder_that_gave_up_its_max_hold_writes_nothing(site: Site) {
+    let lock = site.pool.lock("{7}").ttl(ms(3_000)).renew();
+    let lock = lock.max_hold(ms(3_000)).acquire().await.unwrap();
+    let batch = |value: &str| Batch::new().set("a{7}", value);
+    lock.write(&batch("in time")).await.unwrap();
+    assert_eq!(lock.lost().await, LostCause::MaxHold);
+    is_lost(lock.write(&batch("late")).await, LostCause::MaxHold);
+    assert_eq!(site.strings(["a{7}"]).await, [text("in time")]);
+}
+
+fn is_lost(written: Result<(), LockError>, why: LostCause) {
+    match written {
+        Err(LockError::Lost { cause, .. }) => assert_eq!(cause, why),
+        other => panic!("not lost: {other:?}"),
+    }
+}
+
+async fn a_key_in_another_slot_is_refused_before_anything_is_sent(site: Site) {
+    let tagged = site.pool.lock("item:{7}").acquire().await.unwrap();
+    let plain = site.pool.lock("item:7").acquire().await.unwrap();
+    let scripts = site.scripts().await;
+    for (lock, fine, key, why) in [
+        (&tagged, "a{7}", "stock:7", "put `{7}` into the key"),
+        (&tagged, "a{7}", "stock:{8}", "put `{7}` into the key"),
+        (&tagged, "a{7}", "lock:item:{7}", "one of dlock's own keys"),
+        (&tagged, "a{7}", "lock:@w:{7}", "one of dlock's own keys"),
+        (
+            &plain,
+            "{lock:item:7}",
+            "stock:7",
+            "put `{lock:item:7}` into",
+        ),
+        (
+            &plain,
+            "{lock:item:7}",
+            "item:7",
+            "put `{lock:item:7}` into",
+        ),
+        (
+            &plain,
+            "{lock:item:7}",
+            "lock:item:7",
+            "one of dlock's own keys",
+        ),
+    ] {
+        let batch = Batch::new().set(fine, "secret").set(key, "secret");
+        let error = lock.write(&batch).await.unwrap_err();
+        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+        let words = error.to_string();
+        assert!(words.contains(why) && !words.contains("secret"), "{words}");
+    }
+    assert_eq!(site.scripts().await, scripts);
+    for (lock, key) in [(&tagged, "stock:{7}"), (&plain, "{lock:item:7}:stock")] {
+        lock.write(&Batch::new().set(key, "3")).await.unwrap();
+        assert_eq!(site.strings([key]).await, [text("3")]);
+    }
+}
+
+/// Asked before the first command; and the error names the key that is in the way, and no value.
+async fn a_command_of_another_type_leaves_those_before_it_unwritten(site: Site) {
+    let lock = site.pool.lock("{7}").acquire().await.unwrap();
+    lock.write(&Batch::new().rpush("list{7}", "x"))
+        .await
+        .unwrap();
+    let batch = Batch::new()
+        .set("a{7}", "secret")
+        .incr_by("b{7}", 1)
+        .hset("list{7}", "secret", "secret");
+    refused(
+        lock.write(&batch).await,
+        "list{7}",
+        "it is no hash; nothing was written",
+    );
+    assert_eq!(site.strings(["a{7}", "b{7}"]).await, [NOTHING; 2]);
+    // The lock is not the worse for it; and what the batch itself puts there counts.
+    lock.write(&batch_that_makes_room()).await.unwrap();
+    assert_eq!(site.strings(["a{7}"]).await, [text("x")]);
+}
+
+fn batch_that_makes_room() -> Batch {
+    let batch = Batch::new().del("list{7}").hset("list{7}", "f", "x");
+    batch.set("a{7}", "x")
+}
+
+fn refused(written: Result<(), LockError>, at: &str, why: &str) {
+    match written {
+        Err(LockError::Refused {
+            key: Some(key),
+            reason: Refusal::WrongType,
+            source,
+            ..
+        }) => assert_eq!((key.as_str(), &*source.to_string()), (at, why)),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+async fn a_field_that_is_no_number_leaves_the_batch_unwritten(site: Site) {
+    let lock = site.pool.lock("{7}").acquire().await.unwrap();
+    let before = Batch::new()
+        .set("word{7}", "seven")
+        .hset("hash{7}", "f", "9999999999999999999");
+    lock.write(&before).await.unwrap();
+    let number = "is no whole number of at most 18 digits; nothing was written";
+    let batch = Batch::new().set("a{7}", "x").incr_by("word{7}", 1);
+    refused(lock.write(&batch).await, "word{7}", &format!("it {number}"));
+    let batch = Batch::new().set("a{7}", "x").hincr_by("hash{7}", "f", 1);
+    let why = format!("a field that is added to {number}");
+    refused(lock.write(&batch).await, "hash{7}", &why);
+    let found = site.strings(["a{7}", "word{7}"]).await;
+    assert_eq!(found, [NOTHING, text("seven")]);
+}
+
+async fn an_empty_batch_only_verifies(site: Site) {
+    let lock = site.pool.lock("k").acquire().await.unwrap();
+    lock.write(&Batch::new()).await.unwrap();
+    if let Some(server) = &site.server {
+        server.cmd(&["DEL", "lock:k"]).await;
+        is_lost(lock.write(&Batch::new()).await, LostCause::Gone);
+    }
+}
+
+async fn a_thousand_commands_are_the_most(site: Site) {
+    let lock = site.pool.lock("{7}").acquire().await.unwrap();
+    let most = (0..1_000).fold(Batch::new(), |batch, number| {
+        batch.set(format!("{number}{{7}}"), "x")
+    });
+    let error = lock.write(&most.clone().del("0{7}")).await.unwrap_err();
+    assert!(error.to_string().contains("1000 are the most"), "{error}");
+    assert_eq!(site.strings(["0{7}", "999{7}"]).await, [NOTHING; 2]);
+    lock.write(&most).await.unwrap();
+    let found = site.strings(["0{7}", "999{7}"]).await;
+    assert_eq!(found, [text("x"), text("x")]);
+}
+
+async fn what_was_written_for_a_time_ends(site: Site) {
+    let lock = site.pool.lock("{7}").acquire().await.unwrap();
+    let short = Duration::from_micros(1_500); // 2 ms on the server
+    let batch = Batch::new()
+        .set_with_ttl("short{7}", "x", short)
+        .set("later{7}", "x")
+        .set("kept{7}", "x")
+        .expire("later{7}", short)
+        .set_with_ttl("long{7}", "x", LONG)
+        .set("long{7}", "y");
+    lock.write(&batch).await.unwrap();
+    soon("both are gone", async || {
+        site.strings(["short{7}", "later{7}"]).await == [NOTHING; 2]
+    })
+    .await;
+    let found = site.strings(["kept{7}", "long{7}"]).await;
+    assert_eq!(found, [text("x"), text("y")]);
+    if let Some(server) = &site.server {
+        assert_eq!(server.pttl("long{7}").await, -1, "for good");
+    }
+}
+
+async fn a_batch_may_be_written_again(site: Site) {
+    let lock = site.pool.lock("{7}").acquire().await.unwrap();
+    let batch = Batch::new().set("a{7}", "x").incr_by("b{7}", 1);
+    for _ in 0..3 {
+        lock.write(&batch).await.unwrap();
+    }
+    let found = site.strings(["a{7}", "b{7}"]).await;
+    assert_eq!(found, [text("x"), text("3")]);
+}
+
+#[tokio::test]
+async fn a_pool_of_a_server_has_nothing_to_peek_into() {
+    let site = redis().await;
+    let error = site.pool.peek("a{7}").unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    assert!(error.to_string().contains("your own client"), "{error}");
+}

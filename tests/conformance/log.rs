@@ -1,0 +1,37 @@
+//! The events of dlock on this thread, which is where a test's runtime polls everything.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::Field;
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Log {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut text = event.metadata().level().to_string();
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            let _ = write!(text, " {}={value:?}", field.name());
+        });
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+impl Log {
+    /// Until the guard is dropped.
+    pub(crate) fn listen() -> (Self, DefaultGuard) {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::registry().with(log.clone());
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// What was told since the last call and has these words.
+    pub(crate) fn take(&self, words: &str) -> Vec<String> {
+        let told = std::mem::take(&mut *self.0.lock().unwrap());
+        told.into_iter().filter(|it| it.contains(words)).collect()
+    }
+}

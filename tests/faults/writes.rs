@@ -1,0 +1,191 @@
+//! Guarded writes that come late, or whose answer never comes: only the holder's are applied, and none after its time.
+
+use std::time::Duration;
+
+use dlock_harness::{Action, Child, until, wait};
+use dlock_runtime::{Batch, Config, LockError, LockPool, LostCause};
+
+use crate::lab::{self, CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests, sha, tell};
+
+/// In the slot of the item's lock.
+const DATA: &str = "{lock:item}:data";
+
+fn batch(value: &str) -> Batch {
+    Batch::new().rpush(DATA, value)
+}
+
+async fn data(lab: &Lab) -> Vec<String> {
+    lab.server.ask(&["LRANGE", DATA, "0", "-1"]).await
+}
+
+fn is_gone(written: &Result<(), LockError>) -> bool {
+    let gone = LostCause::Gone;
+    matches!(written, Err(LockError::Lost { cause, .. }) if *cause == gone)
+}
+
+fn is_unclear(written: &Result<(), LockError>) -> bool {
+    matches!(written, Err(LockError::Unavailable { .. }))
+}
+
+/// Nobody told the holder; the write is refused and ends the lease.
+#[tokio::test]
+async fn a_lock_that_is_gone_or_taken_writes_nothing_and_the_lease_is_over() {
+    for meanwhile in [
+        &["DEL", ON_SERVER][..],
+        &["SET", ON_SERVER, "somebody"],
+        &["FLUSHALL"],
+        &["RENAME", ON_SERVER, "elsewhere"],
+    ] {
+        let lab = Lab::new();
+        let lock = lab.pool().await.lock(ITEM).ttl(LONG).acquire();
+        let lock = lock.await.unwrap();
+        lock.write(&batch("in time")).await.unwrap();
+        lab.server.cmd(meanwhile).await;
+        lab.server.cmd(&["DEL", DATA]).await;
+        assert!(lock.is_held(), "as far as it knows");
+        let written = lock.write(&batch("late")).await;
+        assert!(is_gone(&written), "{meanwhile:?}: {written:?}");
+        assert_eq!(data(&lab).await, [""; 0]);
+        assert!(!lock.is_held());
+        assert_eq!(lock.lost().await, LostCause::Gone);
+    }
+}
+
+/// A list took its place: that is no lock of ours, and no error of the server's.
+#[tokio::test]
+async fn a_lock_whose_key_has_another_type_now_is_gone() {
+    let lab = Lab::new();
+    let lock = lab.pool().await.lock(ITEM).ttl(LONG).acquire();
+    let lock = lock.await.unwrap();
+    lab.server.cmd(&["DEL", ON_SERVER]).await;
+    lab.server.cmd(&["LPUSH", ON_SERVER, "x"]).await;
+    let written = lock.write(&batch("late")).await;
+    assert!(is_gone(&written), "{written:?}");
+    assert_eq!(data(&lab).await, [""; 0]);
+}
+
+/// The write is on its way when its lease ends and the next holder writes: Kleppmann's picture, without a fence.
+#[tokio::test]
+async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
+    let lab = Lab::new();
+    let slow = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let (held, monitor) = (
+        lab.proxy.on(requests("write"), Action::Hold),
+        lab.server.monitor(),
+    );
+    let late = slow.lock(ITEM).ttl(TTL).acquire().await.unwrap();
+    let writing = tokio::spawn(async move { late.write(&batch("late")).await });
+    held.seen().await;
+    let direct = lab.direct().await;
+    let next = direct.lock(ITEM).ttl(LONG).wait(CAP).acquire();
+    let next = next.await.unwrap();
+    next.write(&batch("next")).await.unwrap();
+    monitor.wait_for("next", CAP).await;
+    lab.proxy.release_held();
+    let written = writing.await.unwrap();
+    assert!(is_gone(&written), "{written:?}");
+    assert_eq!(data(&lab).await, ["next"]);
+}
+
+/// Its caller was told that the answer is unclear and may have gone on: it must not come behind what was done then.
+#[tokio::test]
+async fn a_write_that_arrives_after_its_time_is_not_applied_though_the_lock_is_held() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let monitor = lab.server.monitor();
+    let held = lab.proxy.on(requests("write"), Action::Hold);
+    let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    let begun = std::time::Instant::now();
+    let written = lock.write(&batch("late")).await;
+    assert!(is_unclear(&written), "{written:?}");
+    assert!(begun.elapsed() < wait::scaled(COMMAND + SLACK));
+    assert!(format!("{written:?}").contains("look before you repeat it"));
+    held.seen().await;
+    assert!(lock.is_held(), "an unclear answer ends no lease");
+    lab.proxy.release_held();
+    monitor.wait_for(&sha("write"), CAP).await;
+    lab.direct().await.ping().await.unwrap(); // behind the script, which runs in one step
+    assert_eq!(data(&lab).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_cut_wire_leaves_a_write_unclear_and_applied_once_or_not_at_all() {
+    for (action, expected) in [
+        (Action::CutBefore, &[][..]),
+        (Action::CutAfter, &["once"]),
+        (Action::CutReply(1), &["once"]),
+    ] {
+        let lab = Lab::new();
+        let pool = lab.pool().await;
+        let cut = lab.proxy.on(requests("write"), action);
+        let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+        let written = lock.write(&batch("once")).await;
+        assert!(is_unclear(&written), "{action:?}: {written:?}");
+        cut.seen().await;
+        assert_eq!(data(&lab).await, expected, "{action:?}");
+        // The lock is held through all that, and the next batch goes over a new connection.
+        let mut again = Err(LockError::ShutDown);
+        until("connected again", CAP, async || {
+            again = lock.write(&Batch::new().del(DATA)).await;
+            !is_unclear(&again)
+        })
+        .await;
+        again.unwrap();
+        assert_eq!(data(&lab).await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_write_is_applied_whole_or_not_at_all() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let seen = lab.proxy.on(requests("write"), Action::HoldReply);
+    let lock = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
+    let both = batch("1").rpush(DATA, "2");
+    tokio::select! {
+        written = lock.write(&both) => panic!("its answer is held back: {written:?}"),
+        () = seen.seen() => {}
+    }
+    assert_eq!(data(&lab).await, ["1", "2"]);
+    lab.proxy.release_held();
+    lock.verify().await.unwrap();
+}
+
+const URL: &str = "DLOCK_TEST_WRITES_URL";
+
+/// The child's part: it holds, is stopped past its lease, and goes on as if nothing had happened.
+#[tokio::test]
+async fn holder() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let pool = LockPool::connect(Config::new(url).command_timeout(CAP));
+    let lock = pool.await.unwrap().lock(ITEM).ttl(TTL).wait(CAP).acquire();
+    let lock = lock.await.unwrap();
+    lock.write(&batch("holder")).await.unwrap();
+    tell("written", 1);
+    let mut last = None;
+    until("no longer the holder", CAP * 2, async || {
+        let written = lock.write(&batch("holder")).await;
+        wait::pause(Duration::from_millis(1)).await;
+        last = written.err();
+        last.is_some()
+    })
+    .await;
+    tell("lost", last.is_some_and(|error| error.is_lost()));
+}
+
+#[tokio::test]
+async fn a_holder_that_was_stopped_in_the_middle_of_its_writes_writes_no_more() {
+    let lab = Lab::new();
+    let mut child: Child = lab::child("writes::holder", URL, &lab.server.url());
+    child.expect_line("written ", CAP).await;
+    child.stop();
+    let next = lab.direct().await.lock(ITEM).ttl(LONG).wait(CAP).acquire();
+    let next = next.await.unwrap();
+    let clear = Batch::new().del(DATA).rpush(DATA, "next");
+    next.write(&clear).await.unwrap();
+    child.cont();
+    assert_eq!(child.expect_line("lost ", CAP).await, "true");
+    assert!(child.wait(CAP).await.success());
+    assert_eq!(data(&lab).await, ["next"]);
+    lab.stays(&next).await;
+}

@@ -1,0 +1,184 @@
+//! Functions of every kind of lock: they compile without a warning, alone and beside other arguments. Run is what fails before
+//! anything is locked, and what an exclusive lock does too.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use dlock_runtime::{LockError, LockPool, distributed_lock, lock_key};
+
+use crate::{held, memory, on_memory};
+
+#[distributed_lock(key = "catalogue:<id>", read, ttl = "10s", renew)]
+async fn reader(id: u64) -> Result<String, LockError> {
+    Ok(format!("{id}: {}", held()))
+}
+
+/// Read twice, by two attributes: the second is free.
+#[distributed_lock(key = "catalogue:<id>", read)]
+#[distributed_lock(key = "catalogue:<id>", read)]
+async fn reader_again(id: u64) -> Result<String, LockError> {
+    Ok(format!("{id}: {}", held()))
+}
+
+#[distributed_lock(key = "catalogue:<id>", write, ttl = "5s", wait = "1s")]
+async fn writer(id: u64) -> Result<String, LockError> {
+    Ok(format!("{id}: {}", held()))
+}
+
+#[distributed_lock(key = "render", permits = 5, guard = lock)]
+async fn renderer() -> Result<u64, LockError> {
+    Ok(lock.fence().get())
+}
+
+#[distributed_lock(
+    key = "render",
+    take = 2,
+    permits = 5,
+    on_busy = "skip",
+    min_hold = "1s"
+)]
+async fn large_renderer() -> Result<Option<String>, LockError> {
+    Ok(Some(held()))
+}
+
+#[distributed_lock(keys = ["account:<from>", "account:<to>", bank(from)], write, max_hold = "1m", renew)]
+async fn transfer(from: u64, to: u64) -> Result<u64, LockError> {
+    Ok(from + to)
+}
+
+#[distributed_lock(keys = accounts.iter().map(|id| lock_key!("account:<id>")), fair)]
+async fn close(accounts: Vec<u64>) -> Result<usize, LockError> {
+    Ok(accounts.into_boxed_slice().len())
+}
+
+#[distributed_lock(keys = BOTH, on_error = |_| 0)]
+async fn constant_list() -> u64 {
+    1
+}
+
+const BOTH: [&str; 2] = ["left", "right"];
+
+fn bank(account: u64) -> String {
+    format!("bank:{}", account / 1000)
+}
+
+#[distributed_lock(key = "ticket:<id>", fair)]
+async fn in_order(id: u64) -> Result<String, LockError> {
+    Ok(format!("{id}: {}", held()))
+}
+
+#[distributed_lock(key = "account:<id>", fair, reentrant)]
+async fn outermost(id: u64) -> Result<String, LockError> {
+    Ok(format!("{id}: {}", held()))
+}
+
+/// The body takes what the owner is made of.
+#[distributed_lock(key = "account:<id>", reentrant, owner = workflow)]
+async fn step(id: u64, workflow: String) -> Result<(u64, String), LockError> {
+    Ok((id, workflow))
+}
+
+#[distributed_lock(key = "account:7", reentrant, owner = owner)]
+async fn owned_by(owner: impl fmt::Display) -> Result<String, LockError> {
+    Ok(owner.to_string())
+}
+
+struct Shop {
+    locks: LockPool,
+    name: &'static str,
+}
+
+impl Shop {
+    #[distributed_lock(key = "stock", reentrant, owner = "<self.name>:<id>", pool = self.locks)]
+    async fn count(&self, id: u64) -> Result<u64, LockError> {
+        Ok(id)
+    }
+}
+
+#[async_trait]
+trait Stock {
+    async fn take(&self, items: &[u64]) -> Result<usize, LockError>;
+    async fn put(&self, id: u64) -> Result<u64, LockError>;
+}
+
+#[async_trait]
+impl Stock for Shop {
+    #[distributed_lock(keys = items.iter().map(|id| format!("{}:{id}", self.name)), pool = self.locks)]
+    async fn take(&self, items: &[u64]) -> Result<usize, LockError> {
+        Ok(items.len())
+    }
+
+    #[distributed_lock(key = "item:<id>", reentrant, owner = self.name, pool = self.locks)]
+    async fn put(&self, id: u64) -> Result<u64, LockError> {
+        Ok(id)
+    }
+}
+
+#[track_caller]
+fn check_config<T: fmt::Debug>(result: Result<T, LockError>, expected: &str) {
+    let error = result.unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[tokio::test]
+async fn each_kind_is_a_function() {
+    let shop = Shop {
+        locks: memory().await,
+        name: "north",
+    };
+    drop((reader(7), reader_again(7), writer(7), renderer()));
+    drop((large_renderer(), constant_list(), step(7, String::new())));
+    drop((shop.count(7), shop.put(7)));
+}
+
+/// They differ from an exclusive lock when somebody waits, or when it is taken again.
+#[tokio::test]
+async fn fair_and_reentrant_are_exclusive() {
+    assert_eq!(on_memory(in_order(7)).await.unwrap(), "7: ticket:7");
+    assert_eq!(on_memory(outermost(7)).await.unwrap(), "7: account:7");
+}
+
+struct Fails;
+
+impl fmt::Display for Fails {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+#[tokio::test]
+async fn an_owner_has_a_text() {
+    check_config(on_memory(owned_by("")).await, "the owner is empty");
+    check_config(on_memory(owned_by("x".repeat(257))).await, "257 bytes");
+    check_config(
+        on_memory(owned_by(Fails)).await,
+        "the `Display` of the owner failed",
+    );
+    check_config(
+        on_memory(step(7, String::new())).await,
+        "the owner is empty",
+    );
+}
+
+#[tokio::test]
+async fn several_keys_are_not_supported_yet() {
+    let shop = Shop {
+        locks: memory().await,
+        name: "north",
+    };
+    let expected = "several keys are not supported yet";
+    check_config(on_memory(transfer(1, 2)).await, expected);
+    check_config(on_memory(close(vec![1, 2])).await, expected);
+    check_config(shop.take(&[1, 2]).await, expected);
+    // How many there are is known when it is called.
+    check_config(
+        on_memory(close(Vec::new())).await,
+        "there are no keys to lock",
+    );
+    check_config(
+        shop.take(&[7; 1001]).await,
+        "1001 keys are more than the 1000",
+    );
+    assert_eq!(on_memory(constant_list()).await, 0);
+}

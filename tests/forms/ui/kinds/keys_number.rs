@@ -1,0 +1,18 @@
+//! One of several keys is no text.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(keys = ["item:<id>", 7])]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Mended.
+#[distributed_lock(keys = ["item:<id>", "7"])]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = (purchase(7), mended(7));
+}

@@ -1,0 +1,18 @@
+//! A key that stands in the list twice.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(keys = ["item:<id>", "shop", "item:<id>"])]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Mended.
+#[distributed_lock(keys = ["item:<id>", "shop"])]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = (purchase(7), mended(7));
+}

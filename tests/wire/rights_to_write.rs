@@ -1,0 +1,121 @@
+//! The further rights of guarded writes in `docs/OPERATIONS.md`: enough for every command, and none of them is idle.
+
+use std::time::Duration;
+
+use dlock_runtime::{Batch, LockError, Refusal};
+
+use crate::user::Lab;
+
+/// Behind those of every lock.
+const RIGHTS: [&str; 11] = [
+    "~*{item:*",
+    "+type",
+    "+hget",
+    "+incrby",
+    "+hset",
+    "+hdel",
+    "+hincrby",
+    "+sadd",
+    "+srem",
+    "+lpush",
+    "+rpush",
+];
+
+/// The two lines that people copy.
+fn documented() -> Vec<&'static str> {
+    let text = include_str!("../../docs/OPERATIONS.md");
+    let line = |begin: &str| {
+        let line = text.lines().find_map(|it| it.strip_prefix(begin));
+        line.expect(begin).split(' ')
+    };
+    let locks = line("ACL SETUSER dlock on >… ");
+    locks
+        .chain(line("ACL SETUSER dlock ~*{item:* "))
+        .chain(["~*{item:*"])
+        .collect()
+}
+
+fn every_command() -> Batch {
+    Batch::new()
+        .set("a{item:7}", "x")
+        .set_with_ttl("b{item:7}", "x", Duration::from_secs(60))
+        .expire("a{item:7}", Duration::from_secs(60))
+        .del("a{item:7}")
+        .zadd("z{item:7}", "x", 1.0)
+        .zrem("z{item:7}", "x")
+        .incr_by("n{item:7}", 1)
+        .hset("h{item:7}", "x", "1")
+        .hdel("h{item:7}", "x")
+        .hincr_by("h{item:7}", "n", 1)
+        .sadd("s{item:7}", "x")
+        .srem("s{item:7}", "x")
+        .lpush("l{item:7}", "x")
+        .rpush("l{item:7}", "x")
+}
+
+#[test]
+fn the_documented_rights_are_these() {
+    let mut more = documented();
+    let locks = more.iter().position(|word| *word == "+subscribe");
+    let mut more = more.split_off(locks.unwrap() + 1);
+    more.rotate_right(1);
+    assert_eq!(more, RIGHTS);
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_enough() {
+    let lab = Lab::new(documented()).await;
+    let lock = lab.pool().await.unwrap().lock("{item:7}").acquire();
+    let lock = lock.await.unwrap();
+    lock.write(&every_command()).await.unwrap();
+    lock.release().await.unwrap();
+    assert_eq!(lab.refused().await, [""; 0]);
+}
+
+fn is_no_permission(error: &LockError) -> bool {
+    let expected = Refusal::NoPermission;
+    matches!(error, LockError::Refused { reason, .. } if *reason == expected)
+}
+
+#[tokio::test]
+async fn each_right_is_missed_and_the_error_says_how_far_it_came() {
+    let lab = Lab::new(documented()).await;
+    let lock = lab.pool().await.unwrap().lock("{item:7}").acquire();
+    let lock = lock.await.unwrap();
+    for right in &RIGHTS[1..] {
+        lab.user([right.replacen('+', "-", 1).as_str()]).await;
+        lab.server.cmd(&["DEL", "b{item:7}"]).await;
+        let error = lock.write(&every_command()).await.unwrap_err();
+        assert!(is_no_permission(&error), "{right}: {error:?}");
+        let is_before = ["+type", "+hget"].contains(right);
+        let said = format!("{error:?}");
+        let left = if is_before { -2 } else { 0 };
+        assert_eq!(lab.server.pttl("b{item:7}").await.min(0), left, "{right}");
+        let name = right[1..].to_uppercase();
+        assert_eq!(
+            said.contains(&format!("{name}, command")),
+            !is_before,
+            "{said}"
+        );
+        assert_eq!(said.contains("before it are written"), !is_before, "{said}");
+        lab.user([*right]).await;
+    }
+    lock.write(&every_command()).await.unwrap();
+}
+
+/// Keys are declared, so a forbidden one stops the whole script.
+#[tokio::test]
+async fn a_data_key_outside_the_pattern_stops_the_whole_batch() {
+    let lab = Lab::new(documented()).await;
+    let lock = lab.pool().await.unwrap().lock("{other:7}").acquire();
+    let lock = lock.await.unwrap();
+    let batch = Batch::new().set("a{other:7}", "x");
+    let error = lock.write(&batch).await.unwrap_err();
+    assert!(is_no_permission(&error), "{error:?}");
+    let inside = Batch::new().set("lock:data{other:7}", "x");
+    lock.write(&inside.clone().set("a{other:7}", "x"))
+        .await
+        .unwrap_err();
+    assert_eq!(lab.server.pttl("lock:data{other:7}").await, -2);
+    lock.write(&inside).await.unwrap();
+}
