@@ -86,7 +86,8 @@ async fn f15_the_owner_is_the_scope_and_nobody_else(pool: LockPool) {
         let spawned = tokio::spawn(again(&pool)).await.unwrap();
         assert!(spawned.unwrap_err().is_busy(), "a spawned task");
         let local = LocalSet::new();
-        let local = local.run_until(tokio::task::spawn_local(again(&pool)));
+        let request = again(&pool);
+        let local = local.run_until(async { tokio::task::spawn_local(request).await });
         assert!(local.await.unwrap().unwrap_err().is_busy(), "a local task");
         let (inside, here) = (again(&pool), tokio::runtime::Handle::current());
         let blocking = tokio::task::spawn_blocking(move || here.block_on(inside));

@@ -2,7 +2,8 @@
 //!
 //! A slot of the thread that is set while a future is polled and put back afterwards, panic or not.
 //! So scopes nest, siblings under `join!` are separate, and a spawned task starts with none; a task's
-//! id would be of no use, for siblings share it.
+//! id alone would be of no use, for siblings share it. It tells the tasks of a `LocalSet` that a body
+//! drives: they are polled inside its poll, and are none of it.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -11,13 +12,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use tokio::task;
 
 use super::guard::LockGuard;
 use super::pool::LockPool;
 use crate::values::key::Key;
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Frame>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Inside>> = const { RefCell::new(None) };
+}
+
+/// The innermost scope, and the task that polls it; `None`: none does, as under `block_on`.
+#[derive(Clone, Debug)]
+struct Inside {
+    frame: Arc<Frame>,
+    task: Option<task::Id>,
 }
 
 /// One scope and those around it.
@@ -56,6 +65,13 @@ impl Frame {
         }
     }
 
+    fn innermost_pool(self: Arc<Self>) -> Option<LockPool> {
+        self.outwards().find_map(|frame| match &frame.kind {
+            Kind::Pool(pool) => Some(pool.clone()),
+            Kind::Lock(_) => None,
+        })
+    }
+
     fn outwards(self: Arc<Self>) -> impl Iterator<Item = Arc<Frame>> {
         std::iter::successors(Some(self), |frame| frame.parent.clone())
     }
@@ -63,10 +79,7 @@ impl Frame {
 
 /// The pool of the innermost [`LockPool::scope`].
 pub(crate) fn innermost_pool() -> Option<LockPool> {
-    current()?.outwards().find_map(|frame| match &frame.kind {
-        Kind::Pool(pool) => Some(pool.clone()),
-        Kind::Lock(_) => None,
-    })
+    current()?.innermost_pool()
 }
 
 /// The innermost lock.
@@ -97,26 +110,33 @@ pub(crate) fn held(pool: &LockPool) -> Vec<Arc<LockGuard>> {
 }
 
 fn current() -> Option<Arc<Frame>> {
-    CURRENT
-        .try_with(|slot| slot.borrow().clone())
-        .ok()
-        .flatten()
+    let inside = CURRENT.try_with(|slot| slot.borrow().clone());
+    let Inside { frame, task } = inside.ok().flatten()?;
+    if task == task::try_id() {
+        return Some(frame);
+    }
+    // Another task's locks are not this one's to join; its pool is what tests run in.
+    frame.innermost_pool().map(|pool| {
+        let (kind, parent) = (Kind::Pool(pool), None);
+        Arc::new(Frame { kind, parent })
+    })
 }
 
 /// Makes `frame` the current scope until the result is dropped.
 pub(crate) fn enter(frame: Arc<Frame>) -> Entered {
+    let task = task::try_id();
     Entered {
-        before: swap(Some(frame)),
+        before: swap(Some(Inside { frame, task })),
     }
 }
 
-fn swap(frame: Option<Arc<Frame>>) -> Option<Arc<Frame>> {
-    CURRENT.try_with(|slot| slot.replace(frame)).ok().flatten()
+fn swap(inside: Option<Inside>) -> Option<Inside> {
+    CURRENT.try_with(|slot| slot.replace(inside)).ok().flatten()
 }
 
 #[must_use = "the scope ends when this is dropped"]
 pub(crate) struct Entered {
-    before: Option<Arc<Frame>>,
+    before: Option<Inside>,
 }
 
 impl Drop for Entered {
