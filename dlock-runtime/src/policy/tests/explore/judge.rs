@@ -80,7 +80,8 @@ impl World {
         seen: &mut Seen,
     ) {
         let time = self.clock.time();
-        let own = |entry: &str| token_in(entry) == token_in(&command.claim().value);
+        let sender = token_in(&command.claim().value);
+        let own = |entry: &str| token_in(entry) == sender;
         if come.len() > 1 {
             seen.saw(Witness::BatchOfTwo);
         }
@@ -89,12 +90,10 @@ impl World {
             (What::Poll(_), Answer::Polled(Polled::Yours { .. }))
                 if come.iter().any(|it| own(it)) && !before.holders.is_empty() =>
             {
-                let reenters = matches!(Holds::of(&command.claim().value), Holds::As(_));
-                seen.saw(if reenters {
-                    Witness::Reentered
-                } else {
-                    Witness::BatchOfTwo
-                });
+                let first = before.waiting.first();
+                if first.is_some_and(|(it, _)| token_of_place(it) != sender) {
+                    seen.saw(Witness::Reentered);
+                }
             }
             (What::Poll(_), _) if others.next().is_some() => seen.saw(Witness::GrantByAnothersPoll),
             (What::Downgrade(_), _) if others.next().is_some() => {

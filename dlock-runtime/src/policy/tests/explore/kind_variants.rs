@@ -83,7 +83,7 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::DowngradeWithGap,
             "S3a",
-            0,
+            10,
             downgrades(two(&[Write, Write])),
         ),
         of(Mutant::ReleaseDropsAll, "S3a", 10, two(&[Read, Read])),
@@ -144,13 +144,13 @@ fn bad(far: bool) -> Vec<Bad> {
             of(
                 Mutant::NoHeartbeat,
                 "L1",
-                0,
+                169,
                 faults(&[CrashInLine], ever(permits)),
             ),
             of(
                 Mutant::YoursForTheWholeTtl,
                 "S3a",
-                0,
+                21,
                 faults(&[Push], two(&[Take(1, 1), Take(1, 1)])),
             ),
             of(
