@@ -2,7 +2,7 @@
 //!
 //! `record` reads a server's MONITOR. `budget` counts the commands of a lock that nobody wants besides, `renewals` those of the watchdog,
 //! `queue` those of waiting; `places` reads the queue as it stands on the server, `layout` the value at a key. `interop` plays a program
-//! that does not use dlock, `foreign_waits` the same beside a queue. `rights` has a `user` who may do only what is documented;
+//! that does not use dlock, `foreign_waits` the same beside a queue. `rights` has a `user` who may do only what is documented, and does `everything`;
 //! `connection` looks at the sockets.
 
 #![allow(
@@ -13,6 +13,7 @@
 
 mod budget;
 mod connection;
+mod everything;
 mod foreign_waits;
 mod interop;
 mod layout;

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use dlock_harness::until;
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Refusal, Released, Wait};
-use tokio::task::JoinHandle;
+use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
 
+use crate::everything::{As, Waiter, everything, wait_for};
 use crate::user::Lab;
 
 const CAP: Duration = Duration::from_secs(20);
@@ -33,104 +33,6 @@ const RIGHTS: [&str; 17] = [
     "+publish",
     "+subscribe",
 ];
-
-type Waiter = JoinHandle<Result<LockGuard, LockError>>;
-
-/// What makes a request one of its kind.
-type As = fn(LockRequest) -> LockRequest;
-
-fn wait_for(request: LockRequest) -> Waiter {
-    let request = request.wait(Wait::Forever);
-    tokio::spawn(async move { request.acquire().await })
-}
-
-/// One of everything, of every kind.
-async fn everything(lab: &Lab) -> Result<(), LockError> {
-    let kinds: [(&str, As); 7] = [
-        ("exclusive", |it| it),
-        ("fair", LockRequest::fair),
-        ("reentrant", LockRequest::reentrant),
-        ("read", LockRequest::read),
-        ("write", LockRequest::write),
-        ("permits", |it| it.permits(3).take(3)),
-        ("owner", |it| it.reentrant().owner("a")),
-    ];
-    for (name, kind) in kinds {
-        every_step(lab, name, kind).await?;
-    }
-    several(lab).await?;
-    beside_each_other(lab).await
-}
-
-/// All free, in one command; then one that is held, so that they are taken one after the other.
-async fn several(lab: &Lab) -> Result<(), LockError> {
-    let pool = lab.pool().await?;
-    let both = || pool.lock_all(["several:a", "several:b"]);
-    both().acquire().await?.release().await?;
-    let held = pool.lock("several:b").acquire().await?;
-    assert!(both().try_acquire().await?.is_none());
-    lab.free("several:a").await;
-    held.release().await?;
-    both().read().acquire().await?.release().await?;
-    Ok(())
-}
-
-/// A writer that becomes a reader, and two entries of one owner.
-async fn beside_each_other(lab: &Lab) -> Result<(), LockError> {
-    let (one, two) = (lab.pool().await?, lab.pool().await?);
-    let writer = one.lock("rw").write().acquire().await?;
-    let reader = wait_for(two.lock("rw").read());
-    lab.queued("rw").await;
-    writer.downgrade().await?;
-    reader.await.unwrap()?.release().await?;
-    writer.release().await?;
-    let step = |pool: &LockPool| pool.lock("steps").reentrant().owner("a");
-    let (first, second) = (step(&one).acquire().await?, step(&two).acquire().await?);
-    assert_eq!(second.release().await?, Released::StillHeld(1));
-    first.release().await.map(drop)
-}
-
-async fn every_step(lab: &Lab, name: &str, kind: As) -> Result<(), LockError> {
-    let key = |what: &str| format!("{name}:{what}");
-    let ask = |pool: &LockPool, what: &str| kind(pool.lock(key(what)));
-    let other = |pool: &LockPool, what: &str| match name {
-        "read" => pool.lock(key(what)).write(), // another reader would not wait
-        "owner" => pool.lock(key(what)).reentrant().owner("b"),
-        _ => ask(pool, what),
-    };
-    let (one, two) = (lab.pool().await?, lab.pool().await?);
-    one.ping().await?;
-    let held = ask(&one, "plain").renew().acquire().await?;
-    held.extend(Duration::from_secs(40)).await?;
-    held.verify().await?;
-    assert!(two.holder(key("plain")).await?.is_some());
-    assert!(other(&two, "plain").try_acquire().await?.is_none());
-    held.release().await?;
-
-    // Handed over, with a sign of life before; then a place is given up, and a lock dropped.
-    let held = ask(&one, "queue").acquire().await?;
-    let waiter = wait_for(other(&two, "queue"));
-    lab.queued(&key("queue")).await;
-    let polls = lab.server.commandstats("evalsha").await + 2;
-    until("it polled", CAP, async || {
-        lab.server.commandstats("evalsha").await >= polls
-    })
-    .await;
-    held.release().await?;
-    let held = waiter.await.unwrap()?;
-    let waiter = wait_for(ask(&one, "queue"));
-    lab.queued(&key("queue")).await;
-    waiter.abort();
-    drop(held);
-    lab.free(&key("queue")).await;
-
-    let keep = ask(&one, "kept").min_hold(Duration::from_millis(50));
-    keep.run(async |_| ()).await?;
-    lab.free(&key("kept")).await;
-    let renewed = ask(&one, "renewed").renew_every(Duration::from_millis(20));
-    let renewed = renewed.run(async |_| tokio::time::sleep(Duration::from_millis(80)).await);
-    renewed.await
-}
 
 /// The line that people copy.
 fn documented() -> Vec<&'static str> {

@@ -157,8 +157,8 @@ impl LockRequest {
         self
     }
 
-    /// Grants the lock strictly in order of arrival at the server, over all processes. Default: a process may hand
-    /// it on to waiters of its own a few times first, which is faster.
+    /// Grants the lock strictly in order of arrival at the server, over all processes. Default: the waiters of a process share
+    /// one place in the queue, and processes take turns, which costs the server less.
     ///
     /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds have no other order. A waiter that was silent
     /// for 3.5 s has lost its place.
