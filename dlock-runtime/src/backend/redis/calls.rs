@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::names::Names;
 use super::scripts::{self, Script};
 use crate::policy::commands::{Acquire, Claim};
 use crate::policy::shared;
@@ -31,6 +32,33 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
         script: &scripts::ACQUIRE,
         arguments: vec![value, lease, not_after, repair, entry],
     }
+}
+
+/// A script about several locks, with the keys of all.
+pub(super) struct CallOfAll<'a> {
+    pub(super) keys: Vec<Cow<'a, str>>,
+    pub(super) arguments: Vec<Cow<'a, str>>,
+}
+
+pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> CallOfAll<'a> {
+    let (mut keys, mut arguments) = (Vec::new(), Vec::new());
+    for Acquire {
+        claim,
+        lease,
+        not_after,
+        ..
+    } in commands
+    {
+        let of = names.of(&claim.key);
+        if keys.is_empty() {
+            keys.push(Cow::from(of.counter));
+            arguments.push(not_after.to_string().into());
+            arguments.push(lease.as_millis().to_string().into());
+        }
+        keys.extend([Cow::from(&*claim.key), of.waiting.into(), of.alive.into()]);
+        arguments.push((&*claim.value).into());
+    }
+    CallOfAll { keys, arguments }
 }
 
 pub(super) fn poll(claim: &Claim) -> Call<'_> {

@@ -14,6 +14,7 @@ use redis::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::errors;
 use super::link::{Hello, RedisLink};
 use super::names::Names;
 use super::push::Ear;
@@ -154,7 +155,7 @@ where
     }
     let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
-        .map_err(|error| reply::handshake_fault(&error))?;
+        .map_err(|error| errors::handshake_fault(&error))?;
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
     let sent = plan.clock.now();
@@ -227,7 +228,7 @@ async fn subscribe(
         return Err(Fault::Refused(Refusal::Other, why));
     }
     let subscribed = connection.subscribe(channel).await;
-    subscribed.map_err(|error| reply::handshake_fault(&error))
+    subscribed.map_err(|error| errors::handshake_fault(&error))
 }
 
 fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectionInfo {
@@ -251,16 +252,16 @@ async fn ask(mut connection: MultiplexedConnection) -> Result<u64, Fault> {
     both.cmd("HELLO").cmd("TIME").ignore_errors(); // each has an answer of its own
     let answers = both.query_async(&mut connection).await;
     let (hello, time): (RedisResult<Value>, RedisResult<Value>) =
-        answers.map_err(|error| reply::handshake_fault(&error))?;
+        answers.map_err(|error| errors::handshake_fault(&error))?;
     match hello {
         Ok(hello) => check_server(&hello)?,
-        Err(error) => match reply::handshake_fault(&error) {
+        Err(error) => match errors::handshake_fault(&error) {
             // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
             Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
             other => return Err(other),
         },
     }
-    reply::time(&time.map_err(|error| reply::handshake_fault(&error))?)
+    reply::time(&time.map_err(|error| errors::handshake_fault(&error))?)
 }
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.

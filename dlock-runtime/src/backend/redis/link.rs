@@ -2,6 +2,7 @@
 //!
 //! It counts what tells a dead connection from a slow server; the supervisor replaces it then.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::calls::{self, Call};
 use super::connect::Plan;
+use super::errors;
 use super::names::{Keys, Names};
 use super::push::Ear;
 use super::reply::{self, Looked};
@@ -138,7 +140,7 @@ impl RedisLink {
                 "no answer within {within:?}"
             ))));
         };
-        let answer = answer.map_err(|error| reply::fault(&error));
+        let answer = answer.map_err(|error| errors::fault(&error));
         // The master may have moved, or our password changed: only a new handshake tells.
         let tells_nothing = matches!(
             answer,
@@ -207,6 +209,10 @@ impl RedisLink {
     }
 }
 
+fn borrowed<'a>(words: &'a [Cow<'_, str>]) -> Vec<&'a str> {
+    words.iter().map(|word| &**word).collect()
+}
+
 impl Link for RedisLink {
     fn server_time(&self) -> u64 {
         let clock = self
@@ -240,25 +246,10 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, TakenTogether> {
         Box::pin(async move {
-            let names: Vec<Keys<'_>> = commands
-                .iter()
-                .map(|command| self.names.of(&command.claim.key))
-                .collect();
-            let counter = names.first().map(|names| names.counter);
-            let locks = commands
-                .iter()
-                .zip(&names)
-                .flat_map(|(command, names)| [&*command.claim.key, &names.waiting, &names.alive]);
-            let keys: Vec<&str> = counter.into_iter().chain(locks).collect();
-            let first = commands.first();
-            let not_after = first.map_or(0, |it| it.not_after).to_string();
-            let lease = first.map_or(0, |it| it.lease.as_millis()).to_string();
-            let mut arguments = vec![&*not_after, &*lease];
-            arguments.extend(commands.iter().map(|command| &*command.claim.value));
-            let sent = self.clock.now();
-            let reply = self
-                .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within)
-                .await?;
+            let (sent, call) = (self.clock.now(), calls::acquire_all(commands, &self.names));
+            let (keys, arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
+            let reply = self.script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
+            let reply = reply.await?;
             let answer = reply::taken_together(&reply, commands.len())?;
             self.heard_time(answer.time(), sent);
             Ok(answer)

@@ -1,9 +1,8 @@
-//! Reading what the server says: replies into answers, errors into faults. Anything unexpected is a
-//! fault, never a guess.
+//! Reading what the server answers. Anything unexpected is a fault, never a guess.
 
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, Value};
+use redis::Value;
 
 use crate::backend::fault::Fault;
 use crate::policy::commands::{
@@ -309,84 +308,4 @@ pub(super) fn unexpected(operation: &str, reply: &Value) -> Fault {
     Fault::Unclear(Text::new(format_args!(
         "unexpected answer to {operation}: {kind}"
     )))
-}
-
-/// What an error of a command on a live connection means.
-pub(super) fn fault(error: &RedisError) -> Fault {
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => Fault::Refused(Refusal::Auth, words(error)),
-        ErrorKind::Server(_) | ErrorKind::Extension => {
-            let words = words(error);
-            Fault::Refused(
-                refusal(error.code().unwrap_or_default(), &words.to_string()),
-                words,
-            )
-        }
-        _ => Fault::Unclear(words(error)),
-    }
-}
-
-/// The same for an error before the connection was in use: nothing of ours was sent.
-pub(super) fn handshake_fault(error: &RedisError) -> Fault {
-    match fault(error) {
-        // Connections over `maxclients` are answered so, and closed.
-        Fault::Unclear(why) if why.to_string().contains("max number of clients") => {
-            Fault::Refused(Refusal::TooManyClients, why)
-        }
-        Fault::Refused(_, why) | Fault::Unclear(why)
-            if why.to_string().contains("switch database") =>
-        {
-            Fault::Setup(Text::new(
-                "the URL's database does not exist there: give a smaller number, or raise `databases` in its redis.conf",
-            ))
-        }
-        // It may pass: a proxy whose server is away answers in its own words.
-        Fault::Unclear(_) if error.kind() == ErrorKind::Parse => Fault::Unsent(Text::new(
-            "what answers there does not speak redis's protocol; is it another service's port, or one for TLS?",
-        )),
-        Fault::Unclear(why) => Fault::Unsent(why),
-        other => other,
-    }
-}
-
-/// The server's words, less the arguments that it repeats (a token or a password may be among them).
-fn words(error: &RedisError) -> Text {
-    let said = error.to_string();
-    let end = said.find("with args beginning with").unwrap_or(said.len());
-    Text::new(
-        said.get(..end)
-            .unwrap_or_default()
-            .trim_end_matches([' ', ',']),
-    )
-}
-
-/// Errors of commands inside a script keep their code or carry it in their text, as versions differ.
-pub(super) fn refusal(code: &str, words: &str) -> Refusal {
-    const TABLE: &[(&str, Refusal)] = &[
-        ("READONLY", Refusal::ReadOnly),
-        ("OOM", Refusal::OutOfMemory),
-        ("NOPERM", Refusal::NoPermission),
-        ("NOAUTH", Refusal::Auth),
-        ("WRONGPASS", Refusal::Auth),
-        ("WRONGTYPE", Refusal::WrongType),
-        ("LOADING", Refusal::Loading),
-        ("MASTERDOWN", Refusal::Loading),
-        ("BUSY", Refusal::Busy),
-        ("MISCONF", Refusal::Misconfigured),
-        ("NOREPLICAS", Refusal::Misconfigured),
-    ];
-    const PHRASES: &[(&str, Refusal)] = &[
-        ("The user executing the script", Refusal::NoPermission),
-        ("OOM command not allowed", Refusal::OutOfMemory),
-        ("read only replica", Refusal::ReadOnly),
-        ("WRONGTYPE", Refusal::WrongType),
-        ("NOPERM", Refusal::NoPermission),
-        ("MISCONF", Refusal::Misconfigured),
-        ("max number of clients", Refusal::TooManyClients),
-    ];
-    let by_code = TABLE.iter().find(|(known, _)| *known == code);
-    let by_phrase = || PHRASES.iter().find(|(phrase, _)| words.contains(phrase));
-    by_code
-        .or_else(by_phrase)
-        .map_or(Refusal::Other, |(_, refusal)| *refusal)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::errors;
 use super::link::RedisLink;
 use super::reply;
 use super::scripts;
@@ -110,7 +111,7 @@ fn read(reply: &Value) -> Option<Said> {
         8 => {
             let words = reply::text(items.get(2)?)?;
             let code = words.split(' ').next().unwrap_or_default();
-            Wrote::Stopped(nth()?, reply::refusal(code, &words), Text::new(&words))
+            Wrote::Stopped(nth()?, errors::refusal(code, &words), Text::new(&words))
         }
         _ => return None,
     }))

@@ -27,6 +27,10 @@ pub(super) struct Place {
 }
 
 impl Place {
+    pub(super) fn alive_until(&self) -> u64 {
+        self.alive_until
+    }
+
     pub(super) fn is_alive(&self, time: u64) -> bool {
         self.alive_until > time
     }

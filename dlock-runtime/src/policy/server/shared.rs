@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::grant::Heads;
-use super::locks::Lock;
+use super::locks::{self, Lock};
 use super::set::Set;
 use super::{Publish, Server, micros};
-use crate::policy::commands::{Acquire, Acquired, Claim, GivenBack, Polled, Renewal, Renewed};
+use crate::policy::commands::{
+    Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
+};
 use crate::policy::shared::{self, Entry, Letter};
 use crate::values::ttl::Ttl;
 
@@ -30,7 +32,7 @@ impl Server {
         }
         if self.queues.has(key, &claim.entry, time) {
             self.queues.beat(key, &claim.entry, time);
-            return Acquired::Queued(self.in_the_way(key, time));
+            return Acquired::Queued(self.before_who_waits(key, time));
         }
         if let Some(there) = self.other_than(entry, key, time) {
             return Acquired::WrongKind { time, there };
@@ -47,7 +49,7 @@ impl Server {
             return Acquired::Busy(busy);
         }
         self.queues.enter(key, &claim.entry, epoch, time);
-        Acquired::Queued(busy)
+        Acquired::Queued(self.before_who_waits(key, time))
     }
 
     pub(super) fn poll_shared(
@@ -63,7 +65,7 @@ impl Server {
         self.grant_next(key, Heads::All, time, publish);
         if self.queues.has(key, &claim.entry, time) {
             if !self.is_owners(key, entry, time) {
-                return Polled::Queued(self.in_the_way(key, time));
+                return Polled::Queued(self.before_who_waits(key, time));
             }
             self.queues.leave(key, &claim.entry, time);
             let (lease, epoch) = (entry.lease.min(self.claim), self.draw_epoch(time));
@@ -140,6 +142,16 @@ impl Server {
         set.put(value.clone(), entry.take, until);
         self.locks.insert(key, Lock::Many(set));
         epoch
+    }
+
+    /// Who is in the way of a place: a holder, or the first place, which may be dead. The end of either is a reason to
+    /// look again.
+    fn before_who_waits(&mut self, key: &str, time: u64) -> Busy {
+        let mut busy = self.in_the_way(key, time);
+        if let (Left::For(left), Some(head)) = (busy.left, self.queues.first(key, time)) {
+            busy.left = Left::For(left.min(locks::left(head.alive_until(), time)));
+        }
+        busy
     }
 
     pub(super) fn fits(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> bool {

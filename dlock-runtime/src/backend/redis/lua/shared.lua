@@ -224,6 +224,18 @@ local function in_the_way(lock, there, T)
   return first_holder(lock, T)
 end
 
+-- The reply to who has a place: ms left of the first holder, or of the first place, which may be dead. The end
+-- of either is a reason to look again.
+local function still_waits(lock, W, A, there, T)
+  local left, holder = in_the_way(lock, there, T)
+  local head = first_place(W)
+  local alive = head and left >= 0 and tonumber(redis.call('ZSCORE', A, head) or 0)
+  if alive then
+    left = math.min(left, math.ceil(math.max(alive - T, 0) / 1000))
+  end
+  return {3, T, left, holder}
+end
+
 -- The reply to who holds the lock; nil to everybody else. How long it still does is rounded down.
 local function yours_among(lock, counter, there, e, T)
   local form, ends = held_as(lock, there, e, T)

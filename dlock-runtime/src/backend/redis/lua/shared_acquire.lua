@@ -32,7 +32,7 @@ if yours then
 end
 if may_queue and redis.call('ZSCORE', W, e.value) then
   beat(W, A, e.value, T)
-  return {3, T, in_the_way(lock, there, T)}
+  return still_waits(lock, W, A, there, T)
 end
 local head = first_place(W)
 local other = other_kind(there, head, e)
@@ -44,8 +44,9 @@ if (not head or (e.letter == 'o' and there)) and fits(lock, there, e) then
   there, epoch = put(lock, there, e, tonumber(ARGV[2]), epoch, T)
   return {1, T, epoch}
 end
-if may_queue then
-  redis.call('ZADD', W, 'NX', string.format('%.0f', epoch), e.value)
-  beat(W, A, e.value, T)
+if not may_queue then
+  return {2, T, in_the_way(lock, there, T)}
 end
-return {may_queue and 3 or 2, T, in_the_way(lock, there, T)}
+redis.call('ZADD', W, 'NX', string.format('%.0f', epoch), e.value)
+beat(W, A, e.value, T)
+return still_waits(lock, W, A, there, T)

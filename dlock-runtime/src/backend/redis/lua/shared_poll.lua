@@ -25,7 +25,7 @@ end
 there = grant_all(lock, counter, W, A, drop_lapsed(lock, there, T), T)
 if waits and redis.call('ZSCORE', W, e.value) then
   if not (e.letter == 'o' and there and fits(lock, there, e)) then
-    return {3, T, in_the_way(lock, there, T)}
+    return still_waits(lock, W, A, there, T)
   end
   leave(W, A, e.value)
   there = put(lock, there, e, math.min(e.lease, CLAIM), draw_epoch(counter, T), T)
