@@ -107,10 +107,10 @@ impl World {
                     seen.saw(Witness::LateRelease);
                 }
             }
-            (What::Acquire(_), Answer::Acquired(Acquired::Granted { .. })) => {
-                if !before.waiting.is_empty() {
-                    seen.saw(Witness::Reentered);
-                }
+            (What::Acquire(_), Answer::Acquired(Acquired::Granted { .. }))
+                if !before.waiting.is_empty() =>
+            {
+                seen.saw(Witness::Reentered);
             }
             (What::Acquire(acquire), Answer::Acquired(Acquired::Queued(_) | Acquired::Busy(_))) => {
                 let mut holds: Vec<_> = after.standing.iter().map(|it| Holds::of(it)).collect();

@@ -44,10 +44,6 @@ impl Bad<'_, '_> {
                 }
                 Some(answer)
             }
-            (Mutant::YoursBeforeGrants, What::Poll(claim)) => {
-                let holds = self.server.holds(claim, self.time);
-                holds.then(|| self.well_alone())
-            }
             (Mutant::OneGrantForEach, _) => {
                 let answer = self.well();
                 let first = self.air.grants.len().min(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fault::Kind::{self, Break, Crash, CrashInLine, Only, Push};
+use super::fault::Kind::{self, Break, CrashInLine, Only, Push};
 use super::fault::Stall as Stands;
 use super::kind::Asks::{self, As, Read, Take, Write};
 use super::kind::Keeps;
@@ -117,7 +117,7 @@ fn bad(far: bool) -> Vec<Bad> {
             13,
             three(&[Write, Read, Read]),
         ),
-        of(Mutant::ReentryQueues, "L1", 70, outer),
+        of(Mutant::ReentryQueues, "L1", 181, outer),
         of(
             Mutant::NoHeartbeat,
             "L1",
@@ -152,16 +152,6 @@ fn bad(far: bool) -> Vec<Bad> {
                 "S3a",
                 21,
                 faults(&[Push], two(&[Take(1, 1), Take(1, 1)])),
-            ),
-            of(
-                Mutant::YoursBeforeGrants,
-                "S6",
-                0,
-                Run {
-                    budget: 2,
-                    faults: &[Push, Crash],
-                    ..of_kinds(&[&[F], &[F], &[F], &[F]], &[Write, Read, Write, Read])
-                },
             ),
         ]);
     }

@@ -32,7 +32,6 @@ pub(super) enum Mutant {
     ReleaseDropsAll,
     ReleaseGrantsNobody,
     CancelGrantsNobody,
-    YoursBeforeGrants,
     OneGrantForEach,
     ReentryQueues,
     RenewsAll,

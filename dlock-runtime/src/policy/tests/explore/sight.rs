@@ -48,8 +48,7 @@ impl Process {
 
     /// Everything of this process has come to its end.
     pub(super) fn is_at_rest(&self) -> bool {
-        let done = |it: &Contender| matches!(it.phase, Phase::Done | Phase::Idle);
-        self.contenders.iter().all(done)
+        self.wants_nothing()
             && self.tokens.census() == Census::default()
             && self.commands == Wire::default()
             && self.guardian == Wire::default()
@@ -57,8 +56,10 @@ impl Process {
             && self.gate.is_idle()
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.contenders.iter().all(|it| it.phase == Phase::Done)
+    /// Nobody of this process waits for the lock or holds it.
+    pub(super) fn wants_nothing(&self) -> bool {
+        let is_done = |it: &Contender| matches!(it.phase, Phase::Done | Phase::Idle);
+        self.contenders.iter().all(is_done)
     }
 
     pub(super) fn bodies(&self) -> impl Iterator<Item = &Body> {

@@ -151,7 +151,7 @@ impl World {
         match run.keeps {
             Keeps::Nobodys => true,
             Keeps::TheFirst => at != 0,
-            Keeps::TheOuter => at != 0 || last.is_none_or(|it| !it.alive || it.is_done()),
+            Keeps::TheOuter => at != 0 || last.is_none_or(|it| !it.alive || it.wants_nothing()),
         }
     }
 
