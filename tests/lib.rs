@@ -84,7 +84,6 @@ pub const KINDS: [(&str, &str); 6] = [
 ///
 /// # Panics
 /// At any other word.
-#[must_use]
 pub fn of_kind(request: LockRequest, kind: &str) -> LockRequest {
     let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{kind}: a number"));
     match kind.split_once(':') {
