@@ -255,13 +255,13 @@ async fn nests_after_its_loss(
 
 async fn redisson_84_a_nested_call_after_the_loss_takes_nothing(pool: LockPool) {
     let (lost, taken) = (Notify::new(), Notify::new());
-    let takes = async {
+    let other_comes = async {
         lost.notified().await;
         let other = one(&pool, "x").acquire().await.unwrap();
         taken.notify_one();
         other
     };
-    let (nested, other) = tokio::join!(nests_after_its_loss(&pool, &lost, &taken), takes);
+    let (nested, other) = tokio::join!(nests_after_its_loss(&pool, &lost, &taken), other_comes);
     nested.unwrap();
     other.verify().await.unwrap();
     other.release().await.unwrap();

@@ -117,8 +117,10 @@ async fn one_of_several_keys_that_is_gone_ends_all() {
         until("held", CAP, async || lab.locks().await.len() == 3).await;
         lab.server.cmd(&["DEL", "lock:b"]).await;
     };
-    let both = Box::pin(async { tokio::join!(body, deleting) });
-    let (stopped, ()) = wait::within(TTL + SLACK, both).await.expect("stopped");
+    let both = async { tokio::join!(body, deleting) };
+    let (stopped, ()) = wait::within(TTL + SLACK, Box::pin(both))
+        .await
+        .expect("stopped");
     assert_eq!(lost(stopped), (LostCause::Gone, false));
     lab.until_free().await;
 }
