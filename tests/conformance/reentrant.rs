@@ -92,14 +92,16 @@ async fn siblings_are_somebody_else(pool: LockPool) {
 
 async fn a_nested_call_needs_no_free_line(pool: LockPool) {
     let request = pool.lock("k").ttl(LONG);
+    let waiting = std::cell::Cell::new(None);
     let body = async |_: &_| {
-        let waiting = pool.lock("k").wait(LONG);
-        let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+        let behind = pool.lock("k").wait(LONG);
+        waiting.set(Some(tokio::spawn(async move {
+            behind.acquire().await.map(drop)
+        })));
         settled(&pool).await;
         let nested = pool.lock("k").reentrant().wait(Wait::Once);
         nested.run(async |_| ()).await.unwrap();
-        waiting
     };
-    let waiting = request.run(body).await.unwrap();
-    waiting.await.unwrap().unwrap();
+    request.run(body).await.unwrap();
+    waiting.take().unwrap().await.unwrap().unwrap();
 }
