@@ -51,10 +51,10 @@ async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
         head.cont();
         // It is first again, and everybody goes.
         seats.until_places(usize::try_from(many).unwrap()).await;
-        drop((held, guards));
+        drop((holder, guards));
         head.expect_line("done", CAP).await;
     } else {
-        drop((held, guards));
+        drop((holder, guards));
     }
     seats.nothing_is_left().await;
 }
