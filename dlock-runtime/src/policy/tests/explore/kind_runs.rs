@@ -106,6 +106,7 @@ fn small() -> Vec<Row> {
             three(PERMITS),
         ),
         row("a; b; a", &[StillHeld, Reentered, Rest], three(OWNERS)),
+        row("a around a; b", &[Reentered, Rest], outer()),
         row(
             "read; write, every fault",
             &[CrashWhileHolding, LimboExecuted, Rest],
