@@ -40,7 +40,6 @@ impl Process {
         body.asked = None;
         let remaining = sent.until(body.deadline);
         if !reads {
-            turn.seen.saw(Witness::LateDowngradeRefused);
             let news = self.tokens.refused(token, now);
             return self.announce(turn, news);
         }

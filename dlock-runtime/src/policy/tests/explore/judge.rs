@@ -96,6 +96,9 @@ impl World {
                 }
             }
             (What::Poll(_), _) if others.next().is_some() => seen.saw(Witness::GrantByAnothersPoll),
+            (What::Downgrade(_), Answer::Downgraded(false)) => {
+                seen.saw(Witness::LateDowngradeRefused);
+            }
             (What::Downgrade(_), _) if others.next().is_some() => {
                 seen.saw(Witness::DowngradeLetIn);
             }
