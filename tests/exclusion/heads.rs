@@ -26,7 +26,7 @@ enum Fault {
 async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
     let [holds, first, behind] = kinds;
     let seats = Seats::new().await;
-    let held = seats.close(holds).await;
+    let holder = seats.close(holds).await;
     let mut head = seats.asks(first, 1, many, 0);
     seats.until_places(usize::try_from(many).unwrap()).await;
     let waiters = [seats.waits(behind).await, seats.waits(behind).await];
@@ -46,15 +46,15 @@ async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
         guard.verify().await.unwrap();
         guards.push(guard);
     }
-    held.verify().await.unwrap();
+    holder.verify().await.unwrap();
     if fault == Fault::Stopped {
         head.cont();
         // It is first again, and everybody goes.
         seats.until_places(usize::try_from(many).unwrap()).await;
-        drop((held, guards));
+        drop((holder, guards));
         head.expect_line("done", CAP).await;
     } else {
-        drop((held, guards));
+        drop((holder, guards));
     }
     seats.nothing_is_left().await;
 }
@@ -88,13 +88,13 @@ async fn a_stopped_big_request_stops_no_small_one() {
 #[tokio::test]
 async fn a_writer_stopped_as_its_turn_comes_costs_one_claim() {
     let seats = Seats::new().await;
-    let held = seats.close("w").await;
+    let holder = seats.close("w").await;
     let head = seats.asks("w", 1, 1, 0);
     seats.until_places(1).await;
     let waiter = seats.waits("r").await;
     head.stop();
     let since = Instant::now();
-    held.release().await.unwrap();
+    holder.release().await.unwrap();
     let (guard, took) = had_after(waiter, since).await;
     let bound = CLAIM + POLL + SLACK;
     assert!(took < wait::scaled(bound), "{took:?}");
