@@ -75,12 +75,23 @@ async fn an_acquire_of_each_kind_leaves_nothing(world: &World) {
     }
 }
 
-/// Takes the lock in its turn and gives it back.
-fn passes_by(request: LockRequest) -> JoinHandle<()> {
-    let acquire = request.acquire();
-    tokio::spawn(async move {
-        acquire.await.unwrap().release().await.unwrap();
-    })
+/// The next one in line.
+struct Next(JoinHandle<()>);
+
+impl Next {
+    /// Takes the lock in its turn and gives it back.
+    fn comes(request: LockRequest) -> Self {
+        let acquire = request.acquire();
+        Self(tokio::spawn(async move {
+            acquire.await.unwrap().release().await.unwrap();
+        }))
+    }
+
+    async fn had_its_turn(self, what: &str) {
+        let turn = within(SOON, self.0).await;
+        turn.unwrap_or_else(|| panic!("{what}: the next one waits"))
+            .unwrap();
+    }
 }
 
 /// Waits until so many stand in the queue, or `gone` says that there will never be so many.
@@ -98,12 +109,6 @@ async fn until_queued(world: &World, key: &str, count: usize, gone: impl Fn() ->
     .await;
 }
 
-async fn its_turn(waiter: JoinHandle<()>, what: &str) {
-    let turn = within(SOON, waiter).await;
-    turn.unwrap_or_else(|| panic!("{what}: the next one waits"))
-        .unwrap();
-}
-
 /// Dropped while it waits, is granted, gives back: whoever is behind it has the lock as soon as the holder has gone.
 async fn a_waiter_of_each_kind_leaves_nothing(world: &World) {
     let baseline = world.baseline().await;
@@ -111,48 +116,53 @@ async fn a_waiter_of_each_kind_leaves_nothing(world: &World) {
         for when in [When::AtOnce, When::Woken] {
             for polls in 0..200 {
                 let cut = Cut { polls, when };
-                let what = format!("{kind} {cut:?}");
-                let key = key(kind, cut);
-                let contended = contended(kind, &key);
-                let holder = of_kind(world.pool.lock(contended.as_str()), held).ttl(TTL);
-                let holder = holder.acquire().await.unwrap();
-                let gone = Cell::new(false);
-                let goes = async {
-                    let turn = async {
-                        let acquire = request(&world.pool, kind, &key).acquire();
-                        acquire.await.unwrap().release().await.unwrap();
-                    };
-                    let had_it = dropped_at(cut, turn).await.is_some();
-                    gone.set(true);
-                    had_it
-                };
-                let passes_on = async {
-                    until_queued(world, &contended, 1, || gone.get()).await;
-                    let behind = passes_by(request(&world.pool, kind, &key));
-                    // Of several keys, the first is this one's, and the next one waits for that.
-                    let (queue, count) = match kind {
-                        "keys" => (&key, 1),
-                        _ => (&contended, 2),
-                    };
-                    until_queued(world, queue, count, || gone.get()).await;
-                    holder.release().await.unwrap();
-                    behind
-                };
-                let (had_it, behind) = tokio::join!(goes, passes_on);
-                its_turn(behind, &what).await;
-                all_freed(world, kind, &key).await;
+                let had_it = one_goes(world, kind, held, cut).await;
+                all_freed(world, kind, &key(kind, cut)).await;
                 world.is_back_at(&baseline).await;
                 if had_it {
-                    assert!(polls > 1, "{what}: it never waited");
+                    assert!(polls > 1, "{kind} {cut:?}: it never waited");
                     break;
                 }
-                assert!(polls < 199, "{what}: it never had its turn");
+                assert!(polls < 199, "{kind} {cut:?}: it never had its turn");
             }
         }
     }
     if let Some(server) = &world.server {
         no_queue_is_left(server).await;
     }
+}
+
+/// Whether it had the lock, and gave it back, before it could be dropped.
+async fn one_goes(world: &World, kind: &str, held: &str, cut: Cut) -> bool {
+    let key = key(kind, cut);
+    let contended = contended(kind, &key);
+    let holder = of_kind(world.pool.lock(contended.as_str()), held).ttl(TTL);
+    let holder = holder.acquire().await.unwrap();
+    let gone = Cell::new(false);
+    let goes = async {
+        let turn = async {
+            let acquire = request(&world.pool, kind, &key).acquire();
+            acquire.await.unwrap().release().await.unwrap();
+        };
+        let had_it = dropped_at(cut, turn).await.is_some();
+        gone.set(true);
+        had_it
+    };
+    let passes_on = async {
+        until_queued(world, &contended, 1, || gone.get()).await;
+        let next = Next::comes(request(&world.pool, kind, &key));
+        // Of several keys, the first is this one's, and the next one waits for that.
+        let (queue, count) = match kind {
+            "keys" => (&key, 1),
+            _ => (&contended, 2),
+        };
+        until_queued(world, queue, count, || gone.get()).await;
+        holder.release().await.unwrap();
+        next
+    };
+    let (had_it, next) = tokio::join!(goes, passes_on);
+    next.had_its_turn(&format!("{kind} {cut:?}")).await;
+    had_it
 }
 
 /// Dropped at the head, behind which others could go in: they do, though the holder stays.
@@ -171,11 +181,11 @@ async fn the_first_in_line_lets_the_others_by(world: &World) {
                 };
                 let comes = async {
                     until_queued(world, &key, 1, || gone.get()).await;
-                    passes_by(request(&world.pool, held, &key))
+                    Next::comes(request(&world.pool, held, &key))
                 };
-                let (had_it, behind) = tokio::join!(goes, comes);
+                let (had_it, next) = tokio::join!(goes, comes);
                 assert!(!had_it, "{first} beside {held}");
-                its_turn(behind, &format!("{first} {cut:?}")).await;
+                next.had_its_turn(&format!("{first} {cut:?}")).await;
                 holder.verify().await.unwrap();
                 holder.release().await.unwrap();
                 world.freed(&key).await;
