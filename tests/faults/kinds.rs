@@ -283,7 +283,6 @@ async fn redisson_6025_waiters_for_permits_do_not_spin() {
 async fn redisson_4064_waiting_leaves_no_subscriptions() {
     let lab = Lab::new();
     let (pool, direct) = (lab.pool().await, lab.direct().await);
-    let mut subscribed = Vec::<Vec<String>>::new();
     for (kind, held) in KINDS {
         for _ in 0..3 {
             let holder = item(&direct, held).acquire().await.unwrap();
@@ -293,13 +292,9 @@ async fn redisson_4064_waiting_leaves_no_subscriptions() {
             holder.release().await.unwrap();
             turn(waiter).await.guard.release().await.unwrap();
             lab.until_free().await;
-            let mut channels: Vec<_> = lab.server.ask(&["PUBSUB", "CHANNELS"]).await;
-            channels.sort();
-            subscribed.push(channels);
         }
     }
-    let connections: String = lab.server.ask(&["CLIENT", "LIST", "TYPE", "PUBSUB"]).await;
-    assert_eq!(subscribed[0].len(), connections.lines().count());
-    subscribed.dedup();
-    assert_eq!(subscribed.len(), 1, "{subscribed:?}");
+    let channels: Vec<String> = lab.server.ask(&["PUBSUB", "CHANNELS"]).await;
+    // Two pools, each with a connection of its own and one of its guardian's.
+    assert!(channels.len() <= 4, "{channels:?}");
 }
