@@ -89,6 +89,26 @@ fn k7_f59_a_dead_writer_at_the_head_is_passed_over() {
     assert_eq!(world.line(), [""; 0]);
 }
 
+/// Else they would look a second after it, as they do when a holder stays.
+#[test]
+fn who_waits_is_told_when_the_head_may_have_lapsed() {
+    let mut world = World::held_by(&[reader("a")]);
+    world.queued(&writer("dead"));
+    let waiting = reader("b");
+    world.queued(&waiting);
+    for (pass, left) in [(2000, 1500), (1000, 500)] {
+        world.pass(pass);
+        let Polled::Queued(busy) = world.poll(&waiting) else {
+            panic!("{left}");
+        };
+        assert_eq!(busy.left, Left::For(Duration::from_millis(left)));
+    }
+    let Acquired::Queued(busy) = world.acquire(&reader("c")) else {
+        panic!("it passes the writer");
+    };
+    assert_eq!(busy.left, Left::For(Duration::from_millis(500)));
+}
+
 /// F60, redisson#1104 and its like: however many of them there are.
 #[test]
 fn k7_f60_forty_dead_waiters_cost_no_more_than_one() {
