@@ -1,11 +1,6 @@
 //! Every kind of lock, dropped at every poll: as it is asked for, as it is waited for, and as the first of those who wait. Nothing stays
 //! in the set at the key or in its queue, no token in the table, and the next one has the lock at once.
 
-#![expect(
-    clippy::async_yields_async,
-    reason = "who waits behind is handed out of its block, and awaited when all others have ended"
-)]
-
 use std::cell::Cell;
 
 use dlock_harness::wait::within;
