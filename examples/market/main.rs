@@ -96,7 +96,11 @@ async fn run(words: impl Iterator<Item = String>) -> Result<u8, MarketError> {
     }
     if let Some(path) = plan.svg {
         let written = std::fs::write(&path, chart::svg(&reports)?);
-        written.map_err(|source| MarketError::Write { path, source })?;
+        written.map_err(|source| MarketError::Write {
+            path: path.clone(),
+            source,
+        })?;
+        eprintln!("market: the chart is in {}", path.display());
     }
     if place.told.load(Ordering::Relaxed) {
         eprintln!("market: interrupted; the last run was shorter than the others");

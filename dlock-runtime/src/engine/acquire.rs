@@ -184,34 +184,51 @@ pub(super) fn take(
     Some(LockGuard::new(hold))
 }
 
-/// Before the body: with `min_hold`, the server has to have promised the whole of it (kinds-model rule
-/// 13); from here on the key stays until then.
-pub(super) async fn begin(
+/// Before the body of one lock; dropped or failed, nothing stays for it.
+async fn begin(
     pool: &LockPool,
     order: &Order,
     guard: LockGuard,
     offer: Offer,
     patience: &Patience,
 ) -> Result<LockGuard, Fault> {
-    let Some(min_hold) = order.terms.bounds.min_hold else {
-        return Ok(guard);
-    };
-    if offer.how == Granted::InTurn || offer.lease < order.terms.lease().get() {
-        let timeout = pool.settings().command_timeout;
-        let until = patience.until;
-        let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
-        if !guard.confirm(&order.terms, rest.min(timeout)).await? {
-            return Err(lost_before_its_body());
-        }
-    }
-    let until = offer
-        .time
-        .saturating_add(u64::try_from(min_hold.as_micros()).unwrap_or(u64::MAX));
-    if guard.keep_until(until) {
+    promised(pool, order, &guard, &offer, patience).await?;
+    if stays(order, &guard, &offer) {
         Ok(guard)
     } else {
         Err(lost_before_its_body())
     }
+}
+
+/// With `min_hold`, the server has to have promised the whole of it (kinds-model rule 13).
+pub(super) async fn promised(
+    pool: &LockPool,
+    order: &Order,
+    guard: &LockGuard,
+    offer: &Offer,
+    patience: &Patience,
+) -> Result<(), Fault> {
+    let is_short = offer.how == Granted::InTurn || offer.lease < order.terms.lease().get();
+    if order.terms.bounds.min_hold.is_none() || !is_short {
+        return Ok(());
+    }
+    let timeout = pool.settings().command_timeout;
+    let until = patience.until;
+    let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
+    if guard.confirm(&order.terms, rest.min(timeout)).await? {
+        Ok(())
+    } else {
+        Err(lost_before_its_body())
+    }
+}
+
+/// From here on the key stays for its `min_hold`; `false`: it is lost.
+pub(super) fn stays(order: &Order, guard: &LockGuard, offer: &Offer) -> bool {
+    let Some(min_hold) = order.terms.bounds.min_hold else {
+        return true;
+    };
+    let micros = u64::try_from(min_hold.as_micros()).unwrap_or(u64::MAX);
+    guard.keep_until(offer.time.saturating_add(micros))
 }
 
 pub(super) fn lost_before_its_body() -> Fault {

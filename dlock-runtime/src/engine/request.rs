@@ -89,7 +89,8 @@ impl LockRequest {
 
     /// Gives a renewed lock up after this long, whatever its body does: at least the ttl. Default: never.
     ///
-    /// It bounds what a body that hangs can block: the lock is lost *then*, with
+    /// It counts from the grant; of several keys, from each key's own, so the wait for the others is in it. It bounds what
+    /// a body that hangs can block: the lock is lost *then*, with
     /// [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
     ///
     /// # Examples

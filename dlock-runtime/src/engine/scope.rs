@@ -91,8 +91,7 @@ pub(crate) fn innermost_lock() -> Option<Arc<LockGuard>> {
 
 /// What enclosing scopes hold of this key of this pool, the innermost first.
 pub(crate) fn holds(pool: &LockPool, key: &Key) -> Vec<Arc<LockGuard>> {
-    let holds_it =
-        |guard: &Arc<LockGuard>| guard.is_of(pool) && guard.part(key).is_some() && guard.is_held();
+    let holds_it = |guard: &Arc<LockGuard>| guard.is_of(pool) && guard.holds(key);
     let guards = current().into_iter().flat_map(Frame::outwards);
     let guards = guards.filter_map(|frame| frame.guard().cloned());
     guards.filter(holds_it).collect()

@@ -44,12 +44,17 @@ pub(crate) async fn acquire(
             inversion: None,
         });
     }
-    orders
+    // What is joined is waited for by nobody.
+    let mut asked = orders
         .iter()
-        .try_for_each(|order| lock_order::check(pool, order))?;
+        .filter(|order| matches!(nested::look(pool, order), Nested::Ask));
+    asked.try_for_each(|order| lock_order::check(pool, order))?;
     pool.guardian().revive()?;
     let patience = Patience::begins(pool, first.wait);
     loop {
+        if pool.is_shut() {
+            return Err(LockError::ShutDown);
+        }
         let fault = match in_order(pool, orders, &patience).await? {
             Ok(guard) => return Ok(guard),
             Err(fault) => fault,
@@ -74,13 +79,24 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
     let settings = pool.settings();
     let link = pool
         .backend()
-        .link(&first.name, settings.connect_timeout)
+        .link(
+            &first.name,
+            settings.connect_timeout.min(settings.command_timeout),
+        )
         .await?;
     let within = settings.command_timeout.min(first.terms.ttl.validity());
-    let sent: Vec<Sent> = orders
-        .iter()
-        .map(|order| Sent::prepare(pool, order, &link, None, within))
-        .collect::<Result<_, Fault>>()?;
+    let mut sent = Vec::with_capacity(orders.len());
+    for order in orders {
+        match Sent::prepare(pool, order, &link, None, within) {
+            Ok(prepared) => sent.push(prepared),
+            Err(fault) => {
+                for prepared in sent {
+                    pool.guardian().not_granted(prepared.token); // it was not sent
+                }
+                return Err(fault);
+            }
+        }
+    }
     let open: Vec<_> = sent
         .iter()
         .map(|sent| OpenAttempt::new(pool, sent, &link, None))
@@ -127,23 +143,32 @@ async fn in_order(
     match at_once(pool, orders).await {
         Ok(Some(held)) => return Ok(begin(pool, orders, patience, begun, held).await),
         Ok(None) => {}
+        // In line there is a pause before the next command, and somebody who cleans up is waited for.
+        Err(fault) if fault.may_pass() && !patience.is_over(pool) => {}
         Err(fault) => return Ok(Err(fault)),
     }
+    let mut keep_at = acquire::now(pool);
     for order in orders {
+        let third = order.terms.ttl.get() / 3;
+        if held.is_empty() {
+            keep_at = acquire::now(pool).plus(third);
+        }
         if let Nested::Join(guard) = nested::look(pool, order) {
             held.push((guard, None));
             continue;
         }
         let mut next = pin!(acquire::take_one(pool, order, patience));
         let (guard, offer) = loop {
-            let pause = order.terms.ttl.get() / 3;
-            match tokio::time::timeout(pause, next.as_mut()).await {
-                Ok(taken) => break taken?,
-                Err(_) => {
-                    if let Err(fault) = keep(pool, order, &held).await {
-                        return Ok(Err(fault));
-                    }
+            let pause = acquire::now(pool).until(keep_at);
+            if pause.is_zero() {
+                keep_at = acquire::now(pool).plus(third);
+                if let Err(fault) = keep(pool, order, &held).await {
+                    return Ok(Err(fault));
                 }
+                continue;
+            }
+            if let Ok(taken) = tokio::time::timeout(pause, next.as_mut()).await {
+                break taken?;
             }
         };
         held.push((guard, Some(offer)));
@@ -166,7 +191,7 @@ async fn keep(pool: &LockPool, order: &Order, held: &[One]) -> Result<(), Fault>
     }
 }
 
-/// All are held: from here on each counts from now, and stays for its `min_hold`.
+/// All are held: each lasts its whole ttl from now on, and stays for its `min_hold`.
 async fn begin(
     pool: &LockPool,
     orders: &[Arc<Order>],
@@ -179,12 +204,21 @@ async fn begin(
     {
         keep(pool, order, &held).await?;
     }
-    let mut guards = Vec::with_capacity(held.len());
-    for (order, (guard, offer)) in orders.iter().zip(held) {
-        guards.push(match offer {
-            Some(offer) => acquire::begin(pool, order, guard, offer, patience).await?,
-            None => guard,
-        });
+    for (order, (guard, offer)) in orders.iter().zip(&held) {
+        if let Some(offer) = offer {
+            acquire::promised(pool, order, guard, offer, patience).await?;
+        }
     }
+    // No `await` from here on: none stays for a body that never began.
+    let kept = orders.iter().zip(&held).all(|(order, (guard, offer))| {
+        offer.is_none_or(|offer| acquire::stays(order, guard, &offer))
+    });
+    if !kept {
+        for (guard, _) in &held {
+            guard.keep_until(0);
+        }
+        return Err(acquire::lost_before_its_body());
+    }
+    let guards = held.into_iter().map(|(guard, _)| guard).collect();
     LockGuard::of_several(guards).ok_or_else(|| Fault::Setup(Text::new(KindError::NoKeys)))
 }

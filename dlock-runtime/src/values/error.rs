@@ -61,7 +61,7 @@ pub enum LockError {
     /// The key is held by a scope that this call is made in: waiting would never end. Or, in a pool with
     /// [`LockOrder::Refuse`](crate::LockOrder::Refuse), it is asked for in an order that can deadlock.
     #[error("{key} {}", match .inversion {
-        None => "is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down instead of taking it again".to_owned(),
+        None => "is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down, say `reentrant` to take it again, or take `write` outside where this reads and writes".to_owned(),
         Some(inversion) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
     })]
     #[non_exhaustive]

@@ -38,15 +38,19 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn downgrade(&self) -> Result<(), LockError> {
-        if self.order.kind != Kind::Write {
+        let is_writer = |part: &LockGuard| part.order.kind == Kind::Write && !part.is_joined();
+        if !self.parts().all(is_writer) {
             return Err(LockError::config(
                 "only a lock that was taken with `write` can be downgraded to `read`",
             ));
         }
         self.still_held()?;
         let within = self.pool.settings().command_timeout;
-        let ttl = Ttl::new(self.remaining().max(bounds::TTL_MIN))?;
-        let prolonged = self.prolong(By::Downgrade, ttl, ttl, within).await;
-        self.prolonged(prolonged)
+        for part in self.parts() {
+            let ttl = Ttl::new(part.cell.remaining().max(bounds::TTL_MIN))?;
+            let prolonged = part.prolong(By::Downgrade, ttl, ttl, within).await;
+            part.prolonged(prolonged)?;
+        }
+        Ok(())
     }
 }

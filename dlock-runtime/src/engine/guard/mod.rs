@@ -103,8 +103,8 @@ impl LockGuard {
         Some(first)
     }
 
-    /// One guard for each key, in the order in which they were taken: that of their names. A lock with one key
-    /// has one part, itself.
+    /// One guard for each key, in the order in which they were taken: that of their names. The first part is this guard
+    /// itself, and speaks for all but in `key()`, `fence()` and [`write`](Self::write).
     ///
     /// # Examples
     ///
@@ -158,6 +158,9 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn hold_count(&self) -> u32 {
+        if self.cell.is_released() {
+            return 0; // an inner one that outlives the outermost
+        }
         self.entered.count()
     }
 
@@ -263,6 +266,11 @@ impl LockGuard {
 
     pub(crate) fn part(&self, key: &Key) -> Option<&LockGuard> {
         self.parts().find(|part| part.key == *key)
+    }
+
+    /// Whether it holds this key, also when it has lost another of several.
+    pub(crate) fn holds(&self, key: &Key) -> bool {
+        self.part(key).is_some_and(|part| part.cell.is_held())
     }
 
     /// What is lost by now, and why.

@@ -1,0 +1,138 @@
+//! Nested and abandoned holds at their edges: what a guard says that is not the outermost, or that nobody waits for any more.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use dlock_runtime::{LockError, LockPool, Released, current};
+
+use crate::backends::{LONG, given_back, settled, soon};
+
+on_every_backend!(
+    a_joined_reader_is_no_writer_to_downgrade,
+    an_inner_guard_beyond_the_outer,
+    counts_when_inner_futures_are_dropped_or_panic,
+    current_inside_a_joined_scope,
+    a_reader_nested_in_a_downgraded_writer,
+    a_permit_that_is_not_waited_for_any_more,
+    another_kind_while_ours_waits,
+);
+
+async fn free(pool: &LockPool, key: &str) -> bool {
+    given_back(pool.lock(key).try_acquire().await.unwrap()).await
+}
+
+async fn a_joined_reader_is_no_writer_to_downgrade(pool: LockPool) {
+    let ran = pool.lock("k").write().ttl(LONG).run(async |outer| {
+        let inner = pool.lock("k").read().acquire().await.unwrap();
+        let answer = inner.downgrade().await;
+        drop(inner);
+        let p = pool.clone();
+        let reader = tokio::spawn(async move {
+            given_back(p.lock("k").read().try_acquire().await.unwrap()).await
+        });
+        (answer, reader.await.unwrap(), outer.is_held())
+    });
+    let (answer, others_read, _) = ran.await.unwrap();
+    assert!(!others_read, "the writer is a reader by now, {answer:?}");
+    assert!(matches!(answer, Err(LockError::Config(_))), "{answer:?}");
+}
+
+async fn an_inner_guard_beyond_the_outer(pool: LockPool) {
+    let lock = || pool.lock("k").reentrant().ttl(LONG);
+    let inner = lock()
+        .run(async |_| lock().acquire().await.unwrap())
+        .await
+        .unwrap();
+    assert!(!inner.is_held());
+    assert!(free(&pool, "k").await);
+    let count = inner.hold_count();
+    assert!(inner.verify().await.is_err() || !inner.is_held());
+    assert_eq!(inner.release().await.unwrap(), Released::NotHeld);
+    assert!(count <= 1, "held {count} times after its end");
+}
+
+async fn counts_when_inner_futures_are_dropped_or_panic(pool: LockPool) {
+    let lock = || pool.lock("k").reentrant().ttl(LONG);
+    let counts = lock().run(async |outer| {
+        let mut inner = Box::pin(lock().run(async |_| std::future::pending::<()>().await));
+        poll_fn(|cx| Poll::Ready(inner.as_mut().poll(cx).is_pending())).await;
+        let during = outer.hold_count();
+        drop(inner);
+        let dropped = outer.hold_count();
+        let panics = std::panic::AssertUnwindSafe(lock().run(async |_| panic!("on purpose")));
+        let panicked = futures_util::FutureExt::catch_unwind(panics).await.is_err();
+        (
+            during,
+            dropped,
+            panicked,
+            outer.hold_count(),
+            outer.is_held(),
+        )
+    });
+    assert_eq!(counts.await.unwrap(), (2, 1, true, 1, true));
+}
+
+async fn current_inside_a_joined_scope(pool: LockPool) {
+    let lock = || pool.lock("k").reentrant().ttl(LONG);
+    let ran = lock().run(async |outer| {
+        let inner = lock().run(async |inner| {
+            (
+                inner.fence(),
+                current().unwrap().fence(),
+                inner.hold_count(),
+            )
+        });
+        let (inner, seen, count) = inner.await.unwrap();
+        (
+            outer.fence() == inner && seen == inner,
+            count,
+            current().unwrap().is_held(),
+        )
+    });
+    assert_eq!(ran.await.unwrap(), (true, 2, true));
+}
+
+async fn a_reader_nested_in_a_downgraded_writer(pool: LockPool) {
+    let ran = pool.lock("k").write().ttl(LONG).run(async |outer| {
+        outer.downgrade().await.unwrap();
+        let inner = pool.lock("k").read().acquire().await.unwrap();
+        let write = pool.lock("k").write().acquire().await.unwrap_err();
+        eprintln!("upgrade: {write}");
+        assert!(matches!(write, LockError::WouldDeadlock { .. }));
+        (
+            inner.fence() == outer.fence(),
+            inner.release().await.unwrap(),
+            outer.verify().await.is_ok(),
+        )
+    });
+    assert_eq!(ran.await.unwrap(), (true, Released::StillHeld(1), true));
+}
+
+async fn a_permit_that_is_not_waited_for_any_more(pool: LockPool) {
+    let two = || pool.lock("k").permits(2).ttl(LONG).wait(LONG);
+    let one = two().acquire().await.unwrap();
+    let large = tokio::spawn(two().take(2).acquire());
+    settled(&pool).await;
+    let small = tokio::spawn(two().acquire());
+    settled(&pool).await;
+    assert!(!small.is_finished());
+    large.abort();
+    let small = small.await.unwrap().unwrap();
+    drop((one, small));
+    soon("all are back", async || {
+        given_back(two().take(2).try_acquire().await.unwrap()).await
+    })
+    .await;
+}
+
+async fn another_kind_while_ours_waits(pool: LockPool) {
+    let held = pool.lock("k").read().ttl(LONG).acquire().await.unwrap();
+    let writer = tokio::spawn(pool.lock("k").write().ttl(LONG).wait(LONG).acquire());
+    settled(&pool).await;
+    let other = pool.lock("k").acquire().await.unwrap_err();
+    assert!(matches!(other, LockError::Refused { .. }), "{other:?}");
+    let other = pool.lock("k").permits(3).acquire().await.unwrap_err();
+    assert!(matches!(other, LockError::Refused { .. }), "{other:?}");
+    held.release().await.unwrap();
+    drop(writer.await.unwrap().unwrap());
+}

@@ -1,0 +1,333 @@
+//! Several keys at their edges: what becomes of all when one is lost, busy, nested, late or not to be had.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, Wait, distributed_lock};
+use tokio::time::Instant;
+
+use crate::backends::{LONG, given_back, ms, patient, settled, soon};
+
+on_every_backend!(
+    a_downgrade_of_several_lets_readers_in_at_each,
+    a_pool_that_is_shut_down_gives_no_several,
+    a_body_that_still_holds_one_of_several_does_not_wait_for_itself,
+    several_where_the_body_reads_one,
+    several_that_are_dropped_while_they_wait,
+    several_and_shutdown,
+    shutdown_while_several_wait,
+    extending_several;
+    seconds:
+    the_first_ones_last_while_each_of_many_is_waited_for,
+);
+
+async fn free(pool: &LockPool, key: &str) -> bool {
+    given_back(pool.lock(key).try_acquire().await.unwrap()).await
+}
+
+#[distributed_lock(keys = ["a", "b"], ttl = "300ms", on_lost = "finish", guard = lock, pool = pool.clone())]
+async fn with_a_rest(pool: &LockPool) -> Result<LockError, LockError> {
+    let first = lock.parts().nth(1).unwrap();
+    first.extend(LONG).await.unwrap();
+    lock.lost().await;
+    assert!(!lock.is_held());
+    first.verify().await?;
+    Ok(pool.lock("b").wait(ms(700)).acquire().await.unwrap_err())
+}
+
+async fn a_downgrade_of_several_lets_readers_in_at_each(pool: LockPool) {
+    let held = pool
+        .lock_all(["a", "b"])
+        .write()
+        .ttl(LONG)
+        .acquire()
+        .await
+        .unwrap();
+    held.downgrade().await.unwrap();
+    for key in ["a", "b"] {
+        let reader = pool.lock(key).read().try_acquire().await.unwrap();
+        assert!(given_back(reader).await, "no reader at {key}");
+    }
+    held.release().await.unwrap();
+}
+
+async fn a_pool_that_is_shut_down_gives_no_several(pool: LockPool) {
+    pool.shutdown().await;
+    let one = pool.lock("a").acquire().await;
+    assert!(matches!(one, Err(LockError::ShutDown)), "{one:?}");
+    let both = pool.lock_all(["a", "b"]).acquire().await;
+    assert!(matches!(both, Err(LockError::ShutDown)), "{both:?}");
+}
+
+async fn a_body_that_still_holds_one_of_several_does_not_wait_for_itself(pool: LockPool) {
+    let error = with_a_rest(&pool).await.unwrap();
+    assert!(
+        matches!(error, LockError::WouldDeadlock { .. }),
+        "{error:?}"
+    );
+}
+
+async fn several_where_the_body_reads_one(pool: LockPool) {
+    let ran = pool.lock("b").read().ttl(LONG).run(async |_| {
+        let write = pool
+            .lock_all(["a", "b"])
+            .write()
+            .acquire()
+            .await
+            .unwrap_err();
+        let exclusive = pool.lock_all(["a", "b"]).acquire().await.unwrap_err();
+        soon("a is free", async || {
+            pool.holder("a").await.unwrap().is_none()
+        })
+        .await;
+        let read = pool.lock_all(["a", "b"]).read().acquire().await.unwrap();
+        let found = read.release().await.unwrap();
+        (write, exclusive, found)
+    });
+    let (write, exclusive, found) = ran.await.unwrap();
+    assert!(
+        matches!(write, LockError::WouldDeadlock { .. }),
+        "{write:?}"
+    );
+    assert!(
+        matches!(exclusive, LockError::Refused { .. }),
+        "{exclusive:?}"
+    );
+    assert_eq!(found, Released::StillHeld(1));
+    soon("a is free", async || free(&pool, "a").await).await;
+}
+
+async fn several_that_are_dropped_while_they_wait(pool: LockPool) {
+    let other = pool.lock("b").ttl(LONG).acquire().await.unwrap();
+    let waiting = tokio::spawn(
+        pool.lock_all(["a", "b"])
+            .ttl(LONG)
+            .min_hold(LONG)
+            .wait(LONG)
+            .acquire(),
+    );
+    soon("a is held", async || !free(&pool, "a").await).await;
+    settled(&pool).await;
+    waiting.abort();
+    soon("a is free", async || free(&pool, "a").await).await;
+    other.release().await.unwrap();
+    soon("b is free", async || free(&pool, "b").await).await;
+}
+
+async fn several_and_shutdown(pool: LockPool) {
+    let held = pool.lock_all(["a", "b"]).ttl(LONG).acquire().await.unwrap();
+    let drained = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.shutdown().await }
+    });
+    settled(&pool).await;
+    held.release().await.unwrap();
+    assert!(drained.await.unwrap().is_complete());
+}
+
+async fn shutdown_while_several_wait(pool: LockPool) {
+    let other = pool.lock("b").ttl(LONG).acquire().await.unwrap();
+    let waiting = tokio::spawn(pool.lock_all(["a", "b"]).ttl(LONG).wait(LONG).acquire());
+    soon("a is held", async || {
+        pool.holder("a").await.unwrap().is_some()
+    })
+    .await;
+    settled(&pool).await;
+    let drained = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.shutdown().await }
+    });
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::ShutDown), "{error:?}");
+    other.release().await.unwrap();
+    assert!(drained.await.unwrap().is_complete());
+    assert!(pool.holder("a").await.unwrap().is_none());
+}
+
+async fn extending_several(pool: LockPool) {
+    let held = pool
+        .lock_all(["a", "b"])
+        .ttl(ms(3000))
+        .acquire()
+        .await
+        .unwrap();
+    held.extend(LONG).await.unwrap();
+    assert!(held.parts().all(|part| part.remaining() > LONG / 2));
+    held.verify().await.unwrap();
+    held.release().await.unwrap();
+}
+
+async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
+    let keys: Vec<String> = (0..8).map(|it| format!("k{it}")).collect();
+    let mut others = Vec::new();
+    for key in &keys {
+        others.push(pool.lock(key.as_str()).ttl(LONG).acquire().await.unwrap());
+    }
+    let waiting = tokio::spawn(pool.lock_all(keys).ttl(ms(1200)).wait(LONG).acquire());
+    for other in others {
+        settled(&pool).await;
+        tokio::time::sleep(ms(250)).await; // less than a third of the ttl
+        assert!(
+            !free(&pool, "k0").await,
+            "k0 is held by us or by those who wait for all"
+        );
+        other.release().await.unwrap();
+    }
+    drop(waiting.await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn what_is_joined_is_in_no_order() {
+    let config = Config::new("memory://").lock_order(LockOrder::Refuse);
+    let pool = LockPool::connect(config).await.unwrap();
+    let accounts = |keys: &[&str]| pool.lock_all(keys.iter().copied()).read();
+    let inner = accounts(&["a"]).run(async |_| {
+        pool.lock("b")
+            .read()
+            .run(async |_| {
+                accounts(&["a"]).acquire().await.map(drop)?; // alone it is joined
+                accounts(&["a", "b"]).acquire().await.map(drop)
+            })
+            .await?
+    });
+    inner.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_no_body_began_under_is_not_kept() {
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let mut done = false;
+    for polls in 1..60 {
+        let a = pool.lock("a").ttl(LONG).acquire().await.unwrap();
+        let b = pool.lock("b").ttl(LONG).acquire().await.unwrap();
+        let both = pool
+            .lock_all(["a", "b"])
+            .ttl(LONG)
+            .min_hold(LONG)
+            .wait(LONG);
+        let mut both = Box::pin(both.acquire());
+        let freeing = pool.clone();
+        let others = tokio::spawn(async move {
+            settled(&freeing).await;
+            tokio::time::sleep(ms(20)).await;
+            a.release().await.unwrap();
+            tokio::time::sleep(ms(30)).await;
+            b.release().await.unwrap();
+        });
+        let mut polled = 0;
+        let got = poll_fn(|cx| match both.as_mut().poll(cx) {
+            Poll::Ready(got) => Poll::Ready(Some(got)),
+            Poll::Pending => {
+                polled += 1;
+                if polled == polls {
+                    Poll::Ready(None)
+                } else {
+                    Poll::Pending
+                }
+            }
+        });
+        let got = got.await;
+        drop(both);
+        others.await.unwrap();
+        if got.is_some() {
+            done = true;
+            break;
+        }
+        for key in ["a", "b"] {
+            let begun = Instant::now();
+            while !free(&pool, key).await {
+                assert!(
+                    begun.elapsed() < ms(5000),
+                    "{key} is kept; dropped after poll {polls}"
+                );
+                tokio::time::sleep(ms(20)).await;
+            }
+        }
+    }
+    assert!(done);
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_is_not_asked_without_a_pause() {
+    let server = RedisServer::builder()
+        .args(["--lua-time-limit", "5"])
+        .start();
+    let mut counts = Vec::new();
+    for all in [false, true] {
+        let pool = LockPool::connect(patient(server.url())).await.unwrap();
+        drop(pool.lock_all(["x", "y"]).acquire().await.unwrap());
+        server.cmd(&["CONFIG", "RESETSTAT"]).await;
+        let mut other = server.connect().await;
+        let busy = tokio::spawn(async move {
+            let _: ::redis::RedisResult<()> = ::redis::cmd("EVAL")
+                .arg("while true do end")
+                .arg(0)
+                .query_async(&mut other)
+                .await;
+        });
+        tokio::time::sleep(ms(200)).await;
+        let request = if all {
+            pool.lock_all(["a", "b"])
+        } else {
+            pool.lock("a")
+        };
+        let error = request.wait(ms(1000)).acquire().await.unwrap_err();
+        eprintln!("{error:?}");
+        server.cmd(&["SCRIPT", "KILL"]).await;
+        busy.await.unwrap();
+        let stats: String = server.ask(&["INFO", "errorstats"]).await;
+        let line = stats
+            .lines()
+            .find(|it| it.starts_with("errorstat_BUSY"))
+            .unwrap_or("count=0");
+        let count: u64 = line.rsplit('=').next().unwrap().trim().parse().unwrap();
+        counts.push(count);
+    }
+    assert!(counts[1] < counts[0] * 3 + 20, "{counts:?}");
+}
+
+#[tokio::test]
+async fn several_end_as_soon_as_one_without_a_server() {
+    let server = RedisServer::start();
+    let config = Config::new(server.url())
+        .connect_timeout(ms(5000))
+        .command_timeout(ms(300));
+    let pool = LockPool::connect(config).await.unwrap();
+    server.kill9();
+    let begun = Instant::now();
+    pool.lock("a").wait(Wait::Once).acquire().await.unwrap_err();
+    let one = begun.elapsed();
+    let begun = Instant::now();
+    pool.lock_all(["a", "b"])
+        .wait(Wait::Once)
+        .acquire()
+        .await
+        .unwrap_err();
+    let both = begun.elapsed();
+    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
+}
+
+#[tokio::test]
+async fn several_end_as_soon_as_one_where_nothing_answers() {
+    let server = RedisServer::start();
+    let proxy = dlock_harness::Proxy::start(server.addr());
+    let config = Config::new(proxy.url())
+        .connect_timeout(ms(4000))
+        .command_timeout(ms(300));
+    let pool = LockPool::connect(config).await.unwrap();
+    proxy.blackhole();
+    proxy.cut_all();
+    let begun = Instant::now();
+    pool.lock("a").wait(Wait::Once).acquire().await.unwrap_err();
+    let one = begun.elapsed();
+    let begun = Instant::now();
+    pool.lock_all(["a", "b"])
+        .wait(Wait::Once)
+        .acquire()
+        .await
+        .unwrap_err();
+    let both = begun.elapsed();
+    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
+}
