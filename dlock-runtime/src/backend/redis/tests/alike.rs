@@ -37,6 +37,12 @@ enum Op {
         late: bool,
         repair: Option<Seconds>,
     },
+    /// Both keys at once, by who waits for each alone as well.
+    Together {
+        people: [usize; 2],
+        lease: Seconds,
+        late: bool,
+    },
     Poll(Who),
     Release {
         who: Who,
@@ -75,6 +81,8 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
     let keep = || option::weighted(0.2, seconds());
     prop_oneof![
         9 => acquire.prop_map(|(who, lease, late, repair)| Op::Acquire { who, lease, late, repair }),
+        2 => ([0..4usize, 0..4usize], seconds(), proptest::bool::weighted(0.1))
+            .prop_map(|(people, lease, late)| Op::Together { people, lease, late }),
         4 => who().prop_map(Op::Poll),
         3 => (who(), keep()).prop_map(|(who, keep)| Op::Release { who, keep }),
         3 => (who(), keep(), any::<bool>()).prop_map(|(who, keep, over)| Op::Cancel { who, keep, over }),

@@ -16,7 +16,7 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
-use crate::policy::commands::{Cancelled, Claim, Grant, Renewal, Renewed};
+use crate::policy::commands::{Acquire, Cancelled, Claim, Grant, Renewal, Renewed};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::shared;
 use crate::values::error::Refusal;
@@ -81,6 +81,11 @@ impl<'a> Pair<'a> {
                 late,
                 repair,
             } => self.acquire(*who, *lease, *late, *repair).await,
+            Op::Together {
+                people,
+                lease,
+                late,
+            } => self.together(*people, *lease, *late).await,
             Op::Poll(who) => self.poll(*who).await,
             Op::Release { who, keep } => self.release(*who, *keep).await,
             Op::Cancel { who, keep, over } => self.cancel(*who, *keep, *over).await,
@@ -137,6 +142,25 @@ impl<'a> Pair<'a> {
             (real, None) if is_other_type(&real) => {}
             (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
         }
+    }
+
+    async fn together(&mut self, people: [usize; 2], lease: Seconds, late: bool) {
+        let named = people.iter().enumerate();
+        let claims: Vec<_> = named.map(|(key, who)| self.named((key, *who))).collect();
+        let commands = |time: u64| -> Vec<_> {
+            let not_after = if late { time - HOUR } else { time + HOUR };
+            let command = |claim| Acquire {
+                lease: seconds(lease),
+                ..acquire(claim, not_after)
+            };
+            claims.iter().map(command).collect()
+        };
+        let pure = commands(self.time);
+        let pure = self.pure.acquire_all(&pure, self.time, &mut self.wire);
+        let real = commands(self.lab.link.server_time());
+        let real = self.lab.link.acquire_all(&real, CAP).await.unwrap();
+        self.compare_pushes().await;
+        self.compare_together(&real, &pure);
     }
 
     async fn poll(&mut self, who: Who) {

@@ -7,7 +7,7 @@ use super::{Pair, every_key};
 use crate::backend::Link;
 use crate::backend::redis::tests::alike::KEYS;
 use crate::backend::redis::tests::lab::CAP;
-use crate::policy::commands::{Acquired, Busy, Left, Polled};
+use crate::policy::commands::{Acquired, Busy, Left, Polled, TakenTogether};
 
 impl Pair<'_> {
     pub(super) fn compare_acquired(&mut self, real: Acquired, pure: Acquired) {
@@ -37,6 +37,37 @@ impl Pair<'_> {
                 self.epochs.same_meta(&real, &pure);
             }
             (real, pure) => panic!("acquire: {real:?} is not like {pure:?}"),
+        }
+    }
+
+    pub(super) fn compare_together(&mut self, real: &TakenTogether, pure: &TakenTogether) {
+        match (real, pure) {
+            (
+                TakenTogether::All {
+                    epochs: real,
+                    left: real_left,
+                    ..
+                },
+                TakenTogether::All {
+                    epochs: pure,
+                    left: pure_left,
+                    ..
+                },
+            ) => {
+                assert_eq!(real.len(), pure.len());
+                for (real, pure) in real.iter().zip(pure) {
+                    self.epochs.same(*real, *pure);
+                }
+                assert_eq!(real_left.is_some(), pure_left.is_some());
+                if let (Some(real), Some(pure)) = (real_left, pure_left) {
+                    self.compare_left(*real, *pure);
+                }
+            }
+            (TakenTogether::Not { at: real, .. }, TakenTogether::Not { at: pure, .. }) => {
+                assert_eq!(real, pure, "who is in the way");
+            }
+            (TakenTogether::Late { .. }, TakenTogether::Late { .. }) => {}
+            (real, pure) => panic!("together: {real:?} is not like {pure:?}"),
         }
     }
 
