@@ -32,7 +32,7 @@ impl Site {
             *found = match &self.server {
                 Some(server) => server.ask(&["GET", key]).await,
                 None => self.pool.peek(key).unwrap().map(|it| match it {
-                    Stored::String(value) => value,
+                    Stored::Bytes(value) => value,
                     other => panic!("{key}: {other:?}"),
                 }),
             };

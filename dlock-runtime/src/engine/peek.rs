@@ -24,7 +24,7 @@ impl LockPool {
     /// let pool = LockPool::connect("memory://").await?;
     /// let lock = pool.lock("item:{7}").acquire().await?;
     /// lock.write(&Batch::new().set("stock:{7}", "3")).await?;
-    /// assert_eq!(pool.peek("stock:{7}")?, Some(Stored::String(b"3".to_vec())));
+    /// assert_eq!(pool.peek("stock:{7}")?, Some(Stored::Bytes(b"3".to_vec())));
     /// assert_eq!(pool.peek("stock:{8}")?, None);
     /// # Ok(()) }
     /// ```

@@ -59,7 +59,7 @@ impl Data {
         match change {
             Change::Set { value, .. } => {
                 let entry = Entry {
-                    stored: Stored::String(value.clone()),
+                    stored: Stored::Bytes(value.clone()),
                     expires: until,
                 };
                 self.keys.insert(key.to_owned(), entry);
@@ -121,7 +121,7 @@ impl Data {
 
 fn empty(of: Type) -> Stored {
     match of {
-        Type::String => Stored::String(Vec::new()),
+        Type::String => Stored::Bytes(Vec::new()),
         Type::Hash => Stored::Hash(BTreeMap::new()),
         Type::Set => Stored::Set(BTreeSet::new()),
         Type::SortedSet => Stored::SortedSet(BTreeMap::new()),
@@ -131,7 +131,7 @@ fn empty(of: Type) -> Stored {
 
 fn type_of(stored: &Stored) -> Type {
     match stored {
-        Stored::String(_) => Type::String,
+        Stored::Bytes(_) => Type::String,
         Stored::Hash(_) => Type::Hash,
         Stored::Set(_) => Type::Set,
         Stored::SortedSet(_) => Type::SortedSet,
@@ -142,7 +142,7 @@ fn type_of(stored: &Stored) -> Type {
 fn fits(stored: &Stored, what: &What<'_>) -> bool {
     match (what, stored) {
         (What::Is(wanted), _) => type_of(stored) == *wanted,
-        (What::Number, Stored::String(value)) => number(value).is_some(),
+        (What::Number, Stored::Bytes(value)) => number(value).is_some(),
         (What::NumberIn(field), Stored::Hash(fields)) => fields
             .get(*field)
             .is_none_or(|value| number(value).is_some()),
@@ -152,7 +152,7 @@ fn fits(stored: &Stored, what: &What<'_>) -> bool {
 
 fn alter(stored: &mut Stored, change: &Change) {
     match (stored, change) {
-        (Stored::String(value), Change::IncrBy(by)) => *value = sum(value, *by),
+        (Stored::Bytes(value), Change::IncrBy(by)) => *value = sum(value, *by),
         (Stored::Hash(fields), Change::HSet { field, value }) => {
             fields.insert(field.clone(), value.clone());
         }
@@ -184,7 +184,7 @@ fn sum(value: &[u8], by: i64) -> Vec<u8> {
 /// A string may be.
 fn is_empty(stored: &Stored) -> bool {
     match stored {
-        Stored::String(_) => false,
+        Stored::Bytes(_) => false,
         Stored::Hash(fields) => fields.is_empty(),
         Stored::Set(members) => members.is_empty(),
         Stored::SortedSet(members) => members.is_empty(),

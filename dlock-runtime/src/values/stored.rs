@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Stored {
-    /// From `set` and `incr_by`.
-    String(Vec<u8>),
+    // Not `String`: the compiler would then write `std::string::String` in every message to whoever uses this crate.
+    /// A string, from `set` and `incr_by`.
+    Bytes(Vec<u8>),
     /// Fields and their values.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
     /// Members.

@@ -154,7 +154,7 @@ async fn only_who_holds_the_lock_writes() {
     assert_eq!(write(&*link, "1|ours", &batch("lapsed")), Wrote::NotOurs);
     acquire(&*link, "1|next");
     assert_eq!(write(&*link, "1|ours", &batch("late")), Wrote::NotOurs);
-    let first = Stored::String(b"first".into());
+    let first = Stored::Bytes(b"first".into());
     assert_eq!(memory.peek("{k}").unwrap(), Some(first));
     assert_eq!(write(&*link, "1|next", &batch("second")), Wrote::All);
 }

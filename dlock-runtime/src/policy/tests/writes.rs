@@ -212,7 +212,7 @@ fn what_has_lapsed_is_dropped_though_nobody_asks_for_it() {
     assert!(data.len() <= 64, "{}", data.len());
     assert_eq!(
         data.get("999{7}", 999 * SECOND),
-        Some(&Stored::String(b"x".into()))
+        Some(&Stored::Bytes(b"x".into()))
     );
     assert_eq!(data.get("999{7}", 999 * SECOND + 1_000), None);
 }

@@ -204,7 +204,7 @@ impl Pair<'_> {
         let is: String = lab.tell(&["TYPE", key]).await;
         Some(match &*is {
             "none" => return None,
-            "string" => Stored::String(lab.tell(&["GET", key]).await),
+            "string" => Stored::Bytes(lab.tell(&["GET", key]).await),
             "hash" => {
                 let fields: BTreeMap<_, _> = lab.tell(&["HGETALL", key]).await;
                 Stored::Hash(fields)
