@@ -31,6 +31,7 @@ on_every_backend!(
     redisson_1604_a_read_lock_is_renewed,
     redisson_2144_a_short_reader_shortens_nobodys_lease,
     redisson_4217_a_downgraded_lock_is_renewed,
+    redisson_2444_waits_that_ended_leave_nothing,
     redisson_4462_the_permits_of_a_dead_holder_come_back,
     redisson_7098_a_reader_renews_only_itself,
     redisson_7334_what_expires_and_is_released_late_is_one_permit,
@@ -306,6 +307,20 @@ async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
     held.downgrade().await.unwrap();
     outlives(&held).await;
     assert!(is_free(&pool, "r").await && !is_free(&pool, "w").await);
+}
+
+/// Also #4100: a set of timeouts that nobody ever cleans. What is left of a wait is looked for when the case is over.
+async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
+    let held = one(&pool, "p:3/3").acquire().await.unwrap();
+    let waits = (0..40).map(|_| tokio::spawn(one(&pool, "p:1/3").wait(ms(300)).acquire()));
+    for wait in waits.collect::<Vec<_>>() {
+        assert!(wait.await.unwrap().unwrap_err().is_busy());
+    }
+    held.release().await.unwrap();
+    assert!(
+        is_free(&pool, "p:3/3").await,
+        "a place of nobody's is in the way"
+    );
 }
 
 async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
