@@ -80,12 +80,7 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
     match nested::look(pool, order) {
         Nested::Join(guard) => return Ok(guard),
-        Nested::WouldDeadlock => {
-            return Err(LockError::WouldDeadlock {
-                key: order.key.clone(),
-                inversion: None,
-            });
-        }
+        Nested::WouldDeadlock => return Err(nested::would_deadlock(order)),
         Nested::Ask => {}
     }
     lock_order::check(pool, order)?;
@@ -192,7 +187,14 @@ async fn begin(
     offer: Offer,
     patience: &Patience,
 ) -> Result<LockGuard, Fault> {
-    promised(pool, order, &guard, &offer, patience).await?;
+    if is_short(order, &offer) {
+        let timeout = pool.settings().command_timeout;
+        let until = patience.until;
+        let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
+        if !guard.confirm(&order.terms, rest.min(timeout)).await? {
+            return Err(lost_before_its_body());
+        }
+    }
     if stays(order, &guard, &offer) {
         Ok(guard)
     } else {
@@ -200,26 +202,11 @@ async fn begin(
     }
 }
 
-/// With `min_hold`, the server has to have promised the whole of it (kinds-model rule 13).
-pub(super) async fn promised(
-    pool: &LockPool,
-    order: &Order,
-    guard: &LockGuard,
-    offer: &Offer,
-    patience: &Patience,
-) -> Result<(), Fault> {
-    let is_short = offer.how == Granted::InTurn || offer.lease < order.terms.lease().get();
-    if order.terms.bounds.min_hold.is_none() || !is_short {
-        return Ok(());
-    }
-    let timeout = pool.settings().command_timeout;
-    let until = patience.until;
-    let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
-    if guard.confirm(&order.terms, rest.min(timeout)).await? {
-        Ok(())
-    } else {
-        Err(lost_before_its_body())
-    }
+/// With `min_hold`, the server has to promise the whole of it before the body begins (kinds-model rule 13), and
+/// has not yet.
+pub(super) fn is_short(order: &Order, offer: &Offer) -> bool {
+    order.terms.bounds.min_hold.is_some()
+        && (offer.how == Granted::InTurn || offer.lease < order.terms.lease().get())
 }
 
 /// From here on the key stays for its `min_hold`; `false`: it is lost.

@@ -10,6 +10,7 @@ use super::acquire::Order;
 use super::guard::LockGuard;
 use super::pool::LockPool;
 use super::scope;
+use crate::values::error::LockError;
 use crate::values::kind::Kind;
 
 /// What becomes of a request, as far as its own scope is concerned.
@@ -40,6 +41,13 @@ pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
         | (Kind::Permits { .. }, Kind::Permits { .. }) => Nested::WouldDeadlock,
         // Two kinds at one key, which the server refuses, and names.
         _ => Nested::Ask,
+    }
+}
+
+pub(super) fn would_deadlock(order: &Order) -> LockError {
+    LockError::WouldDeadlock {
+        key: order.key.clone(),
+        inversion: None,
     }
 }
 

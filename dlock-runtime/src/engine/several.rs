@@ -1,8 +1,8 @@
 //! Several locks at once: all of them, or none.
 //!
-//! Where all are free, one command takes them all. Else they are taken one after the other, in the order of their names, which is the same for everybody: two who
-//! want the same locks never hold what the other waits for. What is held already is kept alive while the
-//! next is waited for, and given back when that fails.
+//! Where all are free, one command takes them all. Else they are taken one after the other, in the order of their
+//! names, which is the same for everybody: two who want the same locks never hold what the other waits for. What is
+//! held already is kept alive while the next is waited for, and given back when that fails.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,17 +38,17 @@ pub(crate) async fn acquire(
         return acquire::acquire(pool, first).await;
     }
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
-    if let Some(order) = orders.iter().find(|order| would_deadlock(pool, order)) {
-        return Err(LockError::WouldDeadlock {
-            key: order.key.clone(),
-            inversion: None,
-        });
+    let nested: Vec<Nested> = orders.iter().map(|it| nested::look(pool, it)).collect();
+    let mut asked = orders.iter().zip(&nested);
+    if let Some((order, _)) = asked.find(|(_, it)| matches!(it, Nested::WouldDeadlock)) {
+        return Err(nested::would_deadlock(order));
     }
     // What is joined is waited for by nobody.
-    let mut asked = orders
-        .iter()
-        .filter(|order| matches!(nested::look(pool, order), Nested::Ask));
-    asked.try_for_each(|order| lock_order::check(pool, order))?;
+    let mut asked = orders.iter().zip(nested);
+    asked.try_for_each(|(order, nested)| match nested {
+        Nested::Ask => lock_order::check(pool, order),
+        Nested::Join(_) | Nested::WouldDeadlock => Ok(()),
+    })?;
     pool.guardian().revive()?;
     let patience = Patience::begins(pool, first.wait);
     loop {
@@ -64,10 +64,6 @@ pub(crate) async fn acquire(
             return Err(fault.into_error(Some(&first.key)));
         }
     }
-}
-
-fn would_deadlock(pool: &LockPool, order: &Order) -> bool {
-    matches!(nested::look(pool, order), Nested::WouldDeadlock)
 }
 
 /// All in one step, if each is free and nobody waits for it; `None` if that is not so, or can't be done for this kind.
@@ -141,7 +137,7 @@ async fn in_order(
 ) -> Result<Result<LockGuard, Fault>, LockError> {
     let (begun, mut held) = (acquire::now(pool), Held::new());
     match at_once(pool, orders).await {
-        Ok(Some(held)) => return Ok(begin(pool, orders, patience, begun, held).await),
+        Ok(Some(held)) => return Ok(begin(pool, orders, begun, held).await),
         Ok(None) => {}
         // In line there is a pause before the next command, and somebody who cleans up is waited for.
         Err(fault) if fault.may_pass() && !patience.is_over(pool) => {}
@@ -173,7 +169,7 @@ async fn in_order(
         };
         held.push((guard, Some(offer)));
     }
-    Ok(begin(pool, orders, patience, begun, held).await)
+    Ok(begin(pool, orders, begun, held).await)
 }
 
 /// Makes what is held last as long as what is still to come.
@@ -195,19 +191,17 @@ async fn keep(pool: &LockPool, order: &Order, held: &[One]) -> Result<(), Fault>
 async fn begin(
     pool: &LockPool,
     orders: &[Arc<Order>],
-    patience: &Patience,
     begun: Moment,
     held: Held,
 ) -> Result<LockGuard, Fault> {
-    if let Some(order) = orders.first()
-        && begun.until(acquire::now(pool)) > order.terms.ttl.get() / 10
+    let is_short = |(order, (_, offer)): (&Arc<Order>, &One)| {
+        offer.is_some_and(|offer| acquire::is_short(order, &offer))
+    };
+    if let Some(first) = orders.first()
+        && (begun.until(acquire::now(pool)) > first.terms.ttl.get() / 10
+            || orders.iter().zip(&held).any(is_short))
     {
-        keep(pool, order, &held).await?;
-    }
-    for (order, (guard, offer)) in orders.iter().zip(&held) {
-        if let Some(offer) = offer {
-            acquire::promised(pool, order, guard, offer, patience).await?;
-        }
+        keep(pool, first, &held).await?;
     }
     // No `await` from here on: none stays for a body that never began.
     let kept = orders.iter().zip(&held).all(|(order, (guard, offer))| {

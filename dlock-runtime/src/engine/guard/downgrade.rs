@@ -38,16 +38,16 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn downgrade(&self) -> Result<(), LockError> {
-        let is_writer = |part: &LockGuard| part.order.kind == Kind::Write && !part.is_joined();
+        let is_writer = |part: &LockGuard| part.hold.order.kind == Kind::Write && !part.is_joined();
         if !self.parts().all(is_writer) {
             return Err(LockError::config(
                 "only a lock that was taken with `write` can be downgraded to `read`",
             ));
         }
         self.still_held()?;
-        let within = self.pool.settings().command_timeout;
+        let within = self.hold.pool.settings().command_timeout;
         for part in self.parts() {
-            let ttl = Ttl::new(part.cell.remaining().max(bounds::TTL_MIN))?;
+            let ttl = Ttl::new(part.hold.cell.remaining().max(bounds::TTL_MIN))?;
             let prolonged = part.prolong(By::Downgrade, ttl, ttl, within).await;
             part.prolonged(prolonged)?;
         }

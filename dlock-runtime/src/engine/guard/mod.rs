@@ -16,6 +16,7 @@ use super::acquire::Order;
 use super::held::Held;
 use super::lease_cell::{Cells, LeaseCell};
 use super::pool::LockPool;
+use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
 use crate::values::class::Asked;
@@ -35,19 +36,14 @@ pub use self::release::Released;
 /// [`lost`](Self::lost) tell; what must not happen twice needs the [`fence`](Self::fence).
 #[must_use = "dropping the guard gives the lock back at once"]
 pub struct LockGuard {
-    pool: LockPool,
-    key: Key,
-    claim: Claim,
-    token: Token,
-    fence: Fence,
-    cell: Arc<LeaseCell>,
-    order: Arc<Order>,
+    hold: Hold,
     entered: Entered,
     /// Of several keys: all but the first.
     others: Vec<LockGuard>,
 }
 
-/// What was granted.
+/// What was granted, and on what terms.
+#[derive(Clone)]
 pub(crate) struct Hold {
     pub(crate) pool: LockPool,
     pub(crate) claim: Claim,
@@ -57,24 +53,19 @@ pub(crate) struct Hold {
     pub(crate) order: Arc<Order>,
 }
 
+impl Hold {
+    async fn link(&self, within: Duration) -> Result<Arc<dyn Link>, Fault> {
+        self.pool
+            .backend()
+            .link(self.order.key.as_str(), within)
+            .await
+    }
+}
+
 impl LockGuard {
     pub(crate) fn new(hold: Hold) -> Self {
-        let Hold {
-            pool,
-            claim,
-            token,
-            fence,
-            cell,
-            order,
-        } = hold;
         Self {
-            pool,
-            key: order.key.clone(),
-            claim,
-            token,
-            fence,
-            cell,
-            order,
+            hold,
             entered: Entered::outermost(),
             others: Vec::new(),
         }
@@ -83,13 +74,7 @@ impl LockGuard {
     /// The same lock once more, for a nested call.
     pub(crate) fn join(&self) -> Self {
         Self {
-            pool: self.pool.clone(),
-            key: self.key.clone(),
-            claim: self.claim.clone(),
-            token: self.token,
-            fence: self.fence,
-            cell: self.cell.clone(),
-            order: self.order.clone(),
+            hold: self.hold.clone(),
             entered: self.entered.once_more(),
             others: Vec::new(),
         }
@@ -125,7 +110,7 @@ impl LockGuard {
     /// The lock's name on the server, namespace included; of several, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.key
+        &self.hold.order.key
     }
 
     /// The fencing token of this grant: send it along with each write that must not come late.
@@ -136,7 +121,7 @@ impl LockGuard {
     /// some that hold.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.fence
+        self.hold.fence
     }
 
     /// How often the lock is held in this body: 1, and one more for each nested call that joined it.
@@ -158,7 +143,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn hold_count(&self) -> u32 {
-        if self.cell.is_released() {
+        if self.hold.cell.is_released() {
             return 0; // an inner one that outlives the outermost
         }
         self.entered.count()
@@ -167,14 +152,13 @@ impl LockGuard {
     /// How long the lease can be counted on without a renewal; zero once it is over.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let parts = self.parts().map(|part| part.cell.remaining());
-        parts.min().unwrap_or_default()
+        self.cells().remaining()
     }
 
     /// Whether the lease can be counted on at this moment, by the local clock. No command is sent.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.parts().all(|part| part.cell.is_held())
+        self.cells().is_held()
     }
 
     /// Asks the server whether the lock is still ours. A check before a sensitive write; only the
@@ -188,16 +172,16 @@ impl LockGuard {
     /// May be dropped at any time.
     pub async fn verify(&self) -> Result<(), LockError> {
         self.still_held()?;
-        let timeout = self.pool.settings().command_timeout;
+        let timeout = self.hold.pool.settings().command_timeout;
         for part in self.parts() {
             let asked = async {
-                let link = part.pool.backend().link(part.key.as_str(), timeout).await?;
-                link.holds(&part.claim, timeout).await
+                let link = part.hold.link(timeout).await?;
+                link.holds(&part.hold.claim, timeout).await
             };
             match asked.await {
                 Ok(true) => {}
                 Ok(false) | Err(Fault::Refused(Refusal::WrongType, _)) => return Err(part.gone()),
-                Err(fault) => return Err(fault.into_error(Some(&part.key))),
+                Err(fault) => return Err(fault.into_error(Some(part.key()))),
             }
         }
         self.still_held()
@@ -205,7 +189,7 @@ impl LockGuard {
 
     /// The body begins: from here on the key stays until this server time. `false`: it is lost.
     pub(crate) fn keep_until(&self, until: u64) -> bool {
-        self.pool.guardian().keep_until(self.token, until)
+        self.hold.pool.guardian().keep_until(self.hold.token, until)
     }
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
@@ -252,40 +236,40 @@ impl LockGuard {
     }
 
     fn gone(&self) -> LockError {
-        self.pool.guardian().refused(self.token);
+        self.hold.pool.guardian().refused(self.hold.token);
         self.lost_error(LostCause::Gone)
     }
 
     fn lost_error(&self, cause: LostCause) -> LockError {
         LockError::Lost {
-            key: self.key.clone(),
+            key: self.key().clone(),
             cause,
             finished: false,
         }
     }
 
     pub(crate) fn part(&self, key: &Key) -> Option<&LockGuard> {
-        self.parts().find(|part| part.key == *key)
+        self.parts().find(|part| part.key() == key)
     }
 
     /// Whether it holds this key, also when it has lost another of several.
     pub(crate) fn holds(&self, key: &Key) -> bool {
-        self.part(key).is_some_and(|part| part.cell.is_held())
+        self.part(key).is_some_and(|part| part.hold.cell.is_held())
     }
 
     /// What is lost by now, and why.
     pub(crate) fn lost_part(&self) -> Option<(&LockGuard, LostCause)> {
         self.parts()
-            .find_map(|part| Some((part, part.cell.why_lost()?)))
+            .find_map(|part| Some((part, part.hold.cell.why_lost()?)))
     }
 
     fn cells(&self) -> Cells {
-        let others = self.others.iter().map(|part| part.cell.clone());
-        Cells::new(self.cell.clone(), others.collect())
+        let others = self.others.iter().map(|part| part.hold.cell.clone());
+        Cells::new(self.hold.cell.clone(), others.collect())
     }
 
     pub(crate) fn kind(&self) -> &Kind {
-        &self.order.kind
+        &self.hold.order.kind
     }
 
     /// Whether it counts only, and the lock is another guard's to give back.
@@ -294,16 +278,16 @@ impl LockGuard {
     }
 
     pub(crate) fn is_of(&self, pool: &LockPool) -> bool {
-        self.pool.is(pool)
+        self.hold.pool.is(pool)
     }
 
     /// What it was asked for as.
     pub(crate) fn asked(&self) -> Asked {
-        Asked::new(&self.key, self.order.site)
+        Asked::new(self.key(), self.hold.order.site)
     }
 
     pub(crate) fn held(&self) -> Held {
-        Held::new(self.key.clone(), self.fence, self.cells())
+        Held::new(self.key().clone(), self.hold.fence, self.cells())
     }
 }
 

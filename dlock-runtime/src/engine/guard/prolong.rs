@@ -43,7 +43,7 @@ impl LockGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease)?;
         self.still_held()?;
-        let within = self.pool.settings().command_timeout;
+        let within = self.hold.pool.settings().command_timeout;
         for part in self.parts() {
             let prolonged = part.prolong(By::Renewal, ttl, ttl, within).await;
             part.prolonged(prolonged)?;
@@ -55,10 +55,10 @@ impl LockGuard {
         match prolonged {
             Ok(Prolonged::Yes) => Ok(()),
             Ok(Prolonged::TooLate) => {
-                Err(self.lost_error(self.cell.why_lost().unwrap_or(LostCause::Deadline)))
+                Err(self.lost_error(self.hold.cell.why_lost().unwrap_or(LostCause::Deadline)))
             }
             Ok(Prolonged::NotOurs) => Err(self.gone()),
-            Err(fault) => Err(fault.into_error(Some(&self.key))),
+            Err(fault) => Err(fault.into_error(Some(self.key()))),
         }
     }
 
@@ -78,20 +78,19 @@ impl LockGuard {
             let Some(first) = guards.first() else {
                 continue;
             };
-            let (clock, guardian) = (first.pool.backend().clock(), first.pool.guardian());
-            let link = first
-                .pool
-                .backend()
-                .link(first.key.as_str(), within)
-                .await?;
+            let (clock, guardian) = (
+                first.hold.pool.backend().clock(),
+                first.hold.pool.guardian(),
+            );
+            let link = first.hold.link(within).await?;
             if !guards
                 .iter()
-                .all(|it| guardian.extending(it.token, terms.lease()))
+                .all(|it| guardian.extending(it.hold.token, terms.lease()))
             {
                 return Ok(false);
             }
             let item = |guard: &&LockGuard| Renewal {
-                claim: guard.claim.clone(),
+                claim: guard.hold.claim.clone(),
                 ttl: terms.lease(),
             };
             let (items, sent) = (guards.iter().map(item).collect::<Vec<_>>(), clock.now());
@@ -99,7 +98,12 @@ impl LockGuard {
             for (guard, renewed) in guards.iter().zip(renewed) {
                 match renewed {
                     Renewed::Yes
-                        if guardian.extended(guard.token, sent, terms.ttl, &guard.cell) => {}
+                        if guardian.extended(
+                            guard.hold.token,
+                            sent,
+                            terms.ttl,
+                            &guard.hold.cell,
+                        ) => {}
                     Renewed::Yes | Renewed::NotOurs => return Ok(false),
                     Renewed::Failed => return Err(not_looked_at()),
                 }
@@ -116,22 +120,22 @@ impl LockGuard {
         ttl: Ttl,
         within: Duration,
     ) -> Result<Prolonged, Fault> {
-        let (clock, guardian) = (self.pool.backend().clock(), self.pool.guardian());
+        let (clock, guardian) = (self.hold.pool.backend().clock(), self.hold.pool.guardian());
         let begun = clock.now();
-        let link = self.pool.backend().link(self.key.as_str(), within).await?;
-        if !guardian.extending(self.token, on_server) {
+        let link = self.hold.link(within).await?;
+        if !guardian.extending(self.hold.token, on_server) {
             return Ok(Prolonged::TooLate);
         }
         let sent = clock.now();
         let rest = sent.until(begun.plus(within));
         let ours = match by {
             By::Renewal => self.renew(&*link, on_server, rest).await?,
-            By::Downgrade => link.downgrade(&self.claim, on_server, rest).await?,
+            By::Downgrade => link.downgrade(&self.hold.claim, on_server, rest).await?,
         };
         if !ours {
             return Ok(Prolonged::NotOurs);
         }
-        if guardian.extended(self.token, sent, ttl, &self.cell) {
+        if guardian.extended(self.hold.token, sent, ttl, &self.hold.cell) {
             Ok(Prolonged::Yes)
         } else {
             Ok(Prolonged::TooLate)
@@ -140,7 +144,7 @@ impl LockGuard {
 
     /// Whether the lock is ours.
     async fn renew(&self, link: &dyn Link, ttl: Ttl, within: Duration) -> Result<bool, Fault> {
-        let claim = self.claim.clone();
+        let claim = self.hold.claim.clone();
         let item = [Renewal { claim, ttl }];
         match link.renew(&item, within).await?.first() {
             Some(Renewed::Yes) => Ok(true),

@@ -59,22 +59,22 @@ impl LockGuard {
 
     async fn give_back_part(&self) -> Result<Released, LockError> {
         if self.entered.is_inner() {
-            let left = self.entered.leave().filter(|_| self.cell.is_held());
+            let left = self.entered.leave().filter(|_| self.hold.cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
         }
         if !self.leave() {
             return Ok(Released::NotHeld);
         }
-        match self.pool.guardian().release(self.token) {
+        match self.hold.pool.guardian().release(self.hold.token) {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until).await {
                 // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
                 Err(Fault::Setup(_)) => self.wait_for_guardian().await,
                 Err(fault) => {
-                    let error = fault.into_error(Some(&self.key));
+                    let error = fault.into_error(Some(self.key()));
                     observe::release_unclear(
-                        self.key.as_str(),
+                        self.key().as_str(),
                         &error,
-                        self.pool.unclear_release(),
+                        self.hold.pool.unclear_release(),
                     );
                     Err(error)
                 }
@@ -94,22 +94,25 @@ impl LockGuard {
         if self.entered.is_inner() {
             self.entered.leave();
         } else if self.leave() {
-            self.pool.guardian().hand_over(self.token);
+            self.hold.pool.guardian().hand_over(self.hold.token);
         }
     }
 
     /// From here on it is nobody's; `false` if it was before.
     fn leave(&self) -> bool {
-        let first = self.cell.release();
+        let first = self.hold.cell.release();
         if first {
-            let now = self.pool.backend().clock().now();
-            self.pool.gates().left(&self.order.lane, self.token, now);
+            let now = self.hold.pool.backend().clock().now();
+            self.hold
+                .pool
+                .gates()
+                .left(&self.hold.order.lane, self.hold.token, now);
         }
         first
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {
-        self.order.release == Release::Background
+        self.hold.order.release == Release::Background
     }
 
     /// Without a clear answer, the guardian has been told to see to it.
@@ -119,23 +122,26 @@ impl LockGuard {
             settled: false,
         };
         let (timeout, clock) = (
-            self.pool.settings().command_timeout,
-            self.pool.backend().clock(),
+            self.hold.pool.settings().command_timeout,
+            self.hold.pool.backend().clock(),
         );
         let begun = clock.now();
-        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let link = self.hold.link(timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        let given_back = link.release(&self.claim, keep_until, left).await?;
+        let given_back = link.release(&self.hold.claim, keep_until, left).await?;
         unclear.settled = true;
-        self.pool.guardian().released(self.token, &self.cell);
+        self.hold
+            .pool
+            .guardian()
+            .released(self.hold.token, &self.hold.cell);
         Ok(given_back)
     }
 
     /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
     async fn wait_for_guardian(&self) -> Result<Released, LockError> {
-        let freed = self.cell.wait_freed();
+        let freed = self.hold.cell.wait_freed();
         let found = match fault::check_timers() {
-            Ok(()) => tokio::time::timeout(self.pool.settings().command_timeout * 2, freed)
+            Ok(()) => tokio::time::timeout(self.hold.pool.settings().command_timeout * 2, freed)
                 .await
                 .ok()
                 .flatten(),
@@ -145,7 +151,7 @@ impl LockGuard {
             let source =
                 Text::new("the release is not confirmed yet, and goes on in the background");
             LockError::Unavailable {
-                key: Some(self.key.clone()),
+                key: Some(self.key().clone()),
                 source,
             }
         })
@@ -154,7 +160,7 @@ impl LockGuard {
     fn released(&self, given_back: GivenBack) -> Released {
         match given_back {
             GivenBack { found: false, .. } => {
-                observe::release_found_nothing(self.key.as_str());
+                observe::release_found_nothing(self.key().as_str());
                 Released::NotHeld
             }
             GivenBack { rest: 0, .. } => Released::Freed,
@@ -172,7 +178,11 @@ struct Unclear<'a> {
 impl Drop for Unclear<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.guard.pool.guardian().hand_over(self.guard.token);
+            self.guard
+                .hold
+                .pool
+                .guardian()
+                .hand_over(self.guard.hold.token);
         }
     }
 }

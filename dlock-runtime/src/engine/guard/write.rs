@@ -55,7 +55,11 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn write(&self, batch: &Batch) -> Result<(), LockError> {
-        let writes = Writes::new(batch, self.key.as_str(), &self.pool.settings().namespace)?;
+        let writes = Writes::new(
+            batch,
+            self.key().as_str(),
+            &self.hold.pool.settings().namespace,
+        )?;
         if batch.is_empty() {
             return self.verify().await;
         }
@@ -65,23 +69,23 @@ impl LockGuard {
             Ok(Wrote::NotOurs) => Err(self.gone()),
             Ok(Wrote::Unfit(need)) => Err(unfit(&writes, need)),
             Ok(Wrote::Stopped(at, reason, words)) => Err(LockError::Refused {
-                key: Some(self.key.clone()),
+                key: Some(self.key().clone()),
                 reason,
                 source: stopped(&writes, at, &words),
             }),
-            Err(fault) => Err(with_outcome(fault).into_error(Some(&self.key))),
+            Err(fault) => Err(with_outcome(fault).into_error(Some(self.key()))),
         }
     }
 
     async fn send(&self, writes: &Writes<'_>) -> Result<Wrote, Fault> {
         let (clock, timeout) = (
-            self.pool.backend().clock(),
-            self.pool.settings().command_timeout,
+            self.hold.pool.backend().clock(),
+            self.hold.pool.settings().command_timeout,
         );
         let begun = clock.now();
-        let link = self.pool.backend().link(self.key.as_str(), timeout).await?;
+        let link = self.hold.link(timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        link.write(&self.claim, writes, left).await
+        link.write(&self.hold.claim, writes, left).await
     }
 }
 
