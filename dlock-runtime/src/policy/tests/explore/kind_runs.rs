@@ -216,7 +216,7 @@ fn read_and_write() -> Vec<Row> {
             },
         ),
     ];
-    bounded(rows, 200_000, 50)
+    bounded(rows, 2_000_000, 50)
 }
 
 fn permits_and_owners() -> Vec<Row> {
@@ -266,7 +266,7 @@ fn permits_and_owners() -> Vec<Row> {
             kept(3, three(&[As("a"), As("a"), As("b")])),
         ),
     ];
-    bounded(rows, 200_000, 50)
+    bounded(rows, 2_000_000, 50)
 }
 
 fn min_hold_and_weather() -> Vec<Row> {
@@ -305,7 +305,7 @@ fn min_hold_and_weather() -> Vec<Row> {
             asynchronous(some(1, &[Break, Crash], two(&[Read, Write]))),
         ),
     ];
-    bounded(rows, 200_000, 50)
+    bounded(rows, 2_000_000, 50)
 }
 
 #[test]
