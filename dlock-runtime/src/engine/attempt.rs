@@ -13,7 +13,8 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
 use crate::policy::gate::Position;
-use crate::policy::{queue, shared};
+use crate::policy::queue;
+use crate::values::entry;
 use crate::values::error::{Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::moment::Moment;
@@ -75,7 +76,7 @@ fn claim(order: &Order, token: Token, host: &str, reply_to: Option<&str>) -> Cla
     let (lease, key) = (order.terms.lease(), order.name.clone());
     let description = holder::describe(host, &order.function, SystemTime::now());
     let (kind, address) = (&order.kind, reply_to.unwrap_or_default());
-    if let Some(entry) = shared::write(kind, &token.to_wire(), address, lease, &description) {
+    if let Some(entry) = entry::write(kind, &token.to_wire(), address, lease, &description) {
         let value: Arc<str> = entry.into();
         let entry = reply_to.map_or_else(|| "".into(), |_| value.clone());
         return Claim { key, value, entry };
@@ -178,7 +179,7 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
 
 /// Two kinds at one key: never a matter of waiting.
 pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
-    let (ours, theirs) = (&order.kind, shared::describe(there));
+    let (ours, theirs) = (&order.kind, entry::describe(there));
     let why = Text::new(format_args!("asked for {ours}, and there is {theirs}"));
     Fault::Refused(Refusal::WrongKind, why)
 }

@@ -1,7 +1,7 @@
 //! The protocol as pure state machines: events in, actions out. No `await`, no clock, no I/O, so that
 //! production, the property tests and a model checker run the same code.
 //!
-//! Read `commands` (what a server is asked), `shared` (an entry of the kinds with many holders) and `server`
+//! Read `commands` (what a server is asked) and `server`
 //! (what it answers) first, then `lease` (one lease, from its grant to its end), `tokens` (every token of this
 //! process, whatever became of it), `retry` (when to try again) and `lock_order` (which locks are taken inside
 //! which); `writes` (a batch of the user's own writes, checked) and `data` (where those go in memory) stand by
@@ -15,7 +15,6 @@ pub(crate) mod lock_order;
 pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod server;
-pub(crate) mod shared;
 pub(crate) mod tokens;
 pub(crate) mod writes;
 

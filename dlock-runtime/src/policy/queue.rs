@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::commands::Claim;
-use super::shared;
+use crate::values::entry;
 use crate::values::ttl::Ttl;
 
 /// A place without a sign of life for this long is passed over.
@@ -58,7 +58,7 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
 /// Where a place's grant is published to, whatever its kind; empty: it has to poll.
 pub(crate) fn address(entry: &str) -> Option<&str> {
     let exclusive = read(entry).map(|entry| entry.address);
-    exclusive.or_else(|| shared::read(entry).map(|entry| entry.address))
+    exclusive.or_else(|| entry::read(entry).map(|entry| entry.address))
 }
 
 /// How long something of a token can be left at the server after the last command that could create or
@@ -70,6 +70,6 @@ pub(crate) fn longest_stay(lease: Duration) -> Duration {
 /// The same for a claim in the queue, or one that was granted.
 pub(crate) fn stay(claim: &Claim) -> Duration {
     let exclusive = read(&claim.entry).map(|entry| entry.lease);
-    let lease = exclusive.or_else(|| shared::read(&claim.value).map(|entry| entry.lease));
+    let lease = exclusive.or_else(|| entry::read(&claim.value).map(|entry| entry.lease));
     longest_stay(lease.unwrap_or(CLAIM))
 }

@@ -7,15 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::entry;
 use super::token::Token;
 
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1";
-
-/// What the entries of the kinds with many holders begin with (`policy::shared`): the same description comes
-/// behind their token, address, lease, two numbers and owner.
-const ENTRIES: [&str; 4] = ["r", "w", "p", "o"];
-const ENTRY_FIELDS_BEFORE_THE_DESCRIPTION: std::ops::Range<u8> = 0..5;
 
 /// Who holds a lock, as far as its value tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,10 +124,19 @@ pub(crate) fn read(value: &str) -> Reading {
 
 /// The token in a value or an entry that this process wrote.
 pub(crate) fn token_of_this_process(value: &str) -> Option<Token> {
-    let (first, rest) = value.split_once('|')?;
-    let (token, _) = rest.split_once('|')?;
-    let ours = first == LAYOUT || ENTRIES.contains(&first);
-    ours.then(|| Token::of_this_process(token))?
+    let (token, _) = token_and_description(value)?;
+    Token::of_this_process(token)
+}
+
+fn token_and_description(value: &str) -> Option<(&str, &str)> {
+    let exclusive = || {
+        value
+            .strip_prefix(LAYOUT)?
+            .strip_prefix('|')?
+            .split_once('|')
+    };
+    let entry = || entry::read(value).map(|entry| (entry.token, entry.description));
+    exclusive().or_else(entry)
 }
 
 /// A number, a bar, and the number is not ours.
@@ -142,15 +147,7 @@ pub(crate) fn is_other_layout(value: &str) -> bool {
 }
 
 fn parse(value: &str) -> Option<Description> {
-    let (first, rest) = value.split_once('|')?;
-    let (token, mut description) = rest.split_once('|')?;
-    if ENTRIES.contains(&first) {
-        for _ in ENTRY_FIELDS_BEFORE_THE_DESCRIPTION {
-            (_, description) = description.split_once('|')?;
-        }
-    } else if first != LAYOUT {
-        return None;
-    }
+    let (token, description) = token_and_description(value)?;
     let mut fields = description.split('|');
     let (host, pid) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
     let (function, since) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);

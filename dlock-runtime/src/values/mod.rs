@@ -1,13 +1,14 @@
 //! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
-//! Read in this order: `key`, `kind`, `token`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
+//! Read in this order: `key`, `kind`, `token`, `holder`, `entry`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
 //! `lock_order`, `class`, `error`, `config`; for writes under a lock `batch`, `stored`, `slot`.
 
 pub(crate) mod batch;
 pub(crate) mod bounds;
 pub(crate) mod class;
 pub(crate) mod config;
+pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod holder;

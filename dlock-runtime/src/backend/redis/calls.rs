@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::names::Names;
 use super::scripts::{self, Script};
 use crate::policy::commands::{Acquire, Claim};
-use crate::policy::shared;
+use crate::values::entry;
 use crate::values::ttl::{self, Ttl};
 
 /// A script about one lock, with its arguments.
@@ -20,7 +20,7 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
     let lease = command.lease.as_millis().to_string().into();
     let not_after = command.not_after.to_string().into();
     let value = Cow::from(&*claim.value);
-    if shared::is_entry(&value) {
+    if entry::is_entry(&value) {
         return Call {
             script: &scripts::SHARED_ACQUIRE,
             arguments: vec![value, lease, not_after, may_queue(claim)],
@@ -67,7 +67,7 @@ pub(super) fn poll(claim: &Claim) -> Call<'_> {
 
 pub(super) fn release(claim: &Claim, keep_until: u64) -> Call<'_> {
     let value = Cow::from(&*claim.value);
-    let script = if shared::is_entry(&value) {
+    let script = if entry::is_entry(&value) {
         &scripts::SHARED_RELEASE
     } else {
         &scripts::RELEASE
@@ -98,7 +98,7 @@ fn by_kind<'a, const N: usize>(
     more: [Cow<'a, str>; N],
 ) -> Call<'a> {
     let value = Cow::from(&*claim.value);
-    let (script, place) = if shared::is_entry(&value) {
+    let (script, place) = if entry::is_entry(&value) {
         (shared, may_queue(claim))
     } else {
         (exclusive, (&*claim.entry).into())

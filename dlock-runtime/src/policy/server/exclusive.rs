@@ -11,7 +11,7 @@ use super::grant::Heads;
 use super::locks::{Held, Lock};
 use super::{Publish, Server, micros};
 use crate::policy::commands::{Acquire, Acquired, Claim, Left, Polled, Renewal, Renewed};
-use crate::policy::shared;
+use crate::values::entry;
 use crate::values::holder;
 
 impl Server {
@@ -138,7 +138,7 @@ impl Server {
             Some(Lock::Many(set)) => Some(set.meta.to_string()),
             None => {
                 let head = self.queues.first(&claim.key, time)?.entry;
-                shared::read(&head).map(|_| shared::without_token(&head))
+                entry::read(&head).map(|_| entry::without_token(&head))
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Publish, Reached, Server};
 use crate::policy::commands::Grant;
 use crate::policy::queue::{self, GRANTS_AT_ONCE};
-use crate::policy::shared;
+use crate::values::entry;
 
 /// Which places a command may grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Heads {
 /// A place, of whatever kind.
 enum Place<'a> {
     One(queue::Entry<'a>),
-    Many(shared::Entry<'a>),
+    Many(entry::Entry<'a>),
 }
 
 impl Server {
@@ -107,7 +107,7 @@ impl<'a> Place<'a> {
         if let Some(entry) = queue::read(entry) {
             return Some(Place::One(entry));
         }
-        let entry = shared::read(entry).filter(|_| heads == Heads::All);
+        let entry = entry::read(entry).filter(|_| heads == Heads::All);
         entry.map(Place::Many)
     }
 

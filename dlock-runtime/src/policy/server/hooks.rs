@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::locks::{Held, Lock};
-use crate::policy::shared;
+use crate::values::entry;
 
 impl Server {
     /// How many keys are stored, lapsed ones included; a queue counts once.
@@ -40,7 +40,7 @@ impl Server {
 
     /// Lets an entry hold a lock until then and no longer, whoever else does.
     pub(crate) fn put_entry(&mut self, key: &str, entry: &str, until: u64, time: u64) {
-        let read = shared::read(entry).expect("an entry");
+        let read = entry::read(entry).expect("an entry");
         let epoch = self.draw_epoch(time);
         let lease = Duration::from_micros(until - time);
         self.add(&key.into(), &entry.into(), &read, lease, epoch, time);

@@ -24,7 +24,7 @@ use super::commands::{
     Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Grant, Left, Polled, Renewal, Renewed,
 };
 use super::queue;
-use super::shared as entries;
+use crate::values::entry;
 use crate::values::ttl;
 
 /// How a grant reaches the waiter that it is for.
@@ -86,7 +86,7 @@ impl Server {
         if time > command.not_after {
             return Acquired::Late { time };
         }
-        match entries::read(&command.claim.value) {
+        match entry::read(&command.claim.value) {
             None => self.acquire_exclusive(command, time, publish),
             Some(entry) => self.acquire_shared(command, &entry, time, publish),
         }
@@ -94,7 +94,7 @@ impl Server {
 
     /// What became of a claim in the queue, and a sign of life for it.
     pub(crate) fn poll(&mut self, claim: &Claim, time: u64, publish: &mut dyn Publish) -> Polled {
-        match entries::read(&claim.value) {
+        match entry::read(&claim.value) {
             None => self.poll_exclusive(claim, time, publish),
             Some(entry) => self.poll_shared(claim, &entry, time, publish),
         }
@@ -108,7 +108,7 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> GivenBack {
-        match entries::read(&claim.value) {
+        match entry::read(&claim.value) {
             None => GivenBack {
                 found: self.release_exclusive(claim, keep_until, time, publish),
                 rest: 0,
@@ -138,7 +138,7 @@ impl Server {
     }
 
     pub(crate) fn renew(&mut self, item: &Renewal, time: u64) -> Renewed {
-        if entries::is_entry(&item.claim.value) {
+        if entry::is_entry(&item.claim.value) {
             self.renew_shared(item, time)
         } else {
             self.renew_exclusive(item, time)

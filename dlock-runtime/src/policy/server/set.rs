@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::policy::shared::{self, Entry, Letter, META};
+use crate::values::entry::{self, Entry, Letter, META};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Set {
@@ -80,7 +80,7 @@ impl Set {
     /// What a claim holds the lock with: its entry, or the reader that it was downgraded to.
     pub(super) fn held_as(&self, value: &str) -> Option<Arc<str>> {
         let find = |entry: &str| self.holders.get_key_value(entry).map(|(it, _)| it.clone());
-        find(value).or_else(|| find(&shared::reader_form(value)?))
+        find(value).or_else(|| find(&entry::reader_form(value)?))
     }
 
     /// When a claim's entry ends.
@@ -104,14 +104,14 @@ impl Set {
         };
         let gone = self.holders.remove(&held_as);
         if let (Some(until), Some(Holder { take, .. })) = (keep, gone) {
-            self.put(shared::retired(&held_as).into(), take, until);
+            self.put(entry::retired(&held_as).into(), take, until);
         }
         true
     }
 
     /// Turns a writer into a reader. Whether it is one now.
     pub(super) fn downgrade(&mut self, value: &str, until: u64) -> bool {
-        let Some(reader) = shared::reader_form(value) else {
+        let Some(reader) = entry::reader_form(value) else {
             return false;
         };
         if let Some(Holder { expires, take }) = self.holders.remove(value) {
@@ -128,7 +128,7 @@ impl Set {
 
     /// How many hold the lock, without those that are kept for nobody.
     pub(super) fn count(&self) -> u32 {
-        let living = self.holders.keys().filter(|it| !shared::is_retired(it));
+        let living = self.holders.keys().filter(|it| !entry::is_retired(it));
         u32::try_from(living.count()).unwrap_or(u32::MAX)
     }
 
@@ -145,10 +145,7 @@ impl Set {
 
     /// Who is named as the holder: the first to end, and somebody who lives rather than one that is kept.
     pub(super) fn named(&self) -> Option<Arc<str>> {
-        let living = self
-            .holders
-            .iter()
-            .filter(|(it, _)| !shared::is_retired(it));
+        let living = self.holders.iter().filter(|(it, _)| !entry::is_retired(it));
         living
             .min_by_key(order)
             .map(|(entry, _)| entry.clone())

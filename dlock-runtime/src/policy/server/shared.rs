@@ -13,7 +13,7 @@ use super::{Publish, Server, micros};
 use crate::policy::commands::{
     Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
 };
-use crate::policy::shared::{self, Entry, Letter};
+use crate::values::entry::{self, Entry, Letter};
 use crate::values::ttl::Ttl;
 
 impl Server {
@@ -187,10 +187,10 @@ impl Server {
             _ => {}
         }
         let head = self.queues.first(key, time)?.entry;
-        let is_other = match shared::read(&head) {
+        let is_other = match entry::read(&head) {
             Some(head) => !Set::new(&head, 0).meta.is_kind_of(entry),
             None => head.starts_with("x|"),
         };
-        is_other.then(|| shared::without_token(&head))
+        is_other.then(|| entry::without_token(&head))
     }
 }

@@ -14,7 +14,7 @@ use super::lab::{
 };
 use crate::backend::Link;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
-use crate::policy::shared;
+use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
 
@@ -26,7 +26,7 @@ const NOTHING: [&str; 1] = [FENCES];
 /// Of 30 s, with a grant's address; it queues.
 fn entry(lab: &Lab, kind: &Kind, token: &str) -> Claim {
     let address = lab.link.address().unwrap();
-    let value = shared::write(kind, token, address, seconds(30), "host|1|f|0").unwrap();
+    let value = entry::write(kind, token, address, seconds(30), "host|1|f|0").unwrap();
     Claim {
         entry: value.as_str().into(),
         ..claim(LOCK, &value)

@@ -6,7 +6,7 @@ use super::kind::{Holds, agree, is_or_was, token_of_place};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World, token_in};
 use crate::policy::commands::{Acquired, Polled};
-use crate::policy::shared;
+use crate::values::entry;
 
 /// What stood at the key, and who waited, before a command.
 pub(super) struct Before {
@@ -62,7 +62,7 @@ impl World {
                 .holders
                 .iter()
                 .any(|(it, was)| it == entry && was == end);
-            let lease = shared::read(entry).map(|it| it.lease).unwrap_or_default();
+            let lease = entry::read(entry).map(|it| it.lease).unwrap_or_default();
             let lease = u64::try_from(lease.as_micros()).expect("short");
             changed && *end > time + lease + 1000
         };
@@ -129,7 +129,7 @@ impl World {
             }
             _ => {}
         }
-        if after.holders.iter().any(|(it, _)| shared::is_retired(it)) {
+        if after.holders.iter().any(|(it, _)| entry::is_retired(it)) {
             seen.saw(Witness::KeptForMinHold);
         }
     }
@@ -171,7 +171,7 @@ fn head_fits(after: &Before, command: &Command, answer: &Answer) -> Option<&'sta
     let looks = !matches!(command.what, What::Renew(_))
         && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
     let (head, _) = after.waiting.first()?;
-    let is_left = shared::is_entry(head) && !shared::is_entry(&command.claim().value);
+    let is_left = entry::is_entry(head) && !entry::is_entry(&command.claim().value);
     let mut holds: Vec<_> = after.standing.iter().map(|it| Holds::of(it)).collect();
     holds.push(Holds::of(head));
     (looks && !is_left && agree(&holds)).then_some("S6 the head fits and sleeps")

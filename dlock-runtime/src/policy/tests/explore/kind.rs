@@ -10,7 +10,7 @@ use super::process::Body;
 use super::world::{KEY, World, value_of};
 use crate::policy::commands::Claim;
 use crate::policy::queue;
-use crate::policy::shared::{self, Letter};
+use crate::values::entry::{self, Letter};
 use crate::values::kind::Kind;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
@@ -60,7 +60,7 @@ impl Asks {
     pub(super) fn claim(self, number: u64, address: Option<&str>, lease: Ttl) -> Claim {
         let (key, token) = (KEY.into(), format!("t{number}"));
         let to = address.unwrap_or_default();
-        if let Some(value) = shared::write(&self.kind(), &token, to, lease, "") {
+        if let Some(value) = entry::write(&self.kind(), &token, to, lease, "") {
             let value: Arc<str> = value.into();
             let entry = address.map_or_else(|| "".into(), |_| value.clone());
             return Claim { key, value, entry };
@@ -75,7 +75,7 @@ impl Asks {
 impl<'a> Holds<'a> {
     /// What a value at the key, or a place in the queue, stands for.
     pub(super) fn of(value: &'a str) -> Self {
-        let Some(entry) = shared::read(value) else {
+        let Some(entry) = entry::read(value) else {
             return Holds::Alone;
         };
         match entry.letter {
@@ -125,16 +125,16 @@ pub(super) fn token_of_place(entry: &str) -> Option<(usize, Token)> {
 
 /// Whether what stands at the key is this value, as it is or as a reader that was a writer.
 pub(super) fn is_or_was(stands: &str, value: &str) -> bool {
-    stands == value || shared::reader_form(value).is_some_and(|reads| stands == reads)
+    stands == value || entry::reader_form(value).is_some_and(|reads| stands == reads)
 }
 
 /// Whether it is what was kept of this value for `min_hold`.
 pub(super) fn is_kept_of(stands: &str, value: &str) -> bool {
     let of = |value: &str| match value.strip_prefix("1|") {
         Some(rest) => format!("1|-{rest}"),
-        None => shared::retired(value),
+        None => entry::retired(value),
     };
-    stands == of(value) || shared::reader_form(value).is_some_and(|reads| stands == of(&reads))
+    stands == of(value) || entry::reader_form(value).is_some_and(|reads| stands == of(&reads))
 }
 
 impl World {

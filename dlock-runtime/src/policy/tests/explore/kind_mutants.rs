@@ -7,7 +7,7 @@ use super::serve::{Air, carry_out};
 use super::world::{Answer, KEY, What, token_in};
 use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled, Renewed};
 use crate::policy::server::Server;
-use crate::policy::shared;
+use crate::values::entry;
 
 /// One command, and who carries it out.
 pub(super) struct Bad<'a, 'b> {
@@ -75,7 +75,7 @@ impl Bad<'_, '_> {
                 let answer = self.well();
                 let until = self.time + u64::try_from(self.run.tick.as_micros()).expect("short");
                 if let (Answer::Downgraded(true), Some(reads)) =
-                    (&answer, shared::reader_form(&renewal.claim.value))
+                    (&answer, entry::reader_form(&renewal.claim.value))
                 {
                     self.server.put_entry(KEY, &reads, until, self.time);
                 }
@@ -85,7 +85,7 @@ impl Bad<'_, '_> {
                 let claim = &renewal.claim;
                 let until = self.server.expires(KEY).unwrap_or_default();
                 let found = self.server.release(claim, 0, self.time, self.air).found;
-                let reads = shared::reader_form(&claim.value).filter(|it| found && self.fits(it));
+                let reads = entry::reader_form(&claim.value).filter(|it| found && self.fits(it));
                 if let Some(reads) = &reads {
                     self.server.put_entry(KEY, reads, until, self.time);
                 }
@@ -149,7 +149,7 @@ impl Bad<'_, '_> {
 
     fn one_is_free(&mut self, value: &str) -> bool {
         let used = self.server.members(KEY, self.time).len();
-        let of = shared::read(value).map_or(0, |entry| entry.of);
+        let of = entry::read(value).map_or(0, |entry| entry.of);
         u32::try_from(used).expect("few") < of
     }
 

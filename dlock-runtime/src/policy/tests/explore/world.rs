@@ -13,7 +13,7 @@ use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
 };
 use crate::policy::server::Server;
-use crate::policy::shared;
+use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -255,7 +255,7 @@ impl Command {
 
 /// The token in a value that a process of the model wrote, and whose it is.
 pub(super) fn token_in(value: &str) -> Option<(usize, Token)> {
-    let name = match shared::read(value) {
+    let name = match entry::read(value) {
         Some(entry) => entry.token,
         None => value.strip_prefix("1|")?,
     };

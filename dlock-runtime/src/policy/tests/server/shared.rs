@@ -16,7 +16,8 @@ use super::{MS, NOW};
 use crate::policy::commands::{
     Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
 };
-use crate::policy::{queue, shared};
+use crate::policy::queue;
+use crate::values::entry;
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 
@@ -26,7 +27,7 @@ fn seconds(seconds: u64) -> Ttl {
 
 /// For 30 s; its token and its address are its name.
 fn claim(kind: &Kind, name: &str) -> Claim {
-    let entry = shared::write(kind, name, name, seconds(30), "host|1|f|0").unwrap();
+    let entry = entry::write(kind, name, name, seconds(30), "host|1|f|0").unwrap();
     let entry: Arc<str> = entry.into();
     Claim {
         key: KEY.into(),

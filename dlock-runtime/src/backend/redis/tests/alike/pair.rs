@@ -18,7 +18,7 @@ use crate::backend::redis::names::Names;
 use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
 use crate::policy::commands::{Acquire, Cancelled, Claim, Grant, Renewal, Renewed};
 use crate::policy::server::{Publish, Reached, Server};
-use crate::policy::shared;
+use crate::values::entry;
 use crate::values::error::Refusal;
 
 const SECOND: u64 = 1_000_000;
@@ -228,7 +228,7 @@ impl<'a> Pair<'a> {
 
     async fn downgrade(&mut self, who: Who, ttl: Seconds) {
         let (claim, ttl) = (self.named(who), seconds(ttl));
-        if !shared::is_entry(&claim.value) {
+        if !entry::is_entry(&claim.value) {
             return; // there is nothing that it could become
         }
         let pure = self.pure.downgrade(&claim, ttl, self.time, &mut self.wire);

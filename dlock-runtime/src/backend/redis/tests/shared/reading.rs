@@ -5,7 +5,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::Lab;
-use crate::policy::shared::{self, Entry, Letter};
+use crate::values::entry::{self, Entry, Letter};
 
 /// ARGV: entries. The fields of each, or what is none of ours.
 const READ: &str = "
@@ -20,7 +20,7 @@ const READ: &str = "
 
 /// As the script tells it.
 fn told(text: &str) -> String {
-    let Some(entry) = shared::read(text) else {
+    let Some(entry) = entry::read(text) else {
         return "nothing".to_owned();
     };
     let Entry {

@@ -33,7 +33,7 @@ async fn a_foreign_sorted_set_is_never_changed() {
                 lab.link.renew(&items, CAP).await.unwrap(),
                 [Renewed::NotOurs]
             );
-            if shared::is_entry(&ours.value) {
+            if entry::is_entry(&ours.value) {
                 assert!(!lab.link.downgrade(&ours, seconds(30), CAP).await.unwrap());
             }
             assert_refused(lab.link.holds(&ours, CAP).await, Refusal::WrongType);

@@ -317,5 +317,5 @@ fn the_machines_bounds_are_the_scripts() {
     );
     assert!(shared.contains(&grants), "{grants}");
     let set = include_str!("../../../../backend/redis/lua/set.lua");
-    assert!(set.contains(&format!("== '{}'", shared::META)));
+    assert!(set.contains(&format!("== '{}'", entry::META)));
 }

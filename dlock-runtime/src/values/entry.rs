@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use crate::values::kind::Kind;
-use crate::values::ttl::Ttl;
+use super::kind::Kind;
+use super::ttl::Ttl;
 
 /// Layout 1 of the set; the meta member begins with it.
 pub(crate) const META: &str = "#|1|";
@@ -129,33 +129,48 @@ pub(crate) fn without_token(entry: &str) -> String {
 /// What stands in the way of another kind, in words: a meta member, a place in a queue, or a value.
 pub(crate) fn describe(there: &str) -> String {
     if let Some(meta) = there.strip_prefix(META) {
-        let mut fields = meta.split('|');
-        return match (fields.next(), fields.next()) {
-            (Some("rw"), _) => "a read/write lock".to_owned(),
-            (Some("p"), Some(of)) => format!("a lock with {of} permits"),
-            (Some("o"), Some(owner)) => format!("a reentrant lock of the owner `{owner}`"),
-            _ => "a lock of another version".to_owned(),
-        };
+        return kind_of_meta(meta).map_or_else(
+            || "a lock of another version".to_owned(),
+            |kind| kind.to_string(),
+        );
     }
-    match read(there).map(|entry| (entry.letter, entry)) {
-        Some((Letter::Reader | Letter::Writer, _)) => {
-            "somebody who waits for a read/write lock".to_owned()
-        }
-        Some((Letter::Permits, entry)) => {
-            format!("somebody who waits for a lock with {} permits", entry.of)
-        }
-        Some((Letter::Owner, entry)) => format!(
-            "somebody who waits for a reentrant lock as the owner `{}`",
-            entry.owner
-        ),
-        None if there.starts_with("x|") => "somebody who waits for an exclusive lock".to_owned(),
-        None => "an exclusive lock".to_owned(),
+    match read(there) {
+        Some(entry) => format!("somebody who waits for {}", entry.kind()),
+        None if there.starts_with("x|") => format!("somebody who waits for {}", Kind::Exclusive),
+        None => Kind::Exclusive.to_string(),
+    }
+}
+
+fn kind_of_meta(meta: &str) -> Option<Kind> {
+    let mut fields = meta.split('|');
+    match (fields.next()?, fields.next()) {
+        ("rw", _) => Some(Kind::Read),
+        ("p", Some(of)) => Some(Kind::Permits {
+            of: of.parse().ok()?,
+            take: 1,
+        }),
+        ("o", Some(owner)) => Some(Kind::Owned(owner.into())),
+        _ => None,
     }
 }
 
 fn number(text: &str) -> Option<u64> {
     let is_number = text.len() <= MOST_DIGITS && text.bytes().all(|it| it.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
+}
+
+impl Entry<'_> {
+    fn kind(&self) -> Kind {
+        match self.letter {
+            Letter::Reader => Kind::Read,
+            Letter::Writer => Kind::Write,
+            Letter::Permits => Kind::Permits {
+                of: self.of,
+                take: self.take,
+            },
+            Letter::Owner => Kind::Owned(self.owner.into()),
+        }
+    }
 }
 
 impl Letter {

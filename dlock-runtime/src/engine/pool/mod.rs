@@ -1,5 +1,7 @@
 //! The handle that everything starts from: a server, the settings, and a guardian.
 
+mod listener;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,20 +13,17 @@ use super::request::{Keys, LockRequest};
 use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
 use super::waiting::Gates;
+use crate::backend::Backend;
 use crate::backend::memory::Memory;
 use crate::backend::redis::Redis;
-use crate::backend::{Backend, Listener};
 use crate::observe;
-use crate::policy::commands::{Claim, Grant};
-use crate::policy::gate::{Fate, Offer, Position};
-use crate::policy::queue;
+use crate::policy::gate::Position;
 use crate::policy::tokens::Census;
 use crate::values::class::Site;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
-use crate::values::moment::Moment;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -299,40 +298,6 @@ impl LockPool {
 
     pub(crate) fn census(&self) -> Census {
         self.0.guardian.census()
-    }
-}
-
-impl Inner {
-    fn give_up(&self, position: &Position) {
-        let stay = queue::stay(&position.claim);
-        self.guardian.give_up(position.token, stay);
-    }
-}
-
-impl Listener for Inner {
-    fn granted(&self, grant: Grant, since: Option<Moment>) {
-        let in_turn = |since| Offer::in_turn(since, grant.lease, grant.epoch, grant.time);
-        let offer = since.map(in_turn);
-        let now = self.backend.clock().now();
-        match self.gates.granted(&grant.key, &grant.value, offer, now) {
-            Fate::Taken => {}
-            Fate::Unwanted(position) => self.give_up(&position),
-            Fate::NotOurs => {
-                // Somebody else's, or forged, or of a token that this process knows in another state.
-                if let Some(token) = holder::token_of_this_process(&grant.value) {
-                    let claim = Claim {
-                        key: grant.key,
-                        value: grant.value,
-                        entry: "".into(),
-                    };
-                    self.guardian.stray(token, claim, queue::CLAIM);
-                }
-            }
-        }
-    }
-
-    fn disconnected(&self) {
-        self.gates.hurry_all(self.backend.clock().now());
     }
 }
 

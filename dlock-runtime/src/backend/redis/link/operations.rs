@@ -1,0 +1,207 @@
+//! The protocol's commands over a connection.
+
+use std::borrow::Cow;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::RedisLink;
+use crate::backend::fault::Fault;
+use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::names::Keys;
+use crate::backend::redis::reply::{self, Looked};
+use crate::backend::redis::scripts;
+use crate::backend::{Answer, Link};
+use crate::policy::commands::{
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
+};
+use crate::policy::writes::{Writes, Wrote};
+use crate::values::entry;
+use crate::values::error::Refusal;
+use crate::values::ttl::Ttl;
+
+impl Link for RedisLink {
+    fn server_time(&self) -> u64 {
+        let clock = self
+            .server_clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        clock.at(self.clock.now())
+    }
+
+    fn runtime(&self) -> Option<&Handle> {
+        Some(&self.runtime)
+    }
+
+    fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
+        Box::pin(async move {
+            let sent = self.clock.now();
+            let (lock, call) = (&command.claim.key, calls::acquire(command));
+            let answer = reply::acquired(&self.script_on(lock, call, within).await?)?;
+            self.heard_time(answer.time(), sent);
+            Ok(answer)
+        })
+    }
+
+    fn acquire_all<'a>(
+        &'a self,
+        commands: &'a [Acquire],
+        within: Duration,
+    ) -> Answer<'a, TakenTogether> {
+        Box::pin(async move {
+            let (sent, call) = (self.clock.now(), calls::acquire_all(commands, &self.names));
+            let (keys, arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
+            let reply = self.script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
+            let reply = reply.await?;
+            let answer = reply::taken_together(&reply, commands.len())?;
+            self.heard_time(answer.time(), sent);
+            Ok(answer)
+        })
+    }
+
+    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
+        Box::pin(async move {
+            let sent = self.clock.now();
+            let reply = self.script_on(&claim.key, calls::poll(claim), within);
+            let answer = reply::polled(&reply.await?)?;
+            self.heard_time(answer.time(), sent);
+            Ok(answer)
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        within: Duration,
+    ) -> Answer<'a, GivenBack> {
+        Box::pin(async move {
+            let call = calls::release(claim, keep_until);
+            reply::given_back(&self.script_on(&claim.key, call, within).await?)
+        })
+    }
+
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        not_after: u64,
+        within: Duration,
+    ) -> Answer<'a, Cancelled> {
+        Box::pin(async move {
+            let sent = self.clock.now();
+            let call = calls::cancel(claim, keep_until, not_after);
+            let answer = reply::cancelled(&self.script_on(&claim.key, call, within).await?)?;
+            self.heard_time(answer.time, sent);
+            Ok(answer)
+        })
+    }
+
+    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
+        Box::pin(async move {
+            let keys: Vec<&str> = items.iter().map(|item| &*item.claim.key).collect();
+            let ttls: Vec<String> = items
+                .iter()
+                .map(|item| item.ttl.as_millis().to_string())
+                .collect();
+            let pairs = items.iter().zip(&ttls);
+            let arguments: Vec<&str> = pairs
+                .flat_map(|(item, ttl)| [&*item.claim.value, ttl.as_str()])
+                .collect();
+            let reply = self
+                .script(&scripts::RENEW, &keys, &arguments, within)
+                .await?;
+            let outcomes = reply::renewed(&reply, items.len())?;
+            if reply::says_read_only(&reply) {
+                self.give_up(); // the master is elsewhere
+            }
+            Ok(outcomes)
+        })
+    }
+
+    fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let call = calls::downgrade(claim, ttl);
+            reply::downgraded(&self.script_on(&claim.key, call, within).await?)
+        })
+    }
+
+    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
+        Box::pin(async move {
+            if entry::is_entry(&claim.value) {
+                return Ok(self.look(&claim.key, &claim.value, within).await?.found);
+            }
+            Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        claim: &'a Claim,
+        writes: &'a Writes<'a>,
+        within: Duration,
+    ) -> Answer<'a, Wrote> {
+        Box::pin(self.write_batch(claim, writes, within))
+    }
+
+    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
+        Box::pin(async move {
+            let mut connection = self.connection.clone();
+            let get = async move {
+                redis::cmd("GET")
+                    .arg(key)
+                    .query_async(&mut connection)
+                    .await
+            };
+            match self.call(within, get).await {
+                Err(Fault::Refused(Refusal::WrongType, _)) => {
+                    Ok(self.look(key, "", within).await?.holder)
+                }
+                value => reply::value(&value?),
+            }
+        })
+    }
+
+    fn ping(&self, within: Duration) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let mut connection = self.connection.clone();
+            let ping = async move { redis::cmd("PING").exec_async(&mut connection).await };
+            self.call(within, ping).await
+        })
+    }
+}
+
+impl RedisLink {
+    /// A script about one lock, with the keys of that lock.
+    async fn script_on(
+        &self,
+        lock: &str,
+        call: Call<'_>,
+        within: Duration,
+    ) -> Result<redis::Value, Fault> {
+        let Keys {
+            counter,
+            waiting,
+            alive,
+        } = self.names.of(lock);
+        let keys = [lock, counter, &waiting, &alive];
+        let arguments: Vec<&str> = call.arguments.iter().map(|it| &**it).collect();
+        self.script(call.script, &keys, &arguments, within).await
+    }
+
+    /// At a lock of a kind with many holders.
+    async fn look(&self, lock: &str, entry: &str, within: Duration) -> Result<Looked, Fault> {
+        let (keys, arguments) = ([lock], [entry]);
+        let reply = self.script(&scripts::SHARED_LOOK, &keys, &arguments, within);
+        reply::looked(&reply.await?)
+    }
+}
+
+fn borrowed<'a>(words: &'a [Cow<'_, str>]) -> Vec<&'a str> {
+    words.iter().map(|word| &**word).collect()
+}
