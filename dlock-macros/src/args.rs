@@ -16,6 +16,7 @@ use syn::{
 mod kind;
 mod names;
 mod shape;
+mod unknown;
 
 /// The arguments of one attribute. `None` is: not written, or written wrongly and already reported.
 #[derive(Default)]
@@ -155,7 +156,7 @@ impl Args {
             return skip(input);
         }
         if !ARGUMENTS.contains(&text.as_str()) {
-            let unknown = names::unknown(&text);
+            let unknown = unknown::unknown(&text, value_ahead(input));
             self.near.extend(unknown.near);
             errors.at(&name, unknown.message);
             return skip(input);
@@ -194,9 +195,10 @@ impl Args {
         };
         match (text, Shape::of(value)) {
             ("key", Shape::Text(text)) => self.key = Some(TextOrExpr::Text(text)),
-            ("key" | "pool", value @ (Shape::Number(_) | Shape::Bool(..) | Shape::Literal(_))) => {
-                return refuse(text, value, errors);
-            }
+            (
+                "key" | "pool",
+                value @ (Shape::Number(_) | Shape::Bool(..) | Shape::Literal(_) | Shape::List(_)),
+            ) => return refuse(text, value, errors),
             ("key", other) => self.key = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
             ("pool", Shape::Text(text)) => self.pool = Some(TextOrExpr::Text(text)),
             ("pool", other) => self.pool = Some(TextOrExpr::Expr(Box::new(other.into_expr()))),
@@ -290,6 +292,13 @@ fn read_value(
         };
         errors.at_span(span, write(&error.to_string()));
     })
+}
+
+/// The expression after `=`, which stays where it is; `None` if none can be read.
+fn value_ahead(input: ParseStream<'_>) -> Option<Expr> {
+    let ahead = input.fork();
+    ahead.parse::<Token![=]>().ok()?;
+    ahead.parse().ok()
 }
 
 fn skip_argument(input: ParseStream<'_>) {

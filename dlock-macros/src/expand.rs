@@ -166,7 +166,10 @@ impl Lock {
             Some(Pool::Named(name)) => Some(quote!(.pool(#name))),
             _ => None,
         };
+        // A call that is the user's, by its span: the compiler takes its line, and for all that has ours the topmost attribute's.
+        let here = self.below.map(|span| quote_spanned!(span=> .here()));
         let written = [
+            here,
             self.ttl.map(|ttl| millis("ttl", ttl)),
             wait,
             renew,

@@ -23,6 +23,8 @@ pub(crate) struct Lock {
     pub(crate) krate: TokenStream,
     /// The function's name, which the lock is reported under.
     pub(crate) name: String,
+    /// Where the attribute stands, if below another: else the expansion stands there itself.
+    pub(crate) below: Option<Span>,
     pub(crate) what: What,
     pub(crate) kind: Kind,
     pub(crate) fair: bool,

@@ -147,6 +147,7 @@ impl Scope<'_> {
         Some(Lock {
             krate,
             name: self.function.name(),
+            below: path.and_then(|path| Some(path.segments.last()?.ident.span())),
             what: what?,
             kind,
             fair: words.contains(&Word::Fair),

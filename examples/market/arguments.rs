@@ -5,6 +5,27 @@ use std::time::Duration;
 
 use crate::error::MarketError;
 
+/// What `--help` says, above [`LEGEND`](crate::report::LEGEND).
+pub(crate) const HELP: &str = "\
+A marketplace: sellers list items, buyers buy them, and after each run the books are audited. In up to three ways, each with
+1/1, 5/1 and 5/5 sellers/buyers, all as fast as they can:
+
+    cargo run --release --example market [-- OPTIONS]
+
+  --way watch    by WATCH/MULTI/EXEC, without a lock: look, then let Redis refuse the write if any offer came or went meanwhile
+  --way market   under one lock, `market`, for every listing and every purchase
+  --way item     under a lock for each item: #[distributed_lock(key = \"item:<offer.id>\", …)]
+                 Default: all three, one after the other.
+  --seconds N    how long each run lasts, in whole seconds, 1 to 60. Default: 3, so 27 s for all nine runs.
+  --svg FILE     writes the figures into FILE as a chart too, for any browser; a file that is there is replaced.
+  -h, --help     this text
+
+It starts a redis-server of its own. DLOCK_URL=redis://host:6379 names another; what a run wrote there is deleted after it.
+Ctrl-C ends the run in hand, and what was run is told.
+
+The table:
+";
+
 /// Which way, by its word on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -11,7 +11,9 @@ use crate::load::Size;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MarketError {
-    #[error("{0}; arguments: [--seconds 1-60] [--way watch|market|item] [--svg FILE]")]
+    #[error(
+        "{0}; arguments: [--seconds 1-60] [--way watch|market|item] [--svg FILE]; --help explains them"
+    )]
     Arguments(String),
     #[error("there is no server to run on")]
     Server(#[source] Box<dyn Error + Send + Sync>),

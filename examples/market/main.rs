@@ -4,7 +4,7 @@
 //! `market`, or under a lock for each item, `#[distributed_lock(key = "item:<offer.id>", …)]`. Each run ends with an audit: an item that
 //! was sold twice, money that appeared or vanished, end the program with an error.
 //! `cargo run --release --example market [-- --seconds N --way watch|market|item --svg FILE]` starts a private `redis-server`;
-//! `DLOCK_URL` names another. Ctrl-C ends it early, and what was run is told.
+//! `DLOCK_URL` names another. Ctrl-C ends it early, and what was run is told. `--help` explains the options and the figures.
 //!
 //! Read `ways` first (the three, side by side), then `stall` (their two moves in Redis), `crew` (who does what), `load` (a run), `audit`.
 
@@ -59,6 +59,11 @@ async fn status(words: impl Iterator<Item = String>) -> u8 {
 }
 
 async fn run(words: impl Iterator<Item = String>) -> Result<u8, MarketError> {
+    let words: Vec<String> = words.collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{}{}", arguments::HELP, report::LEGEND);
+        return Ok(0);
+    }
     let plan = Plan::parse(words)?;
     let told = Arc::new(AtomicBool::new(false));
     tokio::spawn(interrupt(told.clone()));
@@ -114,6 +119,7 @@ fn tell(reports: &[Report]) {
     for report in reports {
         println!("{}", report.row());
     }
+    print!("\n{}", report::LEGEND);
     let items: u64 = reports.iter().map(|report| report.items).sum();
     println!(
         "\nAudited after each run ({}): {items} items, each in one place and none sold twice; no cent appeared or vanished.",

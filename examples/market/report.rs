@@ -147,6 +147,17 @@ impl Report {
     }
 }
 
+/// What the columns count.
+pub(crate) const LEGEND: &str = "  listed         items that came on the market; a new price for one that is there already is not counted here
+  bought         purchases that were made
+  retries        attempts that met somebody else and were made again: what was watched had changed, or the lock was busy for 5 s
+  mean, p99 buy  how long a purchase that was made took, in ms: its wait for the lock and its retries are in it
+  requests/s     listings, new prices and purchases that were answered, with a yes or a no, per second; retries and looks at the
+                 offers are not counted
+  price changed, not enough money, already sold
+                 purchases that were answered with a no, and why
+";
+
 fn millis(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64() * 1000.0)
 }

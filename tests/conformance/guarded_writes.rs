@@ -127,11 +127,11 @@ async fn a_lapsed_holder_writes_nothing_whoever_has_the_lock_now(site: Site) {
     let late = late.await.unwrap();
     assert_eq!(late.lost().await, LostCause::Deadline);
     let batch = |value: &str| Batch::new().set("a{7}", value);
-    is_lost(late.write(&batch("late")).await, LostCause::Deadline);
+    nothing_written(late.write(&batch("late")).await, LostCause::Deadline);
     let next = pool.lock("{7}").ttl(LONG).wait(LONG).acquire();
     let next = next.await.unwrap();
     next.write(&batch("next")).await.unwrap();
-    is_lost(late.write(&batch("late")).await, LostCause::Deadline);
+    nothing_written(late.write(&batch("late")).await, LostCause::Deadline);
     is_lost(late.write(&Batch::new()).await, LostCause::Deadline);
     assert_eq!(site.strings(["a{7}"]).await, [text("next")]);
 }
@@ -142,8 +142,18 @@ async fn a_holder_that_gave_up_its_max_hold_writes_nothing(site: Site) {
     let batch = |value: &str| Batch::new().set("a{7}", value);
     lock.write(&batch("in time")).await.unwrap();
     assert_eq!(lock.lost().await, LostCause::MaxHold);
-    is_lost(lock.write(&batch("late")).await, LostCause::MaxHold);
+    nothing_written(lock.write(&batch("late")).await, LostCause::MaxHold);
     assert_eq!(site.strings(["a{7}"]).await, [text("in time")]);
+}
+
+#[track_caller]
+fn nothing_written(written: Result<(), LockError>, why: LostCause) {
+    let said = format!("{:?}", written.as_ref().unwrap_err());
+    assert!(
+        said.ends_with("what was done before that stands: nothing of the batch was written"),
+        "{said}"
+    );
+    is_lost(written, why);
 }
 
 fn is_lost(written: Result<(), LockError>, why: LostCause) {
@@ -207,7 +217,7 @@ async fn a_command_of_another_type_leaves_those_before_it_unwritten(site: Site) 
     refused(
         lock.write(&batch).await,
         "list{7}",
-        "it is no hash; nothing was written",
+        "HSET, command 3 of 3: the value there is no hash; nothing was written",
     );
     assert_eq!(site.strings(["a{7}", "b{7}"]).await, [NOTHING; 2]);
     // The lock is not the worse for it; and what the batch itself puts there counts.
@@ -240,9 +250,10 @@ async fn a_field_that_is_no_number_leaves_the_batch_unwritten(site: Site) {
     lock.write(&before).await.unwrap();
     let number = "is no whole number of at most 18 digits; nothing was written";
     let batch = Batch::new().set("a{7}", "x").incr_by("word{7}", 1);
-    refused(lock.write(&batch).await, "word{7}", &format!("it {number}"));
+    let why = format!("INCRBY, command 2 of 2: the value there {number}");
+    refused(lock.write(&batch).await, "word{7}", &why);
     let batch = Batch::new().set("a{7}", "x").hincr_by("hash{7}", "f", 1);
-    let why = format!("a field that is added to {number}");
+    let why = format!("HINCRBY, command 2 of 2: the field there {number}");
     refused(lock.write(&batch).await, "hash{7}", &why);
     let found = site.strings(["a{7}", "word{7}"]).await;
     assert_eq!(found, [NOTHING, text("seven")]);
@@ -252,6 +263,10 @@ async fn an_empty_batch_only_verifies(site: Site) {
     let lock = site.pool.lock("k").acquire().await.unwrap();
     lock.write(&Batch::new()).await.unwrap();
     if let Some(server) = &site.server {
+        server.cmd(&["DEL", "lock:k"]).await;
+        let batch = Batch::new().set("{lock:k}", "x");
+        nothing_written(lock.write(&batch).await, LostCause::Gone);
+        let lock = site.pool.lock("k").acquire().await.unwrap();
         server.cmd(&["DEL", "lock:k"]).await;
         is_lost(lock.write(&Batch::new()).await, LostCause::Gone);
     }

@@ -8,6 +8,8 @@ use dlock_runtime::{Config, LockError, LockOrder, LockPool, distributed_lock, lo
 use crate::backends::{LONG, nothing_left, patient};
 use crate::log::Log;
 
+mod stacked;
+
 type Outcome = Result<(), LockError>;
 
 const ITEM: u32 = line!() + 1;

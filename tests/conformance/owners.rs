@@ -10,7 +10,8 @@ on_every_backend!(
     a_hold_has_one_fence,
     an_owner_is_not_held_up_by_who_waits,
     a_nested_call_counts_here,
-    another_owner_inside_would_deadlock;
+    another_owner_inside_would_deadlock,
+    an_owner_beside_none_is_told_to_be_at_both;
     seconds:
     an_entry_that_ends_takes_only_itself_along,
     a_release_counts_while_renewals_are_on_their_way,
@@ -87,6 +88,28 @@ async fn another_owner_inside_would_deadlock(pool: LockPool) {
     assert!(
         matches!(error, LockError::WouldDeadlock { .. }),
         "{error:?}"
+    );
+}
+
+/// With an owner and without are two kinds: the server refuses the second, and the source says what to change.
+async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
+    let plain = || pool.lock("k").reentrant().ttl(LONG);
+    let inner = plain().run(async |_| owned(&pool, "a").acquire().await.map(drop));
+    let outer = owned(&pool, "a").run(async |_| plain().acquire().await.map(drop));
+    for error in [inner.await, outer.await] {
+        let said = format!("{:?}", error.unwrap().unwrap_err());
+        assert!(
+            said.starts_with("Refused: the server refused (lock:k)"),
+            "{said}"
+        );
+        assert!(said.ends_with("say the same `owner` at both"), "{said}");
+    }
+    // Who says nothing of that is not told of it.
+    let exclusive = owned(&pool, "a").run(async |_| pool.lock("k").acquire().await.map(drop));
+    let said = format!("{:?}", exclusive.await.unwrap().unwrap_err());
+    assert!(
+        said.ends_with("there is a reentrant lock of the owner `a`"),
+        "{said}"
     );
 }
 

@@ -5,7 +5,7 @@ use super::{
     shape::{Shape, inner},
 };
 use crate::errors::Errors;
-use syn::{Expr, ExprArray};
+use syn::ExprArray;
 
 /// Arguments that are a word alone.
 pub(super) fn is_bare(name: &str) -> bool {
@@ -29,7 +29,7 @@ impl Args {
                 self.owner = Some(TextOrExpr::Expr(expr));
             }
             ("owner", Shape::Other(expr)) => self.owner = Some(TextOrExpr::Expr(Box::new(expr))),
-            ("keys", Shape::Other(Expr::Array(list))) => {
+            ("keys", Shape::List(list)) => {
                 let all = list.elems.len();
                 let keys = list_of_keys(list, errors);
                 let well = keys.len() == all;

@@ -1,7 +1,4 @@
-//! The names of arguments: ours, those to come, and what other libraries call them.
-
-use super::shape::example;
-use dlock_grammar::spelling::nearest;
+//! The names of arguments: ours, and what other libraries call them.
 
 /// Arguments that work, in the order of the documentation.
 pub(crate) const ARGUMENTS: [&str; 23] = [
@@ -155,60 +152,9 @@ const ELSEWHERE: [(&str, &[&str]); 23] = [
     ("fair", &["fairlock", "fairness", "fifo", "ordered"]),
 ];
 
-/// An argument that is none: what was probably meant, and what to say.
-pub(super) struct Unknown {
-    pub(super) near: Vec<&'static str>,
-    pub(super) message: String,
-}
-
-/// About a name that is not in [`ARGUMENTS`].
-pub(super) fn unknown(text: &str) -> Unknown {
-    // `maxHold`, `TTL`: the spelling of another language.
-    let plain: String = text.to_lowercase().split('_').collect();
-    let elsewhere = ELSEWHERE
-        .iter()
-        .find(|(_, names)| names.contains(&plain.as_str()));
-    if plain == "timeout" {
-        let message = format!(
-            "unknown argument `{text}`: write `wait = \"3s\"` for how long to wait, `ttl = \"10s\"` for how long to hold"
-        );
-        let near = vec!["wait", "ttl"];
-        return Unknown { near, message };
-    }
-    if plain == "namespace" {
-        let message = "unknown argument `namespace`, which is the pool's: write `Config::new(…).namespace(\"shop:\")`";
-        let (near, message) = (Vec::new(), message.to_owned());
-        return Unknown { near, message };
-    }
-    if ["kind", "mode", "type", "locktype", "lockmode", "exclusive"].contains(&plain.as_str()) {
-        let message = format!(
-            "unknown argument `{text}`: a lock is exclusive, or says `read`, `write`, `permits = 5` or `reentrant`"
-        );
-        let near = Vec::new();
-        return Unknown { near, message };
-    }
-    if let Some((ours, _)) = elsewhere {
-        let message = format!(
-            "unknown argument `{text}`, which is `{ours}` here: write `{}`",
-            example(ours)
-        );
-        let near = vec![*ours];
-        return Unknown { near, message };
-    }
-    let spelled = ARGUMENTS
-        .into_iter()
-        .find(|name| name.replace('_', "") == plain);
-    match spelled.or_else(|| nearest(text, ARGUMENTS)) {
-        Some(near) => Unknown {
-            near: vec![near],
-            message: format!("unknown argument `{text}`, did you mean `{near}`?"),
-        },
-        None => Unknown {
-            near: Vec::new(),
-            message: format!(
-                "unknown argument `{text}`, arguments are:\n{}",
-                ARGUMENTS.join(", ")
-            ),
-        },
-    }
+/// The argument that another library calls so; the name without `_`, in small letters.
+pub(super) fn elsewhere(plain: &str) -> Option<&'static str> {
+    let mut all = ELSEWHERE.iter();
+    let (ours, _) = all.find(|(_, theirs)| theirs.contains(&plain))?;
+    Some(ours)
 }

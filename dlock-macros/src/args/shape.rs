@@ -2,8 +2,8 @@
 
 use super::kind::{alone, is_bare};
 use dlock_grammar::duration;
-use quote::ToTokens as _;
-use syn::{Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path};
+use quote::ToTokens;
+use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitInt, LitStr, Path, UnOp};
 
 /// A value, by its form.
 pub(super) enum Shape {
@@ -12,6 +12,7 @@ pub(super) enum Shape {
     /// Without a suffix.
     Number(LitInt),
     Path(Path),
+    List(ExprArray),
     /// A number with a suffix, bytes, a character: nothing that can be computed.
     Literal(Expr),
     Other(Expr),
@@ -39,6 +40,7 @@ impl Shape {
             Expr::Path(path) if path.qself.is_none() && path.attrs.is_empty() => {
                 Self::Path(path.path)
             }
+            Expr::Array(list) if list.attrs.is_empty() => Self::List(list),
             other => Self::Other(other),
         }
     }
@@ -52,6 +54,7 @@ impl Shape {
                 qself: None,
                 path,
             }),
+            Self::List(list) => Expr::Array(list),
             Self::Bool(_, value) | Self::Literal(value) | Self::Other(value) => value,
         }
     }
@@ -74,13 +77,20 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
     };
     let is_number = written.bytes().all(|byte| byte.is_ascii_digit());
     match name {
+        "key" if matches!(value, Expr::Array(_)) => {
+            let keys = echo("keys", value.clone());
+            let keys = keys.unwrap_or_else(|| "keys = […]".to_owned());
+            format!("`key` is one key, and several are a list under `keys`: write `{keys}`")
+        }
         "key" => format!("a key is text: write `key = {:?}`", inner(value)),
         "keys" if !text.is_empty() => {
             format!(
                 "several keys stand in a list: write `keys = [{written}]`, or `key = {written}` for one"
             )
         }
-        "owner" => format!("an owner is text: write `owner = {:?}`", inner(value)),
+        "owner" if matches!(value, Expr::Lit(_)) => {
+            format!("an owner is text: write `owner = {:?}`", inner(value))
+        }
         "wait" if written == "forever" => quoted(name, "a word", &written),
         "on_busy" | "on_lost" | "release" if words(name).contains(&written.as_str()) => {
             quoted(name, "a word", &written)
@@ -91,7 +101,8 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if is_number => {
             quoted(name, "a duration has a unit and", &format!("{written}s"))
         }
-        "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals" | "permits" | "take"
+        "permits" | "take" if !matches!(value, Expr::Lit(_)) => at_run_time(name, value),
+        "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals"
             if !matches!(value, Expr::Lit(_)) =>
         {
             format!(
@@ -108,8 +119,75 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "max_renewals" | "permits" | "take" if text.parse::<u32>().is_ok() => {
             unquoted(name, "a count", &text)
         }
+        "max_renewals" | "permits" | "take" if !digits(value).is_empty() => {
+            format!("a count has no suffix: write `{name} = {}`", digits(value))
+        }
+        "reentrant" => match echo("owner", value.clone()) {
+            Some(owned) => format!(
+                "`reentrant` takes no value: write `{owned}` if that is the owner's name, else `reentrant` alone"
+            ),
+            None => alone(name),
+        },
         _ if is_bare(name) => alone(name),
         _ => format!("write `{}`", example(name)),
+    }
+}
+
+/// A count that is no literal.
+fn at_run_time(name: &str, value: &Expr) -> String {
+    let (literal, before) = match name {
+        "take" => ("take = 2", ".permits(5)"),
+        _ => (example(name), ""),
+    };
+    let number = match value {
+        Expr::Unary(negative) if matches!(negative.op, UnOp::Neg(_)) => {
+            return format!("`{name}` is a number from 1: write `{literal}`");
+        }
+        Expr::Path(_) => value.to_token_stream().to_string().replace(' ', ""),
+        _ => "n".to_owned(),
+    };
+    format!(
+        "`{name}` is read when compiling: write a literal such as `{literal}`; a number that only the running program knows goes through \
+         `pool.lock(key){before}.{name}({number})`"
+    )
+}
+
+/// What was written under another name or in another place, as the argument that it was meant for; `None` if it does not fit there, or is
+/// long.
+pub(super) fn echo(name: &str, value: Expr) -> Option<String> {
+    let written = match (name, Shape::of(value)) {
+        ("key" | "owner", Shape::Text(text)) => text.token().to_string(),
+        ("ttl" | "wait" | "renew" | "max_hold" | "min_hold", Shape::Text(text)) => {
+            duration::parse(&text.value()).ok()?;
+            text.token().to_string()
+        }
+        ("permits" | "take" | "max_renewals", Shape::Text(text)) => {
+            text.value().parse::<u32>().ok()?.to_string()
+        }
+        ("permits" | "take" | "max_renewals", Shape::Number(number)) => number.to_string(),
+        ("owner", Shape::Path(path)) => path.to_token_stream().to_string().replace(' ', ""),
+        ("keys", Shape::List(list)) => {
+            let keys = list.elems.iter().map(ToTokens::to_token_stream);
+            let keys: Vec<_> = keys.map(|key| key.to_string()).collect();
+            format!("[{}]", keys.join(", "))
+        }
+        _ => return None,
+    };
+    let kind = if name == "owner" { "reentrant, " } else { "" };
+    (written.chars().count() <= LONGEST).then(|| format!("{kind}{name} = {written}"))
+}
+
+/// The most characters that are repeated of what was written: a message is read in one go.
+const LONGEST: usize = 80;
+
+/// Of a whole number, without its suffix.
+fn digits(value: &Expr) -> &str {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(number),
+            ..
+        }) => number.base10_digits(),
+        _ => "",
     }
 }
 

@@ -17,6 +17,7 @@ use crate::policy::queue;
 use crate::values::entry;
 use crate::values::error::{Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -180,7 +181,19 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
 /// Two kinds at one key: never a matter of waiting.
 pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
     let (ours, theirs) = (&order.kind, entry::describe(there));
-    let why = Text::new(format_args!("asked for {ours}, and there is {theirs}"));
+    let one_owner = match ours {
+        Kind::Owned(_) => entry::is_exclusive(there),
+        Kind::Exclusive => order.reentrant && entry::is_owned(there),
+        _ => false,
+    };
+    let hint = if one_owner {
+        "; `reentrant` with an `owner` and without are two kinds, so where one is inside the other say the same `owner` at both"
+    } else {
+        ""
+    };
+    let why = Text::new(format_args!(
+        "asked for {ours}, and there is {theirs}{hint}"
+    ));
     Fault::Refused(Refusal::WrongKind, why)
 }
 

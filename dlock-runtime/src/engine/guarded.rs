@@ -194,6 +194,7 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
         key: guard.key().clone(),
         cause,
         finished,
+        source: None,
     }
 }
 

@@ -64,6 +64,14 @@ impl Spec {
         }
     }
 
+    /// File and line are those of the caller: an attribute below another, which is expanded where the topmost stands.
+    #[must_use]
+    #[track_caller]
+    pub const fn here(mut self) -> Self {
+        self.site = self.site.moved(Location::caller());
+        self
+    }
+
     #[must_use]
     pub const fn ttl(mut self, millis: u64) -> Self {
         self.ttl = Some(Duration::from_millis(millis));

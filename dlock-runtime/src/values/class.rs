@@ -26,6 +26,14 @@ impl Site {
         }
     }
 
+    /// The same function, with another of its attributes.
+    pub(crate) const fn moved(self, at: &'static Location<'static>) -> Self {
+        Self {
+            function: self.function,
+            at,
+        }
+    }
+
     pub(crate) const fn by_hand(at: &'static Location<'static>) -> Self {
         Self { function: None, at }
     }

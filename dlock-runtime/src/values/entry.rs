@@ -126,6 +126,19 @@ pub(crate) fn without_token(entry: &str) -> String {
     }
 }
 
+/// Whether it is a lock of an owner's, or somebody who waits for one.
+pub(crate) fn is_owned(there: &str) -> bool {
+    let kind = there
+        .strip_prefix(META)
+        .and_then(|meta| meta.split('|').next());
+    kind == Some("o") || read(there).is_some_and(|entry| entry.letter == Letter::Owner)
+}
+
+/// Whether it is an exclusive lock that is held.
+pub(crate) fn is_exclusive(there: &str) -> bool {
+    !there.starts_with(META) && !there.starts_with("x|") && read(there).is_none()
+}
+
 /// What stands in the way of another kind, in words: a meta member, a place in a queue, or a value.
 pub(crate) fn describe(there: &str) -> String {
     if let Some(meta) = there.strip_prefix(META) {

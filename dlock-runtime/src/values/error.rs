@@ -61,7 +61,7 @@ pub enum LockError {
     /// The key is held by a scope that this call is made in: waiting would never end. Or, in a pool with
     /// [`LockOrder::Refuse`](crate::LockOrder::Refuse), it is asked for in an order that can deadlock.
     #[error("{key} {}", match .inversion {
-        None => "is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down, say `reentrant` to take it again, or take `write` outside where this reads and writes".to_owned(),
+        None => "is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down, say `reentrant` to take it again (with an `owner`: the same at both), or take `write` outside where this reads and writes".to_owned(),
         Some(inversion) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
     })]
     #[non_exhaustive]
@@ -72,11 +72,11 @@ pub enum LockError {
         inversion: Option<Text>,
     },
 
-    /// The lease ended while the body ran.
-    #[error("{key} was lost ({cause}): {}", if *.finished {
-        "the body ended after its lease and its value was dropped; treat what it wrote as unprotected"
-    } else {
-        "the body was stopped; what it did before that stands"
+    /// The lease ended while the body ran, or before a call of its guard that needs it.
+    #[error("{key} was lost ({cause}): {}", match (*.finished, .source.is_some()) {
+        (true, _) => "the body ended after its lease and its value was dropped; treat what it wrote as unprotected",
+        (false, false) => "the body was stopped; what it did before that stands",
+        (false, true) => "what was done before that stands",
     })]
     #[non_exhaustive]
     Lost {
@@ -86,6 +86,8 @@ pub enum LockError {
         cause: LostCause,
         /// Whether the body had come to its end, too late.
         finished: bool,
+        /// Where a call of the guard says it: what became of what that call was to do.
+        source: Option<Text>,
     },
 
     /// The server did not answer for as long as the caller was willing to wait.
@@ -99,7 +101,7 @@ pub enum LockError {
     },
 
     /// The server answered, and refused.
-    #[error("redis refused{}: {reason}", at(.key.as_ref()))]
+    #[error("the server refused{}: {reason}", at(.key.as_ref()))]
     #[non_exhaustive]
     Refused {
         /// The lock, where the call was about one.
@@ -246,7 +248,7 @@ impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostCause::Deadline => {
-                "its lease ran out: without `renew` its `ttl` is too short for the body; with it, redis could not be reached in time, or this process stood still"
+                "its lease ran out: without `renew` its `ttl` is too short for the body; with it, the server could not be reached in time, or this process stood still"
             }
             LostCause::Gone => {
                 "the server no longer has it: deleted, flushed, evicted or taken over"
@@ -312,7 +314,7 @@ impl fmt::Display for Refusal {
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
             Refusal::NoPermission => "this user lacks a right; docs/OPERATIONS.md lists the commands, keys and channels that dlock needs",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials: `redis://:password@host` or `redis://user:password@host`",
-            Refusal::WrongType => "a value of another type stands at this key; another program uses the name, so choose another key or namespace",
+            Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
             Refusal::WrongKind => "this key is in use as another kind of lock; use one kind and one number of permits for a key, in the whole fleet",
             Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",
             Refusal::Busy => "a script of somebody else's keeps it busy; find it, or `SCRIPT KILL`",

@@ -61,6 +61,40 @@ async fn a_wrong_argument() {
     assert!(told.starts_with("market: --seconds 0: not a whole number, 1 to 60; arguments: ["));
 }
 
+/// Whatever else is asked for; and no server is started.
+#[tokio::test]
+async fn help() {
+    for words in ["--help", "-h", "--seconds 0 --help"] {
+        let (status, said, told) = output(words, Some("memory://")).await;
+        assert_eq!((status, told.as_str()), (Some(0), ""));
+        for option in [
+            "--way watch ",
+            "--way market ",
+            "--way item ",
+            "--seconds N ",
+            "--svg FILE ",
+        ] {
+            assert!(said.contains(&format!("\n  {option}")), "{said}");
+        }
+        explains_the_columns(&said);
+    }
+}
+
+/// Every column of figures stands in the legend.
+#[track_caller]
+fn explains_the_columns(said: &str) {
+    for column in [
+        "listed ",
+        "bought ",
+        "retries ",
+        "mean, p99 buy ",
+        "requests/s ",
+        "price changed, not enough money, already sold\n",
+    ] {
+        assert!(said.contains(&format!("\n  {column}")), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn no_server_in_memory() {
     let (status, _, told) = output("", Some("memory://")).await;
@@ -109,6 +143,7 @@ async fn a_whole_run_with_its_picture() {
         );
     }
     assert!(table.contains("\nAudited after each run (3): "), "{table}");
+    explains_the_columns(&table);
     let picture = std::fs::read_to_string(file).unwrap();
     assert!(picture.contains("WATCH/MULTI/EXEC") && picture.contains("5 sell, 5 buy"));
     assert_eq!(server.keys().await, Vec::<String>::new());

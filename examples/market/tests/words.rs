@@ -37,7 +37,7 @@ fn arguments_in_any_order() {
 fn wrong_arguments_say_what_is_wrong() {
     let check = |words: &[&str], expected: &str| {
         let error = plan(words).unwrap_err();
-        let usage = "; arguments: [--seconds 1-60] [--way watch|market|item] [--svg FILE]";
+        let usage = "; arguments: [--seconds 1-60] [--way watch|market|item] [--svg FILE]; --help explains them";
         assert_eq!(error, format!("{expected}{usage}"), "{words:?}");
     };
     let seconds = |word| format!("--seconds {word}: not a whole number, 1 to 60");

@@ -61,8 +61,9 @@ fn names_of_other_libraries() {
         ("readLock", "read", "read"),
         ("shared", "read", "read"),
         ("write_lock", "write", "write"),
-        ("semaphore", "permits", "permits = 5"),
-        ("count", "permits", "permits = 5"),
+        ("semaphore", "permits", "permits = 1"),
+        ("count", "permits", "permits = 1"),
+        ("weight", "take", "take = 1"),
         ("recursive", "reentrant", "reentrant"),
         ("thread_id", "owner", "reentrant, owner = \"<workflow>\""),
         ("fifo", "fair", "fair"),
@@ -80,21 +81,6 @@ fn names_of_other_libraries() {
         let message = format!("unknown argument `{theirs}`, did you mean `{ours}`?");
         check(&format!("key = \"a\", {theirs} = 1"), &[(theirs, &message)]);
     }
-    for theirs in ["kind", "lockType", "mode", "exclusive"] {
-        let message = format!(
-            "unknown argument `{theirs}`: a lock is exclusive, or says `read`, `write`, `permits = 5` or `reentrant`"
-        );
-        check(&format!("key = \"a\", {theirs} = 1"), &[(theirs, &message)]);
-    }
-    let message = "unknown argument `resources`, which is `keys` here: write `keys = [\"account:<from>\", \"account:<to>\"]`";
-    check(r#"resources = ["a"]"#, &[("resources", message)]);
-    check(
-        r#"key = "a", namespace = "shop""#,
-        &[(
-            "namespace",
-            "unknown argument `namespace`, which is the pool's: write `Config::new(…).namespace(\"shop:\")`",
-        )],
-    );
     check(
         r#"key = "a", timeout = "10s""#,
         &[(
@@ -102,6 +88,99 @@ fn names_of_other_libraries() {
             "unknown argument `timeout`: write `wait = \"3s\"` for how long to wait, `ttl = \"10s\"` for how long to hold",
         )],
     );
+}
+
+/// What was written stands in what to write, where it fits there.
+#[test]
+fn values_under_another_name() {
+    for (written, theirs, ours, write) in [
+        ("semaphore = 2", "semaphore", "permits", "permits = 2"),
+        ("permit = \"2\"", "permit", "permits", "permits = 2"),
+        ("limit = SEATS", "limit", "permits", "permits = 5"),
+        ("lease = \"20s\"", "lease", "ttl", "ttl = \"20s\""),
+        ("lease = \"20\"", "lease", "ttl", "ttl = \"10s\""),
+        ("heartbeat = \"2s\"", "heartbeat", "renew", "renew = \"2s\""),
+        (
+            "renewals = 7",
+            "renewals",
+            "max_renewals",
+            "max_renewals = 7",
+        ),
+        (
+            "session = \"s:<id>\"",
+            "session",
+            "owner",
+            "reentrant, owner = \"s:<id>\"",
+        ),
+        ("thread = id", "thread", "owner", "reentrant, owner = id"),
+    ] {
+        let message =
+            format!("unknown argument `{theirs}`, which is `{ours}` here: write `{write}`");
+        check(&format!("key = \"a\", {written}"), &[(theirs, &message)]);
+    }
+    let message = "unknown argument `name`, which is `key` here: write `key = \"user:<id>\"`";
+    check(r#"name = "user:<id>""#, &[("name", message)]);
+    let message =
+        "unknown argument `resources`, which is `keys` here: write `keys = [\"a\", \"b:<id>\"]`";
+    check(r#"resources = ["a", "b:<id>"]"#, &[("resources", message)]);
+    let long = "x".repeat(81);
+    let message = "unknown argument `name`, which is `key` here: write `key = \"item:<id>\"`";
+    check(&format!("name = \"{long}\""), &[("name", message)]);
+}
+
+/// A kind as the value of an argument, and what is none.
+#[test]
+fn kinds_by_other_words() {
+    let is = |kind| format!(": a kind is an argument itself, so write `{kind}`");
+    let exclusive = ": a lock is exclusive unless it says another kind, so leave this out";
+    let any = ": a lock is exclusive, or says `read`, `write`, `permits = 5` or `reentrant`";
+    for (argument, value, message) in [
+        ("kind", " = \"read\"", is("read")),
+        ("mode", " = \"Shared\"", is("read")),
+        ("type", " = \"read-lock\"", is("read")),
+        ("lockMode", " = Mode::Write", is("write")),
+        ("kind", " = \"semaphore\"", is("permits = 5")),
+        ("lock_type", " = recursive", is("reentrant")),
+        ("kind", " = \"fair\"", is("fair")),
+        ("mode", " = \"mutex\"", exclusive.to_owned()),
+        ("exclusive", "", exclusive.to_owned()),
+        ("exclusive", " = true", exclusive.to_owned()),
+        ("mutex", "", exclusive.to_owned()),
+        ("kind", " = \"lease\"", any.to_owned()),
+        ("kind", " = 5", any.to_owned()),
+        ("kind", "", any.to_owned()),
+    ] {
+        let message = format!("unknown argument `{argument}`{message}");
+        check(
+            &format!("key = \"a\", {argument}{value}"),
+            &[(argument, &message)],
+        );
+    }
+    let upgrade = ", for a reader can't become the writer: write `write` from the start, or let the reader end before a writer begins";
+    for argument in ["upgrade", "upgradable"] {
+        let message = format!("unknown argument `{argument}`{upgrade}");
+        check(
+            &format!("key = \"a\", read, {argument}"),
+            &[(argument, &message)],
+        );
+    }
+}
+
+#[test]
+fn settings_of_the_pool() {
+    for (argument, call) in [
+        ("namespace", ".namespace(\"shop:\")"),
+        ("lock_order", ".lock_order(LockOrder::Refuse)"),
+        ("lockOrder", ".lock_order(LockOrder::Refuse)"),
+    ] {
+        let message = format!(
+            "unknown argument `{argument}`, which is the pool's: write `Config::new(…){call}`, once in `main`"
+        );
+        check(
+            &format!("key = \"a\", {argument} = \"x\""),
+            &[(argument, &message)],
+        );
+    }
 }
 
 /// One mistake gives one error: what was meant is not reported as missing.

@@ -27,6 +27,23 @@ fn several_keys_stand_in_a_list() {
 }
 
 #[test]
+fn a_list_is_keys() {
+    let long = format!("[\"{}\", \"b\"]", "k".repeat(75));
+    for (value, write) in [
+        (
+            "[\"a\", \"b:<id>\"]".to_owned(),
+            "keys = [\"a\", \"b:<id>\"]",
+        ),
+        ("[\"a\"]".to_owned(), "keys = [\"a\"]"),
+        (long, "keys = […]"),
+    ] {
+        let message =
+            format!("`key` is one key, and several are a list under `keys`: write `{write}`");
+        check(&format!("key = {value}"), &[(&value, &message)]);
+    }
+}
+
+#[test]
 fn one_or_several() {
     let message = "`keys` locks all that is in its list, so it cannot stand beside `key`: put the key into the list";
     check(r#"key = "a", keys = ["b"]"#, &[("keys", message)]);

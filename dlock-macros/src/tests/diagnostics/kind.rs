@@ -8,9 +8,7 @@ fn words_stand_alone() {
         let message = format!("`{word}` takes no value: write `{word}` alone, or leave it out");
         for (value, at) in [
             (" = true", "true"),
-            (" = \"x\"", "\"x\""),
             (" = 5", "5"),
-            (" = me", "me"),
             (" =", word),
             (" == 5", "="),
             ("(5)", "("),
@@ -19,10 +17,33 @@ fn words_stand_alone() {
             check(&format!("key = \"a\", {word}{value}"), &[(at, &message)]);
         }
     }
+    for word in ["read", "write", "fair"] {
+        let message = format!("`{word}` takes no value: write `{word}` alone, or leave it out");
+        for value in ["\"x\"", "me"] {
+            check(
+                &format!("key = \"a\", {word} = {value}"),
+                &[(value, &message)],
+            );
+        }
+    }
     check(
         r#"key = "a", reentrant fair"#,
         &[("fair", "expected `,` between two arguments")],
     );
+}
+
+/// Who gives `reentrant` a name means its owner's.
+#[test]
+fn a_name_for_reentrant_is_its_owners() {
+    for name in ["\"w\"", "\"step:<id>\"", "workflow", "self::WORKFLOW"] {
+        let message = format!(
+            "`reentrant` takes no value: write `reentrant, owner = {name}` if that is the owner's name, else `reentrant` alone"
+        );
+        check(
+            &format!("key = \"a\", reentrant = {name}"),
+            &[(name, &message)],
+        );
+    }
 }
 
 #[test]
@@ -36,15 +57,15 @@ fn numbers_have_no_quotes() {
         ("permits", "\"many\"", "write `permits = 5`"),
         (
             "permits",
-            "N",
-            "`permits` is read when compiling, so no expression will do: write `permits = 5`",
+            "5u8",
+            "a count has no suffix: write `permits = 5`",
         ),
+        ("permits", "5.0", "write `permits = 5`"),
         (
             "permits",
             "-1",
-            "`permits` is read when compiling, so no expression will do: write `permits = 5`",
+            "`permits` is a number from 1: write `permits = 5`",
         ),
-        ("permits", "5u8", "write `permits = 5`"),
     ] {
         check(
             &format!("key = \"a\", take = 2, {argument} = {value}"),
@@ -96,6 +117,33 @@ fn numbers_have_bounds() {
             "take 6 is more than the 5 permits that there are, so it would wait for ever: lower `take` or raise `permits`",
         )],
     );
+}
+
+/// A number that is known later goes another way.
+#[test]
+fn numbers_of_the_running_program() {
+    for (value, number) in [
+        ("N", "N"),
+        ("limits::SEATS", "limits::SEATS"),
+        ("2 * N", "n"),
+    ] {
+        let message = format!(
+            "`permits` is read when compiling: write a literal such as `permits = 5`; a number that only the running program knows goes \
+             through `pool.lock(key).permits({number})`"
+        );
+        check(
+            &format!("key = \"a\", take = 2, permits = {value}"),
+            &[(value, &message)],
+        );
+        let message = format!(
+            "`take` is read when compiling: write a literal such as `take = 2`; a number that only the running program knows \
+             goes through `pool.lock(key).permits(5).take({number})`"
+        );
+        check(
+            &format!("key = \"a\", permits = 5, take = {value}"),
+            &[(value, &message)],
+        );
+    }
 }
 
 /// The second is at fault, and what stands between does not matter.

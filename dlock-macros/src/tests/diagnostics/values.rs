@@ -147,7 +147,11 @@ fn words_and_counts() {
             "\"4\"",
             "a count stands without quotes: write `max_renewals = 4`",
         ),
-        ("max_renewals", "4u8", "write `max_renewals = 4`"),
+        (
+            "max_renewals",
+            "7u8",
+            "a count has no suffix: write `max_renewals = 7`",
+        ),
         (
             "max_renewals",
             "N",

@@ -245,6 +245,7 @@ impl LockGuard {
             key: self.key().clone(),
             cause,
             finished: false,
+            source: None,
         }
     }
 

@@ -21,8 +21,9 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`LockError::Config`] for a batch that can't work (a key in another slot, too many commands, …): nothing was sent.
-    /// [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written. [`LockError::Refused`] when a
-    /// key has another type or holds no number (`WrongType`, and its key is that data key), memory is out, or a right is missing.
+    /// [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written, as its `source()` says.
+    /// [`LockError::Refused`] when a key has another type or holds no number (`WrongType`: its key is that data key, and the source names
+    /// the command), memory is out, or a right is missing.
     /// [`LockError::Unavailable`] when no clear answer came: it was applied or it was not, and only the data tells. It is not
     /// applied later than `command_timeout` (500 ms) after the call. What may run twice can be repeated: `set`, `hset`, `sadd`;
     /// not `incr_by`, not `rpush`.
@@ -63,10 +64,10 @@ impl LockGuard {
         if batch.is_empty() {
             return self.verify().await;
         }
-        self.still_held()?;
+        self.still_held().map_err(unwritten)?;
         match self.send(&writes).await {
             Ok(Wrote::All) => Ok(()),
-            Ok(Wrote::NotOurs) => Err(self.gone()),
+            Ok(Wrote::NotOurs) => Err(unwritten(self.gone())),
             Ok(Wrote::Unfit(need)) => Err(unfit(&writes, need)),
             Ok(Wrote::Stopped(at, reason, words)) => Err(LockError::Refused {
                 key: Some(self.key().clone()),
@@ -86,6 +87,24 @@ impl LockGuard {
         let link = self.hold.link(timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
         link.write(&self.hold.claim, writes, left).await
+    }
+}
+
+/// What `Lost` says of the body does not answer what became of the batch.
+fn unwritten(lost: LockError) -> LockError {
+    match lost {
+        LockError::Lost {
+            key,
+            cause,
+            finished,
+            ..
+        } => LockError::Lost {
+            key,
+            cause,
+            finished,
+            source: Some(Text::new("nothing of the batch was written")),
+        },
+        other => other,
     }
 }
 
@@ -110,17 +129,10 @@ fn unfit(writes: &Writes<'_>, need: usize) -> LockError {
 }
 
 fn stopped(writes: &Writes<'_>, at: usize, words: &Text) -> Text {
-    let (all, name) = (
-        writes.commands.len(),
-        writes.commands.get(at).map_or("?", |(_, it)| it.name()),
-    );
     let left = match at {
         0 => "nothing was written".to_owned(),
         1 => "the one before it is written".to_owned(),
         _ => format!("the {at} before it are written"),
     };
-    Text::new(format_args!(
-        "{name}, command {} of {all}: {words}; {left}",
-        at + 1
-    ))
+    Text::new(format_args!("{}: {words}; {left}", writes.which(at)))
 }

@@ -68,10 +68,13 @@ impl<'a> Checking<'a> {
         let needs = known
             .after(change)
             .map_err(|why| wrong(format_args!("`{key}` {why}")))?;
-        let needs = needs.into_iter().flatten();
-        self.writes
-            .needs
-            .extend(needs.map(|what| Need { key: *place, what }));
+        let command = self.writes.commands.len();
+        let needs = needs.into_iter().flatten().map(|what| Need {
+            key: *place,
+            command,
+            what,
+        });
+        self.writes.needs.extend(needs);
         self.writes.commands.push((*place, change));
         Ok(())
     }

@@ -35,6 +35,8 @@ pub(crate) struct Writes<'a> {
 pub(crate) struct Need<'a> {
     /// Its place in [`Writes::keys`].
     pub(crate) key: usize,
+    /// The command that needs it, by its place in [`Writes::commands`].
+    pub(crate) command: usize,
     pub(crate) what: What<'a>,
 }
 
@@ -107,15 +109,23 @@ impl<'a> Writes<'a> {
         };
         let key = self.keys.get(need.key).copied().unwrap_or_default();
         let why = match need.what {
-            What::Is(wanted) => format!("it is no {}", wanted.name()),
-            What::Number => format!("it is no whole number of at most {MOST_DIGITS} digits"),
+            What::Is(wanted) => format!("the value there is no {}", wanted.name()),
+            What::Number => {
+                format!("the value there is no whole number of at most {MOST_DIGITS} digits")
+            }
             What::NumberIn(_) => {
-                format!(
-                    "a field that is added to is no whole number of at most {MOST_DIGITS} digits"
-                )
+                format!("the field there is no whole number of at most {MOST_DIGITS} digits")
             }
         };
-        (key, format!("{why}; nothing was written"))
+        let which = self.which(need.command);
+        (key, format!("{which}: {why}; nothing was written"))
+    }
+
+    /// A command, as an error names it.
+    pub(crate) fn which(&self, command: usize) -> String {
+        let name = self.commands.get(command).map_or("?", |(_, it)| it.name());
+        let (nth, all) = (command + 1, self.commands.len());
+        format!("{name}, command {nth} of {all}")
     }
 }
 

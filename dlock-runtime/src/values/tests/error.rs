@@ -43,6 +43,17 @@ fn lost(cause: LostCause, finished: bool) -> LockError {
         key: key(),
         cause,
         finished,
+        source: None,
+    }
+}
+
+/// As a call of the guard says it.
+fn undone() -> LockError {
+    LockError::Lost {
+        key: key(),
+        cause: LostCause::Gone,
+        finished: false,
+        source: Some(Text::new("NOTHING OF IT WAS DONE")),
     }
 }
 
@@ -80,6 +91,7 @@ fn all() -> Vec<LockError> {
         },
         LockError::Unavailable { key: None, source },
         LockError::ShutDown,
+        undone(),
     ];
     for cause in CAUSES {
         all.extend([lost(cause, false), lost(cause, true)]);
@@ -136,7 +148,7 @@ fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
         ),
         (
             refused(Refusal::Misconfigured),
-            "Refused: redis refused (lock:item:7): it can't persist or replicate writes; see its log: THE SERVER'S WORDS",
+            "Refused: the server refused (lock:item:7): it can't persist or replicate writes; see its log: THE SERVER'S WORDS",
         ),
     ] {
         assert!(format!("{error:?}").starts_with(says), "{error:?}");
@@ -191,7 +203,7 @@ fn others_say_what_to_do() {
                 key: key(),
                 inversion: None,
             },
-            "pass the lock down",
+            "pass the lock down, say `reentrant` to take it again (with an `owner`: the same at both)",
         ),
         (
             LockError::WouldDeadlock {
@@ -206,6 +218,7 @@ fn others_say_what_to_do() {
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
+        (undone(), "what was done before that stands"),
         (
             lost(LostCause::MaxHold, false),
             "its `max_hold` allows; raise",

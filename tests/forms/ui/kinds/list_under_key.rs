@@ -1,0 +1,18 @@
+//! Several keys under the name of one.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = ["item:<id>", "market"])]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Mended.
+#[distributed_lock(keys = ["item:<id>", "market"])]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = (purchase(7), mended(7));
+}
