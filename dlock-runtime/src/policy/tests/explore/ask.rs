@@ -286,12 +286,9 @@ pub(super) fn offer(
     time: u64,
     how: Granted,
 ) -> Offer {
-    Offer {
-        since,
-        lease,
-        epoch,
-        time,
-        how,
+    match how {
+        Granted::AtOnce => Offer::at_once(since, lease, epoch, time),
+        Granted::InTurn => Offer::in_turn(since, lease, epoch, time),
     }
 }
 

@@ -151,10 +151,10 @@ impl Process {
 
 fn place_of(gate: &Gate<usize>) -> Option<Token> {
     match gate.place() {
-        Place::Asking(position) | Place::Queued { position, .. } | Place::Offered(position, _) => {
-            Some(position.token)
-        }
-        Place::Held(token) => Some(*token),
+        Place::Asking(position)
+        | Place::Queued { position, .. }
+        | Place::Offered(position, _)
+        | Place::Held(position, _) => Some(position.token),
         Place::Vacant { .. } => None,
     }
 }

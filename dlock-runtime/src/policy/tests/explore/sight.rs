@@ -99,7 +99,7 @@ impl Process {
             Place::Asking(_) => "asking",
             Place::Queued { .. } => "queued",
             Place::Offered(..) => "offered",
-            Place::Held(_) => "held",
+            Place::Held(..) => "held",
         };
         let phases: Vec<_> = self
             .contenders
