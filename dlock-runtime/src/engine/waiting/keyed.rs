@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::first_ask::FirstAsk;
 use crate::engine::acquire::Order;
-use crate::policy::gate::{Fate, Gate, Next, Offer, Position, Seat};
+use crate::policy::gate::{Fate, Gate, Granted, Next, Offer, Position, Seat};
 use crate::policy::queue;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
@@ -52,14 +52,15 @@ impl Waiter {
 }
 
 impl Waiter {
-    /// Whether a lock that was granted to somebody else is as good to this one as a grant of its own: most of the
-    /// lease is left, and the server has promised all that this one counts on.
+    /// Whether a lock that was granted to somebody else is as good to this one as a grant of its own: nine tenths
+    /// of its ttl are left, and it lasts as long as this one asks for, or as a grant in turn lasts at first.
     pub(super) fn could_begin_with(&self, offer: &Offer, now: Moment) -> bool {
         let terms = &self.order.terms;
-        let promised = terms.lease().get().min(queue::CLAIM);
-        terms.bounds.min_hold.is_none()
-            && offer.lease >= promised
-            && offer.since.until(now) <= terms.ttl.get() / 10
+        let is_long = match offer.how {
+            Granted::AtOnce => offer.lease >= terms.lease().get(),
+            Granted::InTurn => offer.lease >= terms.lease().get().min(queue::CLAIM),
+        };
+        is_long && terms.bounds.min_hold.is_none() && offer.since.until(now) <= terms.ttl.get() / 10
     }
 }
 

@@ -257,6 +257,7 @@ impl Process {
         }
         self.was_late = false;
         Self::saw_held(turn, offer.how);
+        let offer = offer.to_be_handed_on(&turn.run.handoff());
         let fate = self.gate.granted(token, offer);
         self.give_up_if_unwanted(turn, fate);
     }
