@@ -51,7 +51,7 @@ async fn hands_on(processes: &Processes<'_>, what: &str, end: impl AsyncFnOnce(L
     tasks.extend(processes.let_stranger_queue(&key, &turns, || false).await);
     end(guard).await;
     all_had_it(processes, &key, tasks, &turns, what).await;
-    assert_eq!(turns.so_far(), in_order(processes), "{what}");
+    processes.assert_turns(&turns, &in_order(processes), what);
 }
 
 async fn a_guard_that_is_dropped_hands_on(world: &World) {
@@ -72,6 +72,7 @@ async fn a_guard_that_is_dropped_hands_on(world: &World) {
     })
     .await;
     world.is_back_at(&baseline).await;
+    processes.assert_rows();
 }
 
 async fn a_release_hands_on_wherever_it_is_dropped(world: &World) {
@@ -91,6 +92,7 @@ async fn a_release_hands_on_wherever_it_is_dropped(world: &World) {
             }
         }
     }
+    processes.assert_rows();
 }
 
 /// A body behind which others queue, and which ends when they have.
@@ -147,7 +149,7 @@ async fn a_call_hands_on(
     tasks.extend(stranger);
     all_had_it(processes, &key, tasks, &turns, &key).await;
     if all_were_there {
-        assert_eq!(turns.so_far(), in_order(processes), "{key}");
+        processes.assert_turns(&turns, &in_order(processes), &key);
     } else if had_body {
         let locals = turns
             .so_far()
@@ -181,6 +183,7 @@ async fn a_call_hands_on_wherever_it_is_dropped(world: &World) {
             }
         }
     }
+    processes.assert_rows();
     if let Some(server) = &world.server {
         no_queue_is_left(server).await;
     }

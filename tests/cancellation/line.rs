@@ -3,6 +3,7 @@
 //! A pool stands for a process. On a server there is a second one, which queues behind the first before anybody goes away, or before the
 //! lock is given back: whoever keeps the process's place comes before it. `memory://` is one process.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -121,6 +122,8 @@ pub(crate) struct Processes<'a> {
     holding: LockPool,
     /// The one that waits beside this.
     pub(crate) stranger: Option<LockPool>,
+    /// How often somebody here had the lock before the other process, though it came later.
+    rows: Cell<usize>,
 }
 
 impl<'a> Processes<'a> {
@@ -131,6 +134,7 @@ impl<'a> Processes<'a> {
                 world,
                 holding,
                 stranger: None,
+                rows: Cell::new(0),
             };
         };
         let elsewhere = |config| async { LockPool::connect(config).await.unwrap() };
@@ -145,11 +149,36 @@ impl<'a> Processes<'a> {
             world,
             holding,
             stranger: Some(stranger),
+            rows: Cell::new(0),
         }
+    }
+
+    /// The turns were these. Where locks are handed on, the stranger may come later than its place says, if it does not come first;
+    /// in which order the others had it is the same.
+    pub(crate) fn assert_turns(&self, turns: &Turns, in_order: &[Turn], what: &str) {
+        let found = turns.so_far();
+        if !self.world.hands_on || found == in_order {
+            assert_eq!(found, in_order, "{what}");
+            return;
+        }
+        let place = |turns: &[Turn]| turns.iter().position(|turn| *turn == Turn::Stranger);
+        assert!(place(&found) > place(in_order), "{what}: {found:?}");
+        let locals = |turns: &[Turn]| -> Vec<Turn> {
+            let locals = turns.iter().filter(|turn| **turn != Turn::Stranger);
+            locals.copied().collect()
+        };
+        assert_eq!(locals(&found), locals(in_order), "{what}: {found:?}");
+        self.rows.set(self.rows.get() + 1);
     }
 
     pub(crate) async fn hold(&self, key: &str) -> LockGuard {
         request(&self.holding, key).acquire().await.unwrap()
+    }
+
+    /// Locks were handed on, if they are here: else nothing was seen of that.
+    pub(crate) fn assert_rows(&self) {
+        let could_be = self.world.hands_on && self.stranger.is_some();
+        assert!(!could_be || self.rows.get() > 0, "no lock was handed on");
     }
 
     /// Waits until this process has its place, or `gone` says that it needs none any more, and lets the other one queue behind it.

@@ -33,6 +33,9 @@ async fn one_leaves(world: &World, count: usize, leaver: usize) {
         ends.iter().all(|&polls| polls >= 2),
         "it never waited: {ends:?}"
     );
+    if count > 3 {
+        processes.assert_rows();
+    }
     if let Some(server) = &world.server {
         no_queue_is_left(server).await;
     }
@@ -86,7 +89,7 @@ async fn turns_with(
     let what = format!("{cut:?} of {leaver} in {count}");
     assert!(served.await.is_some(), "{what}: only {:?}", turns.so_far());
     let in_order = expected(processes, &turns, count, leaver);
-    assert_eq!(turns.so_far(), in_order, "{what}");
+    processes.assert_turns(&turns, &in_order, &what);
     left.is_some()
 }
 

@@ -19,6 +19,8 @@ pub(crate) const A_WHILE: Duration = Duration::from_secs(10);
 pub(crate) struct World {
     pub(crate) pool: LockPool,
     pub(crate) server: Option<RedisServer>,
+    /// Locks are handed on inside the process; else the server decides each turn.
+    pub(crate) hands_on: bool,
     /// What questions go over: always the same connection, so that asking changes no count.
     asks: Option<MultiplexedConnection>,
 }
@@ -29,7 +31,17 @@ impl World {
         Self {
             pool,
             server: None,
+            hands_on: false,
             asks: None,
+        }
+    }
+
+    pub(crate) async fn memory_that_hands_on() -> Self {
+        let config = handing_on(patient("memory://"));
+        Self {
+            pool: LockPool::connect(config).await.unwrap(),
+            hands_on: true,
+            ..Self::memory().await
         }
     }
 
@@ -40,6 +52,15 @@ impl World {
         Self::over(server, config).await
     }
 
+    pub(crate) async fn redis_that_hands_on() -> Self {
+        let server = RedisServer::start();
+        let config = handing_on(patient(&server.url()));
+        Self {
+            hands_on: true,
+            ..Self::over(server, config).await
+        }
+    }
+
     /// The same with settings of the test's own, or over a proxy.
     pub(crate) async fn over(server: RedisServer, config: Config) -> Self {
         let pool = LockPool::connect(config).await.unwrap();
@@ -47,6 +68,7 @@ impl World {
             pool,
             asks: Some(server.connect().await),
             server: Some(server),
+            hands_on: false,
         };
         drop(world.pool.lock("warm").acquire().await.unwrap());
         world.freed("warm").await;
@@ -136,10 +158,17 @@ impl World {
     }
 }
 
-/// Looks often at a busy lock, so that nobody waits long here; and is patient with a server that stands still because the machine does.
+/// Looks often at a busy lock, so that nobody waits long here; leaves each turn to the server; and is patient with a server that stands still because the machine does.
 pub(crate) fn patient(url: &str) -> Config {
-    let config = Config::new(url).poll_interval(Duration::from_millis(10));
+    let config = Config::new(url)
+        .poll_interval(Duration::from_millis(10))
+        .local_handoff(0, Duration::ZERO);
     config.connect_timeout(A_WHILE).command_timeout(A_WHILE)
+}
+
+/// For long enough, in most cases, that a line of a few is served in one row.
+fn handing_on(config: Config) -> Config {
+    config.local_handoff(16, Duration::from_millis(100))
 }
 
 /// See [`World::baseline`].
@@ -152,7 +181,7 @@ struct Counts {
 }
 
 /// A test for each fact and each world: `memory://`, Redis on one thread, and Redis with worker threads, where a wake-up may come while
-/// the future is being polled or dropped.
+/// the future is being polled or dropped; and both with locks that are handed on inside the process.
 macro_rules! everywhere {
     ($($fact:ident),* $(,)?) => {$(
         mod $fact {
@@ -171,6 +200,16 @@ macro_rules! everywhere {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_redis_with_worker_threads() {
                 super::$fact(&World::redis().await).await;
+            }
+
+            #[tokio::test]
+            async fn on_memory_that_hands_on() {
+                super::$fact(&World::memory_that_hands_on().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_redis_that_hands_on() {
+                super::$fact(&World::redis_that_hands_on().await).await;
             }
         }
     )*};

@@ -6,13 +6,30 @@ use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
 use tokio::time::Instant;
 
+/// No lock is handed on inside the process.
+pub(crate) fn by_the_server(config: Config) -> Config {
+    config.local_handoff(0, Duration::ZERO)
+}
+
 pub(crate) async fn on_memory(case: impl AsyncFnOnce(LockPool)) {
     case(LockPool::connect("memory://").await.unwrap()).await;
+}
+
+pub(crate) async fn on_memory_by_the_server(case: impl AsyncFnOnce(LockPool)) {
+    let config = by_the_server(Config::new("memory://"));
+    case(LockPool::connect(config).await.unwrap()).await;
 }
 
 pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
     let server = RedisServer::start();
     case(LockPool::connect(patient(server.url())).await.unwrap()).await;
+    nothing_left(&server).await;
+}
+
+pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
+    let server = RedisServer::start();
+    let config = by_the_server(patient(server.url()));
+    case(LockPool::connect(config).await.unwrap()).await;
     nothing_left(&server).await;
 }
 

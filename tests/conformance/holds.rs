@@ -15,7 +15,8 @@ on_every_backend!(
     min_hold_counts_from_a_grant_in_turn,
     max_hold_stops_the_body_and_frees_the_key,
     max_hold_ends_a_guard_and_bounds_its_extensions,
-    max_renewals_lets_the_lease_run_out_after_the_last,
+    max_renewals_lets_the_lease_run_out_after_the_last;
+    by_the_server:
     max_renewals_does_not_count_what_makes_a_grant_in_turn_whole,
 );
 

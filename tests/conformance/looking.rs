@@ -9,11 +9,12 @@ use crate::backends::{LONG, ms, settled, soon};
 on_every_backend!(
     a_free_lock_has_no_holder,
     a_holder_is_described,
-    a_holder_that_waited_is_described,
     a_key_that_is_kept_for_a_while_still_has_its_holder,
     a_lapsed_lock_has_no_holder,
     an_impossible_key_has_no_holder,
-    a_server_answers_a_ping,
+    a_server_answers_a_ping;
+    by_the_server:
+    a_holder_that_waited_is_described,
 );
 
 async fn a_free_lock_has_no_holder(pool: LockPool) {

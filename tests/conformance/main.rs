@@ -1,7 +1,8 @@
 //! One suite for every backend: what a user may rely on wherever the locks are kept.
 //!
 //! A case is an async function that is given a fresh pool; [`backends`] runs it on `memory://` in real time, on `memory://` under
-//! tokio's paused clock, and on a Redis server of its own, where nothing may be left afterwards. What has no second backend to compare
+//! tokio's paused clock, and on a Redis server of its own, where nothing may be left afterwards; there also with no lock handed on
+//! inside the process, so that the server decides each turn. What has no second backend to compare
 //! with is apart: `namespaces` and `fleets` (several pools on one server), `global` and `shutting_down` (the process's own pools; each
 //! test in a process of its own); and so is `lock_order`, whose pools differ by a setting and are listened to (`log`).
 
@@ -11,9 +12,10 @@
     reason = "a test fails by panicking; clippy knows this only inside the test functions"
 )]
 
-/// Makes three tests of each case; of those behind `seconds:`, which last some, it makes none on memory in real time.
+/// Makes four tests of each case; of those behind `seconds:`, which last some, it makes none on memory in real time. Those behind
+/// `by_the_server:` are about its queue, and run without local handoff only.
 macro_rules! on_every_backend {
-    ($($case:ident),* $(,)? $(; seconds: $($long:ident),* $(,)?)?) => {
+    ($($case:ident),* $(,)? $(; seconds: $($long:ident),* $(,)?)? $(; by_the_server: $($turn:ident),* $(,)?)?) => {
         mod memory {
             $(#[tokio::test]
             async fn $case() {
@@ -30,6 +32,10 @@ macro_rules! on_every_backend {
             async fn $long() {
                 crate::backends::on_memory(super::$long).await;
             })*)?
+            $($(#[tokio::test(start_paused = true)]
+            async fn $turn() {
+                crate::backends::on_memory_by_the_server(super::$turn).await;
+            })*)?
         }
 
         mod redis {
@@ -40,6 +46,21 @@ macro_rules! on_every_backend {
             $($(#[tokio::test]
             async fn $long() {
                 crate::backends::on_redis(super::$long).await;
+            })*)?
+        }
+
+        mod redis_by_the_server {
+            $(#[tokio::test]
+            async fn $case() {
+                crate::backends::on_redis_by_the_server(super::$case).await;
+            })*
+            $($(#[tokio::test]
+            async fn $long() {
+                crate::backends::on_redis_by_the_server(super::$long).await;
+            })*)?
+            $($(#[tokio::test]
+            async fn $turn() {
+                crate::backends::on_redis_by_the_server(super::$turn).await;
             })*)?
         }
     };
@@ -55,6 +76,7 @@ mod fleets;
 mod global;
 mod guarded_writes;
 mod guards;
+mod handed_on;
 mod holds;
 mod in_turn;
 mod kinds;

@@ -16,8 +16,9 @@ on_every_backend!(
     a_lease_that_ends_lets_the_whole_line_on,
     a_deadlock_is_told_at_once_while_others_wait;
     seconds:
+    who_inherits_a_place_has_its_own_ttl_if_that_is_shorter;
+    by_the_server:
     who_inherits_a_place_has_its_own_ttl_if_that_is_longer,
-    who_inherits_a_place_has_its_own_ttl_if_that_is_shorter,
     a_body_that_was_granted_in_turn_keeps_its_lock,
 );
 

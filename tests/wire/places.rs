@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::{Child, RedisServer, until};
 use dlock_runtime::{LockError, LockGuard, LockPool, Wait};
+use dlock_tests::patient;
 use tokio::task::JoinHandle;
 
 use crate::connect;
@@ -162,7 +163,8 @@ fn places(said: &[Line]) -> Vec<usize> {
 #[tokio::test]
 async fn twenty_local_waiters_have_one_place() {
     let server = RedisServer::start();
-    let pool = connect(server.url()).await;
+    let config = patient(server.url()).local_handoff(0, Duration::ZERO);
+    let pool = LockPool::connect(config).await.unwrap();
     let held = pool.lock("key").acquire().await.unwrap();
     let monitor = server.monitor();
     let waiters: Vec<_> = (0..20).map(|_| wait_for(&pool, "key")).collect();

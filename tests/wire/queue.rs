@@ -15,8 +15,11 @@ use crate::record::{Call, Line, lines, lines_so_far};
 const CAP: Duration = Duration::from_secs(60);
 const SECOND: u64 = 1_000_000;
 
-async fn named(server: &RedisServer, name: &str) -> LockPool {
-    let config = patient(server.url()).holder_name(name);
+/// A process, in which locks are handed on so often in a row; for so long that no pause of the machine ends one.
+async fn named(server: &RedisServer, name: &str, handoffs: usize) -> LockPool {
+    let config = patient(server.url())
+        .holder_name(name)
+        .local_handoff(handoffs, Duration::from_secs(1));
     LockPool::connect(config).await.unwrap()
 }
 
@@ -43,7 +46,10 @@ const BEFORE: usize = 250;
 /// Two pools with so many waiters each; what clients sent from one release to the `COUNTED`th after it.
 async fn hand_overs(waiters: usize) -> Vec<Line> {
     let server = RedisServer::start();
-    let (one, two) = (named(&server, "one").await, named(&server, "two").await);
+    let (one, two) = (
+        named(&server, "one", 0).await,
+        named(&server, "two", 0).await,
+    );
     let monitor = server.monitor();
     // Those at the end find nobody behind them, so there are more than are looked at.
     let turns = Arc::new(AtomicUsize::new(BEFORE + COUNTED + 4 * waiters));
@@ -103,6 +109,30 @@ async fn a_hand_over_is_two_commands_with_10_waiters_in_each_process() {
 #[tokio::test]
 async fn a_hand_over_is_two_commands_with_100_waiters_in_each_process() {
     check_two_commands_a_hand_over(100).await;
+}
+
+/// Two commands for a row of 17 holders.
+#[tokio::test]
+async fn a_row_of_local_handoffs_is_two_commands() {
+    const TURNS: usize = 1_700;
+    let server = RedisServer::start();
+    let (one, two) = (
+        named(&server, "one", 16).await,
+        named(&server, "two", 16).await,
+    );
+    let monitor = server.monitor();
+    let turns = Arc::new(AtomicUsize::new(TURNS));
+    let mut tasks = take_turns(&one, 10, &turns);
+    tasks.extend(take_turns(&two, 10, &turns));
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let all = lines(&monitor).await;
+    let sent = all.iter().filter(|line| line.by_client).count();
+    let (rows, crossings) = (TURNS / 17, crossings(&all));
+    println!("{TURNS} turns: {sent} commands, {crossings} crossings");
+    assert!(sent <= 2 * rows + rows / 2, "{sent} commands");
+    assert!(crossings >= rows * 8 / 10, "{crossings} crossings");
 }
 
 /// Tasks of a pool that wait for a key, until they are dropped.

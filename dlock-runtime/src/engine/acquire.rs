@@ -158,16 +158,20 @@ pub(super) fn take(
     offer: Offer,
 ) -> Option<LockGuard> {
     let clock = pool.backend().clock();
-    let lease = Lease::granted(offer.since, offer.lease, &order.terms);
+    let lease = match offer.row.since {
+        None => Lease::granted(offer.since, offer.lease, &order.terms),
+        Some(began) => Lease::handed_on(offer.since, offer.lease, began, &order.terms),
+    };
     if clock.now() >= lease.deadline() {
-        pool.gates().left(&order.lane, position.token, clock.now());
+        pool.gates()
+            .vacated(&order.lane, position.token, clock.now());
         pool.give_up(&position);
         return None;
     }
     let Position { token, claim } = position;
     let cell = Arc::new(LeaseCell::new(claim.key.clone(), clock, &lease));
     pool.guardian().granted(token, lease, cell.clone());
-    let fence = Fence::of_grant(offer.epoch);
+    let fence = Fence::new(offer.epoch, offer.row.index);
     let hold = Hold {
         pool: pool.clone(),
         claim,
@@ -235,7 +239,10 @@ async fn past_the_line(
     let mut was_late = false;
     loop {
         let fault = match try_once(pool, order).await {
-            Ok(Attempt::Granted(guard, offer)) => return Ok((guard, offer)),
+            Ok(Attempt::Granted(position, offer)) => match take(pool, order, position, offer) {
+                Some(guard) => return Ok((guard, offer)),
+                None => Fault::Unclear(Text::new("the lease was over before its grant arrived")),
+            },
             Ok(Attempt::Busy(InTheWay::Somebody { holder, left })) => {
                 return Err(LockError::Busy {
                     key: order.key.clone(),
@@ -258,7 +265,7 @@ async fn past_the_line(
 
 /// How an attempt went that the server answered.
 enum Attempt {
-    Granted(LockGuard, Offer),
+    Granted(Position, Offer),
     Busy(InTheWay),
     /// The server's clock is ahead of what we thought; now we know.
     Late,
@@ -302,7 +309,5 @@ async fn try_once(pool: &LockPool, order: &Arc<Order>) -> Result<Attempt, Fault>
         }
     };
     open.answered();
-    let guard = take(pool, order, sent.position(), offer)
-        .ok_or_else(|| Fault::Unclear(Text::new("the lease was over before its grant arrived")))?;
-    Ok(Attempt::Granted(guard, offer))
+    Ok(Attempt::Granted(sent.position(), offer))
 }

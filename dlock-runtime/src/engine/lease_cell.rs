@@ -27,6 +27,8 @@ pub(crate) struct LeaseCell {
     /// Why it is over at the deadline: a [`LostCause`] as its number.
     at_deadline: AtomicU8,
     released: AtomicBool,
+    /// Somebody else in this process has the lock now, with a cell of its own.
+    handed_on: AtomicBool,
     cause: OnceLock<LostCause>,
     /// What the guardian's release found, where the guardian had to do it.
     freed: OnceLock<Option<GivenBack>>,
@@ -41,6 +43,7 @@ impl LeaseCell {
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
             at_deadline: AtomicU8::new(number(lease.cause())),
             released: AtomicBool::new(false),
+            handed_on: AtomicBool::new(false),
             cause: OnceLock::new(),
             freed: OnceLock::new(),
             changed: Notify::new(),
@@ -104,6 +107,16 @@ impl LeaseCell {
     /// The holder gives it back; `false` if it had before.
     pub(crate) fn release(&self) -> bool {
         !self.released.swap(true, Ordering::AcqRel)
+    }
+
+    /// The lock goes to somebody else in this process: whoever watches over this holder's lease is done.
+    pub(crate) fn hand_on(&self) {
+        self.handed_on.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.handed_on.load(Ordering::Acquire)
     }
 
     /// Something about the lease changed: whoever watches it looks again.

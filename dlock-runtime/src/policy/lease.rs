@@ -7,7 +7,7 @@
 //!    └──────── deadline ──────┴────▶ over (the token table says what happens then)
 //! ```
 //! Invariants: the deadline is never later than (when the granting or renewing command was *sent*)
-//! + (what that command gave) − margin, nor than `max_hold` after the grant, and it never moves back.
+//! + (what that command gave) − margin, nor than `max_hold` after the holder's turn began, and it never moves back.
 
 use std::time::Duration;
 
@@ -35,7 +35,9 @@ pub(crate) struct Lease {
     /// The most that any command about it asked for, answered or not.
     longest: Duration,
     deadline: Moment,
-    /// `max_hold` after the grant.
+    /// No command about it has been sent since the grant.
+    is_as_granted: bool,
+    /// `max_hold` after the holder's turn began.
     ends: Moment,
     watchdog: Watchdog,
 }
@@ -85,16 +87,22 @@ impl Lease {
     /// A lease of which the server gives `left`, counted from `since`: no later than the grant, or than
     /// the command that found it.
     pub(crate) fn granted(since: Moment, left: Duration, terms: &Terms) -> Self {
+        Self::handed_on(since, left, since, terms)
+    }
+
+    /// The same, of a holder whose turn `began` later, when another one of this process had done.
+    pub(crate) fn handed_on(since: Moment, left: Duration, began: Moment, terms: &Terms) -> Self {
         let counts = left.min(terms.ttl.get());
         let short = counts < terms.ttl.get();
         let mut lease = Self {
             ttl: terms.ttl,
             longest: left.max(terms.lease().get()),
             deadline: Moment::from_nanos(0),
+            is_as_granted: true,
             ends: terms
                 .bounds
                 .max_hold
-                .map_or(Moment::NEVER, |most| since.plus(most)),
+                .map_or(Moment::NEVER, |most| began.plus(most)),
             watchdog: Watchdog {
                 every: terms.renew.filter(|_| terms.bounds.max_renewals != Some(0)),
                 next: Moment::NEVER,
@@ -141,6 +149,11 @@ impl Lease {
         self.watchdog.sent.is_some()
     }
 
+    /// The server has what it granted, no more and no less, and it is not over.
+    pub(crate) fn is_as_granted(&self, now: Moment) -> bool {
+        self.is_as_granted && now < self.deadline
+    }
+
     /// When to look at this lease next.
     pub(crate) fn next(&self) -> Moment {
         if self.is_renewing() {
@@ -175,6 +188,7 @@ impl Lease {
 
     /// A renewal goes out now.
     pub(crate) fn renewing(&mut self) {
+        self.is_as_granted = false;
         let it = &mut self.watchdog;
         it.sent = Some(if it.short {
             Sent::ToMakeWhole
@@ -207,6 +221,7 @@ impl Lease {
 
     /// A command that makes the lease last `by` is about to be sent.
     pub(crate) fn extending(&mut self, by: Ttl) {
+        self.is_as_granted = false;
         self.longest = self.longest.max(by.get());
     }
 

@@ -37,9 +37,11 @@ const PER_EPOCH: u64 = 1 << 10;
 pub struct Fence(u64);
 
 impl Fence {
-    /// The token of the grant that drew `epoch`.
-    pub(crate) fn of_grant(epoch: u64) -> Self {
-        Self(epoch.saturating_mul(PER_EPOCH))
+    /// The token of the grant that drew `epoch`, for the holder of this index: 0, who was granted the lock; then
+    /// those whom it was handed on to.
+    pub(crate) fn new(epoch: u64, index: u16) -> Self {
+        let index = u64::from(index).min(PER_EPOCH - 1);
+        Self(epoch.saturating_mul(PER_EPOCH).saturating_add(index))
     }
 
     /// The number itself.

@@ -1,7 +1,7 @@
 //! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
-//! Read in this order: `key`, `kind`, `token`, `holder`, `entry`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`,
+//! Read in this order: `key`, `kind`, `token`, `holder`, `entry`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`,
 //! `lock_order`, `class`, `error`, `config`; for writes under a lock `batch`, `stored`, `slot`.
 
 pub(crate) mod batch;
@@ -11,6 +11,7 @@ pub(crate) mod config;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod fence;
+pub(crate) mod handoff;
 pub(crate) mod holder;
 pub(crate) mod key;
 pub(crate) mod kind;

@@ -85,7 +85,7 @@ impl LockGuard {
             let link = first.hold.link(within).await?;
             if !guards
                 .iter()
-                .all(|it| guardian.extending(it.hold.token, terms.lease()))
+                .all(|it| guardian.extending(it.hold.token, terms.lease(), &it.hold.cell))
             {
                 return Ok(false);
             }
@@ -123,7 +123,7 @@ impl LockGuard {
         let (clock, guardian) = (self.hold.pool.backend().clock(), self.hold.pool.guardian());
         let begun = clock.now();
         let link = self.hold.link(within).await?;
-        if !guardian.extending(self.hold.token, on_server) {
+        if !guardian.extending(self.hold.token, on_server, &self.hold.cell) {
             return Ok(Prolonged::TooLate);
         }
         let sent = clock.now();

@@ -6,12 +6,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use super::LockGuard;
+use super::{Hold, LockGuard};
 use crate::backend::fault::{self, Fault};
 use crate::observe;
 use crate::policy::commands::GivenBack;
 use crate::policy::tokens::ReleaseBy;
 use crate::values::error::{LockError, Text};
+use crate::values::moment::Moment;
 use crate::values::release::Release;
 
 /// What a release found.
@@ -43,6 +44,17 @@ impl Released {
     }
 }
 
+/// How a holder's part in its lock ended.
+#[derive(PartialEq)]
+enum Left {
+    /// Long ago.
+    Before,
+    /// It is for the server to know.
+    Now,
+    /// The next in line of this process has it.
+    HandedOn,
+}
+
 impl LockGuard {
     /// All parts at the same time; the first failure counts, then the worst that was found.
     pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
@@ -62,8 +74,10 @@ impl LockGuard {
             let left = self.entered.leave().filter(|_| self.hold.cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
         }
-        if !self.leave() {
-            return Ok(Released::NotHeld);
+        match self.leave() {
+            Left::Before => return Ok(Released::NotHeld),
+            Left::HandedOn => return Ok(Released::Freed),
+            Left::Now => {}
         }
         match self.hold.pool.guardian().release(self.hold.token) {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until).await {
@@ -93,22 +107,52 @@ impl LockGuard {
     fn abandon_part(&self) {
         if self.entered.is_inner() {
             self.entered.leave();
-        } else if self.leave() {
+        } else if self.leave() == Left::Now {
             self.hold.pool.guardian().hand_over(self.hold.token);
         }
     }
 
-    /// From here on it is nobody's; `false` if it was before.
-    fn leave(&self) -> bool {
-        let first = self.hold.cell.release();
-        if first {
-            let now = self.hold.pool.backend().clock().now();
-            self.hold
-                .pool
-                .gates()
-                .left(&self.hold.order.lane, self.hold.token, now);
+    /// From here on it is not this holder's.
+    fn leave(&self) -> Left {
+        let Hold {
+            pool,
+            token,
+            cell,
+            order,
+            ..
+        } = &self.hold;
+        if !cell.release() {
+            return Left::Before;
         }
-        first
+        let now = pool.backend().clock().now();
+        if order.terms.bounds.min_hold.is_some() {
+            pool.gates().vacated(&order.lane, *token, now);
+        } else if pool.gates().left(&order.lane, *token, now) && self.hand_on(now) {
+            return Left::HandedOn;
+        }
+        Left::Now
+    }
+
+    /// To the next in line of this process. The token table first: from the moment that somebody is offered the lock, it
+    /// may be taken.
+    fn hand_on(&self, now: Moment) -> bool {
+        let Hold {
+            pool,
+            token,
+            cell,
+            order,
+            ..
+        } = &self.hold;
+        let Some(lease) = pool.guardian().hand_on(*token) else {
+            pool.gates().vacated(&order.lane, *token, now);
+            return false;
+        };
+        cell.hand_on();
+        let handed_on = pool.gates().hand_on(&order.lane, *token, now);
+        if !handed_on {
+            pool.guardian().take_back(*token, lease, cell.clone());
+        }
+        handed_on
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {

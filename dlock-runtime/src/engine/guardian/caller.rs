@@ -14,18 +14,20 @@ use crate::engine::lease_cell::LeaseCell;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// Watches over one lease until its token is forgotten.
+/// Watches over one lease until its token is forgotten, or somebody else's.
 pub(super) fn watch(work: &Arc<Work>, token: Token, cell: Arc<LeaseCell>) {
     let last_word = LastWord {
         work: work.clone(),
         token,
+        cell: cell.clone(),
     };
     if let Ok(here) = Handle::try_current() {
         here.spawn(async move {
-            let LastWord { work, token } = &last_word;
+            let LastWord { work, token, .. } = &last_word;
             loop {
                 let changed = cell.changed(); // from here on, so that no change is missed
-                let Some(next) = next_look(work, *token) else {
+                let next = next_look(work, *token).filter(|_| !cell.is_handed_on());
+                let Some(next) = next else {
                     return;
                 };
                 let pause = work.table.clock.now().until(next);
@@ -59,10 +61,14 @@ pub(super) fn look(work: &Arc<Work>, token: Token) {
 struct LastWord {
     work: Arc<Work>,
     token: Token,
+    cell: Arc<LeaseCell>,
 }
 
 impl Drop for LastWord {
     fn drop(&mut self) {
+        if self.cell.is_handed_on() {
+            return;
+        }
         let table = &self.work.table;
         let now = table.clock.now();
         let lost = table.lock().tokens.unguarded(self.token, now);

@@ -207,6 +207,19 @@ impl Guardian {
         by
     }
 
+    /// The holder is done, and the next in line of this process is to have the lock as it is; [`take_back`](Self::take_back)
+    /// undoes it. `None`: that can't be.
+    pub(crate) fn hand_on(&self, token: Token) -> Option<Lease> {
+        let now = self.table().clock.now();
+        self.table().lock().tokens.hand_on(token, now)
+    }
+
+    /// Nobody is there to take it after all.
+    pub(crate) fn take_back(&self, token: Token, lease: Lease, cell: Arc<LeaseCell>) {
+        self.table().lock().tokens.take_back(token, lease, cell);
+        self.nudge(token);
+    }
+
     /// The release was answered.
     pub(crate) fn released(&self, token: Token, cell: &LeaseCell) {
         self.table().update(|tokens| tokens.released(token));
@@ -220,9 +233,11 @@ impl Guardian {
         self.nudge(token);
     }
 
-    /// A command is about to be sent that makes the lease last `by`; `false` when it is over.
-    pub(crate) fn extending(&self, token: Token, by: Ttl) -> bool {
-        self.table().lock().tokens.extending(token, by)
+    /// A command is about to be sent that makes the lease last `by`; `false` when it is over, or this holder's no
+    /// longer.
+    pub(crate) fn extending(&self, token: Token, by: Ttl, cell: &LeaseCell) -> bool {
+        let mut state = self.table().lock();
+        !cell.is_released() && state.tokens.extending(token, by)
     }
 
     /// The lease now lasts `by` from `sent` on; `false` if it is over.

@@ -86,7 +86,10 @@ impl LockPool {
         }
         let pool = LockPool(Arc::new(Inner {
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
-            gates: Gates::new(settings.connect_timeout + settings.command_timeout),
+            gates: Gates::new(
+                settings.connect_timeout + settings.command_timeout,
+                settings.local_handoff,
+            ),
             nestings: Nestings::default(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),

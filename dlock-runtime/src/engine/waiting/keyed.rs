@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 
 use super::first_ask::FirstAsk;
 use crate::engine::acquire::Order;
-use crate::policy::gate::{Fate, Gate, Next, Offer, Position, Seat};
+use crate::policy::gate::{Fate, Gate, Granted, Next, Offer, Position, Seat};
+use crate::policy::queue;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -50,6 +51,19 @@ impl Waiter {
     }
 }
 
+impl Waiter {
+    /// Whether a lock that was granted to somebody else is as good to this one as a grant of its own: nine tenths
+    /// of its ttl are left, and it lasts as long as this one asks for, or as a grant in turn lasts at first.
+    pub(super) fn could_begin_with(&self, offer: &Offer, now: Moment) -> bool {
+        let terms = &self.order.terms;
+        let is_long = match offer.how {
+            Granted::AtOnce => offer.lease >= terms.lease().get(),
+            Granted::InTurn => offer.lease >= terms.lease().get().min(queue::CLAIM),
+        };
+        is_long && terms.bounds.min_hold.is_none() && offer.since.until(now) <= terms.ttl.get() / 10
+    }
+}
+
 /// A driver's number; one that is not the gate's any more has nothing to do.
 pub(super) type Wheel = u64;
 
@@ -60,6 +74,18 @@ impl Keyed {
             self.wake_called();
         }
         fate
+    }
+
+    /// From its holder to the next in line.
+    pub(super) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
+        let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
+        let handed_on = self.gate.hand_on(token, now, fits);
+        if handed_on {
+            self.wake_called();
+        } else {
+            self.gate.left(token, now);
+        }
+        handed_on
     }
 
     pub(super) fn hurry(&mut self, now: Moment) {

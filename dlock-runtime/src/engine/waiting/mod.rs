@@ -25,6 +25,7 @@ use std::time::Duration;
 use super::acquire::Order;
 use crate::policy::gate::{Fate, Look, Offer, Position, Seat};
 use crate::values::error::LockError;
+use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -41,6 +42,7 @@ pub(crate) struct Gates {
     keys: Mutex<Keys>,
     /// A driver that was not heard of for so long is stuck: nobody runs its runtime.
     stuck_after: Duration,
+    handoff: Handoff,
 }
 
 #[derive(Debug, Default)]
@@ -73,10 +75,11 @@ enum Sight {
 /// What waiters do.
 impl Gates {
     /// `one_step`: what a driver may take for one command, connecting included.
-    pub(crate) fn new(one_step: Duration) -> Self {
+    pub(crate) fn new(one_step: Duration, handoff: Handoff) -> Self {
         Self {
             keys: Mutex::default(),
             stuck_after: one_step + Duration::from_secs(2),
+            handoff,
         }
     }
 
@@ -129,7 +132,7 @@ impl Gates {
             keyed.rings |= keyed.gate.hears(seat);
             let mut unwanted = match keyed.gate.look(seat, now) {
                 Look::Yours(position, offer) => {
-                    keyed.rings = true; // the next in line wants a place
+                    keyed.rings |= !keyed.gate.is_handed_on(now); // the next in line wants a place
                     return (Sight::Yours(position, offer), None);
                 }
                 Look::Stale(position) => {
@@ -180,9 +183,33 @@ impl Gates {
             .unwrap_or(false)
     }
 
-    /// The holder gives the lock back, or is gone.
-    pub(crate) fn left(&self, lane: &Lane, token: Token, now: Moment) {
+    /// The lock is no longer held, and goes back to the server.
+    pub(crate) fn vacated(&self, lane: &Lane, token: Token, now: Moment) {
         self.at(lane, |keyed| keyed.gate.left(token, now));
+    }
+
+    /// The holder is done. `true`: the next in line may have the lock from it, so [`hand_on`](Self::hand_on) follows.
+    pub(crate) fn left(&self, lane: &Lane, token: Token, now: Moment) -> bool {
+        self.at(lane, |keyed| {
+            let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
+            let goes_on = keyed.gate.can_hand_on(token, now, fits);
+            if !goes_on {
+                keyed.gate.left(token, now);
+            }
+            goes_on
+        })
+        .unwrap_or(false)
+    }
+
+    /// `false`: nobody is there to have it any more, and it goes back to the server.
+    pub(crate) fn hand_on(&self, lane: &Lane, token: Token, now: Moment) -> bool {
+        self.at(lane, |keyed| keyed.hand_on(token, now))
+            .unwrap_or(false)
+    }
+
+    /// What a grant by the server is for those in line.
+    fn for_many(&self, offer: Offer) -> Offer {
+        offer.to_be_handed_on(&self.handoff)
     }
 
     /// Sends everybody away who waits for anything, or comes later; the tokens that have to be cleaned up.
@@ -213,7 +240,7 @@ impl Gates {
                     keyed.hurry(now);
                     return Fate::Taken;
                 };
-                keyed.granted(token, offer)
+                keyed.granted(token, self.for_many(offer))
             })
         });
         fate.unwrap_or(Fate::NotOurs)

@@ -40,10 +40,10 @@ impl<W> Gate<W> {
             return Next::Rest;
         }
         match &self.place {
-            Place::Held(_) | Place::Vacant { .. } if self.first_hearing().is_none() => {
+            Place::Held(..) | Place::Vacant { .. } if self.first_hearing().is_none() => {
                 Next::Sleep(Moment::NEVER)
             }
-            Place::Held(_) => Next::Ask,
+            Place::Held(_, offer) => offer.handed_on_until(now).map_or(Next::Ask, Next::Sleep),
             Place::Vacant { not_before } if *not_before <= now => Next::Ask,
             Place::Vacant { not_before } => Next::Sleep(*not_before),
             Place::Queued { position, poll } if *poll <= now => Next::Poll(position.clone()),
@@ -54,7 +54,8 @@ impl<W> Gate<W> {
                 Next::GiveUp(position)
             }
             Place::Offered(_, offer) => {
-                let end = offer.deadline();
+                // Whoever takes it rings no bell while it may be handed on.
+                let end = offer.handed_on_until(now).unwrap_or(offer.deadline());
                 self.watch_the_turn(now, end)
             }
             Place::Asking(_) => Next::Sleep(Moment::NEVER),

@@ -6,16 +6,18 @@
 //!   ▲  ▲                │ │ granted                                        ▼
 //!   │  └─ nothing came ─┘ └───────────────────────────────────────────▶ Offered
 //!   │       of it; gone; nobody waits any more: given up                 │   │
-//!   ├───────────────◀────────────────────────────────── stale, given up ─┘   │ taken
-//!   └──────────────────────────── left ──────────────────────────────── Held ◀┘
+//!   ├───────────────◀────────────────────────────────── stale, given up ─┘ ▲ │ taken
+//!   │                                                          handed on   │ ▼
+//!   └──────────────────────────── left ─────────────────────────────────── Held
 //! ```
 //! Invariants: the process has at most one token at the server that is not held, and whoever is first
 //! in line when it is granted gets it, whoever asked for it; the line is in order of arrival; while
 //! somebody waits, there is a driver or everybody was told that there is none; a token that leaves its
 //! place without being taken is named to the caller, who cleans up after it; a waiter that does not take
-//! what is offered keeps its seat and stops nobody.
+//! what is offered keeps its seat and stops nobody; a lock is handed on within the bounds of its grant only.
 
 mod driving;
+mod handing;
 mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,8 +145,9 @@ impl<W> Gate<W> {
             return Look::Stale(position);
         }
         self.line.remove(&seat);
-        self.place = if self.line.is_empty() {
-            Place::Held(position.token)
+        let goes_on = self.line.is_empty() || offer.handed_on_until(now).is_some();
+        self.place = if goes_on {
+            Place::Held(position.clone(), offer)
         } else {
             Place::vacant(now)
         };
@@ -189,7 +192,7 @@ impl<W> Gate<W> {
     /// An acquire goes out; only after [`Next::Ask`].
     pub(crate) fn asking(&mut self, position: Position) {
         debug_assert!(
-            matches!(self.place, Place::Vacant { .. } | Place::Held(_)),
+            matches!(self.place, Place::Vacant { .. } | Place::Held(..)),
             "one place at a time"
         );
         self.hurried = false;
@@ -248,7 +251,7 @@ impl<W> Gate<W> {
 
     /// The holder in this process has it no longer.
     pub(crate) fn left(&mut self, token: Token, now: Moment) {
-        if self.place == Place::Held(token) {
+        if matches!(&self.place, Place::Held(position, _) if position.token == token) {
             self.place = Place::vacant(now);
         }
     }
@@ -256,7 +259,7 @@ impl<W> Gate<W> {
     /// No acquire before then, unless somebody hurries; also while one of this process holds the lock, or
     /// a server that is down would be asked without a pause.
     pub(crate) fn pause(&mut self, until: Moment) {
-        if let Place::Vacant { .. } | Place::Held(_) = self.place {
+        if let Place::Vacant { .. } | Place::Held(..) = self.place {
             self.place = Place::vacant(until);
         }
     }
@@ -267,7 +270,7 @@ impl<W> Gate<W> {
             Place::Queued { poll, .. } => *poll = (*poll).min(now),
             Place::Vacant { not_before } => *not_before = (*not_before).min(now),
             Place::Asking(_) => self.hurried = true,
-            Place::Offered(..) | Place::Held(_) => {}
+            Place::Offered(..) | Place::Held(..) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::handing::Row;
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -22,9 +23,8 @@ pub(crate) enum Place {
     },
     /// The lock is ours, and the first in line has not taken it yet.
     Offered(Position, Offer),
-    /// A waiter of this process took it, and nobody has asked for it since. From here a later version
-    /// may hand it to the next in line without asking the server.
-    Held(Token),
+    /// A waiter of this process took it. From here the next in line may have it without the server.
+    Held(Position, Offer),
 }
 
 /// A token at the server.
@@ -45,6 +45,8 @@ pub(crate) struct Offer {
     /// The server's time of the grant, or when it was found.
     pub(crate) time: u64,
     pub(crate) how: Granted,
+    /// How far it has gone from holder to holder inside the process, and may still go.
+    pub(crate) row: Row,
 }
 
 /// How the lock came to us.
@@ -71,6 +73,7 @@ impl Offer {
             epoch,
             time,
             how: Granted::AtOnce,
+            row: Row::ALONE,
         }
     }
 

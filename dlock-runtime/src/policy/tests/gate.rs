@@ -2,7 +2,7 @@
 
 use super::{at, ms};
 use crate::policy::commands::Claim;
-use crate::policy::gate::{Fate, Gate, Granted, Look, Offer, Place, Position, Seat};
+use crate::policy::gate::{Fate, Gate, Look, Offer, Place, Position, Seat};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -28,13 +28,7 @@ pub(super) fn position(number: u64) -> Position {
 
 /// One second from then on.
 pub(super) fn offer(since: u64) -> Offer {
-    Offer {
-        since: at(since),
-        lease: ms(1000),
-        epoch: since,
-        time: since,
-        how: Granted::InTurn,
-    }
+    Offer::in_turn(at(since), ms(1000), since, since)
 }
 
 pub(super) fn vacant(not_before: u64) -> Place {
@@ -110,9 +104,13 @@ fn only_the_first_in_line_finds_the_lock_and_only_once() {
 #[test]
 fn the_last_one_to_take_it_leaves_a_trace() {
     let mut gate = held();
-    assert_eq!(gate.place(), &Place::Held(token(1)));
+    assert_eq!(gate.place(), &Place::Held(position(1), offer(0)));
     gate.left(token(2), at(4));
-    assert_eq!(gate.place(), &Place::Held(token(1)), "another one's end");
+    assert_eq!(
+        gate.place(),
+        &Place::Held(position(1), offer(0)),
+        "another one's end"
+    );
     gate.left(token(1), at(5));
     assert_eq!(gate.place(), &vacant(5));
 }
@@ -204,7 +202,7 @@ fn everybody_is_sent_away_and_an_acquire_on_its_way_is_waited_for() {
 
     let mut gate = held();
     assert_eq!(gate.clear().1, None, "a holder is not in line");
-    assert_eq!(gate.place(), &Place::Held(token(1)));
+    assert_eq!(gate.place(), &Place::Held(position(1), offer(0)));
 }
 
 #[test]

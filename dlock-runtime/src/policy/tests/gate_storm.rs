@@ -28,6 +28,7 @@ enum Event {
         ago: u64,
         since: u64,
         lease: u64,
+        handoffs: u16,
     },
     Ended {
         ago: u64,
@@ -35,6 +36,11 @@ enum Event {
     },
     Left {
         ago: u64,
+    },
+    /// Its holder is done; whether the next one could begin.
+    HandOn {
+        ago: u64,
+        fits: bool,
     },
     Pause(u64),
     Hurry,
@@ -53,9 +59,12 @@ fn event() -> impl Strategy<Value = Event> {
         6 => Just(Event::TakeWheel),
         1 => Just(Event::DriverGone),
         3 => (ago(), 0..200u64).prop_map(|(ago, poll)| Event::Queued { ago, poll }),
-        5 => (ago(), 0..200u64, 0..900u64).prop_map(|(ago, since, lease)| Event::Granted { ago, since, lease }),
+        5 => (ago(), 0..200u64, 0..900u64, 0..3u16).prop_map(|(ago, since, lease, handoffs)| Event::Granted {
+            ago, since, lease, handoffs,
+        }),
         2 => (ago(), 0..200u64).prop_map(|(ago, pause)| Event::Ended { ago, pause }),
         2 => ago().prop_map(|ago| Event::Left { ago }),
+        4 => (ago(), any::<bool>()).prop_map(|(ago, fits)| Event::HandOn { ago, fits }),
         1 => (0..200u64).prop_map(Event::Pause),
         1 => Just(Event::Hurry),
         1 => Just(Event::Clear),

@@ -12,6 +12,8 @@
 //!                                     ▼
 //!                                CleaningUp ──conclusive, or its time is over──▶ (forgotten)
 //! ```
+//! and Holding ──handed on──▶ Waiting, for the next in line of this process.
+//!
 //! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late answer
 //! revives it; nothing is renewed once its release may have been sent; whatever of ours may stand at
 //! the server has an entry here.
@@ -80,6 +82,26 @@ impl<H: Clone> Tokens<H> {
                 .enter(token, lease.next(), State::Holding { lease, holder });
         }
         expected
+    }
+
+    /// The holder is done, and somebody else in this process is to have the lock as it is: the token waits to be
+    /// taken again. The lease, for [`take_back`](Self::take_back); `None`: it is lost, or not as it was granted.
+    pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> Option<Lease> {
+        let entry = self.entries.get(token)?;
+        let State::Holding { lease, .. } = &entry.state else {
+            return None;
+        };
+        let lease = *lease;
+        if entry.keep_until != 0 || !lease.is_as_granted(now) {
+            return None;
+        }
+        self.entries.enter(token, Moment::NEVER, State::Waiting);
+        Some(lease)
+    }
+
+    /// Nobody is there to take it after all.
+    pub(crate) fn take_back(&mut self, token: Token, lease: Lease, holder: H) {
+        self.granted(token, lease, holder);
     }
 
     /// The acquire got no clear answer, or nobody waits for one. `cancelled_by`: its own connection

@@ -50,9 +50,19 @@ const SETTINGS: &[(&str, Setting)] = &[
     ("DLOCK_HOLDER_NAME", Setting::Text(Config::holder_name)),
     ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
     ("DLOCK_LOCK_ORDER", Setting::LockOrder(Config::lock_order)),
+    (
+        "DLOCK_LOCAL_HANDOFF",
+        Setting::Count(Config::local_handoffs),
+    ),
 ];
 
 impl Config {
+    /// How often; for how long is left as it is.
+    fn local_handoffs(self, most: usize) -> Self {
+        let (_, within) = self.local_handoff;
+        self.local_handoff(most, within)
+    }
+
     /// The configuration that the environment describes.
     ///
     /// | variable | like | default |
@@ -71,6 +81,7 @@ impl Config {
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |
+    /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |
     /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, else `off` |
     ///
     /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Address;
+use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
 use crate::values::ttl::Ttl;
@@ -26,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
     pub(crate) lazy: bool,
+    pub(crate) local_handoff: Handoff,
     pub(crate) lock_order: LockOrder,
 }
 

@@ -88,11 +88,11 @@ fn no_time_to_wait_is_once() {
 #[test]
 fn fences_order_like_their_epochs_and_fit_a_signed_column() {
     let year_2255 = 9_000_000_000_000_000;
-    let (one, two) = (Fence::of_grant(1), Fence::of_grant(2));
+    let (one, two) = (Fence::new(1, 0), Fence::new(2, 0));
     assert!(one < two);
     assert_eq!(
         (one.get(), u64::from(two), two.to_string()),
         (1024, 2048, "2048".to_owned())
     );
-    assert!(i64::try_from(Fence::of_grant(year_2255).get()).is_ok());
+    assert!(i64::try_from(Fence::new(year_2255, 1023).get()).is_ok());
 }

@@ -21,6 +21,7 @@ impl Driver {
     pub(super) fn offered(&mut self, token: Token, offer: Offer) {
         self.works();
         let gates = self.pool.gates();
+        let offer = gates.for_many(offer);
         let fate = gates.at(&self.lane, |keyed| keyed.granted(token, offer));
         self.give_up_if_unwanted(fate);
     }

@@ -87,7 +87,7 @@ impl Site {
         self.ended(number(&position.claim.value), End::Taken);
         shuttle::thread::yield_now();
         self.seen(|seen| seen.holds = false);
-        self.gates.left(&lane(), position.token, NOW);
+        self.gates.vacated(&lane(), position.token, NOW);
         self.release(number(&position.claim.value));
     }
 }

@@ -20,6 +20,7 @@ use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::class;
 use crate::values::error::LockError;
+use crate::values::handoff::Handoff;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
@@ -86,7 +87,7 @@ impl Site {
             line: VecDeque::from([0]),
         };
         Arc::new(Self {
-            gates: Gates::new(Duration::from_secs(1)),
+            gates: Gates::new(Duration::from_secs(1), Handoff::up_to(0, Duration::ZERO)),
             server: Mutex::new(server),
             threads: Mutex::default(),
             chances,
@@ -216,12 +217,9 @@ pub(super) fn lane() -> Lane {
 }
 
 pub(super) fn offer(how: Granted) -> Offer {
-    Offer {
-        since: NOW,
-        lease: LEASE,
-        epoch: 1,
-        time: 0,
-        how,
+    match how {
+        Granted::AtOnce => Offer::at_once(NOW, LEASE, 1, 0),
+        Granted::InTurn => Offer::in_turn(NOW, LEASE, 1, 0),
     }
 }
 

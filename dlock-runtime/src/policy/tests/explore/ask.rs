@@ -257,6 +257,7 @@ impl Process {
         }
         self.was_late = false;
         Self::saw_held(turn, offer.how);
+        let offer = offer.to_be_handed_on(&turn.run.handoff());
         let fate = self.gate.granted(token, offer);
         self.give_up_if_unwanted(turn, fate);
     }
@@ -286,12 +287,9 @@ pub(super) fn offer(
     time: u64,
     how: Granted,
 ) -> Offer {
-    Offer {
-        since,
-        lease,
-        epoch,
-        time,
-        how,
+    match how {
+        Granted::AtOnce => Offer::at_once(since, lease, epoch, time),
+        Granted::InTurn => Offer::in_turn(since, lease, epoch, time),
     }
 }
 

@@ -2,7 +2,7 @@
 //! `engine/guardian` do it.
 
 use super::mutants::Mutant;
-use super::process::{Begun, Body, Phase, Process, Turn};
+use super::process::{Begun, Body, Fence, Phase, Process, Turn};
 use super::run::Wants;
 use super::seen::Witness;
 use super::world::{Command, What};
@@ -55,7 +55,11 @@ impl Process {
         if turn.run.is(Mutant::ClaimIsWhole) {
             terms.renew = None;
         }
-        let lease = Lease::granted(offer.since, offer.lease, &terms);
+        let since = match offer.row.since {
+            Some(began) if turn.run.is(Mutant::HandedOnAfresh) => began,
+            _ => offer.since,
+        };
+        let lease = Lease::granted(since, offer.lease, &terms);
         if now >= lease.deadline() {
             turn.seen.saw(Witness::StaleOffer);
             self.gate.left(position.token, now);
@@ -69,7 +73,7 @@ impl Process {
             claim,
             deadline: lease.deadline(),
             lost: false,
-            epoch: offer.epoch,
+            fence: fence(turn, &offer),
             time: offer.time,
             reads: false,
             asked: None,
@@ -104,7 +108,8 @@ impl Process {
             }
         }
         let bit = 1 << (u64_of(body.token) % 16);
-        let twice = self.begun & bit != 0;
+        // A lock that is handed on has the same token: its fence has to rise then.
+        let twice = self.begun & bit != 0 && body.fence.1 == 0;
         self.begun |= bit;
         turn.begun = Some(Begun {
             body: body.clone(),
@@ -155,8 +160,11 @@ impl Process {
             return;
         };
         let now = turn.now();
-        self.gate.left(body.token, now);
         self.contenders[who].phase = Phase::Done;
+        if self.hand_on(turn, &body) {
+            return;
+        }
+        self.gate.left(body.token, now);
         if turn.run.is(Mutant::WatchdogNotStopped) {
             let claim = body.claim;
             return self.send_unheard_release(turn, body.token, claim);
@@ -167,6 +175,22 @@ impl Process {
             self.send(turn, token, What::Release { claim, keep_until });
             self.contenders[who].phase = Phase::Releasing { token, sent: now };
         }
+    }
+
+    /// `LockGuard::leave`: to the next in line of this process.
+    fn hand_on(&mut self, turn: &mut Turn<'_>, body: &Body) -> bool {
+        let (token, now) = (body.token, turn.now());
+        if turn.run.min_hold.is_some() || !self.gate.can_hand_on(token, now, |_, _| true) {
+            return false;
+        }
+        if self.tokens.hand_on(token, now).is_none() {
+            return false;
+        }
+        turn.seen.saw(Witness::HandedOn);
+        if body.fence.1 > 0 {
+            turn.seen.saw(Witness::HandedOnToTheThird);
+        }
+        self.gate.hand_on(token, now, |_, _| true)
     }
 
     fn send_unheard_release(
@@ -183,6 +207,10 @@ impl Process {
     pub(super) fn drop_guard(&mut self, turn: &mut Turn<'_>, body: &Body, who: usize, waits: bool) {
         self.commands
             .forget(body.token, |what| matches!(what, What::Renew(_)));
+        if !waits && self.hand_on(turn, body) {
+            self.contenders[who].phase = Phase::Done;
+            return;
+        }
         self.gate.left(body.token, turn.now());
         if turn.run.is(Mutant::NoCleanUp) {
             self.tokens.not_granted(body.token);
@@ -318,6 +346,15 @@ fn kept(turn: &Turn<'_>, keep_until: u64) -> u64 {
     } else {
         keep_until
     }
+}
+
+fn fence(turn: &Turn<'_>, offer: &Offer) -> Fence {
+    let index = if turn.run.is(Mutant::FenceOfTheGrant) {
+        0
+    } else {
+        offer.row.index
+    };
+    (offer.epoch, index)
 }
 
 fn u64_of(token: Token) -> u64 {

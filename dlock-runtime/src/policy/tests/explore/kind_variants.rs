@@ -121,7 +121,7 @@ fn bad(far: bool) -> Vec<Bad> {
         of(
             Mutant::NoHeartbeat,
             "L1",
-            169,
+            176,
             faults(&[CrashInLine], ever(rw)),
         ),
         of(
@@ -144,7 +144,7 @@ fn bad(far: bool) -> Vec<Bad> {
             of(
                 Mutant::NoHeartbeat,
                 "L1",
-                169,
+                176,
                 faults(&[CrashInLine], ever(permits)),
             ),
             of(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::policy::commands::Claim;
-use crate::policy::gate::{Fate, Gate, Granted, Look, Next, Offer, Place, Position};
+use crate::policy::gate::{Fate, Gate, Look, Next, Offer, Place, Position};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -103,8 +103,8 @@ impl Local {
         if self.driver != Driver::None && self.rest.2 > 0 {
             steps.push(Step::RuntimeEnds);
         }
-        if let Place::Held(token) = self.gate.place() {
-            steps.push(Step::Left(number(*token)));
+        if let Place::Held(position, _) = self.gate.place() {
+            steps.push(Step::Left(number(position.token)));
         }
         steps
     }
@@ -250,13 +250,8 @@ impl Local {
     }
 
     fn granted(&mut self, token: Token, forgets: Forgets) -> Option<&'static str> {
-        let offer = Offer {
-            since: self.at(),
-            lease: Duration::from_millis(2500), // longer than a turn, shorter than three ticks
-            epoch: 1,
-            time: 1,
-            how: Granted::InTurn,
-        };
+        let lease = Duration::from_millis(2500); // longer than a turn, shorter than three ticks
+        let offer = Offer::in_turn(self.at(), lease, 1, 1);
         let fate = self.gate.granted(token, offer);
         if fate == Fate::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
             self.wake_called();

@@ -30,7 +30,7 @@ impl Local {
             Place::Asking(position)
             | Place::Queued { position, .. }
             | Place::Offered(position, _) => Some(number(position.token)),
-            Place::Held(_) | Place::Vacant { .. } => None,
+            Place::Held(..) | Place::Vacant { .. } => None,
         };
         let owned = |token: &u64| self.ends.contains_key(token) != (at_place == Some(*token));
         (!(1..=self.asked).all(|token| owned(&token))).then_some("a token with two owners or none")

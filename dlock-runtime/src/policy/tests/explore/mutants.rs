@@ -27,6 +27,8 @@ pub(super) enum Mutant {
     ReleaseKeepsToken,
     NotConfirmed,
     TtlUnderMinHold,
+    HandedOnAfresh,
+    FenceOfTheGrant,
     // Of the kinds with many holders.
     NoHeartbeat,
     ReleaseDropsAll,

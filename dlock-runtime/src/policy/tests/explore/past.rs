@@ -81,7 +81,10 @@ pub(super) fn pushed(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
             process.gate.hurry(turn.now());
             return;
         }
-        Some(token) => process.gate.granted(token, offer),
+        Some(token) => {
+            let offer = offer.to_be_handed_on(&turn.run.handoff());
+            process.gate.granted(token, offer)
+        }
     };
     match fate {
         Fate::Taken => turn.seen.saw(Witness::HeldByPush),

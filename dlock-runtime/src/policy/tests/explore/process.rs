@@ -76,7 +76,7 @@ pub(super) struct Body {
     pub(super) claim: Claim,
     pub(super) deadline: Moment,
     pub(super) lost: bool,
-    pub(super) epoch: u64,
+    pub(super) fence: Fence,
     /// The server's time of the grant.
     pub(super) time: u64,
     /// It asked to go on as a reader.
@@ -84,6 +84,9 @@ pub(super) struct Body {
     /// When that was sent, while its answer is awaited.
     pub(super) asked: Option<Moment>,
 }
+
+/// As `values::fence`, not yet multiplied.
+pub(super) type Fence = (u64, u16);
 
 /// An acquire under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -21,7 +21,7 @@ impl World {
         }
         // Of many who are right at once, the numbers order nothing.
         if matches!(Holds::of(&body.claim.value), Holds::Alone | Holds::As(_)) {
-            self.last_fence = self.last_fence.max(body.epoch);
+            self.last_fence = self.last_fence.max(body.fence);
             self.last_begun = token_in(&body.claim.value).map_or(0, |(at, _)| at);
         }
         if let Some(min_hold) = run.min_hold {
@@ -35,11 +35,11 @@ impl World {
     fn rises(&self, run: &Run, body: &Body) -> bool {
         match Holds::of(&body.claim.value) {
             Holds::Takes { .. } => true,
-            Holds::As(_) if body.epoch == self.last_fence => {
+            Holds::As(_) if body.fence == self.last_fence => {
                 let at = token_in(&body.claim.value).map_or(0, |(at, _)| at);
                 run.asks(at) == run.asks(self.last_begun)
             }
-            _ => body.epoch > self.last_fence,
+            _ => body.fence > self.last_fence,
         }
     }
 
@@ -151,10 +151,10 @@ impl Process {
 
 fn place_of(gate: &Gate<usize>) -> Option<Token> {
     match gate.place() {
-        Place::Asking(position) | Place::Queued { position, .. } | Place::Offered(position, _) => {
-            Some(position.token)
-        }
-        Place::Held(token) => Some(*token),
+        Place::Asking(position)
+        | Place::Queued { position, .. }
+        | Place::Offered(position, _)
+        | Place::Held(position, _) => Some(position.token),
         Place::Vacant { .. } => None,
     }
 }

@@ -7,6 +7,7 @@ use super::kind::{Asks, Keeps};
 use super::mutants::Mutant;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
+use crate::values::handoff::Handoff;
 use crate::values::ttl::Ttl;
 
 /// How somebody wants the lock.
@@ -40,6 +41,8 @@ pub(super) struct Run {
     pub(super) ttls: &'static [u32],
     pub(super) renews: bool,
     pub(super) min_hold: Option<Duration>,
+    /// How often in a row a lock is handed on inside a process, at any time of its lease.
+    pub(super) handoffs: u16,
     /// Who writes may go on as a reader.
     pub(super) downgrades: bool,
     pub(super) keeps: Keeps,
@@ -72,6 +75,7 @@ impl Default for Run {
             ttls: &[],
             renews: false,
             min_hold: None,
+            handoffs: 0,
             downgrades: false,
             keeps: Keeps::Nobodys,
             asynchronous: false,
@@ -104,6 +108,14 @@ impl Run {
                 min_hold: self.min_hold,
                 ..Bounds::default()
             },
+        }
+    }
+
+    pub(super) fn handoff(&self) -> Handoff {
+        Handoff {
+            most: self.handoffs,
+            within: self.ttl,
+            part: 1,
         }
     }
 

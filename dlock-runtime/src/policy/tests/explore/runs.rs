@@ -78,6 +78,23 @@ fn small() -> Vec<Row> {
             },
         ),
         row(
+            "handed on",
+            &[
+                HandedOn,
+                HandedOnToTheThird,
+                HeldByPush,
+                OfferInherited,
+                Rest,
+            ],
+            Run {
+                processes: &[&[F, F, F], &[F]],
+                attempts: 2,
+                cancels: 1,
+                handoffs: 2,
+                ..plain()
+            },
+        ),
+        row(
             "min_hold",
             &[KeptForMinHold, Confirmed, Rest],
             Run {
@@ -209,6 +226,46 @@ fn large() -> Vec<Row> {
                 processes: &[&[F, F], &[F]],
                 attempts: 3,
                 cancels: 1,
+                ..one.clone()
+            },
+        ),
+        row(
+            "handed on, every fault",
+            &[
+                HandedOn,
+                HeldByPush,
+                CrashWhileHolding,
+                LimboExecuted,
+                StaleOffer,
+                Rest,
+            ],
+            Run {
+                processes: &[&[F, F], &[F]],
+                attempts: 2,
+                handoffs: 2,
+                ..one.clone()
+            },
+        ),
+        row(
+            "handed on to the third, renewals, cancelled waits",
+            &[HandedOn, HandedOnToTheThird, Renewed, CancelFreed, Rest],
+            Run {
+                processes: &[&[F, F, F], &[F]],
+                attempts: 2,
+                cancels: 1,
+                renews: true,
+                handoffs: 2,
+                ..one.clone()
+            },
+        ),
+        row(
+            "handed on, FLUSHALL, DEL",
+            &[HandedOn, HeldByPush, Rest],
+            Run {
+                processes: &[&[F, F], &[F]],
+                attempts: 2,
+                handoffs: 1,
+                faults: &[Memory, Stall],
                 ..one.clone()
             },
         ),

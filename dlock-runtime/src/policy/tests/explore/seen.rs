@@ -27,6 +27,8 @@ pub(super) enum Witness {
     PlaceLostByDeafness,
     DriverReplaced,
     PastTheLine,
+    HandedOn,
+    HandedOnToTheThird,
     BatchOfTwo,
     TwoBelievers,
     ReaderBehindWriter,

@@ -1,7 +1,7 @@
 //! What can be told of a process by looking at it.
 
 use super::mutants::Mutant;
-use super::process::{Body, Contender, Driver, Phase, Process};
+use super::process::{Body, Contender, Driver, Fence, Phase, Process};
 use super::run::Run;
 use super::world::{Answer, Wire};
 use crate::policy::commands::{Acquired, Polled};
@@ -69,26 +69,26 @@ impl Process {
         })
     }
 
-    /// Every epoch that may yet become a fence.
-    pub(super) fn epochs(&self, mut tell: impl FnMut(u64)) {
-        if let Place::Offered(_, offer) = self.gate.place() {
-            tell(offer.epoch);
+    /// Everything that may yet become a fence.
+    pub(super) fn fences(&self, mut tell: impl FnMut(Fence)) {
+        if let Place::Offered(_, offer) | Place::Held(_, offer) = self.gate.place() {
+            tell((offer.epoch, offer.row.index));
         }
         for push in &self.pushes {
-            tell(push.epoch);
+            tell((push.epoch, 0));
         }
         for reply in &self.commands.back {
             match reply.answer {
                 Answer::Acquired(
                     Acquired::Granted { epoch, .. } | Acquired::Yours { epoch, .. },
                 )
-                | Answer::Polled(Polled::Yours { epoch, .. }) => tell(epoch),
+                | Answer::Polled(Polled::Yours { epoch, .. }) => tell((epoch, 0)),
                 _ => {}
             }
         }
         for contender in &self.contenders {
             if let Phase::Confirming { body, .. } = &contender.phase {
-                tell(body.epoch);
+                tell(body.fence);
             }
         }
     }
@@ -99,7 +99,7 @@ impl Process {
             Place::Asking(_) => "asking",
             Place::Queued { .. } => "queued",
             Place::Offered(..) => "offered",
-            Place::Held(_) => "held",
+            Place::Held(..) => "held",
         };
         let phases: Vec<_> = self
             .contenders

@@ -148,6 +148,16 @@ fn bad(far: bool) -> Vec<Bad> {
         ),
         of(Mutant::TtlUnderMinHold, "S7", 8, long),
     ];
+    let in_one = |run| Run {
+        processes: &[&[F, F], &[F]],
+        attempts: 2,
+        handoffs: 1,
+        ..run
+    };
+    bad.extend([
+        of(Mutant::HandedOnAfresh, "S3a", 11, in_one(Run::default())),
+        of(Mutant::FenceOfTheGrant, "S3b", 8, in_one(Run::default())),
+    ]);
     if far {
         bad.extend([
             of(Mutant::PushFromReceipt, "S3a", 18, short(process)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
-use super::process::Process;
+use super::process::{Fence, Process};
 use super::run::Run;
 use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
@@ -43,7 +43,7 @@ pub(super) struct World {
     /// Until when a program without dlock believes that it holds the lock.
     pub(super) foreign: Option<Moment>,
     /// The fence of the last body that began.
-    pub(super) last_fence: u64,
+    pub(super) last_fence: Fence,
     /// Whose that was.
     pub(super) last_begun: usize,
     /// `min_hold`: each value, or what is left of it, must stand until then (server time).
@@ -180,7 +180,7 @@ impl World {
             budget: run.budget,
             cancels: run.cancels,
             foreign: None,
-            last_fence: 0,
+            last_fence: (0, 0),
             last_begun: 0,
             kept: Vec::new(),
             promises_off: false,
@@ -209,16 +209,16 @@ impl World {
         for process in &self.processes {
             process.hash(&mut hasher);
         }
-        let mut epochs: Vec<(u64, usize)> = vec![(self.last_fence, 0)];
-        epochs.extend(self.hold_epoch().map(|epoch| (epoch, 1)));
+        let mut fences = vec![(self.last_fence, 0)];
+        fences.extend(self.hold_epoch().map(|epoch| ((epoch, 0), 1)));
         for process in &self.processes {
-            process.epochs(|epoch| {
-                let whose = epochs.len();
-                epochs.push((epoch, whose));
+            process.fences(|fence| {
+                let whose = fences.len();
+                fences.push((fence, whose));
             });
         }
-        epochs.sort_unstable();
-        for (_, whose) in epochs {
+        fences.sort_unstable();
+        for (_, whose) in fences {
             hasher.write_usize(whose);
         }
         hasher.value()

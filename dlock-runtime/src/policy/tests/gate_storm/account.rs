@@ -6,6 +6,7 @@ use super::Event;
 use crate::policy::gate::{Fate, Gate, Look, Next, Offer, Place, Position, Seat};
 use crate::policy::tests::gate::{offer, position, token};
 use crate::policy::tests::{at, ms};
+use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::ttl::validity;
 
@@ -31,7 +32,7 @@ pub(super) struct Account {
     /// The driver was told to ask, and is looking for a connection.
     to_ask: bool,
     /// Nobody but who holds this has asked since.
-    held: Option<u64>,
+    held: Option<(u64, Offer)>,
     not_before: u64,
     /// Something may have been missed since the acquire went out.
     hurried: bool,
@@ -71,23 +72,38 @@ impl Account {
                 (self.driven, self.to_ask) = (false, false);
             }
             Event::Queued { ago, poll } => self.queued(self.number(ago), self.now + poll),
-            Event::Granted { ago, since, lease } => {
+            Event::Granted {
+                ago,
+                since,
+                lease,
+                handoffs,
+            } => {
                 let since = self.now.saturating_sub(since);
                 let lease = ms(lease);
-                let offer = Offer {
+                let mut offer = Offer {
                     lease,
                     ..offer(since)
                 };
+                let bounds = Handoff {
+                    most: handoffs,
+                    within: ms(300),
+                    part: 2,
+                };
+                let until = at(since).plus(ms(300).min(lease / 2));
+                (offer.row.left, offer.row.until) = (handoffs, until);
+                let from_bounds = Offer::in_turn(at(since), lease, since, since);
+                assert_eq!(from_bounds.to_be_handed_on(&bounds), offer);
                 self.granted(self.number(ago), offer);
             }
             Event::Ended { ago, pause } => self.ended(self.number(ago), self.now + pause),
             Event::Left { ago } => {
                 let number = self.number(ago);
                 self.gate.left(token(number), now);
-                if self.held == Some(number) {
+                if self.held.is_some_and(|(held, _)| held == number) {
                     (self.held, self.not_before) = (None, self.now);
                 }
             }
+            Event::HandOn { ago, fits } => self.hand_on(self.number(ago), fits),
             Event::Pause(pause) => {
                 self.gate.pause(now.plus(ms(pause)));
                 if self.place().is_none() {
@@ -137,7 +153,8 @@ impl Account {
                 if self.now() < deadline(offer) {
                     self.line.remove(0);
                     self.end(Stand::Taken, self.now);
-                    self.held = self.line.is_empty().then_some(number);
+                    let stays = self.line.is_empty() || self.may_go_on(&offer);
+                    self.held = stays.then_some((number, offer));
                     Look::Yours(position(number), offer)
                 } else {
                     self.end(Stand::Unwanted, self.now);
@@ -147,6 +164,32 @@ impl Account {
             _ => Look::Wait,
         };
         assert_eq!(found, expected);
+    }
+
+    /// The same token is offered again, with the next index.
+    fn hand_on(&mut self, number: u64, fits: bool) {
+        let now = self.now();
+        let held = self.held.filter(|(held, _)| *held == number);
+        let next = held.filter(|(_, offer)| fits && !self.line.is_empty() && self.may_go_on(offer));
+        assert_eq!(
+            self.gate.can_hand_on(token(number), now, |_, _| fits),
+            next.is_some()
+        );
+        assert_eq!(
+            self.gate.hand_on(token(number), now, |_, _| fits),
+            next.is_some()
+        );
+        if let Some((_, mut offer)) = next {
+            offer.row.index += 1;
+            offer.row.left -= 1;
+            offer.row.since = Some(now);
+            self.held = None;
+            self.stands.insert(number, Stand::Offered(offer));
+        }
+    }
+
+    fn may_go_on(&self, offer: &Offer) -> bool {
+        offer.row.left > 0 && self.now() < offer.row.until && self.now() < deadline(*offer)
     }
 
     fn take_wheel(&mut self) {
@@ -172,6 +215,11 @@ impl Account {
         assert_eq!(next == Next::Rest, !waited_at, "while somebody waits");
         let expected = match self.place() {
             _ if !waited_at => Next::Rest,
+            None if let Some((_, offer)) = self.held
+                && self.may_go_on(&offer) =>
+            {
+                Next::Sleep(offer.row.until)
+            }
             None if self.held.is_some() || self.not_before <= now => Next::Ask,
             None => Next::Sleep(at(self.not_before)),
             Some((_, Stand::Asked)) => Next::Sleep(Moment::NEVER),
@@ -180,6 +228,9 @@ impl Account {
             Some((number, Stand::Offered(offer))) if deadline(offer) <= at(now) => {
                 self.end(Stand::Unwanted, now);
                 Next::GiveUp(position(number))
+            }
+            Some((_, Stand::Offered(offer))) if self.may_go_on(&offer) => {
+                Next::Sleep(offer.row.until)
             }
             Some((_, Stand::Offered(offer))) => Next::Sleep(deadline(offer)),
             Some(ended) => panic!("at no place: {ended:?}"),
@@ -259,7 +310,7 @@ impl Account {
             (None, None) => Place::Vacant {
                 not_before: at(self.not_before),
             },
-            (None, Some(number)) => Place::Held(token(number)),
+            (None, Some((number, offer))) => Place::Held(position(number), offer),
             (Some((number, Stand::Asked)), _) => Place::Asking(position(number)),
             (Some((number, Stand::Queued { poll })), _) => Place::Queued {
                 position: position(number),
@@ -327,7 +378,7 @@ impl Account {
         if let Some((number, _)) = self.place() {
             self.granted(number, offer(self.now)); // asked for, and everybody went
         }
-        if let Some(number) = self.held {
+        if let Some((number, _)) = self.held {
             self.take(&Event::Left {
                 ago: self.number(0) - number,
             });

@@ -1,0 +1,103 @@
+//! Local handoff: a lock goes from its holder to the next in line here, and the server is not asked.
+//!
+//! Nothing changes at the server: the same token stands at the key, with the lease that was granted. So whoever
+//! takes over counts its deadline from that grant, and numbers the fence on under the same epoch.
+
+use super::{Gate, Offer, Place, Seat};
+use crate::values::handoff::Handoff;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// How a lock that was granted may be handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Row {
+    /// Who holds it now: 0, who was granted it; then 1, 2, …
+    pub(crate) index: u16,
+    /// When this one's turn began; `None`: with the grant.
+    pub(crate) since: Option<Moment>,
+    /// How many may still come.
+    pub(crate) left: u16,
+    /// Nobody after this.
+    pub(crate) until: Moment,
+}
+
+impl Row {
+    pub(super) const ALONE: Row = Row {
+        index: 0,
+        since: None,
+        left: 0,
+        until: Moment::from_nanos(0),
+    };
+}
+
+impl Offer {
+    /// May be handed on within these bounds.
+    pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff) -> Self {
+        self.row.left = bounds.most;
+        self.row.until = self.since.plus(bounds.window(self.lease));
+        self
+    }
+
+    /// Until when it may be handed on once more, if it may.
+    pub(super) fn handed_on_until(&self, now: Moment) -> Option<Moment> {
+        let may_be = self.row.left > 0 && now < self.row.until && now < self.deadline();
+        may_be.then_some(self.row.until)
+    }
+
+    fn handed_on(mut self, now: Moment) -> Self {
+        self.row.index += 1;
+        self.row.left -= 1;
+        self.row.since = Some(now);
+        self
+    }
+}
+
+impl<W> Gate<W> {
+    /// Whether the next in line may have this lock from its holder, who is done. `fits`: whether a waiter could
+    /// begin with what was granted.
+    pub(crate) fn can_hand_on(
+        &self,
+        token: Token,
+        now: Moment,
+        fits: impl Fn(&W, &Offer) -> bool,
+    ) -> bool {
+        self.next_holder(token, now, fits).is_some()
+    }
+
+    /// Whether a lock that is held may still go to the next in line; the driver sleeps until it may not.
+    pub(crate) fn is_handed_on(&self, now: Moment) -> bool {
+        matches!(&self.place, Place::Held(_, offer) if offer.handed_on_until(now).is_some())
+    }
+
+    /// Offers the lock that is held to the next in line; `false` where that can't be (any more).
+    pub(crate) fn hand_on(
+        &mut self,
+        token: Token,
+        now: Moment,
+        fits: impl Fn(&W, &Offer) -> bool,
+    ) -> bool {
+        let Some(seat) = self.next_holder(token, now, fits) else {
+            return false;
+        };
+        if let Place::Held(position, offer) = &self.place {
+            self.place = Place::Offered(position.clone(), offer.handed_on(now));
+            self.turn = Some((seat, None));
+        }
+        true
+    }
+
+    fn next_holder(
+        &self,
+        token: Token,
+        now: Moment,
+        fits: impl Fn(&W, &Offer) -> bool,
+    ) -> Option<Seat> {
+        let Place::Held(position, offer) = &self.place else {
+            return None;
+        };
+        offer.handed_on_until(now)?;
+        let seat = self.first_hearing()?;
+        let fits = position.token == token && fits(self.line.get(&seat)?, offer);
+        fits.then_some(seat)
+    }
+}

@@ -1,0 +1,34 @@
+//! How far a lock may go from holder to holder inside one process before the server is asked again.
+
+use std::time::Duration;
+
+/// A fence has room for so many numbers under one grant; see `values/fence.rs`.
+pub(crate) const MOST_HANDOFFS: u16 = 1023;
+
+/// The bounds of local handoff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Handoff {
+    /// How often in a row; 0: never.
+    pub(crate) most: u16,
+    /// For how long after the server's grant.
+    pub(crate) within: Duration,
+    /// And no longer than this part of what was granted, so that the last holder in the row has most of a lease.
+    pub(crate) part: u32,
+}
+
+impl Handoff {
+    pub(crate) const DEFAULT: Handoff = Handoff::up_to(16, Duration::from_millis(10));
+
+    pub(crate) const fn up_to(most: u16, within: Duration) -> Self {
+        Self {
+            most,
+            within,
+            part: 10,
+        }
+    }
+
+    /// For how long after its grant a lease of this length is handed on.
+    pub(crate) fn window(&self, lease: Duration) -> Duration {
+        self.within.min(lease / self.part)
+    }
+}

@@ -1,0 +1,205 @@
+//! Local handoff: a lock goes from its holder to the next waiter of the process. What that may never change, and where it must not be.
+//!
+//! The last ten bits of a fence say how often a lock has been handed on since its grant.
+
+use std::sync::{Arc, Mutex};
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Config, Fence, LockGuard, LockPool, LockRequest, LostCause};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::backends::{LONG, ms, nothing_left, patient, settled};
+
+/// So that no pause of the machine ends a row.
+fn for_long(config: Config) -> Config {
+    config.local_handoff(16, ms(1_000))
+}
+
+/// Makes three tests of each case, as `on_every_backend` does, with locks that are handed on for long.
+macro_rules! handing_on {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(super::memory().await).await;
+            })*
+        }
+
+        mod memory_paused {
+            $(#[tokio::test(start_paused = true)]
+            async fn $case() {
+                super::$case(super::memory().await).await;
+            })*
+        }
+
+        mod redis {
+            $(#[tokio::test]
+            async fn $case() {
+                let server = super::RedisServer::start();
+                let config = super::for_long(super::patient(server.url()));
+                super::$case(super::LockPool::connect(config).await.unwrap()).await;
+                super::nothing_left(&server).await;
+            })*
+        }
+    };
+}
+
+handing_on!(
+    fences_rise_within_a_row_and_from_row_to_row,
+    a_row_ends_after_so_many,
+    a_waiter_has_its_own_bounds,
+    the_end_of_a_body_gives_back_nothing_that_is_handed_on,
+    a_lock_that_is_lost_is_not_handed_on,
+    a_lock_that_was_extended_is_not_handed_on,
+    who_asks_for_longer_is_granted_by_the_server,
+    a_key_that_is_kept_is_not_handed_on,
+    who_is_fair_is_granted_by_the_server,
+    who_was_chosen_may_go_away,
+);
+
+async fn memory() -> LockPool {
+    let config = for_long(Config::new("memory://"));
+    LockPool::connect(config).await.unwrap()
+}
+
+fn request(pool: &LockPool) -> LockRequest {
+    pool.lock("k").ttl(LONG).wait(LONG)
+}
+
+fn handed_on(fence: Fence) -> u64 {
+    fence.get() % 1024
+}
+
+/// The fences of `count` waiters behind a holder, in the order in which they had the lock.
+async fn row(pool: &LockPool, count: usize) -> Vec<Fence> {
+    let fences = Arc::new(Mutex::new(Vec::new()));
+    let held = request(pool).acquire().await.unwrap();
+    fences.lock().unwrap().push(held.fence());
+    let wait = |_| {
+        let (request, fences) = (request(pool), fences.clone());
+        tokio::spawn(request.run(async move |lock: &LockGuard| {
+            fences.lock().unwrap().push(lock.fence());
+        }))
+    };
+    let waiters: Vec<JoinHandle<_>> = (0..count).map(wait).collect();
+    settled(pool).await;
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    let fences = fences.lock().unwrap();
+    fences.clone()
+}
+
+async fn fences_rise_within_a_row_and_from_row_to_row(pool: LockPool) {
+    let mut fences = row(&pool, 5).await;
+    fences.extend(row(&pool, 5).await);
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    let numbers: Vec<u64> = fences.into_iter().map(handed_on).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
+}
+
+async fn a_row_ends_after_so_many(pool: LockPool) {
+    let fences = row(&pool, 20).await;
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    let numbers: Vec<u64> = fences.into_iter().map(handed_on).collect();
+    assert_eq!(
+        numbers,
+        [(0..=16).collect::<Vec<u64>>(), (0..=3).collect()].concat()
+    );
+}
+
+/// Behind a holder, who gives the lock back when they wait: what a waiter gets.
+async fn behind(held: LockGuard, pool: &LockPool, waiter: LockRequest) -> LockGuard {
+    let waiter = tokio::spawn(waiter.acquire());
+    settled(pool).await;
+    held.release().await.unwrap();
+    waiter.await.unwrap().unwrap()
+}
+
+async fn a_waiter_has_its_own_bounds(pool: LockPool) {
+    let held = request(&pool).acquire().await.unwrap();
+    let begun = Instant::now();
+    let waiter = request(&pool).ttl(ms(900)).renew().max_hold(ms(2_000));
+    let next = behind(held, &pool, waiter).await;
+    assert_eq!(handed_on(next.fence()), 1);
+    assert!(next.remaining() <= ms(900), "{:?}", next.remaining());
+    assert_eq!(next.lost().await, LostCause::MaxHold);
+    assert!(begun.elapsed() >= ms(2_000), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
+    let after = request(&pool).acquire().await.unwrap();
+    assert!(after.fence() > next.fence());
+}
+
+async fn the_end_of_a_body_gives_back_nothing_that_is_handed_on(pool: LockPool) {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let before = request(&pool).run(async |lock: &LockGuard| {
+        let waiter = tokio::spawn(request(&pool).acquire());
+        settled(&pool).await;
+        let _ = tell.send(waiter);
+        lock.fence()
+    });
+    let first = before.await.unwrap();
+    let next = told.await.unwrap().await.unwrap().unwrap();
+    assert_eq!(next.fence().get(), first.get() + 1);
+    next.verify().await.unwrap();
+    let other = pool.lock("k").try_acquire().await.unwrap();
+    assert!(other.is_none(), "it was given back");
+}
+
+async fn a_lock_that_is_lost_is_not_handed_on(pool: LockPool) {
+    let held = request(&pool).ttl(ms(300)).acquire().await.unwrap();
+    let waiter = tokio::spawn(request(&pool).acquire());
+    assert_eq!(held.lost().await, LostCause::Deadline);
+    drop(held);
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(handed_on(next.fence()), 0);
+    next.verify().await.unwrap();
+}
+
+async fn a_lock_that_was_extended_is_not_handed_on(pool: LockPool) {
+    let held = request(&pool).acquire().await.unwrap();
+    held.extend(LONG * 2).await.unwrap();
+    let next = behind(held, &pool, request(&pool)).await;
+    assert_eq!(handed_on(next.fence()), 0);
+}
+
+async fn who_asks_for_longer_is_granted_by_the_server(pool: LockPool) {
+    let held = request(&pool).acquire().await.unwrap();
+    let next = behind(held, &pool, request(&pool).ttl(LONG * 2)).await;
+    assert_eq!(handed_on(next.fence()), 0);
+}
+
+async fn a_key_that_is_kept_is_not_handed_on(pool: LockPool) {
+    let held = request(&pool).min_hold(ms(300)).acquire().await.unwrap();
+    let next = behind(held, &pool, request(&pool)).await;
+    assert_eq!(handed_on(next.fence()), 0);
+    let kept = behind(next, &pool, request(&pool).min_hold(ms(300))).await;
+    assert_eq!(handed_on(kept.fence()), 0);
+}
+
+async fn who_is_fair_is_granted_by_the_server(pool: LockPool) {
+    let held = request(&pool).fair().acquire().await.unwrap();
+    let next = behind(held, &pool, request(&pool).fair()).await;
+    assert_eq!(handed_on(next.fence()), 0);
+}
+
+async fn who_was_chosen_may_go_away(pool: LockPool) {
+    let held = request(&pool).acquire().await.unwrap();
+    let chosen = tokio::spawn(request(&pool).acquire());
+    settled(&pool).await;
+    let behind_it = tokio::spawn(request(&pool).acquire());
+    settled(&pool).await;
+    drop(held); // on one thread, nobody has been woken yet
+    chosen.abort();
+    let next = behind_it.await.unwrap().unwrap();
+    assert_eq!(handed_on(next.fence()), 1, "what was offered is inherited");
+    next.verify().await.unwrap();
+    let alone = tokio::spawn(request(&pool).acquire());
+    settled(&pool).await;
+    drop(next);
+    alone.abort();
+    assert!(alone.await.is_err());
+    drop(request(&pool).acquire().await.unwrap()); // nobody took it, and it is given back
+}
