@@ -1,6 +1,6 @@
 //! How fast a busy lock goes from one process to the next, and what waiting costs the server: the figures of `docs/PROTOCOL.md`.
 //!
-//! Two OS processes of this program wait for one key and pass it back and forth. Measured is the time from right before a holder's
+//! Two OS processes of this program wait for one key and pass it back and forth, each turn by the server (no local handoff). Measured is the time from right before a holder's
 //! `release()` to the first line of the next one's body, on `CLOCK_MONOTONIC`, which all processes of a machine share; beside it what one
 //! message through this server takes at least, a PUBLISH of one process until another one hears it.
 //! `cargo run --release --example handover [-- --rounds N]` starts a private `redis-server`; `DLOCK_URL` names another, which should

@@ -14,7 +14,7 @@ use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
 use crate::policy::gate::Position;
 use crate::policy::queue;
-use crate::values::entry;
+use crate::values::entry::{self, There};
 use crate::values::error::{Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::kind::Kind;
@@ -180,10 +180,10 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
 
 /// Two kinds at one key: never a matter of waiting.
 pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
-    let (ours, theirs) = (&order.kind, entry::describe(there));
-    let one_owner = match ours {
-        Kind::Owned(_) => entry::is_exclusive(there),
-        Kind::Exclusive => order.reentrant && entry::is_owned(there),
+    let (ours, theirs) = (&order.kind, There::read(there));
+    let one_owner = match (ours, &theirs.kind) {
+        (Kind::Owned(_), Some(Kind::Exclusive)) => !theirs.waits,
+        (Kind::Exclusive, Some(Kind::Owned(_))) => order.reentrant,
         _ => false,
     };
     let hint = if one_owner {

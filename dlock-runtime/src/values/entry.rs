@@ -6,6 +6,7 @@
 //! letter is `r`, `w`, `p` or `o`; `take` and `of` are 0 but for permits, `owner` is empty but for owners. The
 //! set's last member is its *meta*, which says what has to be equal of all that are in it.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::kind::Kind;
@@ -126,31 +127,34 @@ pub(crate) fn without_token(entry: &str) -> String {
     }
 }
 
-/// Whether it is a lock of an owner's, or somebody who waits for one.
-pub(crate) fn is_owned(there: &str) -> bool {
-    let kind = there
-        .strip_prefix(META)
-        .and_then(|meta| meta.split('|').next());
-    kind == Some("o") || read(there).is_some_and(|entry| entry.letter == Letter::Owner)
+/// What stands in the way of another kind.
+#[derive(Debug)]
+pub(crate) struct There {
+    /// `None`: of another version.
+    pub(crate) kind: Option<Kind>,
+    /// It stands in the queue only.
+    pub(crate) waits: bool,
 }
 
-/// Whether it is an exclusive lock that is held.
-pub(crate) fn is_exclusive(there: &str) -> bool {
-    !there.starts_with(META) && !there.starts_with("x|") && read(there).is_none()
-}
-
-/// What stands in the way of another kind, in words: a meta member, a place in a queue, or a value.
-pub(crate) fn describe(there: &str) -> String {
-    if let Some(meta) = there.strip_prefix(META) {
-        return kind_of_meta(meta).map_or_else(
-            || "a lock of another version".to_owned(),
-            |kind| kind.to_string(),
-        );
+impl There {
+    /// From a meta member, a place in a queue, or a value.
+    pub(crate) fn read(there: &str) -> Self {
+        let (kind, waits) = match (there.strip_prefix(META), read(there)) {
+            (Some(meta), _) => (kind_of_meta(meta), false),
+            (None, Some(entry)) => (Some(entry.kind()), true),
+            (None, None) => (Some(Kind::Exclusive), there.starts_with("x|")),
+        };
+        Self { kind, waits }
     }
-    match read(there) {
-        Some(entry) => format!("somebody who waits for {}", entry.kind()),
-        None if there.starts_with("x|") => format!("somebody who waits for {}", Kind::Exclusive),
-        None => Kind::Exclusive.to_string(),
+}
+
+impl fmt::Display for There {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Some(kind) if self.waits => write!(f, "somebody who waits for {kind}"),
+            Some(kind) => kind.fmt(f),
+            None => f.write_str("a lock of another version"),
+        }
     }
 }
 

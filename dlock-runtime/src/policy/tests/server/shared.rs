@@ -17,7 +17,7 @@ use crate::policy::commands::{
     Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
 };
 use crate::policy::queue;
-use crate::values::entry;
+use crate::values::entry::{self, There};
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 

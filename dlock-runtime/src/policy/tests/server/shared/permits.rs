@@ -91,7 +91,7 @@ fn f61_another_number_is_refused_until_the_old_ones_have_gone() {
     for claim in [permits("b", 1, 2), at_once(permits("b", 1, 2))] {
         let there = world.refused(&claim);
         assert_eq!(there, "#|1|p|3");
-        assert_eq!(entry::describe(&there), "a lock with 3 permits");
+        assert_eq!(There::read(&there).to_string(), "a lock with 3 permits");
     }
     let big = permits("big", 3, 3);
     world.queued(&big);
@@ -99,7 +99,7 @@ fn f61_another_number_is_refused_until_the_old_ones_have_gone() {
     world.pass(500);
     let there = world.refused(&permits("b", 1, 2));
     assert_eq!(
-        entry::describe(&there),
+        There::read(&there).to_string(),
         "a lock with 3 permits",
         "the waiter got its turn"
     );

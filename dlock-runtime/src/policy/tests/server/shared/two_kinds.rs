@@ -18,7 +18,7 @@ fn k15_each_kind_is_refused_by_every_other() {
             }
             for newcomer in [newcomer.clone(), at_once(newcomer.clone())] {
                 let mut world = World::held_by(std::slice::from_ref(holder));
-                assert_eq!(entry::describe(&world.refused(&newcomer)), *there);
+                assert_eq!(There::read(&world.refused(&newcomer)).to_string(), *there);
                 assert!(world.holds(holder) && !world.holds(&newcomer));
                 assert!(world.line().is_empty());
                 for found in [
@@ -75,7 +75,7 @@ fn who_waits_as_another_kind_refuses_a_newcomer() {
         world.server.enter(KEY, waits, world.time);
         let refused = world.refused(&newcomer);
         assert_eq!(refused, there);
-        assert_eq!(entry::describe(&refused), words);
+        assert_eq!(There::read(&refused).to_string(), words);
         assert_eq!(world.refused(&waiter("y")), there);
         assert_eq!(
             world.line(),
