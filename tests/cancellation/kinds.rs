@@ -90,9 +90,14 @@ impl Next {
 }
 
 /// Waits until so many stand in the queue, or `gone` says that there will never be so many.
-async fn until_queued(world: &World, key: &str, count: usize, gone: impl Fn() -> bool) {
+async fn until_queued(
+    server: Option<&RedisServer>,
+    key: &str,
+    count: usize,
+    gone: impl Fn() -> bool,
+) {
     let queue = format!("lock:@w:{{lock:{key}}}");
-    let Some(server) = &world.server else {
+    let Some(server) = server else {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
@@ -144,14 +149,14 @@ async fn one_goes(world: &World, kind: &str, held: &str, cut: Cut) -> bool {
         had_it
     };
     let passes_on = async {
-        until_queued(world, &contended, 1, || gone.get()).await;
+        until_queued(world.server.as_ref(), &contended, 1, || gone.get()).await;
         let next = Next::comes(request(&world.pool, kind, &key));
         // Of several keys, the first is this one's, and the next one waits for that.
         let (queue, count) = match kind {
             "keys" => (&key, 1),
             _ => (&contended, 2),
         };
-        until_queued(world, queue, count, || gone.get()).await;
+        until_queued(world.server.as_ref(), queue, count, || gone.get()).await;
         holder.release().await.unwrap();
         next
     };
@@ -175,7 +180,7 @@ async fn the_first_in_line_lets_the_others_by(world: &World) {
                     had_it
                 };
                 let comes = async {
-                    until_queued(world, &key, 1, || gone.get()).await;
+                    until_queued(world.server.as_ref(), &key, 1, || gone.get()).await;
                     Next::comes(request(&world.pool, held, &key))
                 };
                 let (had_it, next) = tokio::join!(goes, comes);
@@ -242,15 +247,12 @@ fn the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll() {
         runtime.block_on(async {
             let server = RedisServer::start();
             let config = patient(&server.url());
-            let pools = [
-                dlock_runtime::init_named("redis", config).await.unwrap(),
-                dlock_runtime::init_named("memory", "memory://")
-                    .await
-                    .unwrap(),
-            ];
-            for pool in &pools {
+            let redis = dlock_runtime::init_named("redis", config).await.unwrap();
+            let memory = dlock_runtime::init_named("memory", "memory://");
+            let memory = memory.await.unwrap();
+            for (pool, server) in [(&redis, Some(&server)), (&memory, None)] {
                 for (kind, held) in kinds() {
-                    waits_at_every_poll(pool, kind, held).await;
+                    waits_at_every_poll(pool, server, kind, held).await;
                 }
             }
             let drained = dlock_runtime::shutdown().await;
@@ -259,14 +261,20 @@ fn the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll() {
     });
 }
 
-/// Behind a holder who soon gives the lock back.
-async fn waits_at_every_poll(pool: &LockPool, kind: &str, held: &str) {
+/// Behind a holder who gives the lock back as soon as somebody waits for it.
+async fn waits_at_every_poll(
+    pool: &LockPool,
+    server: Option<&RedisServer>,
+    kind: &str,
+    held: &str,
+) {
     let waits = async |cut| {
         let key = key(kind, cut);
         let contended = contended(kind, &key);
-        let holder = of_kind(pool.lock(contended), held).acquire().await.unwrap();
+        let holder = of_kind(pool.lock(contended.as_str()), held);
+        let holder = holder.acquire().await.unwrap();
         let holding = async {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            until_queued(server, &contended, 1, || false).await;
             holder.release().await.unwrap();
         };
         let waiting = async {

@@ -1,14 +1,8 @@
-//! Bugs that other systems had with these kinds of lock, each a test with its number: first those of the fault list, then by project.
-//!
-//! What needs a cut wire, a dead process or a look at the server is in `tests/faults/kinds.rs`.
+//! Bugs that locks of these kinds are prone to, each a test with its number in the fault list. What needs a cut wire, a dead process or a
+//! look at the server is in `tests/faults/kinds.rs`; those that other systems had are in `bugs_elsewhere`.
 
-use std::sync::Arc;
-
-use dlock_runtime::{
-    LockError, LockGuard, LockPool, LockRequest, Released, Wait, distributed_lock,
-};
-use dlock_tests::{KINDS, of_kind};
-use tokio::sync::Notify;
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
+use dlock_tests::of_kind;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
@@ -21,33 +15,14 @@ on_every_backend!(
     f58_opposite_orders_twice_named_and_nobody_waits,
     f58_a_thousand_keys,
     f61_a_release_of_what_is_over_changes_nothing,
-    redisson_543_a_single_try_of_every_kind_never_waits,
-    redisson_3750_one_owner_in_many_tasks,
-    redisson_6510_many_keys_of_every_kind_leave_nothing,
-    redisson_7251_nested_reads_leave_no_entries,
-    spring_integration_3700_a_lost_race_is_no_refusal;
-    seconds:
-    redisson_84_a_nested_call_after_the_loss_takes_nothing,
-    redisson_1604_a_read_lock_is_renewed,
-    redisson_2144_a_short_reader_shortens_nobodys_lease,
-    redisson_4217_a_downgraded_lock_is_renewed,
-    redisson_2444_waits_that_ended_leave_nothing,
-    redisson_4462_the_permits_of_a_dead_holder_come_back,
-    redisson_7098_a_reader_renews_only_itself,
-    redisson_7334_what_expires_and_is_released_late_is_one_permit,
 );
 
-fn one(pool: &LockPool, kind: &str) -> LockRequest {
+pub(crate) fn one(pool: &LockPool, kind: &str) -> LockRequest {
     of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG)
 }
 
-async fn is_free(pool: &LockPool, kind: &str) -> bool {
+pub(crate) async fn is_free(pool: &LockPool, kind: &str) -> bool {
     given_back(one(pool, kind).try_acquire().await.unwrap()).await
-}
-
-/// A holder that died: it renews nothing, and gives nothing back.
-async fn dies(pool: &LockPool, kind: &str, ttl: u64) {
-    std::mem::forget(one(pool, kind).ttl(ms(ttl)).acquire().await.unwrap());
 }
 
 async fn f14_what_the_body_can_never_be_given_is_an_error_at_once(pool: LockPool) {
@@ -162,201 +137,4 @@ async fn f61_a_release_of_what_is_over_changes_nothing(pool: LockPool) {
         assert!(!is_free(&pool, if after == "p:2/2" { "p:1/2" } else { kind }).await);
         next.release().await.unwrap();
     }
-}
-
-async fn redisson_543_a_single_try_of_every_kind_never_waits(pool: LockPool) {
-    for (kind, held) in KINDS {
-        let holder = one(&pool, held).acquire().await.unwrap();
-        let waiting = tokio::spawn(one(&pool, kind).acquire());
-        settled(&pool).await;
-        let begun = Instant::now();
-        assert!(one(&pool, kind).try_acquire().await.unwrap().is_none());
-        assert!(begun.elapsed() < LONG / 3, "{kind}");
-        holder.release().await.unwrap();
-        drop(waiting.await.unwrap().unwrap());
-        soon("free", async || pool.holder("k").await.unwrap().is_none()).await;
-    }
-}
-
-async fn redisson_3750_one_owner_in_many_tasks(pool: LockPool) {
-    let all = Arc::new(tokio::sync::Barrier::new(10));
-    let tasks = (0..10).map(|_| {
-        let (request, all) = (one(&pool, "o:a"), all.clone());
-        tokio::spawn(async move {
-            let guard = request.acquire().await.unwrap();
-            all.wait().await; // all at once, whatever task each of them is
-            guard.release().await.unwrap()
-        })
-    });
-    let mut left = Vec::new();
-    for task in tasks.collect::<Vec<_>>() {
-        left.push(match task.await.unwrap() {
-            Released::StillHeld(rest) => rest,
-            Released::Freed => 0,
-            other => panic!("{other:?}"),
-        });
-    }
-    left.sort_unstable();
-    assert_eq!(left, (0..10).collect::<Vec<_>>());
-    assert!(is_free(&pool, "o:b").await);
-}
-
-/// The suite looks at what is left on the server.
-async fn redisson_6510_many_keys_of_every_kind_leave_nothing(pool: LockPool) {
-    for (kind, _) in KINDS {
-        for number in 0..20 {
-            let request = of_kind(pool.lock(format!("{kind}:{number}")), kind);
-            request.run(async |_| ()).await.unwrap();
-        }
-    }
-}
-
-async fn redisson_7251_nested_reads_leave_no_entries(pool: LockPool) {
-    let nested = async |_: &LockGuard| {
-        let deeper = one(&pool, "r").run(async |_| one(&pool, "r").acquire().await.unwrap());
-        deeper.await.unwrap().release().await.unwrap();
-    };
-    one(&pool, "r").run(nested).await.unwrap();
-    assert!(is_free(&pool, "w").await);
-}
-
-/// Whoever loses a race for what became free waits on, until its own wait is over.
-async fn spring_integration_3700_a_lost_race_is_no_refusal(pool: LockPool) {
-    for (kind, held) in KINDS {
-        let holder = one(&pool, held).acquire().await.unwrap();
-        let tasks = (0..10).map(|_| {
-            let request = one(&pool, kind);
-            tokio::spawn(async move { request.run(async |_| tokio::task::yield_now().await).await })
-        });
-        let tasks: Vec<_> = tasks.collect();
-        settled(&pool).await;
-        holder.release().await.unwrap();
-        for task in tasks {
-            task.await.unwrap().unwrap();
-        }
-    }
-}
-
-#[distributed_lock(key = "k", ttl = "300ms", reentrant, on_lost = "finish", guard = lock, pool = pool)]
-async fn nests_after_its_loss(
-    pool: &LockPool,
-    lost: &Notify,
-    taken: &Notify,
-) -> Result<(), LockError> {
-    lock.lost().await;
-    lost.notify_one();
-    taken.notified().await;
-    let nested = pool.lock("k").reentrant().run(async |_| ()).await;
-    let error = nested.unwrap_err();
-    assert!(error.is_lost() || error.is_busy(), "{error:?}");
-    let again = pool.lock("k").reentrant().wait(Wait::Once).acquire().await;
-    assert!(!again.is_ok_and(|guard| guard.is_held()));
-    Ok(())
-}
-
-async fn redisson_84_a_nested_call_after_the_loss_takes_nothing(pool: LockPool) {
-    let (lost, taken) = (Notify::new(), Notify::new());
-    let other_comes = async {
-        lost.notified().await;
-        let other = one(&pool, "x").acquire().await.unwrap();
-        taken.notify_one();
-        other
-    };
-    let (nested, other) = tokio::join!(nests_after_its_loss(&pool, &lost, &taken), other_comes);
-    nested.unwrap();
-    other.verify().await.unwrap();
-    other.release().await.unwrap();
-}
-
-/// Renewed for three times its lease.
-async fn outlives(guard: &LockGuard) {
-    tokio::time::sleep(ms(1800)).await;
-    guard.verify().await.unwrap();
-}
-
-async fn redisson_1604_a_read_lock_is_renewed(pool: LockPool) {
-    let held = one(&pool, "r")
-        .ttl(ms(600))
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    outlives(&held).await;
-    assert!(!is_free(&pool, "w").await);
-}
-
-async fn redisson_2144_a_short_reader_shortens_nobodys_lease(pool: LockPool) {
-    let long = one(&pool, "r").acquire().await.unwrap();
-    dies(&pool, "r", 200).await;
-    let short = one(&pool, "r").ttl(ms(300)).acquire().await.unwrap();
-    soon("the short one is over", async || !short.is_held()).await;
-    tokio::time::sleep(ms(200)).await;
-    long.verify().await.unwrap();
-    assert!(!is_free(&pool, "w").await);
-    short.release().await.unwrap();
-    assert!(!is_free(&pool, "w").await);
-}
-
-async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
-    let held = one(&pool, "w")
-        .ttl(ms(600))
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    held.downgrade().await.unwrap();
-    outlives(&held).await;
-    assert!(is_free(&pool, "r").await && !is_free(&pool, "w").await);
-}
-
-/// Also #4100: a set of timeouts that nobody ever cleans. What is left of a wait is looked for when the case is over.
-async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
-    let held = one(&pool, "p:3/3").acquire().await.unwrap();
-    let waits = (0..40).map(|_| tokio::spawn(one(&pool, "p:1/3").wait(ms(300)).acquire()));
-    for wait in waits.collect::<Vec<_>>() {
-        assert!(wait.await.unwrap().unwrap_err().is_busy());
-    }
-    held.release().await.unwrap();
-    // Who gives up is taken out of the queue behind its back.
-    let free = async || is_free(&pool, "p:3/3").await;
-    soon("no place of nobody's is in the way", free).await;
-}
-
-async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
-    let living = one(&pool, "p:1/3").ttl(ms(600)).renew();
-    let living = living.acquire().await.unwrap();
-    dies(&pool, "p:2/3", 600).await;
-    let begun = Instant::now();
-    assert!(!is_free(&pool, "p:1/3").await);
-    let held = one(&pool, "p:2/3").acquire().await.unwrap();
-    assert!(begun.elapsed() >= ms(500), "{:?}", begun.elapsed());
-    outlives(&living).await;
-    held.release().await.unwrap();
-}
-
-/// The dead one's entry ends by itself, though somebody who reads beside it goes on renewing.
-async fn redisson_7098_a_reader_renews_only_itself(pool: LockPool) {
-    dies(&pool, "r", 600).await;
-    let living = one(&pool, "r").ttl(ms(600)).renew();
-    let living = living.acquire().await.unwrap();
-    outlives(&living).await;
-    living.release().await.unwrap();
-    assert!(is_free(&pool, "w").await, "the dead one still reads");
-}
-
-async fn redisson_7334_what_expires_and_is_released_late_is_one_permit(pool: LockPool) {
-    let mut over = Vec::new();
-    for _ in 0..2 {
-        over.push(one(&pool, "p:1/2").ttl(ms(200)).acquire().await.unwrap());
-    }
-    soon("over", async || over.iter().all(|guard| !guard.is_held())).await;
-    tokio::time::sleep(ms(50)).await;
-    let held = one(&pool, "p:1/2").acquire().await.unwrap();
-    for guard in over {
-        assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
-    }
-    let second = one(&pool, "p:1/2").acquire().await.unwrap();
-    assert!(!is_free(&pool, "p:1/2").await, "three of two");
-    held.verify().await.unwrap();
-    second.verify().await.unwrap();
 }

@@ -99,6 +99,28 @@ async fn pools_with_many_waiters_take_turns() {
     assert_eq!(changes, 9, "{turns:?}");
 }
 
+/// Else the other pool's would come between.
+#[tokio::test]
+async fn fair_waiters_are_served_in_order_whichever_pool_they_are_of() {
+    let server = RedisServer::start();
+    let [one, two] = pools(&server).await;
+    let held = taken(&one).await;
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for (number, pool) in [&one, &one, &two, &one].into_iter().enumerate() {
+        let request = pool.lock("k").fair().ttl(LONG).wait(LONG);
+        let turns = turns.clone();
+        let body = async move |_: &_| turns.lock().unwrap().push(number);
+        waiters.push(tokio::spawn(async move { request.run(body).await }));
+        until_queued(&server, number + 1).await;
+    }
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(*turns.lock().unwrap(), [0, 1, 2, 3]);
+}
+
 /// A lock whose key is gone without a release: whoever looks first gives it to the first in the queue, not to itself.
 #[tokio::test]
 async fn who_finds_a_lock_free_grants_it_to_the_first_in_the_queue() {

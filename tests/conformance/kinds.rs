@@ -1,12 +1,14 @@
 //! What holds for every kind of lock, and that a key is of one kind at a time.
 
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
+use dlock_tests::of_kind;
 use tokio::time::Instant;
 
 use crate::backends::{LONG, ms, settled, soon};
 
 on_every_backend!(
     two_kinds_at_one_key_are_refused_on_both_sides,
+    another_kind_inside_is_refused_as_well,
     a_waiting_kind_is_refused_as_well,
     a_key_may_change_its_kind_when_it_is_free,
     every_kind_says_who_holds_it,
@@ -66,6 +68,22 @@ async fn two_kinds_at_one_key_are_refused_on_both_sides(pool: LockPool) {
         }
         first.verify().await.unwrap();
         first.release().await.unwrap();
+    }
+}
+
+/// And no `WouldDeadlock`: that would ask for another order, where the key is at fault.
+async fn another_kind_inside_is_refused_as_well(pool: LockPool) {
+    let kinds = ["x", "r", "w", "p:1/2", "o:a"];
+    let is_one = |pair: [&str; 2]| {
+        pair[0] == pair[1] || ["r", "w"].contains(&pair[0]) && ["r", "w"].contains(&pair[1])
+    };
+    for outer in kinds {
+        for inner in kinds.into_iter().filter(|inner| !is_one([outer, inner])) {
+            let request = |kind| of_kind(pool.lock("k"), kind).ttl(LONG).wait(LONG);
+            let nested = request(outer).run(async |_| request(inner).acquire().await.map(drop));
+            let error = nested.await.unwrap().unwrap_err();
+            assert!(is_wrong_kind(&error), "{inner} in {outer}: {error:?}");
+        }
     }
 }
 

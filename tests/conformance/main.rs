@@ -69,6 +69,7 @@ macro_rules! on_every_backend {
 mod backends;
 mod bounds;
 mod bugs;
+mod bugs_elsewhere;
 mod data;
 mod exclusion;
 mod fences;

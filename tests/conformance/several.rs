@@ -2,6 +2,8 @@
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
 
+use tokio::time::Instant;
+
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
@@ -17,6 +19,9 @@ on_every_backend!(
     readers_share_them;
     seconds:
     the_first_ones_last_until_the_last_one_is_had,
+    each_lasts_its_whole_ttl_once_all_are_had,
+    what_is_joined_keeps_the_lease_that_it_has,
+    all_outlive_a_quick_body_by_their_min_hold,
     the_body_is_stopped_when_one_is_lost,
 );
 
@@ -164,6 +169,60 @@ async fn the_first_ones_last_until_the_last_one_is_had(pool: LockPool) {
     let held = waiting.await.unwrap().unwrap();
     assert!(held.remaining() > ms(300), "{:?}", held.remaining());
     held.verify().await.unwrap();
+}
+
+/// Waited for so long that it counts, and not so long that they had to be kept alive meanwhile; and more than are renewed at once.
+async fn each_lasts_its_whole_ttl_once_all_are_had(pool: LockPool) {
+    let other = pool.lock("z").ttl(LONG).acquire().await.unwrap();
+    let keys = (0..120).map(|number| format!("k:{number:03}"));
+    let request = pool.lock_all(keys.chain(["z".to_owned()]));
+    let waiting = tokio::spawn(request.ttl(ms(20_000)).wait(LONG).acquire());
+    soon("only the last one is waited for", async || {
+        pool.holder("k:119").await.unwrap().is_some()
+    })
+    .await;
+    tokio::time::sleep(ms(4000)).await;
+    other.release().await.unwrap();
+    let held = waiting.await.unwrap().unwrap();
+    for part in held.parts() {
+        let remaining = part.remaining();
+        assert!(remaining > ms(18_000), "{}: {remaining:?}", part.key());
+    }
+    held.release().await.unwrap();
+}
+
+async fn what_is_joined_keeps_the_lease_that_it_has(pool: LockPool) {
+    let outer = pool.lock("b").read().ttl(ms(6000));
+    let body = async |outer: &LockGuard| {
+        let other = pool.lock("a").write().ttl(LONG).acquire().await.unwrap();
+        let waiting = both(&pool, ["a", "b"]).read().ttl(ms(10_000)).acquire();
+        let frees = async {
+            tokio::time::sleep(ms(1500)).await;
+            other.release().await.unwrap();
+        };
+        let (held, ()) = tokio::join!(waiting, frees);
+        let held = held.unwrap();
+        assert!(outer.remaining() < ms(5000), "{:?}", outer.remaining());
+        held.release().await.unwrap();
+    };
+    outer.run(body).await.unwrap();
+}
+
+async fn all_outlive_a_quick_body_by_their_min_hold(pool: LockPool) {
+    let begun = Instant::now();
+    let request = both(&pool, ["a", "b"]).min_hold(ms(700));
+    request.run(async |_| ()).await.unwrap();
+    let (mut a, mut b) = (None, None);
+    soon("both are free", async || {
+        for (key, freed) in [("a", &mut a), ("b", &mut b)] {
+            if freed.is_none() && is_free(&pool, key).await {
+                *freed = Some(begun.elapsed());
+            }
+        }
+        a.is_some() && b.is_some()
+    })
+    .await;
+    assert!(a.min(b) >= Some(ms(650)), "{a:?}, {b:?}");
 }
 
 async fn the_body_is_stopped_when_one_is_lost(pool: LockPool) {

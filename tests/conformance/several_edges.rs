@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use dlock_harness::RedisServer;
+use dlock_harness::{Proxy, RedisServer};
 use dlock_runtime::{Config, LockError, LockOrder, LockPool, Released, Wait, distributed_lock};
 use tokio::time::Instant;
 
@@ -195,6 +195,25 @@ async fn what_is_joined_is_in_no_order() {
 }
 
 #[tokio::test]
+async fn what_several_are_asked_for_inside_is_in_an_order() {
+    let config = Config::new("memory://").lock_order(LockOrder::Refuse);
+    let pool = LockPool::connect(config).await.unwrap();
+    let (one, several) = (|| pool.lock("item"), || pool.lock_all(["a", "b"]));
+    let there = one().run(async |_| several().acquire().await.map(drop));
+    there.await.unwrap().unwrap();
+    let back = several().run(async |_| one().acquire().await.map(drop));
+    back.await.unwrap().unwrap_err();
+    let three = || pool.lock_all(["c", "d"]);
+    let there = several().run(async |_| three().acquire().await.map(drop));
+    there.await.unwrap().unwrap();
+    let back = three().run(async |_| several().acquire().await.map(drop));
+    let error = back.await.unwrap().unwrap_err();
+    let is_refused =
+        matches!(&error, LockError::WouldDeadlock { inversion, .. } if inversion.is_some());
+    assert!(is_refused, "{error:?}");
+}
+
+#[tokio::test]
 async fn what_no_body_began_under_is_not_kept() {
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
@@ -288,46 +307,41 @@ async fn a_server_that_is_busy_is_not_asked_without_a_pause() {
     assert!(counts[1] < counts[0] * 3 + 20, "{counts:?}");
 }
 
+/// Both in about the time that one takes, and not one after the other.
+async fn end_as_soon_as_one(pool: &LockPool) {
+    let one = || pool.lock("a").wait(Wait::Once);
+    one().acquire().await.unwrap_err(); // at once, if it sees the connection end
+    let begun = Instant::now();
+    one().acquire().await.unwrap_err();
+    let one = begun.elapsed();
+    let begun = Instant::now();
+    let both = pool.lock_all(["a", "b"]).wait(Wait::Once);
+    both.acquire().await.unwrap_err();
+    let both = begun.elapsed();
+    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
+}
+
+async fn hasty(url: String, connect: u64) -> LockPool {
+    let config = Config::new(url)
+        .connect_timeout(ms(connect))
+        .command_timeout(ms(300));
+    LockPool::connect(config).await.unwrap()
+}
+
 #[tokio::test]
 async fn several_end_as_soon_as_one_without_a_server() {
     let server = RedisServer::start();
-    let config = Config::new(server.url())
-        .connect_timeout(ms(5000))
-        .command_timeout(ms(300));
-    let pool = LockPool::connect(config).await.unwrap();
+    let pool = hasty(server.url(), 5000).await;
     server.kill9();
-    let begun = Instant::now();
-    pool.lock("a").wait(Wait::Once).acquire().await.unwrap_err();
-    let one = begun.elapsed();
-    let begun = Instant::now();
-    pool.lock_all(["a", "b"])
-        .wait(Wait::Once)
-        .acquire()
-        .await
-        .unwrap_err();
-    let both = begun.elapsed();
-    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
+    end_as_soon_as_one(&pool).await;
 }
 
 #[tokio::test]
 async fn several_end_as_soon_as_one_where_nothing_answers() {
     let server = RedisServer::start();
-    let proxy = dlock_harness::Proxy::start(server.addr());
-    let config = Config::new(proxy.url())
-        .connect_timeout(ms(4000))
-        .command_timeout(ms(300));
-    let pool = LockPool::connect(config).await.unwrap();
+    let proxy = Proxy::start(server.addr());
+    let pool = hasty(proxy.url(), 4000).await;
     proxy.blackhole();
     proxy.cut_all();
-    let begun = Instant::now();
-    pool.lock("a").wait(Wait::Once).acquire().await.unwrap_err();
-    let one = begun.elapsed();
-    let begun = Instant::now();
-    pool.lock_all(["a", "b"])
-        .wait(Wait::Once)
-        .acquire()
-        .await
-        .unwrap_err();
-    let both = begun.elapsed();
-    assert!(both < one + ms(700), "one {one:?}, both {both:?}");
+    end_as_soon_as_one(&pool).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::{until, wait};
+use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockError, LostCause};
 
 use crate::body::lost;
@@ -31,9 +31,7 @@ async fn neither_it_nor_a_renewal_shortens_a_lease() {
     guard.extend(LONG).await.unwrap();
     guard.extend(TTL).await.unwrap();
     assert!(guard.remaining() > LONG / 2);
-    let renewing = lab
-        .proxy
-        .on(requests("renew").every(), dlock_harness::Action::Signal);
+    let renewing = lab.proxy.on(requests("renew").every(), Action::Signal);
     until("two renewals", CAP, async || renewing.fired() >= 2).await;
     assert!(guard.remaining() > LONG / 2);
     assert!(lab.server.pttl(ON_SERVER).await > 20_000);
@@ -147,6 +145,43 @@ async fn nothing_creates_a_key_that_was_deleted() {
         "{lines:?}"
     );
     assert!(lab.locks().await.is_empty());
+}
+
+/// A second too late, and no longer than the server keeps it.
+#[tokio::test]
+async fn a_late_answer_counts_from_when_it_was_asked_for() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let guard = pool.lock(ITEM).ttl(CAP).acquire().await.unwrap();
+    let answer = lab.proxy.on(requests("renew"), Action::HoldReply);
+    let late = async {
+        answer.seen().await;
+        wait::pause(Duration::from_secs(1)).await;
+        lab.proxy.release_held();
+    };
+    let (extended, ()) = tokio::join!(guard.extend(LONG), late);
+    extended.unwrap();
+    let left = lab.server.pttl(ON_SERVER).await;
+    let left = Duration::from_millis(u64::try_from(left).unwrap());
+    let counted = guard.remaining();
+    assert!(counted > CAP && counted <= left, "{counted:?} of {left:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_after_the_lease_was_over_is_a_loss() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
+    let lease = Duration::from_millis(700);
+    let guard = pool.lock(ITEM).ttl(lease).acquire().await.unwrap();
+    let answer = lab.proxy.on(requests("renew"), Action::HoldReply);
+    let late = async {
+        answer.seen().await;
+        until("its lease is over", CAP, async || !guard.is_held()).await;
+        lab.proxy.release_held();
+    };
+    let (extended, ()) = tokio::join!(guard.extend(LONG), late);
+    assert_eq!(lost(extended), (LostCause::Deadline, false));
+    assert!(!guard.is_held());
 }
 
 /// What `extend` gave has to be taken back also when that takes longer than the lock's own ttl.

@@ -1,5 +1,5 @@
 //! Faults of the list, and bugs that other systems had with these kinds of lock, each a test with its number: those that need a dead
-//! process, a second one, or a look at the server. Those that both backends can show are in `tests/conformance/bugs.rs`.
+//! process, a second one, or a look at the server. Those that both backends can show are in `tests/conformance/bugs.rs` and `bugs_elsewhere.rs`.
 
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 
 use crate::body::{lost, tick};
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, TTL, requests};
+use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests};
 
 /// One lock of each kind, all renewed, each at a key of its own; and several keys at once.
 async fn one_of_each(pool: &LockPool, ttl: Duration) -> Vec<LockGuard> {
@@ -104,6 +104,19 @@ async fn an_entry_that_is_gone_is_its_holders_loss_alone() {
         let held = guards.iter().filter(|guard| guard.is_held()).count();
         assert_eq!(held, 2, "{kind}");
     }
+}
+
+/// Nor does it bring the lock back.
+#[tokio::test]
+async fn a_downgrade_of_what_is_gone_is_its_loss() {
+    let lab = Lab::new();
+    let pool = lab.pool().await;
+    let writer = pool.lock(ITEM).write().ttl(LONG).acquire().await.unwrap();
+    lab.server.cmd(&["DEL", ON_SERVER]).await;
+    assert!(writer.is_held(), "nobody has asked yet");
+    assert_eq!(lost(writer.downgrade().await), (LostCause::Gone, false));
+    assert!(!writer.is_held());
+    assert_eq!(lab.locks().await, [""; 0]);
 }
 
 /// One of several keys: the body is stopped, and the others are given back.

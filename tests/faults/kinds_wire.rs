@@ -53,20 +53,28 @@ async fn stays(lab: &Lab, guard: &LockGuard) {
     guard.verify().await.unwrap();
 }
 
+/// Cuts such a request off in every way there is, while this goes on; nothing may stay of it.
+async fn at_every_cut(lab: &Lab, request: impl Fn() -> Matcher, call: impl AsyncFn(Action)) {
+    for cut in CUTS {
+        let cutting = lab.proxy.on(request(), cut);
+        call(cut).await;
+        cutting.seen().await;
+        lab.until_free().await;
+        lab.proxy.clear_triggers();
+    }
+}
+
 #[tokio::test]
 async fn nothing_stays_of_an_acquire_that_is_cut_off() {
     let lab = Lab::new();
     let pool = lab.pool().await;
     for (kind, _) in KINDS {
-        for cut in CUTS {
-            let cutting = lab.proxy.on(acquires(kind), cut);
+        let asks = async |cut| {
             let answer = item(&pool, kind).wait(Wait::Once).acquire().await;
             let is_unclear = matches!(answer, Err(LockError::Unavailable { .. }));
             assert!(is_unclear, "{kind} {cut:?}: {answer:?}");
-            cutting.seen().await;
-            lab.until_free().await;
-            lab.proxy.clear_triggers();
-        }
+        };
+        at_every_cut(&lab, || acquires(kind), asks).await;
     }
 }
 
@@ -75,20 +83,16 @@ async fn a_wait_goes_on_when_its_acquire_is_cut_off() {
     let lab = Lab::new();
     let pool = lab.pool().await;
     for (kind, _) in KINDS {
-        for cut in CUTS {
-            let cutting = lab.proxy.on(acquires(kind), cut);
+        let goes_on = async |cut| {
             let begun = Instant::now();
             let guard = item(&pool, kind).acquire().await.unwrap();
             let took = begun.elapsed();
             assert!(took < wait::scaled(SOON), "{kind} {cut:?}: {took:?}");
-            cutting.seen().await;
             // What was made before the cut may still be taken back: only that.
             until("one holder", SOON, async || holders(&lab, kind).await == 1).await;
             stays(&lab, &guard).await;
-            drop(guard);
-            lab.until_free().await;
-            lab.proxy.clear_triggers();
-        }
+        };
+        at_every_cut(&lab, || acquires(kind), goes_on).await;
     }
 }
 
@@ -105,25 +109,18 @@ async fn holders(lab: &Lab, kind: &str) -> usize {
 #[tokio::test]
 async fn nothing_stays_of_several_keys_whose_acquire_is_cut_off() {
     let lab = Lab::new();
-    let pool = lab.pool().await;
-    for script in ["acquire_all", "acquire"] {
-        for cut in CUTS {
-            // Taken by one command; or one by one, since the last one is busy.
-            let busy = match script {
-                "acquire" => Some(lab.direct().await.lock("z").acquire().await.unwrap()),
-                _ => None,
-            };
-            let cutting = lab.proxy.on(requests(script).containing(ON_SERVER), cut);
-            let both = pool.lock_all([ITEM, "z"]).ttl(LONG).wait(Wait::Once);
-            both.acquire().await.unwrap_err();
-            cutting.seen().await;
-            if let Some(busy) = busy {
-                busy.release().await.unwrap();
-            }
-            lab.until_free().await;
-            lab.proxy.clear_triggers();
-        }
-    }
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let both = || pool.lock_all([ITEM, "z"]).ttl(LONG).wait(Wait::Once);
+    let request = |script| requests(script).containing(ON_SERVER);
+    let at_once = async |_| drop(both().acquire().await.unwrap_err());
+    at_every_cut(&lab, || request("acquire_all"), at_once).await;
+    // One by one, since the last one is busy.
+    let in_order = async |_| {
+        let busy = direct.lock("z").acquire().await.unwrap();
+        both().acquire().await.unwrap_err();
+        busy.release().await.unwrap();
+    };
+    at_every_cut(&lab, || request("acquire"), in_order).await;
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ mod outages;
 mod paused;
 mod releases;
 mod renewal;
+mod several;
 mod told;
 mod waiting_background;
 mod waiting_connections;

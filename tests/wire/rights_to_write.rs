@@ -103,6 +103,30 @@ async fn each_right_is_missed_and_the_error_says_how_far_it_came() {
     lock.write(&every_command()).await.unwrap();
 }
 
+#[tokio::test]
+async fn the_error_says_in_words_how_much_of_the_batch_is_written() {
+    let lab = Lab::new(documented()).await;
+    let lock = lab.pool().await.unwrap().lock("{item:7}").acquire();
+    let lock = lock.await.unwrap();
+    lab.user(["-sadd"]).await;
+    for (before, said) in [
+        (0, "SADD, command 1 of 2: "),
+        (0, "; nothing was written"),
+        (1, "SADD, command 2 of 3: "),
+        (1, "; the one before it is written"),
+        (2, "; the 2 before it are written"),
+    ] {
+        let mut batch = Batch::new();
+        for _ in 0..before {
+            batch = batch.incr_by("n{item:7}", 1);
+        }
+        let batch = batch.sadd("s{item:7}", "x").incr_by("n{item:7}", 1);
+        let error = lock.write(&batch).await.unwrap_err();
+        assert!(is_no_permission(&error), "{error:?}");
+        assert!(format!("{error:?}").contains(said), "{said}: {error:?}");
+    }
+}
+
 /// Keys are declared, so a forbidden one stops the whole script.
 #[tokio::test]
 async fn a_data_key_outside_the_pattern_stops_the_whole_batch() {

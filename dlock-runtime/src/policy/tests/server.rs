@@ -3,6 +3,7 @@
 mod granting;
 mod queueing;
 mod shared;
+mod together;
 mod world;
 
 use std::ops::{Deref, DerefMut};

@@ -52,6 +52,17 @@ fn k14_a_renewal_never_shortens_and_never_creates() {
     assert_eq!(world.holders(), ["a"]);
 }
 
+/// Of one that is in the set and in the queue: a server that lost some of what it had written has both.
+#[test]
+fn k14_a_grant_shortens_nothing_that_is_held_already() {
+    let mut world = World::held_by(&[reader("a")]);
+    world.server.enter(KEY, &reader("a").entry, world.time);
+    assert!(matches!(world.poll(&reader("b")), Polled::Gone { .. }));
+    assert_eq!(world.told(), ["a"], "for 3 s");
+    assert_eq!(world.server.expires(KEY), Some(NOW + 30_000 * MS));
+    assert_eq!(world.holders(), ["a"]);
+}
+
 /// K2: a count would be 2, and held by nobody after one release.
 #[test]
 fn k2_an_acquire_executed_twice_is_one_holder() {

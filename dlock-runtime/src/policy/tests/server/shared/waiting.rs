@@ -163,6 +163,18 @@ fn k8_an_acquire_executed_twice_keeps_its_one_place() {
     assert_eq!(world.told(), ["a", "b"], "one grant each");
 }
 
+/// The answer to the first one was lost: it has not polled yet.
+#[test]
+fn k8_an_acquire_executed_twice_is_a_sign_of_life() {
+    let mut world = World::held_by(&[writer("w")]);
+    world.queued(&reader("a"));
+    world.pass(3000);
+    world.queued(&reader("a"));
+    world.pass(3000);
+    world.give_back(&writer("w"));
+    assert_eq!(world.told(), ["a"]);
+}
+
 #[test]
 fn m1_a_poll_never_creates() {
     let mut world = World::new();

@@ -1,0 +1,113 @@
+//! Several keys at once: what is lost or late while the others are had, waited for or made to last.
+
+use std::time::Duration;
+
+use dlock_harness::{Action, until, wait};
+use dlock_runtime::{LockPool, LockRequest, LostCause};
+
+use crate::body::lost;
+use crate::lab::{CAP, LONG, Lab, requests, sha};
+use crate::line::{WAIT, Waiter, turn, waits};
+
+fn both(pool: &LockPool) -> LockRequest {
+    pool.lock_all(["a", "b"]).ttl(LONG).wait(WAIT)
+}
+
+impl Lab {
+    /// Somebody stands in the queue of this key.
+    async fn until_waited_for(&self, key: &str) {
+        let queue = format!("lock:@w:{{lock:{key}}}");
+        until("it is waited for", CAP, async || {
+            self.server.ask::<usize>(&["ZCARD", &queue]).await == 1
+        })
+        .await;
+    }
+
+    /// A pool that waits for answers that are held back, or late on a busy machine.
+    async fn patient(&self) -> LockPool {
+        self.pool_of(self.config().command_timeout(CAP)).await
+    }
+}
+
+#[tokio::test]
+async fn of_several_of_which_one_is_lost_none_is_prolonged_or_downgraded() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.patient().await, lab.direct().await);
+    let held = both(&pool).write().acquire().await.unwrap();
+    lab.server.cmd(&["DEL", "lock:b"]).await;
+    let second = held.parts().nth(1).unwrap();
+    assert_eq!(lost(second.verify().await), (LostCause::Gone, false));
+    assert_eq!(lost(held.extend(LONG * 4).await), (LostCause::Gone, false));
+    let left = lab.server.pttl("lock:a").await;
+    assert!(left <= 30_000, "a was prolonged to {left} ms");
+    assert_eq!(lost(held.downgrade().await), (LostCause::Gone, false));
+    let reader = direct.lock("a").read().try_acquire().await.unwrap();
+    assert!(reader.is_none(), "a was downgraded");
+}
+
+/// What was had is somebody else's by now: nobody begins with the rest.
+#[tokio::test]
+async fn one_that_is_lost_while_the_next_is_waited_for_is_asked_for_again() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.patient().await, lab.direct().await);
+    let last = direct.lock("b").ttl(LONG).acquire().await.unwrap();
+    // A third of it is less than the cap, and its end is more.
+    let waiter = waits(both(&pool).ttl(LONG / 2));
+    lab.until_waited_for("b").await;
+    lab.server.cmd(&["DEL", "lock:a"]).await;
+    let rival = direct.lock("a").ttl(LONG).acquire().await.unwrap();
+    lab.until_waited_for("a").await;
+    last.release().await.unwrap();
+    rival.verify().await.unwrap();
+    rival.release().await.unwrap();
+    turn(waiter).await.guard.verify().await.unwrap();
+}
+
+/// Nothing was created, so a release would be one command for each key in vain.
+#[tokio::test]
+async fn a_try_that_took_none_leaves_nothing_to_clean_up() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.patient().await, lab.direct().await);
+    let held = direct.lock("a").ttl(LONG).acquire().await.unwrap();
+    let monitor = lab.server.monitor();
+    assert!(both(&pool).try_acquire().await.unwrap().is_none());
+    let lines = monitor.settled().await;
+    let count = |operation| {
+        let script = sha(operation);
+        lines.iter().filter(|line| line.contains(&script)).count()
+    };
+    assert_eq!((count("acquire_all"), count("acquire")), (1, 1));
+    assert_eq!((count("cancel"), count("release")), (0, 0));
+    held.verify().await.unwrap();
+}
+
+/// Both of them in turn, and kept by the server for 3 s at first.
+async fn in_turn(lab: &Lab, direct: &LockPool, request: LockRequest) -> Waiter {
+    let hold = async |key: &str| direct.lock(key).ttl(LONG).acquire().await.unwrap();
+    let (first, last) = (hold("a").await, hold("b").await);
+    let waiter = waits(request);
+    for (key, held) in [("a", first), ("b", last)] {
+        lab.until_waited_for(key).await;
+        held.release().await.unwrap();
+    }
+    waiter
+}
+
+/// Counterexample K14, of each of them.
+#[tokio::test]
+async fn they_begin_only_when_the_server_keeps_every_key_for_its_min_hold() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.patient().await, lab.direct().await);
+    let confirming = lab.proxy.on(requests("renew").every(), Action::Hold);
+    let waiter = in_turn(&lab, &direct, both(&pool).min_hold(LONG)).await;
+    confirming.seen().await;
+    wait::pause(Duration::from_millis(100)).await;
+    assert!(!waiter.is_finished(), "nothing was promised yet");
+    lab.proxy.clear_triggers();
+    lab.proxy.release_held();
+    let turn = turn(waiter).await;
+    for part in turn.guard.parts() {
+        let left = lab.server.pttl(part.key().as_str()).await;
+        assert!(left > 20_000, "{} ends in {left} ms", part.key());
+    }
+}
