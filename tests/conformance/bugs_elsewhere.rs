@@ -3,6 +3,7 @@
 //! What needs a cut wire, a dead process or a look at the server is in `tests/faults/kinds.rs`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait, distributed_lock};
 use dlock_tests::{KINDS, of_kind};
@@ -139,9 +140,12 @@ async fn redisson_84_a_nested_call_after_the_loss_takes_nothing(pool: LockPool) 
     other.release().await.unwrap();
 }
 
+/// A lease that is renewed in time though the machine stands still for a second.
+const RENEWED: Duration = Duration::from_secs(2);
+
 /// Renewed for three times its lease.
 async fn outlives(guard: &LockGuard) {
-    tokio::time::sleep(ms(1800)).await;
+    tokio::time::sleep(RENEWED * 3).await;
     guard.verify().await.unwrap();
 }
 
@@ -160,7 +164,7 @@ async fn redisson_1458_reads_that_nobody_gives_back_end_by_themselves(pool: Lock
 
 async fn redisson_1604_a_read_lock_is_renewed(pool: LockPool) {
     let held = one(&pool, "r")
-        .ttl(ms(600))
+        .ttl(RENEWED)
         .renew()
         .acquire()
         .await
@@ -183,7 +187,7 @@ async fn redisson_2144_a_short_reader_shortens_nobodys_lease(pool: LockPool) {
 
 async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
     let held = one(&pool, "w")
-        .ttl(ms(600))
+        .ttl(RENEWED)
         .renew()
         .acquire()
         .await
@@ -207,7 +211,7 @@ async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
 }
 
 async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
-    let living = one(&pool, "p:1/3").ttl(ms(600)).renew();
+    let living = one(&pool, "p:1/3").ttl(RENEWED).renew();
     let living = living.acquire().await.unwrap();
     dies(&pool, "p:2/3", 600).await;
     let begun = Instant::now();
@@ -221,7 +225,7 @@ async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
 /// The dead one's entry ends by itself, though somebody who reads beside it goes on renewing.
 async fn redisson_7098_a_reader_renews_only_itself(pool: LockPool) {
     dies(&pool, "r", 600).await;
-    let living = one(&pool, "r").ttl(ms(600)).renew();
+    let living = one(&pool, "r").ttl(RENEWED).renew();
     let living = living.acquire().await.unwrap();
     outlives(&living).await;
     living.release().await.unwrap();

@@ -10,7 +10,6 @@ mod lock_order;
 mod queue;
 mod retry;
 mod server;
-mod shared;
 mod token_bounds;
 mod token_life;
 mod token_storm;

@@ -2,6 +2,7 @@
 
 mod address;
 mod class;
+mod entry;
 mod environment;
 mod error;
 mod holder;

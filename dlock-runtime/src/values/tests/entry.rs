@@ -6,11 +6,15 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert_eq, proptest};
 
-use super::{ms, ttl};
-use crate::policy::shared::{
+use crate::values::entry::{
     Entry, Letter, is_entry, is_retired, read, reader_form, retired, without_token, write,
 };
 use crate::values::kind::Kind;
+use crate::values::ttl::Ttl;
+
+fn ttl(millis: u64) -> Ttl {
+    Ttl::new(Duration::from_millis(millis)).unwrap()
+}
 
 fn kinds() -> [(Kind, Letter, u32, u32, &'static str); 4] {
     let (of, take) = (7, 3);
@@ -32,7 +36,7 @@ proptest! {
         for (kind, letter, take, of, owner) in kinds() {
             let entry = write(&kind, &token, &address, ttl(lease), &description).unwrap();
             let (token, address, description) = (&*token, &*address, &*description);
-            let lease = ms(lease);
+            let lease = Duration::from_millis(lease);
             let expected = Entry { letter, token, address, lease, take, of, owner, description };
             prop_assert_eq!(read(&entry), Some(expected));
         }
