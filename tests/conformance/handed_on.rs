@@ -55,6 +55,7 @@ handing_on!(
     who_asks_for_longer_is_granted_by_the_server,
     a_key_that_is_kept_is_not_handed_on,
     who_is_fair_is_granted_by_the_server,
+    nobody_waits_for_the_end_of_a_row,
     who_was_chosen_may_go_away,
 );
 
@@ -183,6 +184,20 @@ async fn who_is_fair_is_granted_by_the_server(pool: LockPool) {
     let held = request(&pool).fair().acquire().await.unwrap();
     let next = behind(held, &pool, request(&pool).fair()).await;
     assert_eq!(handed_on(next.fence()), 0);
+}
+
+/// Where a lock can't be handed on, the server is asked at once: not when the second is over for which it might have been.
+async fn nobody_waits_for_the_end_of_a_row(pool: LockPool) {
+    let request = || request(&pool);
+    let extended = request().acquire().await.unwrap();
+    extended.extend(LONG * 2).await.unwrap();
+    let begun = Instant::now();
+    let next = behind(extended, &pool, request()).await;
+    let longer = behind(next, &pool, request().ttl(LONG * 2)).await;
+    let next = behind(longer, &pool, request()).await;
+    let keeps = behind(next, &pool, request().min_hold(ms(10))).await;
+    assert!(begun.elapsed() < ms(900), "{:?}", begun.elapsed());
+    keeps.release().await.unwrap();
 }
 
 async fn who_was_chosen_may_go_away(pool: LockPool) {

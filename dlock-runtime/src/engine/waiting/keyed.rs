@@ -52,6 +52,11 @@ impl Waiter {
 }
 
 impl Waiter {
+    /// With `min_hold`, it hands nothing on.
+    pub(super) fn keeps_the_key(&self) -> bool {
+        self.order.terms.bounds.min_hold.is_some()
+    }
+
     /// Whether a lock that was granted to somebody else is as good to this one as a grant of its own: nine tenths
     /// of its ttl are left, and it lasts as long as this one asks for, or as a grant in turn lasts at first.
     pub(super) fn could_begin_with(&self, offer: &Offer, now: Moment) -> bool {
@@ -60,7 +65,7 @@ impl Waiter {
             Granted::AtOnce => offer.lease >= terms.lease().get(),
             Granted::InTurn => offer.lease >= terms.lease().get().min(queue::CLAIM),
         };
-        is_long && terms.bounds.min_hold.is_none() && offer.since.until(now) <= terms.ttl.get() / 10
+        is_long && !self.keeps_the_key() && offer.since.until(now) <= terms.ttl.get() / 10
     }
 }
 
@@ -76,6 +81,18 @@ impl Keyed {
         fate
     }
 
+    /// Its holder is gone, and those in line need another place.
+    pub(super) fn left(&mut self, token: Token, now: Moment) {
+        self.gate.left(token, now);
+        self.rings |= self.gate.is_waited_at();
+    }
+
+    /// Who is next in line now may not be able to begin with what is held.
+    pub(super) fn look_at_row(&mut self, now: Moment) {
+        let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
+        self.gate.end_row_unless(fits);
+    }
+
     /// From its holder to the next in line.
     pub(super) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
         let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
@@ -83,7 +100,7 @@ impl Keyed {
         if handed_on {
             self.wake_called();
         } else {
-            self.gate.left(token, now);
+            self.left(token, now);
         }
         handed_on
     }
@@ -124,6 +141,7 @@ impl Keyed {
             return Next::Rest; // another one drives by now
         }
         self.driver_seen = Some(now);
+        self.look_at_row(now);
         let next = self.gate.next(now);
         if next == Next::PassOn {
             self.wake_called();

@@ -93,14 +93,17 @@ impl Gates {
         }
         let keyed = keys.gates.entry(lane.clone()).or_default();
         let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
+        let was_handed_on = keyed.gate.is_handed_on(now);
         let seat = keyed.gate.enter(Waiter { order, waker: None });
+        keyed.look_at_row(now);
+        let row_ends = was_handed_on && !keyed.gate.is_handed_on(now);
         if let Some(error) = closed {
             keyed.gate.leave(seat); // alone: those before it have been sent away by whoever closed
             keyed.sent_away.insert(seat, error);
         }
         let wheel = keyed.take_wheel(now);
         let first_ask = keyed.first_ask.clone();
-        let bell = nobody_hears.then(|| keyed.bell.clone()); // the driver rests
+        let bell = (nobody_hears || row_ends).then(|| keyed.bell.clone()); // the driver rests
         drop(keys);
         if let Some(bell) = bell {
             bell.notify_one();
@@ -130,8 +133,14 @@ impl Gates {
                 return (Sight::SentAway(error), None);
             }
             keyed.rings |= keyed.gate.hears(seat);
+            let keeps = keyed.gate.waiter(seat).is_some_and(|it| it.keeps_the_key());
             let mut unwanted = match keyed.gate.look(seat, now) {
                 Look::Yours(position, offer) => {
+                    if keeps {
+                        keyed.gate.end_row();
+                    } else {
+                        keyed.look_at_row(now);
+                    }
                     keyed.rings |= !keyed.gate.is_handed_on(now); // the next in line wants a place
                     return (Sight::Yours(position, offer), None);
                 }
@@ -185,7 +194,7 @@ impl Gates {
 
     /// The lock is no longer held, and goes back to the server.
     pub(crate) fn vacated(&self, lane: &Lane, token: Token, now: Moment) {
-        self.at(lane, |keyed| keyed.gate.left(token, now));
+        self.at(lane, |keyed| keyed.left(token, now));
     }
 
     /// The holder is done. `true`: the next in line may have the lock from it, so [`hand_on`](Self::hand_on) follows.
@@ -194,7 +203,7 @@ impl Gates {
             let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
             let goes_on = keyed.gate.can_hand_on(token, now, fits);
             if !goes_on {
-                keyed.gate.left(token, now);
+                keyed.left(token, now);
             }
             goes_on
         })

@@ -64,6 +64,23 @@ impl<W> Gate<W> {
         self.next_holder(token, now, fits).is_some()
     }
 
+    /// The lock that is held is not handed on any more: so the driver asks at once, and not when it may no longer be.
+    pub(crate) fn end_row(&mut self) {
+        if let Place::Held(_, offer) = &mut self.place {
+            offer.row.left = 0;
+        }
+    }
+
+    /// The same where the next in line could not begin with it.
+    pub(crate) fn end_row_unless(&mut self, fits: impl Fn(&W, &Offer) -> bool) {
+        let next = self.first_hearing().and_then(|seat| self.line.get(&seat));
+        if let (Place::Held(_, offer), Some(next)) = (&self.place, next)
+            && !fits(next, offer)
+        {
+            self.end_row();
+        }
+    }
+
     /// Whether a lock that is held may still go to the next in line; the driver sleeps until it may not.
     pub(crate) fn is_handed_on(&self, now: Moment) -> bool {
         matches!(&self.place, Place::Held(_, offer) if offer.handed_on_until(now).is_some())

@@ -3,6 +3,7 @@
 use super::gate::{COUNTS, Line, asking, held, offer, offered, position, token, vacant};
 use super::{at, ms};
 use crate::policy::gate::{Fate, Look, Next, Place, Seat};
+use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 
 /// Token 1 is in the queue, to be polled at 50.
@@ -244,4 +245,43 @@ fn a_wheel_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
     let mut gate = queued();
     assert_eq!(gate.seize_wheel(), None, "a place goes on");
     assert_eq!(gate.next(at(50)), Next::Poll(position(1)));
+}
+
+/// Of 1 s granted at 0, to be handed on once within 50 ms; taken at 1, and one more waits.
+fn held_in_a_row() -> (Line, [Seat; 2]) {
+    let (mut gate, seats) = asking(["a", "b"]);
+    let bounds = Handoff::up_to(1, ms(50));
+    let row = offer(0).to_be_handed_on(&bounds);
+    assert_eq!(gate.granted(token(1), row), Fate::Taken);
+    assert_eq!(
+        gate.next(at(0)),
+        Next::Sleep(at(50)),
+        "not for the turn's second"
+    );
+    assert_eq!(gate.look(seats[0], at(1)), Look::Yours(position(1), row));
+    (gate, seats)
+}
+
+#[test]
+fn the_next_is_asked_for_when_the_lock_can_no_longer_be_handed_on() {
+    let (mut gate, [_, b]) = held_in_a_row();
+    assert_eq!(gate.next(at(1)), Next::Sleep(at(50)));
+    assert_eq!(gate.next(at(50)), Next::Ask);
+
+    let (mut gate, _) = held_in_a_row();
+    gate.end_row_unless(|who, _| *who == "b");
+    assert_eq!(gate.next(at(1)), Next::Sleep(at(50)));
+    gate.end_row_unless(|who, _| *who == "a");
+    assert_eq!(gate.next(at(1)), Next::Ask, "b could not begin with it");
+    assert!(!gate.can_hand_on(token(1), at(1), |_, _| true));
+
+    let (mut gate, _) = held_in_a_row();
+    assert!(gate.hand_on(token(1), at(2), |_, _| true));
+    let Look::Yours(_, second) = gate.look(b, at(3)) else {
+        panic!("it is offered");
+    };
+    assert_eq!((second.row.index, second.row.since), (1, Some(at(2))));
+    gate.enter("c");
+    assert_eq!(gate.next(at(3)), Next::Ask, "once only");
+    assert!(!gate.can_hand_on(token(1), at(3), |_, _| true));
 }
