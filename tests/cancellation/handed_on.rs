@@ -48,7 +48,9 @@ async fn hands_on(processes: &Processes<'_>, what: &str, end: impl AsyncFnOnce(L
     let (world, turns, key) = (processes.world, Turns::default(), format!("item:{what}"));
     let guard = request(&world.pool, &key).acquire().await.unwrap();
     let mut tasks = wait_behind(world, &key, &turns);
-    tasks.extend(processes.let_stranger_queue(&key, &turns, || false).await);
+    // Where locks are handed on, this process has no place while it holds the lock.
+    let no_place = || world.hands_on;
+    tasks.extend(processes.let_stranger_queue(&key, &turns, no_place).await);
     end(guard).await;
     all_had_it(processes, &key, tasks, &turns, what).await;
     processes.assert_turns(&turns, &in_order(processes), what);
@@ -136,7 +138,8 @@ async fn a_call_hands_on(
         if gone.get() {
             return None; // whoever comes now may be first
         }
-        let queue = processes.let_stranger_queue(&key, &turns, || gone.get());
+        let no_place = || gone.get() || world.hands_on;
+        let queue = processes.let_stranger_queue(&key, &turns, no_place);
         let stranger = queue.await;
         let all_were_there = !gone.get();
         go.notify_one();

@@ -181,7 +181,7 @@ impl<'a> Processes<'a> {
         assert!(!could_be || self.rows.get() > 0, "no lock was handed on");
     }
 
-    /// Waits until this process has its place, or `gone` says that it needs none any more, and lets the other one queue behind it.
+    /// Waits until this process has its place, or `gone` says that it has none, and lets the other one queue behind it.
     pub(crate) async fn let_stranger_queue(
         &self,
         key: &str,

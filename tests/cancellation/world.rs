@@ -168,7 +168,7 @@ pub(crate) fn patient(url: &str) -> Config {
 
 /// For long enough, in most cases, that a line of a few is served in one row.
 fn handing_on(config: Config) -> Config {
-    config.local_handoff(16, Duration::from_millis(100))
+    config.local_handoff(16, Duration::from_millis(300))
 }
 
 /// See [`World::baseline`].
