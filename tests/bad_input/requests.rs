@@ -114,7 +114,8 @@ async fn every_bad_setting_is_in_one_error() {
         .namespace("{")
         .connections(0)
         .poll_interval(ms(1_001))
-        .command_timeout(ms(0));
+        .command_timeout(ms(0))
+        .local_handoff(1_024, ms(10));
     let error = LockPool::connect(config.max_in_flight(0).repair_missing_ttl(ms(1)))
         .await
         .unwrap_err();
@@ -125,8 +126,18 @@ async fn every_bad_setting_is_in_one_error() {
         "command_timeout",
         "poll_interval",
         "max_in_flight",
+        "local_handoff",
         "repair_missing_ttl",
     ] {
         misconfigured(&error, &format!("{setting}: "));
     }
+}
+
+#[tokio::test]
+async fn a_lock_is_handed_on_for_a_second_at_most() {
+    let config = Config::new("memory://").local_handoff(1_023, ms(1_001));
+    let error = LockPool::connect(config).await.unwrap_err();
+    misconfigured(&error, "local_handoff: 1.001s is out of range");
+    let config = Config::new("memory://").local_handoff(1_023, ms(1_000));
+    LockPool::connect(config).await.unwrap();
 }

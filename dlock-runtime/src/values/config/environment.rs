@@ -19,6 +19,8 @@ enum Setting {
     Wait(fn(Config, Wait) -> Config),
     Release(fn(Config, Release) -> Config),
     Count(fn(Config, usize) -> Config),
+    /// How often; for how long is left as it is.
+    Handoffs(fn(Config, usize, Duration) -> Config),
     Flag(fn(Config) -> Config),
     LockOrder(fn(Config, LockOrder) -> Config),
 }
@@ -52,17 +54,11 @@ const SETTINGS: &[(&str, Setting)] = &[
     ("DLOCK_LOCK_ORDER", Setting::LockOrder(Config::lock_order)),
     (
         "DLOCK_LOCAL_HANDOFF",
-        Setting::Count(Config::local_handoffs),
+        Setting::Handoffs(Config::local_handoff),
     ),
 ];
 
 impl Config {
-    /// How often; for how long is left as it is.
-    fn local_handoffs(self, most: usize) -> Self {
-        let (_, within) = self.local_handoff;
-        self.local_handoff(most, within)
-    }
-
     /// The configuration that the environment describes.
     ///
     /// | variable | like | default |
@@ -81,8 +77,8 @@ impl Config {
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |
-    /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |
     /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, else `off` |
+    /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |
     ///
     /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.
     ///
@@ -174,6 +170,10 @@ impl Setting {
             Setting::Count(set) => value
                 .parse()
                 .map(|count| set(config.clone(), count))
+                .map_err(|_| format!("{value:?} is not a whole number")),
+            Setting::Handoffs(set) => value
+                .parse()
+                .map(|most| set(config.clone(), most, config.local_handoff.1))
                 .map_err(|_| format!("{value:?} is not a whole number")),
             Setting::Flag(set) => match value.as_str() {
                 "true" | "1" => Ok(set(config.clone())),

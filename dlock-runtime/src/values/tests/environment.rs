@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::values::config::{Config, Settings};
 use crate::values::error::LockError;
+use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
 use crate::values::wait::Wait;
@@ -63,6 +64,11 @@ fn every_variable_sets_its_setting() {
         assert_eq!(settings("DLOCK_LOCK_ORDER", value).lock_order, lock_order);
     }
     assert_eq!(settings("DLOCK_CONNECTIONS", "2").connections, 2);
+    assert_eq!(
+        settings("DLOCK_LOCAL_HANDOFF", "1023").local_handoff,
+        Handoff::up_to(1023, ms(10))
+    );
+    assert_eq!(settings("DLOCK_LOCAL_HANDOFF", "0").local_handoff.most, 0);
     assert_eq!(
         settings("DLOCK_CONNECT_TIMEOUT", "2s").connect_timeout,
         ms(2_000)
@@ -152,6 +158,8 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_CONNECTIONS", "0"),
         ("DLOCK_CONNECTIONS", "65"),
         ("DLOCK_CONNECTIONS", "two"),
+        ("DLOCK_LOCAL_HANDOFF", "1024"),
+        ("DLOCK_LOCAL_HANDOFF", "10ms"),
         ("DLOCK_CONNECT_TIMEOUT", "0s"),
         ("DLOCK_COMMAND_TIMEOUT", "0ms"),
         ("DLOCK_COMMAND_TIMEOUT", "2h"),
