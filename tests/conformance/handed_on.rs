@@ -263,3 +263,40 @@ async fn a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder(poo
     }
     next.verify().await.unwrap();
 }
+
+/// Whoever waits is not asleep while the lock is free. On a paused clock: in no time.
+mod nobody_sleeps {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_next_in_line_cannot_have_it_from_its_holder() {
+        let pool = memory().await;
+        let held = request(&pool).acquire().await.unwrap();
+        let begun = Instant::now();
+        let next = behind(held, &pool, request(&pool).ttl(LONG * 2)).await;
+        assert_eq!(handed_on(next.fence()), 0);
+        assert_eq!(begun.elapsed(), ms(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_a_lock_that_came_in_turn_is_held_for_longer() {
+        let pool = LockPool::connect("memory://").await.unwrap();
+        let past_the_line = pool.lock("k").try_acquire().await.unwrap().unwrap();
+        let [first, second] = [(); 2].map(|()| tokio::spawn(request(&pool).acquire()));
+        settled(&pool).await;
+        past_the_line.release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        tokio::time::sleep(ms(100)).await; // longer than it may be handed on, shorter than until the next poll
+        let later = tokio::spawn(request(&pool).fair().acquire());
+        settled(&pool).await;
+        first.release().await.unwrap();
+        let second = second.await.unwrap().unwrap();
+        let fence = second.fence();
+        second.release().await.unwrap();
+        let later = later.await.unwrap().unwrap();
+        assert!(
+            fence < later.fence(),
+            "the place of the second comes before the later one's"
+        );
+    }
+}

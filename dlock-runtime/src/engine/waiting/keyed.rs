@@ -83,9 +83,15 @@ impl Keyed {
         if handed_on {
             self.wake_called();
         } else {
-            self.gate.left(token, now);
+            self.left(token, now);
         }
         handed_on
+    }
+
+    /// The lock goes back to the server, earlier perhaps than the driver would ask for it.
+    pub(super) fn left(&mut self, token: Token, now: Moment) {
+        self.gate.left(token, now);
+        self.rings |= self.gate.is_waited_at();
     }
 
     pub(super) fn hurry(&mut self, now: Moment) {

@@ -132,7 +132,8 @@ impl Gates {
             keyed.rings |= keyed.gate.hears(seat);
             let mut unwanted = match keyed.gate.look(seat, now) {
                 Look::Yours(position, offer) => {
-                    keyed.rings |= !keyed.gate.is_handed_on(now); // the next in line wants a place
+                    // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
+                    keyed.rings |= offer.row.index == 0 || !keyed.gate.is_handed_on(now);
                     return (Sight::Yours(position, offer), None);
                 }
                 Look::Stale(position) => {
@@ -185,7 +186,7 @@ impl Gates {
 
     /// The lock is no longer held, and goes back to the server.
     pub(crate) fn vacated(&self, lane: &Lane, token: Token, now: Moment) {
-        self.at(lane, |keyed| keyed.gate.left(token, now));
+        self.at(lane, |keyed| keyed.left(token, now));
     }
 
     /// The holder is done. `true`: the next in line may have the lock from it, so [`hand_on`](Self::hand_on) follows.
@@ -194,7 +195,7 @@ impl Gates {
             let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
             let goes_on = keyed.gate.can_hand_on(token, now, fits);
             if !goes_on {
-                keyed.gate.left(token, now);
+                keyed.left(token, now);
             }
             goes_on
         })
