@@ -2,14 +2,16 @@
 //!
 //! The last ten bits of a fence say how often a lock has been handed on since its grant.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{Config, Fence, LockGuard, LockPool, LockRequest, LostCause};
+use dlock_runtime::{Batch, Config, Fence, LockError, LockGuard, LockPool, LockRequest, LostCause};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::backends::{LONG, ms, nothing_left, patient, settled};
+use crate::backends::{LONG, grants_claims, ms, nothing_left, patient, settled};
 
 /// So that no pause of the machine ends a row.
 fn for_long(config: Config) -> Config {
@@ -57,6 +59,8 @@ handing_on!(
     who_is_fair_is_granted_by_the_server,
     nobody_waits_for_the_end_of_a_row,
     who_was_chosen_may_go_away,
+    a_lock_is_not_handed_on_while_a_write_may_come_late,
+    a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder,
 );
 
 async fn memory() -> LockPool {
@@ -67,6 +71,9 @@ async fn memory() -> LockPool {
 fn request(pool: &LockPool) -> LockRequest {
     pool.lock("k").ttl(LONG).wait(LONG)
 }
+
+/// In the slot of the lock.
+const DATA: &str = "data{lock:k}";
 
 fn handed_on(fence: Fence) -> u64 {
     fence.get() % 1024
@@ -217,4 +224,94 @@ async fn who_was_chosen_may_go_away(pool: LockPool) {
     alone.abort();
     assert!(alone.await.is_err());
     drop(request(&pool).acquire().await.unwrap()); // nobody took it, and it is given back
+}
+
+async fn a_lock_is_not_handed_on_while_a_write_may_come_late(pool: LockPool) {
+    let held = request(&pool).acquire().await.unwrap();
+    let batch = Batch::new().set(DATA, "late");
+    let mut write = Box::pin(held.write(&batch));
+    let polled = write.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    drop(write);
+    assert_eq!(
+        polled.is_pending(),
+        grants_claims(&pool),
+        "memory answers at once"
+    );
+    let next = behind(held, &pool, request(&pool)).await;
+    assert_eq!(handed_on(next.fence()), u64::from(polled.is_ready()));
+    next.write(&Batch::new().del(DATA)).await.unwrap();
+    let last = behind(next, &pool, request(&pool)).await;
+    assert!(
+        handed_on(last.fence()) > 0,
+        "what was answered comes no more"
+    );
+}
+
+async fn a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder(pool: LockPool) {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let before = request(&pool).reentrant().run(async |_: &LockGuard| {
+        let kept = request(&pool).reentrant().acquire().await.unwrap();
+        let waiter = tokio::spawn(request(&pool).acquire());
+        settled(&pool).await;
+        let _ = tell.send((kept, waiter));
+    });
+    before.await.unwrap();
+    let (kept, waiter) = told.await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(handed_on(next.fence()), 1);
+    let errors = [
+        kept.verify().await.unwrap_err(),
+        kept.write(&Batch::new().set(DATA, "late"))
+            .await
+            .unwrap_err(),
+        kept.extend(LONG).await.unwrap_err(),
+    ];
+    for error in errors {
+        let gone = matches!(
+            error,
+            LockError::Lost {
+                cause: LostCause::Gone,
+                ..
+            }
+        );
+        assert!(gone, "{error}");
+    }
+    next.verify().await.unwrap();
+}
+
+/// Whoever waits is not asleep while the lock is free. On a paused clock: in no time.
+mod nobody_sleeps {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_next_in_line_cannot_have_it_from_its_holder() {
+        let pool = memory().await;
+        let held = request(&pool).acquire().await.unwrap();
+        let begun = Instant::now();
+        let next = behind(held, &pool, request(&pool).ttl(LONG * 2)).await;
+        assert_eq!(handed_on(next.fence()), 0);
+        assert_eq!(begun.elapsed(), ms(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_a_lock_that_came_in_turn_is_held_for_longer() {
+        let pool = LockPool::connect("memory://").await.unwrap();
+        let past_the_line = pool.lock("k").try_acquire().await.unwrap().unwrap();
+        let [first, second] = [(); 2].map(|()| tokio::spawn(request(&pool).acquire()));
+        settled(&pool).await;
+        past_the_line.release().await.unwrap();
+        let first = first.await.unwrap().unwrap();
+        tokio::time::sleep(ms(100)).await; // longer than it may be handed on, shorter than until the next poll
+        let later = tokio::spawn(request(&pool).fair().acquire());
+        settled(&pool).await;
+        first.release().await.unwrap();
+        let second = second.await.unwrap().unwrap();
+        let fence = second.fence();
+        second.release().await.unwrap();
+        let later = later.await.unwrap().unwrap();
+        assert!(
+            fence < later.fence(),
+            "the place of the second comes before the later one's"
+        );
+    }
 }

@@ -4,7 +4,7 @@
 //! Invariant: once `cause` is set or `released` is true, the lease is never held again.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(crate) struct LeaseCell {
     released: AtomicBool,
     /// Somebody else in this process has the lock now, with a cell of its own.
     handed_on: AtomicBool,
+    /// Batches of this holder's that the server may yet apply.
+    open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
     /// What the guardian's release found, where the guardian had to do it.
     freed: OnceLock<Option<GivenBack>>,
@@ -44,6 +46,7 @@ impl LeaseCell {
             at_deadline: AtomicU8::new(number(lease.cause())),
             released: AtomicBool::new(false),
             handed_on: AtomicBool::new(false),
+            open_writes: AtomicU32::new(0),
             cause: OnceLock::new(),
             freed: OnceLock::new(),
             changed: Notify::new(),
@@ -106,7 +109,28 @@ impl LeaseCell {
 
     /// The holder gives it back; `false` if it had before.
     pub(crate) fn release(&self) -> bool {
-        !self.released.swap(true, Ordering::AcqRel)
+        !self.released.swap(true, Ordering::SeqCst)
+    }
+
+    /// A batch is about to be sent; `false`: the holder has given the lock back, and it must not. One total order with
+    /// [`release`](Self::release): whoever gives it back sees the batch, or the batch sees that.
+    pub(crate) fn write_begins(&self) -> bool {
+        self.open_writes.fetch_add(1, Ordering::SeqCst);
+        let may_be_sent = !self.released.load(Ordering::SeqCst);
+        if !may_be_sent {
+            self.write_ended();
+        }
+        may_be_sent
+    }
+
+    /// The server will not apply it any more, or has.
+    pub(crate) fn write_ended(&self) {
+        self.open_writes.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A batch without a clear answer may come late: only another token at the key stops it.
+    pub(crate) fn has_open_writes(&self) -> bool {
+        self.open_writes.load(Ordering::SeqCst) > 0
     }
 
     /// The lock goes to somebody else in this process: whoever watches over this holder's lease is done.

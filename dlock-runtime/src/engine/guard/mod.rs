@@ -228,7 +228,11 @@ impl LockGuard {
         self.give_back().await
     }
 
+    /// Asked at the server, a lock that was handed on would still be there.
     fn still_held(&self) -> Result<(), LockError> {
+        if let Some(part) = self.parts().find(|part| part.hold.cell.is_handed_on()) {
+            return Err(part.lost_error(LostCause::Gone));
+        }
         match self.lost_part() {
             Some((part, cause)) => Err(part.lost_error(cause)),
             None => Ok(()),

@@ -125,7 +125,7 @@ impl LockGuard {
             return Left::Before;
         }
         let now = pool.backend().clock().now();
-        if order.terms.bounds.min_hold.is_some() {
+        if order.terms.bounds.min_hold.is_some() || cell.has_open_writes() {
             pool.gates().vacated(&order.lane, *token, now);
         } else if pool.gates().left(&order.lane, *token, now) && self.hand_on(now) {
             return Left::HandedOn;

@@ -4,7 +4,7 @@ use super::LockGuard;
 use crate::backend::fault::Fault;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
-use crate::values::error::{LockError, Refusal, Text};
+use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::key::Key;
 
 impl LockGuard {
@@ -66,10 +66,11 @@ impl LockGuard {
         }
         self.still_held().map_err(unwritten)?;
         match self.send(&writes).await {
-            Ok(Wrote::All) => Ok(()),
-            Ok(Wrote::NotOurs) => Err(unwritten(self.gone())),
-            Ok(Wrote::Unfit(need)) => Err(unfit(&writes, need)),
-            Ok(Wrote::Stopped(at, reason, words)) => Err(LockError::Refused {
+            Ok(None) => Err(unwritten(self.lost_error(LostCause::Gone))),
+            Ok(Some(Wrote::All)) => Ok(()),
+            Ok(Some(Wrote::NotOurs)) => Err(unwritten(self.gone())),
+            Ok(Some(Wrote::Unfit(need))) => Err(unfit(&writes, need)),
+            Ok(Some(Wrote::Stopped(at, reason, words))) => Err(LockError::Refused {
                 key: Some(self.key().clone()),
                 reason,
                 source: stopped(&writes, at, &words),
@@ -78,7 +79,8 @@ impl LockGuard {
         }
     }
 
-    async fn send(&self, writes: &Writes<'_>) -> Result<Wrote, Fault> {
+    /// `None`: it was given back, and the token that stands there may be the next holder's.
+    async fn send(&self, writes: &Writes<'_>) -> Result<Option<Wrote>, Fault> {
         let (clock, timeout) = (
             self.hold.pool.backend().clock(),
             self.hold.pool.settings().command_timeout,
@@ -86,7 +88,15 @@ impl LockGuard {
         let begun = clock.now();
         let link = self.hold.link(timeout).await?;
         let left = clock.now().until(begun.plus(timeout));
-        link.write(&self.hold.claim, writes, left).await
+        let cell = &self.hold.cell;
+        if !cell.write_begins() {
+            return Ok(None);
+        }
+        let answer = link.write(&self.hold.claim, writes, left).await;
+        if !matches!(&answer, Err(fault) if fault.leaves_open()) {
+            cell.write_ended();
+        }
+        answer.map(Some)
     }
 }
 

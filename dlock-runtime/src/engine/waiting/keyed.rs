@@ -81,7 +81,7 @@ impl Keyed {
         fate
     }
 
-    /// Its holder is gone, and those in line need another place.
+    /// The lock goes back to the server, earlier perhaps than the driver would ask for it.
     pub(super) fn left(&mut self, token: Token, now: Moment) {
         self.gate.left(token, now);
         self.rings |= self.gate.is_waited_at();

@@ -141,7 +141,8 @@ impl Gates {
                     } else {
                         keyed.look_at_row(now);
                     }
-                    keyed.rings |= !keyed.gate.is_handed_on(now); // the next in line wants a place
+                    // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
+                    keyed.rings |= offer.row.index == 0 || !keyed.gate.is_handed_on(now);
                     return (Sight::Yours(position, offer), None);
                 }
                 Look::Stale(position) => {

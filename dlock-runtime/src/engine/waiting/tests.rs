@@ -1,11 +1,15 @@
 //! The gates under shuttle: threads that wait, drive and push at one key, in thousands of schedules.
 //!
 //! No time passes, so a wake-up that is lost ends as shuttle's `deadlock`. Always: everybody who stays has the lock or an error, in
-//! order of arrival and one at a time; each token that was asked for is taken once or cleaned up once; nothing is left.
+//! order of arrival and one at a time; each token that was asked for ends once, given back by its last holder or cleaned up; a lock
+//! that is handed on has the next number; nothing is left.
 
 pub(super) mod mutex;
 mod roles;
 mod site;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use shuttle::Runner;
 use shuttle::rand::{Rng as _, thread_rng};
@@ -18,15 +22,19 @@ const WAITERS: usize = 3;
 const SCHEDULES: usize = 150;
 const SEEDS: [u64; 2] = [20_261_121, 4];
 
-fn runs(scheduler: impl Scheduler + 'static, chances: Chances, waiters_may_go: bool) {
+/// How often a lock was handed on.
+fn runs(scheduler: impl Scheduler + 'static, chances: Chances, waiters_may_go: bool) -> usize {
+    let handed_on = Arc::new(AtomicUsize::new(0));
+    let count = handed_on.clone();
     let mut config = shuttle::Config::new();
     config.stack_size = 0x4_0000; // of a debug build
-    let run = move || scheduled(|| one_run(chances, waiters_may_go));
+    let run = move || scheduled(|| one_run(chances, waiters_may_go, &count));
     Runner::new(scheduler, config).run(run);
+    handed_on.load(Ordering::Relaxed)
 }
 
-fn one_run(chances: Chances, waiters_may_go: bool) {
-    let site = Site::new(chances);
+fn one_run(chances: Chances, waiters_may_go: bool, handed_on: &Arc<AtomicUsize>) {
+    let site = Site::new(chances, handed_on.clone());
     let mut stay = 0;
     for _ in 0..WAITERS {
         let looks =
@@ -37,6 +45,9 @@ fn one_run(chances: Chances, waiters_may_go: bool) {
     site.stranger();
     if chances.closes {
         site.closer();
+    }
+    if chances.rows_end {
+        site.clock();
     }
     site.end();
     site.is_clean();
@@ -57,9 +68,10 @@ fn explore(chances: Chances) {
         println!("{chances:?}, seed {seed}");
         for waiters_may_go in [false, true] {
             let random = RandomScheduler::new_from_seed(seed, SCHEDULES);
-            runs(random, chances, waiters_may_go);
+            let mut handed_on = runs(random, chances, waiters_may_go);
             let pct = PctScheduler::new_from_seed(seed, 4, SCHEDULES);
-            runs(pct, chances, waiters_may_go);
+            handed_on += runs(pct, chances, waiters_may_go);
+            assert_eq!(handed_on > 0, chances.handoffs > 0, "{handed_on} times");
         }
     }
 }
@@ -90,6 +102,48 @@ fn pushes_are_lost() {
 fn the_pool_is_closed() {
     explore(Chances {
         drivers_lost: 1,
+        closes: true,
+        ..Chances::default()
+    });
+}
+
+#[test]
+fn locks_are_handed_on() {
+    for handoffs in [1, 16] {
+        explore(Chances {
+            handoffs,
+            ..Chances::default()
+        });
+    }
+}
+
+#[test]
+fn rows_of_handoffs_end_in_the_middle() {
+    explore(Chances {
+        handoffs: 16,
+        rows_end: true,
+        drivers_lost: 1,
+        ..Chances::default()
+    });
+}
+
+#[test]
+fn the_next_in_line_may_not_be_able_to_have_what_is_handed_on() {
+    explore(Chances {
+        handoffs: 16,
+        refusals: true,
+        drivers_lost: 1,
+        ..Chances::default()
+    });
+}
+
+#[test]
+fn locks_are_handed_on_while_pushes_are_lost_and_the_pool_is_closed() {
+    explore(Chances {
+        handoffs: 16,
+        rows_end: true,
+        refusals: true,
+        pushes_lost: true,
         closes: true,
         ..Chances::default()
     });

@@ -1,17 +1,20 @@
 //! Who acts at the gates: the waiter does what `ticket` does, the driver what `driver` does, each on a thread of its own.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 
 use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
 use super::super::{Entered, Sight, Wheel};
-use super::site::{End, NOW, Site, lane, number, offer, order, position};
-use crate::policy::gate::{Fate, Granted, Next, Position, Seat};
+use super::site::{End, Site, lane, number, position};
+use crate::policy::gate::{Fate, Granted, Next, Offer, Position, Seat};
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 /// A waker that loses nothing while its thread is blocked elsewhere.
 #[derive(Default)]
@@ -27,11 +30,14 @@ impl Wake for Woken {
 impl Site {
     /// `looks`: after so many it goes; else when it has the lock.
     pub(super) fn waiter(self: &Arc<Self>, looks: Option<u32>) {
-        self.spawn(move |site| site.wait(looks));
+        self.spawn(move |site| {
+            site.wait(looks);
+            site.one_is_done();
+        });
     }
 
     fn wait(self: &Arc<Self>, looks: Option<u32>) {
-        let Entered { seat, wheel, .. } = self.gates.enter(order(), NOW);
+        let Entered { seat, wheel, .. } = self.gates.enter(self.order(), self.now());
         if let Some(wheel) = wheel {
             self.spawn(move |site| site.drive(wheel));
         }
@@ -42,14 +48,16 @@ impl Site {
             if looks == Some(look) {
                 break;
             }
-            let (sight, unwanted) = self.gates.look(&lane(), seat, NOW, &waker);
+            let (sight, unwanted) = self.gates.look(&lane(), seat, self.now(), &waker);
             if let Some(position) = unwanted {
                 self.clean_up(&position);
             }
             match sight {
                 Sight::Wait => {}
                 Sight::Drive(wheel) => self.spawn(move |site| site.drive(wheel)),
-                Sight::Yours(position, _) => return self.hold(seat_at, &position),
+                Sight::Yours(position, offer) => {
+                    return self.hold(seat_at, &position, &offer);
+                }
                 Sight::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
             }
             // Who goes next time does so by itself; else it takes a wake-up.
@@ -79,16 +87,47 @@ impl Site {
         })
     }
 
-    fn hold(self: &Arc<Self>, seat: (usize, Seat), position: &Position) {
+    fn hold(self: &Arc<Self>, seat: (usize, Seat), position: &Position, offer: &Offer) {
+        let number = number(&position.claim.value);
+        assert!(
+            self.held.lock().unwrap().insert(number),
+            "it has a holder already"
+        );
         self.seen(|seen| {
             assert!(!std::mem::replace(&mut seen.holds, true), "two at once");
             seen.turns.push(seat);
+            let (last, index) = std::mem::replace(&mut seen.last, (number, offer.row.index));
+            let expected = if last == number { index + 1 } else { 0 };
+            assert_eq!(offer.row.index, expected, "the fence rises");
+            assert!(offer.row.index <= self.chances.handoffs, "no row is longer");
+            let handed_on = usize::from(expected > 0);
+            self.handed_on.fetch_add(handed_on, Ordering::Relaxed);
         });
-        self.ended(number(&position.claim.value), End::Taken);
         shuttle::thread::yield_now();
         self.seen(|seen| seen.holds = false);
-        self.gates.vacated(&lane(), position.token, NOW);
-        self.release(number(&position.claim.value));
+        if self.hand_on(number, position.token) {
+            return;
+        }
+        self.held.lock().unwrap().remove(&number);
+        self.ended(number, End::Taken);
+        self.release(number);
+    }
+
+    /// As a guard leaves: the token table first, and it takes back what nobody is there for.
+    fn hand_on(&self, number: u64, token: Token) -> bool {
+        if !self.gates.left(&lane(), token, self.now()) {
+            return false;
+        }
+        if self.chances.refusals && thread_rng().gen_bool(0.2) {
+            self.gates.vacated(&lane(), token, self.now());
+            return false;
+        }
+        self.held.lock().unwrap().remove(&number);
+        let handed_on = self.gates.hand_on(&lane(), token, self.now());
+        if !handed_on {
+            self.held.lock().unwrap().insert(number);
+        }
+        handed_on
     }
 }
 
@@ -96,7 +135,9 @@ impl Site {
 impl Site {
     fn drive(self: &Arc<Self>, wheel: Wheel) {
         loop {
-            let next = self.gates.at(&lane(), |keyed| keyed.next(wheel, NOW));
+            let next = self
+                .gates
+                .at(&lane(), |keyed| keyed.next(wheel, self.now()));
             match next.unwrap_or(Next::Rest) {
                 Next::Rest => return,
                 Next::GiveUp(position) => self.clean_up(&position),
@@ -108,7 +149,7 @@ impl Site {
                 }
                 Next::Poll(position) => self.poll(&position),
                 Next::PassOn => {}
-                Next::Sleep(_) => self.sleep(),
+                Next::Sleep(until) => self.sleep(until),
             }
         }
         self.gates.at(&lane(), |keyed| keyed.driver_gone(wheel));
@@ -138,18 +179,19 @@ impl Site {
         let asking = position.clone();
         let may_ask = self
             .gates
-            .at(&lane(), |keyed| keyed.asking(wheel, asking, NOW));
+            .at(&lane(), |keyed| keyed.asking(wheel, asking, self.now()));
         assert_eq!(may_ask, Some(true), "no driver is ever stuck here");
         let granted = self.acquire(number);
         if self.is_lost() {
-            if self.gates.ended(&lane(), token, NOW) {
+            if self.gates.ended(&lane(), token, self.now()) {
                 self.clean_up(&position);
             }
             return None;
         }
         let fate = self.gates.at(&lane(), |keyed| {
             if granted {
-                keyed.granted(token, offer(Granted::AtOnce))
+                let offer = self.gates.for_many(self.offer(Granted::AtOnce));
+                keyed.granted(token, offer)
             } else {
                 keyed.gate.queued(token, self.next_poll())
             }
@@ -166,14 +208,17 @@ impl Site {
         let line = self.server.lock().unwrap().line.clone();
         let number = number(&position.claim.value);
         let fate = if line.front() == Some(&number) {
-            let offer = offer(Granted::InTurn);
+            let offer = self.gates.for_many(self.offer(Granted::InTurn));
             self.gates.at(&lane(), |keyed| keyed.granted(token, offer))
         } else if line.contains(&number) {
             let next = self.next_poll();
             self.gates
                 .at(&lane(), |keyed| keyed.gate.queued(token, next))
         } else {
-            assert!(!self.gates.ended(&lane(), token, NOW), "lost by the server");
+            assert!(
+                !self.gates.ended(&lane(), token, self.now()),
+                "lost by the server"
+            );
             None
         };
         if let Some(Fate::Unwanted(position)) = fate {
@@ -184,14 +229,29 @@ impl Site {
     /// A poll that is due is due at once; others never are.
     fn next_poll(&self) -> Moment {
         if self.chances.pushes_lost {
-            NOW
+            self.now()
         } else {
             Moment::NEVER
         }
     }
 
-    fn sleep(&self) {
+    fn sleep(&self, until: Moment) {
         let bell = self.gates.at(&lane(), |keyed| keyed.bell.clone());
-        block_on(bell.unwrap_or_default().notified());
+        let bell = bell.unwrap_or_default();
+        let mut rung = pin!(bell.notified());
+        let mut timer = pin!(self.timers.notified());
+        block_on(poll_fn(|cx| {
+            let passed = timer.as_mut().poll(cx); // before the clock is read, so that no change is missed
+            if passed.is_ready() {
+                timer.set(self.timers.notified());
+            }
+            if self.now() >= until || rung.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if passed.is_ready() {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        }));
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Each message is a thread, so that it comes at any time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use shuttle::rand::{Rng as _, thread_rng};
@@ -13,6 +13,7 @@ use shuttle::thread::JoinHandle;
 use tokio::sync::Notify;
 
 use super::super::{Gates, Lane};
+use super::WAITERS;
 use crate::engine::acquire::Order;
 use crate::policy::commands::Claim;
 use crate::policy::gate::{Fate, Granted, Offer, Position, Seat};
@@ -31,8 +32,10 @@ use crate::values::wait::Wait;
 
 pub(super) const KEY: &str = "k";
 const LEASE: Duration = Duration::from_secs(30);
-/// No time passes, unless a poll is let come due; so nothing but a wake-up moves anybody.
-pub(super) const NOW: Moment = Moment::from_nanos(1);
+/// No time passes, unless a poll is let come due, or once, so that no lock may be handed on any more; so nothing but a wake-up
+/// moves anybody.
+const NOW: Moment = Moment::from_nanos(1);
+const WITHIN: Duration = Duration::from_millis(10);
 
 /// What may happen in one run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,15 +46,29 @@ pub(super) struct Chances {
     pub(super) pushes_lost: bool,
     /// The pool is closed at some time.
     pub(super) closes: bool,
+    /// A lock may be handed on so often in a row.
+    pub(super) handoffs: u16,
+    /// Some ask for a longer lease than others, and can't have theirs; and some leases are lost.
+    pub(super) refusals: bool,
+    /// So much time passes at some moment that what was granted before is handed on no more.
+    pub(super) rows_end: bool,
 }
 
 /// One run.
 pub(super) struct Site {
     pub(super) gates: Gates,
     pub(super) server: Mutex<Server>,
+    /// Which tokens have a holder, as the token table knows it.
+    pub(super) held: Mutex<BTreeSet<u64>>,
+    /// How often a lock was handed on, in all runs.
+    pub(super) handed_on: Arc<AtomicUsize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) chances: Chances,
     pub(super) drivers_lost: AtomicU64,
+    waiters: AtomicUsize,
+    now: AtomicU64,
+    /// Rings when time has passed.
+    pub(super) timers: Notify,
     seen: std::sync::Mutex<Seen>,
 }
 
@@ -73,6 +90,8 @@ pub(super) struct Seen {
     pub(super) gates: Vec<Arc<Notify>>,
     pub(super) sent_away: usize,
     pub(super) holds: bool,
+    /// Who had it last: the token, and how often it had been handed on.
+    pub(super) last: (u64, u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,16 +101,24 @@ pub(super) enum End {
 }
 
 impl Site {
-    pub(super) fn new(chances: Chances) -> Arc<Self> {
+    pub(super) fn new(chances: Chances, handed_on: Arc<AtomicUsize>) -> Arc<Self> {
         let server = Server {
             line: VecDeque::from([0]),
         };
         Arc::new(Self {
-            gates: Gates::new(Duration::from_secs(1), Handoff::up_to(0, Duration::ZERO)),
+            gates: Gates::new(
+                Duration::from_secs(1),
+                Handoff::up_to(chances.handoffs, WITHIN),
+            ),
             server: Mutex::new(server),
+            held: Mutex::default(),
+            handed_on,
             threads: Mutex::default(),
             chances,
             drivers_lost: AtomicU64::new(0),
+            waiters: AtomicUsize::new(WAITERS),
+            now: AtomicU64::new(NOW.as_nanos()),
+            timers: Notify::new(),
             seen: std::sync::Mutex::default(),
         })
     }
@@ -145,6 +172,28 @@ impl Site {
         });
     }
 
+    /// Time passes.
+    pub(super) fn clock(self: &Arc<Self>) {
+        self.spawn(|site| site.time_passes());
+    }
+
+    fn time_passes(&self) {
+        let later = self.now().plus(WITHIN);
+        self.now.store(later.as_nanos(), Ordering::Relaxed);
+        self.timers.notify_waiters();
+    }
+
+    /// A waiter is done. After the last one the driver of a row that has not ended still sleeps until then.
+    pub(super) fn one_is_done(&self) {
+        if self.waiters.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.time_passes();
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment::from_nanos(self.now.load(Ordering::Relaxed))
+    }
+
     pub(super) fn ended(&self, token: u64, end: End) {
         self.seen(|seen| seen.ends.entry(token).or_default().push(end));
     }
@@ -173,6 +222,8 @@ impl Site {
 
     pub(super) fn clean_up(self: &Arc<Self>, position: &Position) {
         let token = number(&position.claim.value);
+        let is_held = self.held.lock().unwrap().contains(&token);
+        assert!(!is_held, "cleaned up under its holder");
         self.ended(token, End::CleanedUp);
         self.release(token);
     }
@@ -184,15 +235,30 @@ impl Site {
         }
         // One that comes before the acquire's answer, and can't be dated, is found by the next poll.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
-        let offer = since_when.then(|| offer(Granted::InTurn));
-        let fate = self.gates.granted(&KEY.into(), &value(token), offer, NOW);
+        let offer = since_when.then(|| self.offer(Granted::InTurn));
+        let fate = self
+            .gates
+            .granted(&KEY.into(), &value(token), offer, self.now());
         if let Fate::Unwanted(position) = fate {
             self.clean_up(&position);
         }
     }
+
+    pub(super) fn offer(&self, how: Granted) -> Offer {
+        match how {
+            Granted::AtOnce => Offer::at_once(self.now(), LEASE, 1, 0),
+            Granted::InTurn => Offer::in_turn(self.now(), LEASE, 1, 0),
+        }
+    }
+
+    /// Somebody who wants the lock, for longer than it is granted for perhaps.
+    pub(super) fn order(&self) -> Arc<Order> {
+        let longer = self.chances.refusals && thread_rng().gen_bool(0.3);
+        order(if longer { LEASE * 2 } else { LEASE })
+    }
 }
 
-pub(super) fn order() -> Arc<Order> {
+fn order(ttl: Duration) -> Arc<Order> {
     Arc::new(Order {
         key: Key::from(KEY),
         name: KEY.into(),
@@ -200,7 +266,7 @@ pub(super) fn order() -> Arc<Order> {
         lane: lane(),
         reentrant: false,
         terms: Terms {
-            ttl: Ttl::new(LEASE).unwrap(),
+            ttl: Ttl::new(ttl).unwrap(),
             renew: None,
             bounds: Bounds::default(),
         },
@@ -214,13 +280,6 @@ pub(super) fn order() -> Arc<Order> {
 /// The line for all.
 pub(super) fn lane() -> Lane {
     Lane::of(KEY.into(), &Kind::Exclusive, false)
-}
-
-pub(super) fn offer(how: Granted) -> Offer {
-    match how {
-        Granted::AtOnce => Offer::at_once(NOW, LEASE, 1, 0),
-        Granted::InTurn => Offer::in_turn(NOW, LEASE, 1, 0),
-    }
 }
 
 fn value(token: u64) -> String {
