@@ -1,0 +1,80 @@
+//! Measures dlock, the bare commands on the same connection settings and `rslock`, side by side in one run:
+//! `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes. docs/PERFORMANCE.md says what each figure means.
+//!
+//! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
+//! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
+//! `cycles` (W1, W2).
+
+mod chapter;
+mod contenders;
+mod cycles;
+mod lab;
+mod page;
+mod picture;
+mod pins;
+mod plan;
+mod progress;
+mod rounds;
+mod server_cost;
+mod statistics;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use chapter::Chapter;
+use lab::Lab;
+use page::Setting;
+use plan::{Plan, Program};
+
+/// Nothing here can go on after an error, whoever made it.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let words = std::env::args().skip(1);
+    match Plan::parse(words).and_then(|plan| measure(&plan)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            progress::clear();
+            let causes = std::iter::successors(failure.source(), |&cause| cause.source());
+            let story = causes.fold(failure.to_string(), |story, cause| {
+                format!("{story}: {cause}")
+            });
+            eprintln!("dlock-benches: {story}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(plan: &Plan) -> Result<(), Failure> {
+    if cfg!(debug_assertions) {
+        eprintln!("dlock-benches: without --release, so these figures say nothing of dlock");
+    }
+    let setting = Setting::ask(plan)?;
+    // Commands belong on the caller's runtime, and one thread is what a contender's cost can be told of.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut chapters = Vec::new();
+    for &program in &plan.programs {
+        let lab = Lab::start(plan.scale, &setting.pins)?;
+        chapters.push(runtime.block_on(run(program, &lab))?);
+    }
+    progress::clear();
+    let page = page::write(&setting, &chapters);
+    println!("{page}");
+    let [markdown, svg] = plan.files();
+    plan::write(&markdown, &page)?;
+    plan::write(&svg, &picture::svg(&chapters)?)?;
+    eprintln!(
+        "dlock-benches: this page is in {}, its picture in {}",
+        markdown.display(),
+        svg.display()
+    );
+    Ok(())
+}
+
+async fn run(program: Program, lab: &Lab) -> Result<Chapter, Failure> {
+    match program {
+        Program::W1 => cycles::alone(lab).await,
+    }
+}
