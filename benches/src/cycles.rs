@@ -31,25 +31,62 @@ pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
     let measured = Measured::take(lab, &contenders, block, rounds, progress).await?;
     let times = Panel {
         title: "W1: time of a cycle, raw = 1".to_owned(),
-        groups: vec!["1 task".to_owned()],
+        groups: vec![measured.size()],
         series: series(&contenders, &[measured.medians()]),
     };
     Ok(Chapter {
         title: "W1: acquire and release, one task".to_owned(),
-        notes: vec![format!(
-            "{} rounds of {} cycles; the time of a cycle is the median of its block.",
-            measured.rounds(),
-            block.cycles
-        )],
+        notes: vec![measured.note()],
         head: HEAD.to_vec(),
         rows: measured.rows(),
         panels: vec![times],
     })
 }
 
-const HEAD: [&str; 7] = [
+/// W2.
+pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
+    let contenders = contenders(lab).await?;
+    let rounds = Rounds {
+        most: lab.scale.pick(30, 12),
+        within: Duration::from_secs(lab.scale.pick(60, 4)),
+    };
+    let mut sizes = Vec::new();
+    for tasks in [16, 64, 256, 1024] {
+        let cycles = (lab.scale.pick(12_800, 5_120) / tasks).clamp(5, 100);
+        let block = Block { tasks, cycles };
+        let progress = Progress::new(format!("W2, {tasks} tasks"));
+        sizes.push(Measured::take(lab, &contenders, block, rounds, progress).await?);
+    }
+    let groups: Vec<String> = sizes.iter().map(Measured::size).collect();
+    let panel = |title: &str, figures: Vec<_>| Panel {
+        title: title.to_owned(),
+        groups: groups.clone(),
+        series: series(&contenders, &figures),
+    };
+    let (times, server) = (Measured::medians, Measured::server_ratios);
+    Ok(Chapter {
+        title: "W2: acquire and release, many tasks with a key each".to_owned(),
+        notes: sizes.iter().map(Measured::note).collect(),
+        head: HEAD.to_vec(),
+        rows: sizes.iter().flat_map(Measured::rows).collect(),
+        panels: vec![
+            panel(
+                "W2: time of a cycle, raw = 1",
+                sizes.iter().map(times).collect(),
+            ),
+            panel(
+                "W2: server CPU of a cycle, raw = 1",
+                sizes.iter().map(server).collect(),
+            ),
+        ],
+    })
+}
+
+const HEAD: [&str; 9] = [
+    "tasks",
     "contender",
     "time / raw",
+    "time / rslock",
     "time of a cycle, µs",
     "client CPU, µs",
     "server CPU, µs",
@@ -57,7 +94,10 @@ const HEAD: [&str; 7] = [
     "commands",
 ];
 
-/// The first is what the others are divided by.
+/// Where in [`contenders`] those are that the others are divided by.
+const RAW: usize = 0;
+const PEER: usize = 2;
+
 async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
     let url = lab.url();
     let raw = Raw::connect(&url).await?;
@@ -131,21 +171,45 @@ impl<'a> Measured<'a> {
         self.lanes.first().map_or(0, |lane| lane.times.len())
     }
 
-    /// Of each contender.
-    fn ratios(&self) -> Vec<Option<Quartiles>> {
+    fn size(&self) -> String {
+        match self.block.tasks {
+            1 => "1 task".to_owned(),
+            tasks => format!("{tasks} tasks"),
+        }
+    }
+
+    fn note(&self) -> String {
+        let (size, rounds, cycles) = (self.size(), self.rounds(), self.block.cycles);
+        let kind = match self.block.tasks {
+            1 => "the median",
+            _ => "the mean",
+        };
+        format!(
+            "{size}: {rounds} rounds of {cycles} cycles a task; the time of a cycle is {kind} of its block."
+        )
+    }
+
+    /// Of each contender, to one of them.
+    fn ratios(&self, base: usize) -> Vec<Option<Quartiles>> {
         let times = self.lanes.iter().map(|lane| lane.times.clone());
-        ratios(&times.collect::<Vec<_>>())
+        ratios(&times.collect::<Vec<_>>(), base)
     }
 
     fn medians(&self) -> Vec<Option<f64>> {
-        let ratios = self.ratios().into_iter();
+        let ratios = self.ratios(RAW).into_iter();
         ratios.map(|ratio| Some(ratio?.median)).collect()
     }
 
-    /// µs of the server's time for a cycle, of each contender.
-    fn server(&self) -> Vec<f64> {
-        let all = self.lanes.iter().map(|lane| micros(lane.server.cpu));
-        all.map(|all| self.a_cycle(all)).collect()
+    /// µs of the server's time for a cycle.
+    fn server(&self, lane: &Lane<'_>) -> f64 {
+        self.a_cycle(micros(lane.server.cpu))
+    }
+
+    fn server_ratios(&self) -> Vec<Option<f64>> {
+        let raw = self.lanes.get(RAW).map(|lane| self.server(lane));
+        let raw = raw.filter(|raw| *raw > 0.0);
+        let ratios = self.lanes.iter().map(|lane| Some(self.server(lane) / raw?));
+        ratios.collect()
     }
 
     /// What was measured in all rounds, for one cycle.
@@ -154,23 +218,23 @@ impl<'a> Measured<'a> {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let (ratios, server) = (self.ratios(), self.server());
-        let first = server.first().copied().filter(|first| *first > 0.0);
-        let lanes = self.lanes.iter().zip(ratios).zip(server);
-        lanes
-            .map(|((lane, ratio), server)| {
-                let calls = lane.server.calls(lane.contender.sends);
-                vec![
-                    lane.contender.name.to_owned(),
-                    spread(ratio, 2),
-                    spread(Quartiles::of(lane.times.clone()), 1),
-                    number(Some(self.a_cycle(micros(lane.client))), 1),
-                    number(Some(server), 1),
-                    number(first.map(|first| server / first), 2),
-                    number(Some(self.a_cycle(count(calls))), 2),
-                ]
-            })
-            .collect()
+        let ratios = self.ratios(RAW).into_iter().zip(self.ratios(PEER));
+        let rows = self.lanes.iter().zip(ratios).zip(self.server_ratios());
+        rows.map(|((lane, (raw, peer)), server)| {
+            let calls = lane.server.calls(lane.contender.sends);
+            vec![
+                self.block.tasks.to_string(),
+                lane.contender.name.to_owned(),
+                spread(raw, 2),
+                spread(peer, 2),
+                spread(Quartiles::of(lane.times.clone()), 1),
+                number(Some(self.a_cycle(micros(lane.client))), 1),
+                number(Some(self.server(lane)), 1),
+                number(server, 2),
+                number(Some(self.a_cycle(count(calls))), 2),
+            ]
+        })
+        .collect()
     }
 }
 

@@ -76,5 +76,6 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
 async fn run(program: Program, lab: &Lab) -> Result<Chapter, Failure> {
     match program {
         Program::W1 => cycles::alone(lab).await,
+        Program::W2 => cycles::together(lab).await,
     }
 }

@@ -12,10 +12,11 @@ const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--out PATH] [--unpinne
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     W1,
+    W2,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 1] = [("w1", Self::W1)];
+    const ALL: [(&'static str, Self); 2] = [("w1", Self::W1), ("w2", Self::W2)];
 
     fn parse(word: &str) -> Result<Self, Failure> {
         let found = Self::ALL.iter().find(|(name, _)| *name == word);

@@ -1,4 +1,4 @@
-//! Rounds: in each, every contender has one block, in another order each time, and is compared with the first one's block of that round.
+//! Rounds: in each, every contender has one block, in another order each time, and is compared with another one's block of that round.
 //!
 //! What else the machine does changes within seconds, so only blocks that are neighbours say anything about each other.
 
@@ -35,15 +35,15 @@ pub(crate) fn order(contenders: usize, round: usize) -> Vec<usize> {
     places
 }
 
-/// Of each contender, its figure over that of the first, round by round. `figures[contender][round]`.
-pub(crate) fn ratios(figures: &[Vec<f64>]) -> Vec<Option<Quartiles>> {
-    let Some(first) = figures.first() else {
-        return Vec::new();
+/// Of each contender, its figure over that of `base` in the same round. `figures[contender][round]`.
+pub(crate) fn ratios(figures: &[Vec<f64>], base: usize) -> Vec<Option<Quartiles>> {
+    let Some(base) = figures.get(base) else {
+        return vec![None; figures.len()];
     };
     let within = |own: &Vec<f64>| {
-        let pairs = own.iter().zip(first);
-        let ratios = pairs.filter(|(own, first)| own.is_finite() && **first > 0.0);
-        Quartiles::of(ratios.map(|(own, first)| own / first).collect())
+        let pairs = own.iter().zip(base);
+        let ratios = pairs.filter(|(own, base)| own.is_finite() && **base > 0.0);
+        Quartiles::of(ratios.map(|(own, base)| own / base).collect())
     };
     figures.iter().map(within).collect()
 }

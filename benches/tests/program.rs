@@ -27,10 +27,10 @@ fn the_shortest_run_leaves_a_page_and_a_picture() {
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let page = read(&out.with_extension("md"));
     for row in [
-        "| raw | 1.00 [1.00–1.00] |",
-        "| rslock | ",
-        "| dlock | ",
-        "| dlock, background | ",
+        "| 1 | raw | 1.00 [1.00–1.00] |",
+        "| 1 | rslock | ",
+        "| 1 | dlock | ",
+        "| 1 | dlock, background | ",
     ] {
         assert!(page.contains(row), "{row}: {page}");
     }

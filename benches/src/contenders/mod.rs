@@ -22,6 +22,11 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// A lock that is taken and given back at once.
 pub(crate) trait Cycle: Clone + Send + Sync + 'static {
     fn cycle(&mut self, key: usize) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Until the server has answered all that was sent: a block that leaves work behind would be too short, and the next one too long.
+    fn settle(&mut self) -> impl Future<Output = Result<(), Failure>> + Send {
+        future::ready(Ok(()))
+    }
 }
 
 /// Somebody who is measured.
@@ -72,10 +77,10 @@ impl Contender {
     }
 }
 
-async fn run<C: Cycle>(cycle: C, block: Block) -> Result<Took, Failure> {
+async fn run<C: Cycle>(mut cycle: C, block: Block) -> Result<Took, Failure> {
     let (begun, cpu) = (Instant::now(), cpu());
     let each = if block.tasks == 1 {
-        one(cycle, block.cycles).await?
+        one(cycle.clone(), block.cycles).await?
     } else {
         let tasks =
             (0..block.tasks).map(|key| tokio::spawn(many(cycle.clone(), key, block.cycles)));
@@ -84,6 +89,7 @@ async fn run<C: Cycle>(cycle: C, block: Block) -> Result<Took, Failure> {
         }
         Vec::new()
     };
+    cycle.settle().await?;
     Ok(Took {
         each,
         wall: begun.elapsed(),

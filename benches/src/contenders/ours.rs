@@ -36,4 +36,10 @@ impl Cycle for Background {
     async fn cycle(&mut self, key: usize) -> Result<(), Failure> {
         Ok(background(&self.0, key).await?)
     }
+
+    async fn settle(&mut self) -> Result<(), Failure> {
+        // Its answer comes behind those of the releases that were sent before it.
+        self.0.ping().await?;
+        Ok(())
+    }
 }

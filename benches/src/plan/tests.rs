@@ -23,6 +23,8 @@ fn each_word_counts() {
     assert_eq!(plan.scale, Scale::Quick);
     assert!(!plan.pinned);
     assert_eq!(plan.programs, [Program::W1]);
+    let both = self::plan(&["--only", "w2,w1"]).unwrap();
+    assert_eq!(both.programs, [Program::W1, Program::W2]);
     assert_eq!(plan.files(), ["a.b/c.md", "a.b/c.svg"].map(PathBuf::from));
 }
 

@@ -28,22 +28,25 @@ fn nobody_always_follows_the_same_one() {
 /// The second one always takes twice as long as the first, whatever each round is like.
 #[test]
 fn a_ratio_is_one_within_a_round() {
-    let of = ratios(&[vec![1.0, 10.0, 100.0], vec![2.0, 20.0, 200.0]]);
+    let of = ratios(&[vec![1.0, 10.0, 100.0], vec![2.0, 20.0, 200.0]], 0);
     let [Some(first), Some(second)] = of[..] else {
         panic!("{of:?}")
     };
     assert_eq!((first.lower, first.median, first.upper), (1.0, 1.0, 1.0));
     assert_eq!((second.lower, second.median, second.upper), (2.0, 2.0, 2.0));
+    let of = ratios(&[vec![1.0, 10.0], vec![2.0, 20.0]], 1);
+    assert_eq!(of[0].unwrap().median.to_bits(), 0.5_f64.to_bits());
+    assert_eq!(ratios(&[vec![1.0]], 1), [None]);
 }
 
 #[test]
 fn a_round_without_a_figure_of_the_first_says_nothing() {
-    let of = ratios(&[vec![0.0, 1.0], vec![5.0, 3.0]]);
+    let of = ratios(&[vec![0.0, 1.0], vec![5.0, 3.0]], 0);
     let second = of[1].unwrap();
     assert_eq!((second.lower, second.upper), (3.0, 3.0));
-    assert_eq!(ratios(&[vec![0.0], vec![5.0]]), [None, None]);
-    assert_eq!(ratios(&[vec![1.0], vec![f64::NAN]])[1], None);
-    assert_eq!(ratios(&[]), []);
+    assert_eq!(ratios(&[vec![0.0], vec![5.0]], 0), [None, None]);
+    assert_eq!(ratios(&[vec![1.0], vec![f64::NAN]], 0)[1], None);
+    assert_eq!(ratios(&[], 0), []);
 }
 
 #[test]
