@@ -56,4 +56,9 @@ impl Control {
         }
         Reading::parse(&info)
     }
+
+    /// Leaves nothing of those before: a lease of a process that has ended would stop the next one.
+    pub(crate) async fn clear(&mut self) -> Result<(), Failure> {
+        Ok(redis::cmd("FLUSHALL").exec_async(&mut self.0).await?)
+    }
 }

@@ -3,13 +3,15 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2).
+//! `cycles` (W1, W2), `contention` (W3, W4). `part` is another process of this program.
 
 mod chapter;
 mod contenders;
+mod contention;
 mod cycles;
 mod lab;
 mod page;
+mod part;
 mod picture;
 mod pins;
 mod plan;
@@ -25,13 +27,20 @@ use chapter::Chapter;
 use lab::Lab;
 use page::Setting;
 use plan::{Plan, Program};
+use tokio::runtime::Runtime;
 
 /// Nothing here can go on after an error, whoever made it.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let words = std::env::args().skip(1);
-    match Plan::parse(words).and_then(|plan| measure(&plan)) {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let is_part = words.first().is_some_and(|word| word == part::WORD);
+    let done = if is_part {
+        be_part(&words.split_off(1))
+    } else {
+        Plan::parse(words).and_then(|plan| measure(&plan))
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             progress::clear();
@@ -50,10 +59,7 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
         eprintln!("dlock-benches: without --release, so these figures say nothing of dlock");
     }
     let setting = Setting::ask(plan)?;
-    // Commands belong on the caller's runtime, and one thread is what a contender's cost can be told of.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = runtime()?;
     let mut chapters = Vec::new();
     for &program in &plan.programs {
         let lab = Lab::start(plan.scale, &setting.pins)?;
@@ -77,5 +83,24 @@ async fn run(program: Program, lab: &Lab) -> Result<Chapter, Failure> {
     match program {
         Program::W1 => cycles::alone(lab).await,
         Program::W2 => cycles::together(lab).await,
+        Program::W3 => contention::throughput(lab).await,
+        Program::W4 => contention::handoff(lab).await,
     }
+}
+
+/// What another process of this program was started for.
+fn be_part(words: &[String]) -> Result<(), Failure> {
+    match words {
+        [part, url, words @ ..] if part == "player" => {
+            runtime()?.block_on(contention::play(url, words))
+        }
+        [part, url, messages] if part == "listener" => contention::listen(url, messages),
+        _ => Err("no part of a run has these words".into()),
+    }
+}
+
+/// Commands go out on the caller's runtime; with one thread, a contender's cost is its own.
+fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    Ok(builder.enable_all().build()?)
 }

@@ -13,10 +13,17 @@ const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--out PATH] [--unpinne
 pub(crate) enum Program {
     W1,
     W2,
+    W3,
+    W4,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 2] = [("w1", Self::W1), ("w2", Self::W2)];
+    const ALL: [(&'static str, Self); 4] = [
+        ("w1", Self::W1),
+        ("w2", Self::W2),
+        ("w3", Self::W3),
+        ("w4", Self::W4),
+    ];
 
     fn parse(word: &str) -> Result<Self, Failure> {
         let found = Self::ALL.iter().find(|(name, _)| *name == word);

@@ -37,7 +37,6 @@ pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
 /// Jain's index of fairness: 1 where all have the same, 1/n where one has everything. `None` where nobody has anything.
 ///
 /// Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.
-#[allow(dead_code, reason = "for W3")]
 pub(crate) fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
