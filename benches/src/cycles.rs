@@ -9,7 +9,7 @@ use crate::chapter::{Chapter, Panel, Series, number, spread};
 use crate::contenders::ours::{self, Background, Confirmed};
 use crate::contenders::peer::{self, Peer};
 use crate::contenders::raw::{self, Raw};
-use crate::contenders::{Block, Contender};
+use crate::contenders::{Block, Contender, TTL};
 use crate::lab::{Control, Lab};
 use crate::progress::Progress;
 use crate::rounds::{Rounds, order, ratios};
@@ -48,7 +48,7 @@ pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
     let contenders = contenders(lab).await?;
     let rounds = Rounds {
         most: lab.scale.pick(30, 12),
-        within: Duration::from_secs(lab.scale.pick(60, 4)),
+        within: Duration::from_secs(lab.scale.pick(60, 3)),
     };
     let mut sizes = Vec::new();
     for tasks in [16, 64, 256, 1024] {
@@ -100,8 +100,8 @@ const PEER: usize = 2;
 
 async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
     let url = lab.url();
-    let raw = Raw::connect(&url).await?;
-    let again = Raw::connect(&url).await?;
+    let raw = Raw::connect(&url, TTL).await?;
+    let again = Raw::connect(&url, TTL).await?;
     let pool = LockPool::connect(url.as_str()).await?;
     Ok(vec![
         Contender::new("raw", raw::SENDS, raw),
@@ -185,7 +185,7 @@ impl<'a> Measured<'a> {
             _ => "the mean",
         };
         format!(
-            "{size}: {rounds} rounds of {cycles} cycles a task; the time of a cycle is {kind} of its block."
+            "{size}: {cycles} cycles a task in each of {rounds} rounds; the time of a cycle is {kind} of its block."
         )
     }
 

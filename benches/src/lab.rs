@@ -61,4 +61,14 @@ impl Control {
     pub(crate) async fn clear(&mut self) -> Result<(), Failure> {
         Ok(redis::cmd("FLUSHALL").exec_async(&mut self.0).await?)
     }
+
+    /// How many keys there are, without the one that all fencing tokens come from.
+    pub(crate) async fn keys(&mut self) -> Result<usize, Failure> {
+        let (all, fences): (usize, usize) = redis::pipe()
+            .cmd("DBSIZE")
+            .exists("lock:@fence")
+            .query_async(&mut self.0)
+            .await?;
+        Ok(all - fences)
+    }
 }

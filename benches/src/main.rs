@@ -3,13 +3,16 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4). `part` is another process of this program.
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6).
+//! `part` is another process of this program.
 
 mod chapter;
 mod contenders;
 mod contention;
 mod cycles;
+mod keeping;
 mod lab;
+mod market;
 mod page;
 mod part;
 mod picture;
@@ -44,14 +47,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             progress::clear();
-            let causes = std::iter::successors(failure.source(), |&cause| cause.source());
-            let story = causes.fold(failure.to_string(), |story, cause| {
-                format!("{story}: {cause}")
-            });
-            eprintln!("dlock-benches: {story}");
+            eprintln!("dlock-benches: {}", story(&*failure));
             ExitCode::FAILURE
         }
     }
+}
+
+/// All of it in one line: the error, then what caused it.
+pub(crate) fn story(failure: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(failure.source(), |&cause| cause.source());
+    causes.fold(failure.to_string(), |story, cause| {
+        format!("{story}: {cause}")
+    })
 }
 
 fn measure(plan: &Plan) -> Result<(), Failure> {
@@ -60,10 +67,15 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
     }
     let setting = Setting::ask(plan)?;
     let runtime = runtime()?;
-    let mut chapters = Vec::new();
+    let (mut chapters, mut failure) = (Vec::new(), None);
     for &program in &plan.programs {
-        let lab = Lab::start(plan.scale, &setting.pins)?;
-        chapters.push(runtime.block_on(run(program, &lab))?);
+        match chapter(program, plan, &setting, &runtime) {
+            Ok(chapter) => chapters.push(chapter),
+            Err(why) => {
+                failure = Some(why);
+                break;
+            }
+        }
     }
     progress::clear();
     let page = page::write(&setting, &chapters);
@@ -76,16 +88,28 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
         markdown.display(),
         svg.display()
     );
-    Ok(())
+    // What was measured before it is told all the same.
+    failure.map_or(Ok(()), Err)
 }
 
-async fn run(program: Program, lab: &Lab) -> Result<Chapter, Failure> {
-    match program {
-        Program::W1 => cycles::alone(lab).await,
-        Program::W2 => cycles::together(lab).await,
-        Program::W3 => contention::throughput(lab).await,
-        Program::W4 => contention::handoff(lab).await,
-    }
+/// On a server of its own.
+fn chapter(
+    program: Program,
+    plan: &Plan,
+    setting: &Setting,
+    runtime: &Runtime,
+) -> Result<Chapter, Failure> {
+    let lab = Lab::start(plan.scale, &setting.pins)?;
+    runtime.block_on(async {
+        match program {
+            Program::W1 => cycles::alone(&lab).await,
+            Program::W2 => cycles::together(&lab).await,
+            Program::W3 => contention::throughput(&lab).await,
+            Program::W4 => contention::handoff(&lab).await,
+            Program::W5 => keeping::chapter(&lab, plan.locks).await,
+            Program::W6 => market::chapter(&lab).await,
+        }
+    })
 }
 
 /// What another process of this program was started for.
@@ -94,6 +118,7 @@ fn be_part(words: &[String]) -> Result<(), Failure> {
         [part, url, words @ ..] if part == "player" => {
             runtime()?.block_on(contention::play(url, words))
         }
+        [part, words @ ..] if part == "keeper" => runtime()?.block_on(keeping::keep(words)),
         [part, url, messages] if part == "listener" => contention::listen(url, messages),
         _ => Err("no part of a run has these words".into()),
     }

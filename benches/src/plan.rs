@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 /// What a mistake is answered with, after what it was.
-const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--out PATH] [--unpinned]";
+const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--out PATH] [--unpinned]";
 
 /// One of the programs, by its word on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,14 +15,18 @@ pub(crate) enum Program {
     W2,
     W3,
     W4,
+    W5,
+    W6,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 6] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
         ("w4", Self::W4),
+        ("w5", Self::W5),
+        ("w6", Self::W6),
     ];
 
     fn parse(word: &str) -> Result<Self, Failure> {
@@ -56,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) scale: Scale,
     /// In their own order, whatever order they were asked for in.
     pub(crate) programs: Vec<Program>,
+    /// That W5 holds.
+    pub(crate) locks: usize,
     /// Where the page and the picture go, without what their names end with.
     pub(crate) out: PathBuf,
     /// The server on one core and everything else on another.
@@ -67,9 +73,11 @@ impl Plan {
         let mut plan = Self {
             scale: Scale::Full,
             programs: Program::ALL.map(|(_, program)| program).to_vec(),
+            locks: 0,
             out: "target/benches".into(),
             pinned: true,
         };
+        let mut locks = None;
         let mut words = words.into_iter();
         while let Some(flag) = words.next() {
             let mut value = || {
@@ -80,10 +88,12 @@ impl Plan {
                 "--quick" => plan.scale = Scale::Quick,
                 "--unpinned" => plan.pinned = false,
                 "--only" => plan.only(&value()?)?,
+                "--locks" => locks = Some(number(&value()?)?),
                 "--out" => plan.out = value()?.into(),
                 _ => return Err(mistake(&format!("`{flag}` is no argument"))),
             }
         }
+        plan.locks = locks.unwrap_or(plan.scale.pick(100_000, 10_000));
         Ok(plan)
     }
 
@@ -102,6 +112,18 @@ impl Plan {
             name.into()
         })
     }
+}
+
+fn number(word: &str) -> Result<usize, Failure> {
+    let number = word
+        .parse()
+        .ok()
+        .filter(|number| (1..=10_000_000).contains(number));
+    number.ok_or_else(|| {
+        mistake(&format!(
+            "--locks {word}: not a whole number, 1 to 10000000"
+        ))
+    })
 }
 
 fn mistake(what: &str) -> Failure {

@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, future};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Failure;
+use crate::{Failure, story};
 
 /// Longer than any cycle takes; where locks are held on purpose, a program says its own.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ impl Contender {
     }
 
     pub(crate) async fn run(&self, block: Block) -> Result<Took, Failure> {
-        let failed = |why| format!("{}: {why}", self.name).into();
+        let failed = |why: Failure| format!("{}: {}", self.name, story(&*why)).into();
         (self.run)(block).await.map_err(failed)
     }
 }

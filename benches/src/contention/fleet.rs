@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::player::Game;
 use super::rivals::Rival;
 use super::turns::{Outcome, Turn};
-use crate::Failure;
 use crate::lab::Lab;
 use crate::part::{Part, now};
 use crate::server_cost::Work;
+use crate::{Failure, story};
 
 /// From the last "ready" to the begin: until then all have been told.
 const AHEAD: Duration = Duration::from_millis(50);
@@ -32,7 +32,7 @@ pub(crate) struct Run {
 
 impl Fleet {
     pub(crate) async fn run(&self, lab: &Lab, rival: &Rival) -> Result<Run, Failure> {
-        let failed = |why| Failure::from(format!("{}: {why}", rival.name));
+        let failed = |why: Failure| format!("{}: {}", rival.name, story(&*why)).into();
         self.play(lab, rival).await.map_err(failed)
     }
 

@@ -70,7 +70,7 @@ impl Kind {
 
     pub(crate) async fn connect(self, url: &str) -> Result<Hand, Failure> {
         Ok(match self {
-            Self::Polling => Hand::Polling(Raw::connect(url).await?),
+            Self::Polling => Hand::Polling(Raw::connect(url, TTL).await?),
             Self::Peer => Hand::Peer(Peer::new(url)),
             Self::TunedPeer => {
                 let mut peer = Peer::new(url);

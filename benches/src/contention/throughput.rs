@@ -54,7 +54,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     Ok(Chapter {
         title: "W3: one key, 8 processes of 8 tasks, nothing to do while they have it".to_owned(),
         notes: vec![format!(
-            "{round} rounds of {seconds} s. No two held the lock at once in any of them, and dlock's fencing tokens grew from each turn to \
+            "Rounds of {seconds} s: {round}. No two held the lock at once in any of them, and dlock's fencing tokens grew from each turn to \
              the next: every turn was looked at."
         )],
         head: HEAD.to_vec(),
