@@ -15,6 +15,18 @@ const HEAD: f32 = 20.0;
 /// Panels in a row.
 const ACROSS: u8 = 2;
 
+/// The palette's colours, by how a name begins: a contender has the same one wherever it is.
+const COLOURS: [(&str, usize); 8] = [
+    ("raw, a second time", 5),
+    ("raw", 0),
+    ("rslock, delay", 6),
+    ("rslock", 2),
+    ("dlock, background", 4),
+    ("dlock", 1),
+    ("one hop", 7),
+    ("WATCH", 3),
+];
+
 pub(crate) fn svg(chapters: &[Chapter]) -> Result<String, Failure> {
     let mut picture = MultiChart::new();
     picture.background_color = Some("#fff".into());
@@ -32,6 +44,10 @@ fn bars(panel: &Panel) -> BarChart {
         let mut series = charts_rs::Series::new(own.name.clone(), Vec::new());
         series.data = own.bars.iter().map(|bar| bar.map(short)).collect();
         series.label_show = true;
+        let colour = COLOURS
+            .iter()
+            .find(|(begin, _)| own.name.starts_with(begin));
+        series.index = colour.map(|(_, colour)| *colour);
         series
     });
     let mut chart = BarChart::new(series.collect(), panel.groups.clone());
