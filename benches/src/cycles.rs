@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_runtime::LockPool;
+use dlock_runtime::{Config, LockPool};
 
 use crate::Failure;
 use crate::chapter::{Chapter, Panel, Series, number, spread};
@@ -102,7 +102,7 @@ async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
     let url = lab.url();
     let raw = Raw::connect(&url, TTL).await?;
     let again = Raw::connect(&url, TTL).await?;
-    let pool = LockPool::connect(url.as_str()).await?;
+    let pool = LockPool::connect(ours::patient(Config::new(&url))).await?;
     Ok(vec![
         Contender::new("raw", raw::SENDS, raw),
         Contender::new("raw, a second time", raw::SENDS, again),

@@ -1,12 +1,23 @@
 //! dlock as its user meets it: the attribute, with watchdog and fencing token, on a pool with the defaults.
 
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use std::time::Duration;
+
+use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
 
 use super::Cycle;
 use crate::Failure;
 
 /// What it sends. Whatever else INFO counts for it is called by its scripts.
 pub(crate) const SENDS: &[&str] = &["evalsha", "eval"];
+
+/// Gives an answer, and a lock, more time than the defaults do: the others wait for as long as it takes, and a machine that stood still for a
+/// moment is not what is measured.
+pub(crate) fn patient(config: Config) -> Config {
+    config.command_timeout(ANSWER).default_wait(WAIT)
+}
+
+const ANSWER: Duration = Duration::from_secs(5);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// A call returns when the server has answered its release.
 #[derive(Clone)]

@@ -77,7 +77,7 @@ impl Kind {
                 peer.0.set_retry(3, Duration::from_millis(5));
                 Hand::Peer(peer)
             }
-            Self::Ours => Hand::Ours(LockPool::connect(Config::from_env()?).await?),
+            Self::Ours => Hand::Ours(LockPool::connect(ours::patient(Config::from_env()?)).await?),
         })
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, interval_at, sleep};
 
 use crate::Failure;
 use crate::contenders::cpu;
+use crate::contenders::ours::patient;
 use crate::contenders::peer::Peer;
 use crate::contenders::raw::Raw;
 use crate::part::told;
@@ -122,7 +123,7 @@ async fn peer(url: &str, locks: usize) -> Result<Kept, Failure> {
 
 /// Guards, renewed by the pool's watchdog.
 async fn ours(url: &str, locks: usize) -> Result<Kept, Failure> {
-    let pool = LockPool::connect(Config::new(url)).await?;
+    let pool = LockPool::connect(patient(Config::new(url))).await?;
     let takes = (0..locks).map(|lock| {
         let key = dlock_runtime::lock_key!("keep:<lock>");
         pool.lock(key).ttl(TTL).renew_every(EVERY).acquire()

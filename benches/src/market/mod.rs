@@ -14,6 +14,7 @@ use dlock_runtime::Config;
 
 use crate::Failure;
 use crate::chapter::{Chapter, Panel, Series, number, spread};
+use crate::contenders::ours;
 use crate::lab::Lab;
 use crate::progress;
 use crate::rounds::{Rounds, order, ratios};
@@ -76,7 +77,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     };
     let place = Place {
         url: lab.url(),
-        locks: Config::new(lab.url()),
+        locks: ours::patient(Config::new(lab.url())),
         length: Duration::from_secs(lab.scale.pick(2, 1)),
         told: Arc::default(),
     };
