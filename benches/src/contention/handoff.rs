@@ -57,7 +57,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     Ok(Chapter {
         title: "W4: from the end of a turn to the next waiter's, held for 2 ms".to_owned(),
         notes: vec![format!(
-            "Rounds: {round}. n counts turns that another task was waiting for; where it is small, most waiters missed the turn, and the \
+            "Rounds: {round}. No two held the lock at once: every turn was looked at. n counts turns that another task was waiting for; where it is small, most waiters missed the turn, and the \
              figure is of the lucky ones."
         )],
         head: HEAD.to_vec(),

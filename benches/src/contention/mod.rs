@@ -5,6 +5,7 @@
 //!
 //! Whether it was a lock is not sampled: every turn of every task, from after its acquire until before its release, is compared with its
 //! neighbours after the run, on the clock that all processes share. So nothing but two looks at that clock is added to what is measured.
+//! In W3 a turn is no more than these two looks, so a lock that were none would show in W4, and in `tests/exclusion`.
 
 mod fleet;
 mod handoff;
