@@ -38,7 +38,10 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure>
     let settings = info.redis_settings().clone();
     let settings = settings.set_protocol(ProtocolVersion::RESP3);
     let client = Client::open(info.set_redis_settings(settings))?;
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let config = AsyncConnectionConfig::new();
+    let config = config
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
     Ok(client
         .get_multiplexed_async_connection_with_config(&config)
         .await?)

@@ -13,7 +13,8 @@ pub(crate) const SENDS: &[&str] = &["evalsha", "eval"];
 /// Gives an answer, and a lock, more time than the defaults do: the others wait for as long as it takes, and a machine that stood still for a
 /// moment is not what is measured.
 pub(crate) fn patient(config: Config) -> Config {
-    config.command_timeout(ANSWER).default_wait(WAIT)
+    let config = config.connect_timeout(ANSWER).command_timeout(ANSWER);
+    config.default_wait(WAIT)
 }
 
 const ANSWER: Duration = Duration::from_secs(5);
