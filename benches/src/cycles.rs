@@ -52,7 +52,7 @@ pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
     };
     let mut sizes = Vec::new();
     for tasks in [16, 64, 256, 1024] {
-        let cycles = (lab.scale.pick(12_800, 5_120) / tasks).clamp(5, 100);
+        let cycles = (lab.scale.pick(12_800, 2_560) / tasks).clamp(2, 100);
         let block = Block { tasks, cycles };
         let progress = Progress::new(format!("W2, {tasks} tasks"));
         sizes.push(Measured::take(lab, &contenders, block, rounds, progress).await?);
