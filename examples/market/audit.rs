@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::crew::PURSE;
-use crate::error::MarketError;
-use crate::goods::{Cents, Item, Offer, Sale, User};
-use crate::load::Size;
-use crate::stall::Stall;
+use super::crew::PURSE;
+use super::error::MarketError;
+use super::goods::{Cents, Item, Offer, Sale, User};
+use super::load::Size;
+use super::stall::Stall;
 
 /// One thing that must not be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

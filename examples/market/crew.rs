@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::error::MarketError;
-use crate::goods::{Buying, Cents, Item, Offer, Sale, User};
-use crate::report::Tally;
-use crate::ways::Way;
+use super::error::MarketError;
+use super::goods::{Buying, Cents, Item, Offer, Sale, User};
+use super::report::Tally;
+use super::ways::Way;
 
 /// What every buyer begins with. A seller begins with nothing.
 pub(crate) const PURSE: Cents = Cents(1_000_000_000);

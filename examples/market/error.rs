@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use dlock_runtime::LockError;
 
-use crate::audit::Violations;
-use crate::load::Size;
+use super::audit::Violations;
+use super::load::Size;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MarketError {

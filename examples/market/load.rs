@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use dlock_runtime::Config;
 use tokio::task::JoinSet;
 
-use crate::audit;
-use crate::crew::{self, Bag, Shift};
-use crate::error::MarketError;
-use crate::goods::{Sale, User};
-use crate::report::{self, Report, Tally};
-use crate::stall::{Market, Stall};
-use crate::ways::Way;
+use super::audit;
+use super::crew::{self, Bag, Shift};
+use super::error::MarketError;
+use super::goods::{Sale, User};
+use super::report::{self, Report, Tally};
+use super::stall::{Market, Stall};
+use super::ways::Way;
 
 /// How often the progress line is written again.
 const TICK: Duration = Duration::from_millis(200);

@@ -4,9 +4,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::error::MarketError;
-use crate::goods::{Buying, Listing};
-use crate::load::Size;
+use super::error::MarketError;
+use super::goods::{Buying, Listing};
+use super::load::Size;
 
 /// What was answered, counted by all participants.
 #[derive(Default)]

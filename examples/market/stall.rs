@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Pipeline};
 
-use crate::error::MarketError;
-use crate::goods::{Buying, Cents, Listing, Offer, User};
+use super::error::MarketError;
+use super::goods::{Buying, Cents, Listing, Offer, User};
 
 /// How many of the cheapest offers one sees.
 const CHEAPEST: isize = 20;

@@ -6,9 +6,9 @@
 
 use dlock_runtime::{Config, LockPool, distributed_lock};
 
-use crate::error::MarketError;
-use crate::goods::{Buying, Listing, Offer, User};
-use crate::stall::{Stall, Watch};
+use super::error::MarketError;
+use super::goods::{Buying, Listing, Offer, User};
+use super::stall::{Stall, Watch};
 
 /// A participant that lists and buys in one of the ways. `None`: it met somebody else, nothing was changed, and it may be tried again.
 pub(crate) trait Way: Send + Sized + 'static {

@@ -89,7 +89,7 @@ impl Next {
     }
 }
 
-/// Waits until so many stand in the queue, or `gone` says that there will never be so many.
+/// Waits until so many stand in the queue, or `gone` says that there will never be so many; without a server to ask, for a while.
 async fn until_queued(
     server: Option<&RedisServer>,
     key: &str,
@@ -148,15 +148,17 @@ async fn one_goes(world: &World, kind: &str, held: &str, cut: Cut) -> bool {
         gone.set(true);
         had_it
     };
+    // Where locks are handed on, who waits for this process's own has no place in the queue.
+    let server = world.server.as_ref().filter(|_| !world.hands_on);
     let passes_on = async {
-        until_queued(world.server.as_ref(), &contended, 1, || gone.get()).await;
+        until_queued(server, &contended, 1, || gone.get()).await;
         let next = Next::comes(request(&world.pool, kind, &key));
         // Of several keys, the first is this one's, and the next one waits for that.
         let (queue, count) = match kind {
             "keys" => (&key, 1),
             _ => (&contended, 2),
         };
-        until_queued(world.server.as_ref(), queue, count, || gone.get()).await;
+        until_queued(server, queue, count, || gone.get()).await;
         holder.release().await.unwrap();
         next
     };

@@ -1,0 +1,124 @@
+//! What is compared: `raw`, the two commands that every lock on one server needs and the limit that everything is divided by; `peer`,
+//! the crate `rslock`; `ours`, dlock through its attribute.
+//!
+//! Each takes a lock and gives it back, in a task that may have others beside it. None is given an advantage: one connection each, the
+//! same runtime, keys of the same length.
+
+pub(crate) mod ours;
+pub(crate) mod peer;
+pub(crate) mod raw;
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, future};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{Failure, story};
+
+/// Longer than any cycle takes; where locks are held on purpose, a program says its own.
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+
+/// A lock that is taken and given back at once.
+pub(crate) trait Cycle: Clone + Send + Sync + 'static {
+    fn cycle(&mut self, key: usize) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Until the server has answered all that was sent: a block that leaves work behind would be too short, and the next one too long.
+    fn settle(&mut self) -> impl Future<Output = Result<(), Failure>> + Send {
+        future::ready(Ok(()))
+    }
+}
+
+/// Somebody who is measured.
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    /// The commands that its client sends, as INFO calls them.
+    pub(crate) sends: &'static [&'static str],
+    run: Box<dyn Fn(Block) -> BoxFuture<'static, Result<Took, Failure>>>,
+}
+
+/// Tasks with a key each, that take turns at nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) tasks: usize,
+    /// Of each task.
+    pub(crate) cycles: usize,
+}
+
+/// What a block came to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Took {
+    /// Each cycle's time, where there was one task.
+    pub(crate) each: Vec<Duration>,
+    pub(crate) wall: Duration,
+    /// This process's, all threads.
+    pub(crate) cpu: Duration,
+}
+
+impl Block {
+    pub(crate) fn count(self) -> usize {
+        self.tasks * self.cycles
+    }
+}
+
+impl Contender {
+    pub(crate) fn new<C: Cycle>(
+        name: &'static str,
+        sends: &'static [&'static str],
+        cycle: C,
+    ) -> Self {
+        let run = Box::new(move |block| run(cycle.clone(), block).boxed());
+        Self { name, sends, run }
+    }
+
+    pub(crate) async fn run(&self, block: Block) -> Result<Took, Failure> {
+        let failed = |why: Failure| format!("{}: {}", self.name, story(&*why)).into();
+        (self.run)(block).await.map_err(failed)
+    }
+}
+
+async fn run<C: Cycle>(mut cycle: C, block: Block) -> Result<Took, Failure> {
+    let (begun, cpu) = (Instant::now(), cpu());
+    let each = if block.tasks == 1 {
+        one(cycle.clone(), block.cycles).await?
+    } else {
+        let tasks =
+            (0..block.tasks).map(|key| tokio::spawn(many(cycle.clone(), key, block.cycles)));
+        for ended in future::join_all(tasks).await {
+            ended??;
+        }
+        Vec::new()
+    };
+    cycle.settle().await?;
+    Ok(Took {
+        each,
+        wall: begun.elapsed(),
+        cpu: self::cpu().saturating_sub(cpu),
+    })
+}
+
+async fn one<C: Cycle>(mut cycle: C, cycles: usize) -> Result<Vec<Duration>, Failure> {
+    let mut each = Vec::with_capacity(cycles);
+    for _ in 0..cycles {
+        let begun = Instant::now();
+        cycle.cycle(0).await?;
+        each.push(begun.elapsed());
+    }
+    Ok(each)
+}
+
+async fn many<C: Cycle>(mut cycle: C, key: usize, cycles: usize) -> Result<(), Failure> {
+    for _ in 0..cycles {
+        cycle.cycle(key).await?;
+    }
+    Ok(())
+}
+
+/// What this process has used so far, in all its threads.
+pub(crate) fn cpu() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        used.tv_sec.unsigned_abs(),
+        u32::try_from(used.tv_nsec).unwrap_or(0),
+    )
+}

@@ -1,0 +1,96 @@
+//! Several players that begin and end at the same moment, and what they did.
+
+use std::time::Duration;
+
+use super::player::Game;
+use super::rivals::Rival;
+use super::turns::{Outcome, Turn};
+use crate::lab::Lab;
+use crate::part::{Part, now};
+use crate::server_cost::Work;
+use crate::{Failure, story};
+
+/// From the last "ready" to the begin: until then all have been told.
+const AHEAD: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fleet {
+    pub(crate) processes: usize,
+    /// In each of them.
+    pub(crate) tasks: usize,
+    pub(crate) hold: Duration,
+    pub(crate) think: Duration,
+    pub(crate) length: Duration,
+}
+
+/// What came of it.
+pub(crate) struct Run {
+    pub(crate) outcome: Outcome,
+    /// The server's, from the begin until all had ended.
+    pub(crate) work: Work,
+}
+
+impl Fleet {
+    pub(crate) async fn run(&self, lab: &Lab, rival: &Rival) -> Result<Run, Failure> {
+        let failed = |why: Failure| format!("{}: {}", rival.name, story(&*why)).into();
+        self.play(lab, rival).await.map_err(failed)
+    }
+
+    async fn play(&self, lab: &Lab, rival: &Rival) -> Result<Run, Failure> {
+        let mut control = lab.control().await?;
+        control.clear().await?;
+        let mut parts = self.start(&lab.url(), rival)?;
+        for part in &mut parts {
+            part.line("ready")?;
+        }
+        let before = control.reading().await?;
+        let from = now() + nanos(AHEAD);
+        let until = from + nanos(self.length);
+        for part in &mut parts {
+            part.tell(&format!("{from} {until}"))?;
+        }
+        let turns = gather(parts)?;
+        let work = control.reading().await?.since(&before);
+        let outcome = Outcome::of(turns, self.processes * self.tasks, until)?;
+        Ok(Run { outcome, work })
+    }
+
+    fn start(&self, url: &str, rival: &Rival) -> Result<Vec<Part>, Failure> {
+        let settings = [&[("DLOCK_URL", url)], rival.settings].concat();
+        let numbers = (0..self.processes).map(|process| process * self.tasks);
+        numbers
+            .map(|first| {
+                let game = Game {
+                    kind: rival.kind,
+                    first,
+                    tasks: self.tasks,
+                    hold: self.hold,
+                    think: self.think,
+                };
+                let words = format!("player {url} {game}");
+                let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+                Part::start(&words, &settings)
+            })
+            .collect()
+    }
+}
+
+fn gather(parts: Vec<Part>) -> Result<Vec<Turn>, Failure> {
+    let mut turns = Vec::new();
+    for mut part in parts {
+        loop {
+            let line = part.line("")?;
+            if line == "done" {
+                break;
+            }
+            let turn = Turn::parse(&line).ok_or_else(|| format!("`{line}` is no turn"))?;
+            turns.push(turn);
+        }
+        part.end()?;
+    }
+    Ok(turns)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

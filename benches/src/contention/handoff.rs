@@ -1,0 +1,149 @@
+//! W4: how long the key lies between the end of a turn and the begin of the next, when somebody waits for it.
+
+use std::time::{Duration, Instant};
+
+use super::fleet::Fleet;
+use super::hop;
+use super::rivals::{self, Rival};
+use crate::Failure;
+use crate::chapter::{Chapter, Panel, Series, number, spread};
+use crate::lab::Lab;
+use crate::progress::Progress;
+use crate::rounds::{Rounds, order, ratios};
+use crate::statistics::{Quartiles, quantile};
+
+const HEAD: [&str; 6] = [
+    "contender",
+    "waiters",
+    "p50, µs",
+    "p50 / one hop",
+    "p99, µs",
+    "n",
+];
+
+/// Where the two tasks are.
+const PLACES: [(&str, usize, usize); 2] = [("2 processes", 2, 1), ("1 process", 1, 2)];
+
+pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
+    let rounds = Rounds {
+        most: lab.scale.pick(9, 2),
+        within: Duration::from_secs(120),
+    };
+    let messages = lab.scale.pick(200, 100);
+    let mut progress = Progress::new("W4");
+    // The floor first: what all are divided by.
+    let mut lanes = vec![Lane::new(None, PLACES[0])];
+    for place in PLACES {
+        lanes.extend(
+            rivals::ALL
+                .iter()
+                .map(|rival| Lane::new(Some(rival), place)),
+        );
+    }
+    let (begun, mut round) = (Instant::now(), 0);
+    while rounds.another(round, begun) {
+        for place in order(lanes.len(), round) {
+            if let Some(lane) = lanes.get_mut(place) {
+                let name = lane.name();
+                progress.tell(&format!("round {} of {}, {name}", round + 1, rounds.most));
+                lane.round(lab, messages).await?;
+            }
+        }
+        round += 1;
+    }
+    let medians: Vec<Vec<f64>> = lanes.iter().map(|lane| lane.medians.clone()).collect();
+    let rows = lanes.iter().zip(ratios(&medians, 0));
+    let rows = rows.map(|(lane, ratio)| lane.row(ratio)).collect();
+    Ok(Chapter {
+        title: "W4: from the end of a turn to the next waiter's, held for 2 ms".to_owned(),
+        notes: vec![format!(
+            "Rounds: {round}. No two held the lock at once: every turn was looked at. n counts turns that another task was waiting for; where it is small, most waiters missed the turn, and the \
+             figure is of the lucky ones."
+        )],
+        head: HEAD.to_vec(),
+        rows,
+        panels: vec![Panel {
+            title: "W4: handoff p50, µs".to_owned(),
+            groups: PLACES.map(|(name, ..)| name.to_owned()).to_vec(),
+            series: series(&lanes),
+        }],
+    })
+}
+
+/// A rival in one place; without one, the floor.
+struct Lane {
+    rival: Option<&'static Rival>,
+    place: (&'static str, usize, usize),
+    /// Of each round, in µs.
+    medians: Vec<f64>,
+    all: Vec<f64>,
+}
+
+impl Lane {
+    fn new(rival: Option<&'static Rival>, place: (&'static str, usize, usize)) -> Self {
+        Self {
+            rival,
+            place,
+            medians: Vec::new(),
+            all: Vec::new(),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.rival
+            .map_or("one hop: PUBLISH to its subscriber", |rival| rival.name)
+    }
+
+    async fn round(&mut self, lab: &Lab, messages: usize) -> Result<(), Failure> {
+        let (_, processes, tasks) = self.place;
+        let fleet = Fleet {
+            processes,
+            tasks,
+            hold: Duration::from_millis(2),
+            think: Duration::from_millis(3),
+            length: Duration::from_millis(lab.scale.pick(1200, 800)),
+        };
+        let times = match self.rival {
+            Some(rival) => fleet.run(lab, rival).await?.outcome.passes,
+            None => hop::measure(lab, messages).await?,
+        };
+        // A round in which nobody waited is none of the others' neighbours: not a number, so no ratio and no median.
+        let median = Quartiles::of(times.clone()).map_or(f64::NAN, |of| of.median);
+        self.medians.push(median);
+        self.all.extend(times);
+        self.all.sort_by(f64::total_cmp);
+        Ok(())
+    }
+
+    fn row(&self, ratio: Option<Quartiles>) -> Vec<String> {
+        let medians = self.medians.iter().copied().filter(|it| it.is_finite());
+        vec![
+            self.name().to_owned(),
+            self.place.0.to_owned(),
+            spread(Quartiles::of(medians.collect()), 1),
+            spread(ratio, 2),
+            number(quantile(&self.all, 0.99), 0),
+            self.all.len().to_string(),
+        ]
+    }
+}
+
+/// One of each name, a bar in each place where it was measured.
+fn series(lanes: &[Lane]) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for lane in lanes {
+        let name = lane.name();
+        if all.iter().all(|series| series.name != name) {
+            let own = |place: &str| {
+                let lane = lanes
+                    .iter()
+                    .find(|it| it.name() == name && it.place.0 == place);
+                quantile(&lane?.all, 0.5)
+            };
+            let bars = PLACES.map(|(place, ..)| own(place)).to_vec();
+            let name = name.to_owned();
+            all.push(Series { name, bars });
+        }
+    }
+    all
+}

@@ -1,0 +1,143 @@
+//! Those who want the same key, by their words on a player's command line: how each waits, and where a turn begins and ends.
+
+use std::time::Duration;
+
+use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
+use tokio::time::sleep;
+
+use crate::Failure;
+use crate::contenders::TTL;
+use crate::contenders::ours;
+use crate::contenders::peer::{self, Peer};
+use crate::contenders::raw::{self, Raw};
+use crate::part::now;
+
+const KEY: &str = "turn";
+
+/// A row of the table.
+pub(crate) struct Rival {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// The commands that its client sends, as INFO calls them.
+    pub(crate) sends: &'static [&'static str],
+    /// Of dlock, on top of its defaults: `DLOCK_…` variables of its processes.
+    pub(crate) settings: &'static [(&'static str, &'static str)],
+}
+
+/// The first is what the others are compared with.
+pub(crate) const ALL: [Rival; 4] = [
+    Rival {
+        name: "raw, polling each 1–5 ms",
+        kind: Kind::Polling,
+        sends: raw::SENDS,
+        settings: &[],
+    },
+    Rival {
+        name: "rslock, default delay (0–200 ms)",
+        kind: Kind::Peer,
+        sends: peer::SENDS,
+        settings: &[],
+    },
+    Rival {
+        name: "rslock, delay 0–5 ms",
+        kind: Kind::TunedPeer,
+        sends: peer::SENDS,
+        settings: &[],
+    },
+    Rival {
+        name: "dlock",
+        kind: Kind::Ours,
+        sends: ours::SENDS,
+        settings: &[],
+    },
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Polling,
+    Peer,
+    TunedPeer,
+    Ours,
+}
+
+impl Kind {
+    pub(crate) const WORDS: [(&'static str, Self); 4] = [
+        ("polling", Self::Polling),
+        ("peer", Self::Peer),
+        ("tuned-peer", Self::TunedPeer),
+        ("ours", Self::Ours),
+    ];
+
+    pub(crate) async fn connect(self, url: &str) -> Result<Hand, Failure> {
+        Ok(match self {
+            Self::Polling => Hand::Polling(Raw::connect(url, TTL).await?),
+            Self::Peer => Hand::Peer(Peer::new(url)),
+            Self::TunedPeer => {
+                let mut peer = Peer::new(url);
+                peer.0.set_retry(3, Duration::from_millis(5));
+                Hand::Peer(peer)
+            }
+            Self::Ours => Hand::Ours(LockPool::connect(ours::patient(Config::from_env()?)).await?),
+        })
+    }
+}
+
+/// What a process takes its turns with; its tasks share a connection.
+#[derive(Clone)]
+pub(crate) enum Hand {
+    Polling(Raw),
+    Peer(Peer),
+    Ours(LockPool),
+}
+
+/// While the lock was held.
+pub(crate) struct Held {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) fence: u64,
+}
+
+impl Hand {
+    /// Waits for the lock, holds it for so long and gives it back.
+    pub(crate) async fn turn(&mut self, hold: Duration) -> Result<Held, Failure> {
+        match self {
+            Self::Polling(raw) => {
+                let token = loop {
+                    match raw.try_acquire(KEY).await? {
+                        Some(token) => break token,
+                        None => sleep(Duration::from_millis(fastrand::u64(1..=5))).await,
+                    }
+                };
+                let had = Held::during(hold, 0).await;
+                raw.release(KEY, &token).await?;
+                Ok(had)
+            }
+            Self::Peer(peer) => {
+                let guard = peer.0.acquire(KEY, TTL).await?;
+                let had = Held::during(hold, 0).await;
+                guard.release().await;
+                Ok(had)
+            }
+            Self::Ours(pool) => Ok(turn(pool, hold).await?),
+        }
+    }
+}
+
+#[distributed_lock(key = "turn", ttl = "10s", renew, wait = "forever", guard = lock, pool = pool)]
+async fn turn(pool: &LockPool, hold: Duration) -> Result<Held, LockError> {
+    Ok(Held::during(hold, lock.fence().get()).await)
+}
+
+impl Held {
+    async fn during(hold: Duration, fence: u64) -> Self {
+        let begin = now();
+        if !hold.is_zero() {
+            sleep(hold).await;
+        }
+        Self {
+            begin,
+            end: now(),
+            fence,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! All turns of all tasks, after a run: whether each was alone, and what they come to.
+
+use crate::statistics::jain;
+
+/// One task that held the lock. Times in ns of the clock that all processes share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Which, of all tasks of all processes.
+    pub(crate) task: usize,
+    /// Before its acquire was called.
+    pub(crate) asked: u64,
+    /// After its acquire returned.
+    pub(crate) begin: u64,
+    /// Before its release began.
+    pub(crate) end: u64,
+    /// 0: there are none in this kind of lock.
+    pub(crate) fence: u64,
+}
+
+impl Turn {
+    /// What [`parse`](Self::parse) reads.
+    pub(crate) fn line(&self) -> String {
+        let Self {
+            task,
+            asked,
+            begin,
+            end,
+            fence,
+        } = self;
+        format!("turn {task} {asked} {begin} {end} {fence}")
+    }
+
+    /// `None`: some other line.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("turn ")?.split(' ');
+        let task = words.next()?.parse().ok()?;
+        let mut number = || words.next()?.parse().ok();
+        Some(Self {
+            task,
+            asked: number()?,
+            begin: number()?,
+            end: number()?,
+            fence: number()?,
+        })
+    }
+}
+
+/// What the turns of one run come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Outcome {
+    /// Turns that began within the run, and those of them that another task had the turn before.
+    pub(crate) acquisitions: usize,
+    pub(crate) handoffs: usize,
+    /// Of each task, also of one that had none.
+    pub(crate) shares: Vec<f64>,
+    /// From asking to having, of each turn; ascending, in ms.
+    pub(crate) waits: Vec<f64>,
+    /// From the end of a turn to the begin of the next, where another task was waiting for it; ascending, in µs.
+    pub(crate) passes: Vec<f64>,
+    /// Turns in all, also those that began after the end: tasks that waited then have one more.
+    pub(crate) all: usize,
+}
+
+impl Outcome {
+    /// Of a run that ended at `until`.
+    ///
+    /// # Errors
+    /// Two turns at once, or a fencing token that is not greater than the one before it.
+    pub(crate) fn of(mut turns: Vec<Turn>, tasks: usize, until: u64) -> Result<Self, String> {
+        turns.sort_by_key(|turn| (turn.begin, turn.end));
+        // Neighbours are enough: the first overlap of a sorted list is one of neighbours, and "greater" is transitive.
+        let pairs = turns.iter().zip(turns.iter().skip(1));
+        for (before, after) in pairs.clone() {
+            alone(before, after)?;
+        }
+        let mut outcome = Self {
+            all: turns.len(),
+            shares: vec![0.0; tasks],
+            ..Self::default()
+        };
+        for turn in turns.iter().filter(|turn| turn.begin < until) {
+            outcome.acquisitions += 1;
+            outcome.waits.push(millis(turn.begin - turn.asked));
+            if let Some(share) = outcome.shares.get_mut(turn.task) {
+                *share += 1.0;
+            }
+        }
+        let changes = pairs.filter(|(before, after)| before.task != after.task);
+        for (before, after) in changes.filter(|(_, after)| after.begin < until) {
+            outcome.handoffs += 1;
+            if after.asked < before.end {
+                outcome.passes.push(millis(after.begin - before.end) * 1e3);
+            }
+        }
+        outcome.waits.sort_by(f64::total_cmp);
+        outcome.passes.sort_by(f64::total_cmp);
+        Ok(outcome)
+    }
+
+    pub(crate) fn fairness(&self) -> Option<f64> {
+        jain(&self.shares)
+    }
+}
+
+fn alone(before: &Turn, after: &Turn) -> Result<(), String> {
+    if after.begin < before.end {
+        return Err(format!(
+            "two held the lock at once: {before:?} and {after:?}"
+        ));
+    }
+    if after.fence <= before.fence && before.fence != 0 {
+        return Err(format!(
+            "a fencing token did not grow: {before:?}, then {after:?}"
+        ));
+    }
+    Ok(())
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "times of a run: exact to 2^53 ns, three months"
+)]
+fn millis(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! W5: many locks that are held and renewed, and what one renewal costs.
+//!
+//! A process of its own holds them, the `keeper`, so that its CPU time and memory are of nothing else. What is counted is at the server:
+//! renewals by its own statistics, lost locks by its keys.
+
+mod keeper;
+
+use std::time::{Duration, Instant};
+
+use crate::chapter::{Chapter, Panel, Series, number, spread};
+use crate::lab::Lab;
+use crate::part::Part;
+use crate::progress::Progress;
+use crate::rounds::{Rounds, order, ratios};
+use crate::statistics::{Quartiles, real};
+use crate::{Failure, story};
+
+use keeper::TTL;
+
+pub(crate) use keeper::keep;
+
+/// A row of the table.
+struct Keeper {
+    name: &'static str,
+    /// Its word on the keeper's command line.
+    word: &'static str,
+    /// The command that each renewal ends with, in its script.
+    renews: &'static str,
+    /// The commands that its client sends meanwhile.
+    sends: &'static [&'static str],
+}
+
+/// The first is what the others are divided by.
+const KEEPERS: [Keeper; 3] = [
+    Keeper {
+        name: "raw, a task per lock",
+        word: keeper::RAW,
+        renews: "pexpire",
+        sends: &["evalsha"],
+    },
+    Keeper {
+        name: "rslock, `using`",
+        word: keeper::PEER,
+        renews: "set",
+        sends: &["evalsha"],
+    },
+    Keeper {
+        name: "dlock, guards",
+        word: keeper::OURS,
+        renews: "pexpire",
+        sends: &["evalsha", "eval"],
+    },
+];
+
+const HEAD: [&str; 9] = [
+    "contender",
+    "renewals/s",
+    "client CPU a renewal, µs",
+    "client CPU / raw",
+    "server CPU a renewal, µs",
+    "commands a renewal",
+    "client memory a lock, B",
+    "lost",
+    "n",
+];
+
+/// What one keeper did in one window.
+struct Window {
+    renewals: f64,
+    /// µs a renewal; not a number where there was none.
+    client: f64,
+    server: f64,
+    commands: f64,
+    /// Bytes a lock, where the system tells.
+    memory: Option<f64>,
+    lost: usize,
+}
+
+pub(crate) async fn chapter(lab: &Lab, locks: usize) -> Result<Chapter, Failure> {
+    let rounds = Rounds {
+        most: lab.scale.pick(5, 1),
+        within: Duration::from_secs(240),
+    };
+    // As long as a lease: in it everybody renews each lock at least once.
+    let length = TTL;
+    let mut progress = Progress::new(format!("W5, {locks} locks"));
+    let mut lanes: Vec<_> = KEEPERS.iter().map(|keeper| (keeper, Vec::new())).collect();
+    let (begun, mut round) = (Instant::now(), 0);
+    while rounds.another(round, begun) {
+        for place in order(lanes.len(), round) {
+            if let Some((keeper, windows)) = lanes.get_mut(place) {
+                let name = keeper.name;
+                progress.tell(&format!("round {} of {}, {name}", round + 1, rounds.most));
+                let window = keeper.window(lab, locks, length).await;
+                windows.push(window.map_err(|why| format!("{name}: {}", story(&*why)))?);
+            }
+        }
+        round += 1;
+    }
+    let costs = lanes
+        .iter()
+        .map(|(_, windows)| client(windows))
+        .collect::<Vec<_>>();
+    let rows = lanes.iter().zip(ratios(&costs, 0));
+    let rows = rows.map(|((keeper, windows), ratio)| keeper.row(windows, ratio, length));
+    let series = lanes.iter().map(|(keeper, windows)| Series {
+        name: keeper.name.to_owned(),
+        bars: vec![quartiles(windows).map(|of| of.median)],
+    });
+    Ok(Chapter {
+        title: format!("W5: {locks} locks held by one process, ttl 6 s, renewed"),
+        notes: vec![format!(
+            "Rounds of {} s: {round}. raw and dlock renew every 2 s, rslock half a second before the end.",
+            length.as_secs()
+        )],
+        head: HEAD.to_vec(),
+        rows: rows.collect(),
+        panels: vec![Panel {
+            title: "W5: client CPU of a renewal, µs".to_owned(),
+            groups: vec![format!("{locks} locks")],
+            series: series.collect(),
+        }],
+    })
+}
+
+fn client(windows: &[Window]) -> Vec<f64> {
+    windows.iter().map(|window| window.client).collect()
+}
+
+fn quartiles(windows: &[Window]) -> Option<Quartiles> {
+    let costs = client(windows).into_iter();
+    Quartiles::of(costs.filter(|cost| cost.is_finite()).collect())
+}
+
+impl Keeper {
+    async fn window(&self, lab: &Lab, locks: usize, length: Duration) -> Result<Window, Failure> {
+        let mut control = lab.control().await?;
+        control.clear().await?;
+        let (url, millis) = (lab.url(), length.as_millis());
+        let words = format!("keeper {} {url} {locks} {millis}", self.word);
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let mut part = Part::start(&words, &[])?;
+        let memory = part.line("holds ")?.parse::<f64>().ok();
+        let before = control.reading().await?;
+        part.tell("go")?;
+        let cpu: f64 = part.line("used ")?.parse()?;
+        let work = control.reading().await?.since(&before);
+        let left = control.keys().await?;
+        let held: usize = part.line("held ")?.parse()?;
+        part.tell("end")?;
+        part.end()?;
+        let renewals = count(work.calls(&[self.renews]));
+        Ok(Window {
+            renewals,
+            client: cpu / 1e3 / renewals,
+            server: work.cpu.as_secs_f64() * 1e6 / renewals,
+            commands: count(work.calls(self.sends)) / renewals,
+            memory: memory.map(|bytes| bytes / real(locks)),
+            lost: locks.saturating_sub(left.min(held)),
+        })
+    }
+
+    fn row(&self, windows: &[Window], ratio: Option<Quartiles>, length: Duration) -> Vec<String> {
+        let middle = |figure: fn(&Window) -> Option<f64>| {
+            let figures = windows.iter().filter_map(figure);
+            Quartiles::of(figures.filter(|it| it.is_finite()).collect()).map(|of| of.median)
+        };
+        let pace = middle(|window| Some(window.renewals));
+        let lost: usize = windows.iter().map(|window| window.lost).sum();
+        let all: f64 = windows.iter().map(|window| window.renewals).sum();
+        vec![
+            self.name.to_owned(),
+            number(pace.map(|pace| pace / length.as_secs_f64()), 0),
+            spread(quartiles(windows), 2),
+            spread(ratio, 2),
+            number(middle(|window| Some(window.server)), 2),
+            number(middle(|window| Some(window.commands)), 3),
+            number(middle(|window| window.memory), 0),
+            lost.to_string(),
+            format!("{all:.0}"),
+        ]
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "told with three digits")]
+fn count(calls: u64) -> f64 {
+    calls as f64
+}

@@ -1,0 +1,77 @@
+//! What a program runs on: a server of its own, a connection to ask it things, and how much of everything.
+
+use dlock_harness::RedisServer;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo as _, ProtocolVersion};
+
+use crate::Failure;
+use crate::pins::Pins;
+use crate::plan::Scale;
+use crate::server_cost::Reading;
+
+/// The server ends with it.
+pub(crate) struct Lab {
+    pub(crate) scale: Scale,
+    server: RedisServer,
+}
+
+impl Lab {
+    pub(crate) fn start(scale: Scale, pins: &Pins) -> Result<Self, Failure> {
+        let server = RedisServer::start();
+        pins.server(server.pid())?;
+        Ok(Self { scale, server })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// For questions that are no part of what is measured.
+    pub(crate) async fn control(&self) -> Result<Control, Failure> {
+        Ok(Control(connect(&self.url()).await?))
+    }
+}
+
+/// On the settings that dlock's own connections have: RESP3, and no timeout of the client's.
+pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
+    let info = url.into_connection_info()?;
+    let settings = info.redis_settings().clone();
+    let settings = settings.set_protocol(ProtocolVersion::RESP3);
+    let client = Client::open(info.set_redis_settings(settings))?;
+    let config = AsyncConnectionConfig::new();
+    let config = config
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    Ok(client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?)
+}
+
+pub(crate) struct Control(MultiplexedConnection);
+
+impl Control {
+    /// What the server has done so far.
+    pub(crate) async fn reading(&mut self) -> Result<Reading, Failure> {
+        let mut info = String::new();
+        for section in ["cpu", "commandstats"] {
+            let mut ask = redis::cmd("INFO");
+            info += &ask.arg(section).query_async::<String>(&mut self.0).await?;
+        }
+        Reading::parse(&info)
+    }
+
+    /// Leaves nothing of those before: a lease of a process that has ended would stop the next one.
+    pub(crate) async fn clear(&mut self) -> Result<(), Failure> {
+        Ok(redis::cmd("FLUSHALL").exec_async(&mut self.0).await?)
+    }
+
+    /// How many keys there are, without the one that all fencing tokens come from.
+    pub(crate) async fn keys(&mut self) -> Result<usize, Failure> {
+        let (all, fences): (usize, usize) = redis::pipe()
+            .cmd("DBSIZE")
+            .exists("lock:@fence")
+            .query_async(&mut self.0)
+            .await?;
+        Ok(all - fences)
+    }
+}

@@ -1,0 +1,131 @@
+//! Measures dlock, the bare commands on the same connection settings and `rslock`, side by side in one run:
+//! `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes. docs/PERFORMANCE.md says what each figure means.
+//!
+//! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
+//! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6).
+//! `part` is another process of this program.
+
+mod chapter;
+mod contenders;
+mod contention;
+mod cycles;
+mod keeping;
+mod lab;
+mod market;
+mod page;
+mod part;
+mod picture;
+mod pins;
+mod plan;
+mod progress;
+mod rounds;
+mod server_cost;
+mod statistics;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use chapter::Chapter;
+use lab::Lab;
+use page::Setting;
+use plan::{Plan, Program};
+use tokio::runtime::Runtime;
+
+/// Nothing here can go on after an error, whoever made it.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let is_part = words.first().is_some_and(|word| word == part::WORD);
+    let done = if is_part {
+        be_part(&words.split_off(1))
+    } else {
+        Plan::parse(words).and_then(|plan| measure(&plan))
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            progress::clear();
+            eprintln!("dlock-benches: {}", story(&*failure));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All of it in one line: the error, then what caused it.
+pub(crate) fn story(failure: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(failure.source(), |&cause| cause.source());
+    causes.fold(failure.to_string(), |story, cause| {
+        format!("{story}: {cause}")
+    })
+}
+
+fn measure(plan: &Plan) -> Result<(), Failure> {
+    if cfg!(debug_assertions) {
+        eprintln!("dlock-benches: without --release, so these figures say nothing of dlock");
+    }
+    let setting = Setting::ask(plan)?;
+    let runtime = runtime()?;
+    let (mut chapters, mut failure) = (Vec::new(), None);
+    for &program in &plan.programs {
+        match chapter(program, plan, &setting, &runtime) {
+            Ok(chapter) => chapters.push(chapter),
+            Err(why) => {
+                failure = Some(why);
+                break;
+            }
+        }
+    }
+    progress::clear();
+    let page = page::write(&setting, &chapters);
+    println!("{page}");
+    let [markdown, svg] = plan.files();
+    plan::write(&markdown, &page)?;
+    plan::write(&svg, &picture::svg(&chapters)?)?;
+    eprintln!(
+        "dlock-benches: this page is in {}, its picture in {}",
+        markdown.display(),
+        svg.display()
+    );
+    // What was measured before it is told all the same.
+    failure.map_or(Ok(()), Err)
+}
+
+/// On a server of its own.
+fn chapter(
+    program: Program,
+    plan: &Plan,
+    setting: &Setting,
+    runtime: &Runtime,
+) -> Result<Chapter, Failure> {
+    let lab = Lab::start(plan.scale, &setting.pins)?;
+    runtime.block_on(async {
+        match program {
+            Program::W1 => cycles::alone(&lab).await,
+            Program::W2 => cycles::together(&lab).await,
+            Program::W3 => contention::throughput(&lab).await,
+            Program::W4 => contention::handoff(&lab).await,
+            Program::W5 => keeping::chapter(&lab, plan.locks).await,
+            Program::W6 => market::chapter(&lab).await,
+        }
+    })
+}
+
+/// What another process of this program was started for.
+fn be_part(words: &[String]) -> Result<(), Failure> {
+    match words {
+        [part, url, words @ ..] if part == "player" => {
+            runtime()?.block_on(contention::play(url, words))
+        }
+        [part, words @ ..] if part == "keeper" => runtime()?.block_on(keeping::keep(words)),
+        [part, url, messages] if part == "listener" => contention::listen(url, messages),
+        _ => Err("no part of a run has these words".into()),
+    }
+}
+
+/// Commands go out on the caller's runtime; with one thread, a contender's cost is its own.
+fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    Ok(builder.enable_all().build()?)
+}

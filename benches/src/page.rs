@@ -1,0 +1,100 @@
+//! The Markdown page: where it was measured, then a chapter for each program.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+use std::thread;
+
+use crate::Failure;
+use crate::chapter::Chapter;
+use crate::pins::Pins;
+use crate::plan::{Plan, Scale};
+
+/// What a reader has to know before any figure.
+pub(crate) struct Setting {
+    pub(crate) scale: Scale,
+    pub(crate) cores: usize,
+    pub(crate) pins: Pins,
+    pub(crate) load: String,
+    pub(crate) server: String,
+}
+
+impl Setting {
+    /// Looks around, then sets the pins.
+    pub(crate) fn ask(plan: &Plan) -> Result<Self, Failure> {
+        let version = Command::new("redis-server").arg("--version").output();
+        let said = version.map_err(|why| {
+            format!("no redis-server on PATH ({why}): apt-get install redis-server")
+        })?;
+        let said = String::from_utf8_lossy(&said.stdout);
+        let version = said.split(' ').find_map(|word| word.strip_prefix("v="));
+        Ok(Self {
+            scale: plan.scale,
+            // Before the pins: behind them there is one.
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            load: load(),
+            server: version.unwrap_or("?").to_owned(),
+            pins: Pins::new(plan.pinned)?,
+        })
+    }
+}
+
+/// What else the machine does, where it tells.
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ')
+        .next()
+        .filter(|load| !load.is_empty())
+        .unwrap_or("?")
+        .to_owned()
+}
+
+pub(crate) fn write(setting: &Setting, chapters: &[Chapter]) -> String {
+    let Setting {
+        scale,
+        cores,
+        pins,
+        load,
+        server,
+    } = setting;
+    let version = env!("CARGO_PKG_VERSION");
+    let rounds = scale.pick("full", "quick: few rounds, wide quartiles");
+    let placed = if pins.are_set() {
+        "the server on one of them, all clients on another"
+    } else {
+        "nobody pinned"
+    };
+    let debug = if cfg!(debug_assertions) {
+        " **A debug build: the figures say nothing.**"
+    } else {
+        ""
+    };
+    let mut page = format!(
+        "# dlock {version}, measured\n\n\
+         redis-server {server}, {cores} cores ({placed}), load {load} at the start; {rounds}.{debug} Ratios are within one round, as \
+         median [quartiles]; absolute figures hold for this machine and hour. What each figure means: docs/PERFORMANCE.md.\n"
+    );
+    for chapter in chapters {
+        // Into a String: can't fail.
+        let _ = write!(page, "\n## {}\n\n", chapter.title);
+        table(&mut page, chapter);
+        for note in &chapter.notes {
+            let _ = write!(page, "\n{note}\n");
+        }
+    }
+    page
+}
+
+fn table(page: &mut String, chapter: &Chapter) {
+    let head = chapter.head.iter().map(|cell| (*cell).to_owned());
+    let rule = chapter.head.iter().map(|_| "---".to_owned());
+    let rows = [head.collect(), rule.collect()];
+    for row in rows.iter().chain(&chapter.rows) {
+        page.push_str("| ");
+        page.push_str(&row.join(" | "));
+        page.push_str(" |\n");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The server on one core, this process and those it starts on another: so no contender gains from threads of its own, and neither
+//! side takes time from the other.
+
+use crate::Failure;
+
+#[cfg(target_os = "linux")]
+use rustix::thread::CpuSet;
+
+/// Where the server goes. Outside Linux, and with a single core, everything is left to the system.
+pub(crate) struct Pins {
+    #[cfg(target_os = "linux")]
+    server: Option<CpuSet>,
+}
+
+#[cfg(target_os = "linux")]
+impl Pins {
+    /// To be called before there are other threads: they have what this one has.
+    pub(crate) fn new(wanted: bool) -> Result<Self, Failure> {
+        use rustix::thread::{sched_getaffinity, sched_setaffinity};
+
+        let allowed = sched_getaffinity(None)?;
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        let (Some(first), Some(second), true) = (cores.next(), cores.next(), wanted) else {
+            return Ok(Self { server: None });
+        };
+        sched_setaffinity(None, &only(second))?;
+        Ok(Self {
+            server: Some(only(first)),
+        })
+    }
+
+    pub(crate) fn server(&self, pid: u32) -> Result<(), Failure> {
+        if let Some(core) = &self.server {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid)?);
+            rustix::thread::sched_setaffinity(pid, core)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it was done.
+    pub(crate) fn are_set(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn only(core: usize) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(core);
+    set
+}
+
+#[cfg(not(target_os = "linux"))]
+#[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as on Linux")]
+impl Pins {
+    pub(crate) fn new(_: bool) -> Result<Self, Failure> {
+        Ok(Self {})
+    }
+
+    pub(crate) fn server(&self, _: u32) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    pub(crate) fn are_set(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,55 @@
+use std::path::PathBuf;
+
+use super::{Plan, Program, Scale};
+use crate::Failure;
+
+fn plan(words: &[&str]) -> Result<Plan, Failure> {
+    Plan::parse(words.iter().map(|word| (*word).to_owned()))
+}
+
+#[test]
+fn without_words_all_of_it() {
+    let plan = plan(&[]).unwrap();
+    assert_eq!(plan.scale, Scale::Full);
+    assert_eq!(plan.programs.len(), Program::ALL.len());
+    assert!(plan.pinned);
+    assert_eq!(plan.locks, 100_000);
+    let files = ["target/benches.md", "target/benches.svg"].map(PathBuf::from);
+    assert_eq!(plan.files(), files);
+}
+
+#[test]
+fn each_word_counts() {
+    let plan = plan(&["--quick", "--unpinned", "--out", "a.b/c", "--only", "w1"]).unwrap();
+    assert_eq!(plan.scale, Scale::Quick);
+    assert!(!plan.pinned);
+    assert_eq!(plan.programs, [Program::W1]);
+    assert_eq!(plan.locks, 10_000);
+    let million = self::plan(&["--locks", "1000000", "--quick"]).unwrap();
+    assert_eq!(million.locks, 1_000_000);
+    let both = self::plan(&["--only", "w2,w1"]).unwrap();
+    assert_eq!(both.programs, [Program::W1, Program::W2]);
+    assert_eq!(plan.files(), ["a.b/c.md", "a.b/c.svg"].map(PathBuf::from));
+}
+
+#[test]
+fn a_mistake_is_named_and_answered_with_what_to_write() {
+    for (words, told) in [
+        (
+            &["--fast"][..],
+            "`--fast` is no argument; arguments: [--quick]",
+        ),
+        (&["--only"], "--only needs a value"),
+        (&["--locks", "0"], "--locks 0: not a whole number, 1 to"),
+        (&["--locks", "1e6"], "--locks 1e6: not a whole number"),
+        (&["--out", ""], "--out needs a value"),
+        (&["--only", "w1,w9"], "`w9` is no program; there are w1"),
+        (&["--only", ""], "--only needs a value"),
+        (&["--only", "w1,"], "`` is no program"),
+        (&["--only", "W1"], "`W1` is no program"),
+    ] {
+        let refused = plan(words).unwrap_err().to_string();
+        assert!(refused.starts_with(told), "{words:?}: {refused}");
+        assert!(refused.contains("--only w1,w2"), "{refused}");
+    }
+}

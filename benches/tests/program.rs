@@ -1,0 +1,55 @@
+//! The program itself: that it runs to its end, and what it answers to a mistake. No figure is looked at: a test is no place for one.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(words: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_dlock-benches");
+    Command::new(program).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_shortest_run_leaves_a_page_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("new/figures");
+    let words = ["--quick", "--only", "w1", "--out", out.to_str().unwrap()];
+    let ran = run(&words);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let page = read(&out.with_extension("md"));
+    for row in [
+        "| 1 | raw | 1.00 [1.00–1.00] |",
+        "| 1 | rslock | ",
+        "| 1 | dlock | ",
+        "| 1 | dlock, background | ",
+    ] {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+    assert!(text(&ran.stdout).contains(&page), "it is printed too");
+    let picture = read(&out.with_extension("svg"));
+    let picture = roxmltree::Document::parse(&picture).unwrap();
+    assert_eq!(picture.root_element().tag_name().name(), "svg");
+}
+
+#[test]
+fn a_mistake_costs_no_run() {
+    let ran = run(&["--only", "w1,x"]);
+    assert!(!ran.status.success());
+    let told = text(&ran.stderr);
+    assert!(told.contains("`x` is no program; there are w1"), "{told}");
+    assert!(told.contains("--quick"), "{told}");
+    assert!(ran.stdout.is_empty());
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
