@@ -41,7 +41,7 @@ if not held then
   local head
   held, head = grant_next(lock, counter, W, A, T)
   if not held and not head then
-    local epoch = draw_epoch(counter, T)
+    local epoch = draw_epochs(counter, T, 1)
     redis.call('SET', lock, value, 'PX', lease)
     return {1, T, epoch}
   elseif head and read_entry(head) and (entry == '' or not redis.call('ZSCORE', W, entry)) then
@@ -61,7 +61,7 @@ local is_other_layout = string.find(held, '^%d+|') and not string.find(held, '^1
 if entry == '' or left == -1 or is_other_layout then
   return {2, T, left, held}
 end
-local arrival = draw_epoch(counter, T) -- first, so that it is refused as a whole when memory is out
+local arrival = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
 redis.call('ZADD', W, 'NX', string.format('%.0f', arrival), entry)
 beat(W, A, entry, T)
 return {3, T, left, held}
