@@ -3,7 +3,7 @@
 //! Read `polls` (the future that is dropped after its kth poll), `world` (the backends, and what must be back where it was) and `record`
 //! (what the server saw) first. Then, by topic: `every_poll` and `guards` (everything that can be dropped, wherever it can be), `in_flight`
 //! and `waiting` (dropped while a command is under way, or somebody else has the lock), `queue`, `on_the_wire` and `handed_on` (one of
-//! several goes, whose order `line` knows), `ways_out` (timeout, abort, panic, `?` …),
+//! several goes, whose order `line` knows), `combined` (one of several in one command), `ways_out` (timeout, abort, panic, `?` …),
 //! `left_behind` (threads and the table of tokens, in a process of its own), `scopes` and `current` (what a body finds around it),
 //! `kinds` (every kind of lock), `paused` (virtual time).
 //!
@@ -20,6 +20,7 @@ mod record;
 #[macro_use]
 mod world;
 
+mod combined;
 mod current;
 mod every_poll;
 mod guards;

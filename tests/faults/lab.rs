@@ -30,9 +30,10 @@ pub(crate) const ITEM: &str = "item";
 pub(crate) const ON_SERVER: &str = "lock:item";
 
 /// The scripts that tests know by name.
-const OPERATIONS: [&str; 11] = [
+const OPERATIONS: [&str; 12] = [
     "acquire",
     "acquire_all",
+    "combined",
     "poll",
     "release",
     "cancel",
@@ -139,6 +140,7 @@ fn text(operation: &str) -> String {
     let own = match operation {
         "acquire" => lua!("acquire"),
         "acquire_all" => lua!("acquire_all"),
+        "combined" => lua!("combined"),
         "release" => lua!("release"),
         "write" => lua!("write"),
         "cancel" => lua!("cancel"),
@@ -151,7 +153,8 @@ fn text(operation: &str) -> String {
         _ => panic!("no such script: {operation}"),
     };
     let between = match operation {
-        "acquire" | "poll" => lua!("set"),
+        "acquire" | "combined" => concat!(lua!("set"), lua!("exclusive")),
+        "poll" => lua!("set"),
         "acquire_all" | "release" | "cancel" | "write" => "",
         _ => concat!(lua!("set"), lua!("shared")),
     };

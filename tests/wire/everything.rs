@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
+use futures_util::future::try_join_all;
 use tokio::task::JoinHandle;
 
 use crate::user::Lab;
@@ -34,7 +35,15 @@ pub(crate) async fn everything(lab: &Lab) -> Result<(), LockError> {
         every_step(lab, name, kind).await?;
     }
     several(lab).await?;
+    many_at_once(&lab.pool().await?).await?;
     beside_each_other(lab).await
+}
+
+/// More than go out by themselves: the rest is asked for in one command, and given back in one.
+pub(crate) async fn many_at_once(pool: &LockPool) -> Result<(), LockError> {
+    let guards = try_join_all((0..8).map(|it| pool.lock(format!("many:{it}")).acquire())).await?;
+    try_join_all(guards.into_iter().map(LockGuard::release)).await?;
+    Ok(())
 }
 
 /// All free, in one command; then one that is held, so that they are taken one after the other.

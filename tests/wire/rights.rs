@@ -7,17 +7,19 @@ use std::time::Duration;
 use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
 
-use crate::everything::{As, Waiter, everything, wait_for};
+use crate::everything::{As, Waiter, everything, many_at_once, wait_for};
 use crate::user::Lab;
 
 const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
 
 /// Redis from 7 on asks for no right to HELLO; 6.2 does, so the documented line has `+hello` besides.
-const RIGHTS: [&str; 17] = [
+const RIGHTS: [&str; 19] = [
     "+ping",
     "+time",
     "+get",
+    "+mget",
+    "+exists",
     "+set",
     "+del",
     "+pttl",
@@ -234,6 +236,20 @@ async fn each_right_of_the_queue_is_missed() {
     check_needed("+zscore", &[Poll, HandOver]).await;
     check_needed("+publish", &QUIET).await;
     check_needed("+subscribe", &QUIET).await;
+}
+
+/// Without these, many locks at once are taken and given back all the same.
+#[tokio::test]
+async fn the_rights_of_many_at_once_make_it_cheaper() {
+    for missing in ["mget", "exists"] {
+        let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+        let pool = lab.pool().await.unwrap();
+        lab.user([format!("-{missing}").as_str()]).await;
+        many_at_once(&pool).await.unwrap();
+        let mut refused = lab.refused().await;
+        refused.dedup();
+        assert_eq!(refused, [missing]);
+    }
 }
 
 /// A lock of a kind with many holders is a sorted set, so it needs more of the same rights, and two besides.

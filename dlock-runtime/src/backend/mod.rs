@@ -70,10 +70,11 @@ pub(crate) trait Listener: Debug + Send + Sync {
     fn disconnected(&self);
 }
 
-/// One live connection. Commands are executed in the order in which they were first polled.
+/// One live connection. Commands are executed in the order in which they were first polled; an `acquire` or a `release`
+/// may come later, but never behind what was first polled after its future was dropped: it is before that, or is never sent.
 ///
 /// Each command ends `within` the time given, with [`Fault::Unclear`] if it may have been or may yet
-/// be executed. Dropping a command's future takes nothing back.
+/// be executed. Dropping a command's future takes nothing back that was sent.
 pub(crate) trait Link: Debug + Send + Sync {
     /// The server's time now, in µs; rather too early than too late.
     fn server_time(&self) -> u64;

@@ -43,9 +43,19 @@ pub(super) fn handshake_fault(error: &RedisError) -> Fault {
     }
 }
 
-/// The server's words, less the arguments that it repeats (a token or a password may be among them).
+/// The same for an error of one item among several, in the server's words.
+pub(super) fn fault_of_item(said: &str) -> Fault {
+    let code = said.split(' ').next().unwrap_or_default();
+    let words = without_arguments(said);
+    Fault::Refused(refusal(code, &words.to_string()), words)
+}
+
 fn words(error: &RedisError) -> Text {
-    let said = error.to_string();
+    without_arguments(&error.to_string())
+}
+
+/// The server's words, less the arguments that it repeats (a token or a password may be among them).
+fn without_arguments(said: &str) -> Text {
     let end = said.find("with args beginning with").unwrap_or(said.len());
     Text::new(
         said.get(..end)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::errors;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{
     Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed, TakenTogether,
@@ -20,6 +21,24 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
         Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind { time, there }),
         Some(Outcome::OtherType) => Err(other_type()),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
+    }
+}
+
+/// What `combined` answers: for each item what its own script would, or the error that it met.
+pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Value, Fault>>, Fault> {
+    let error = |item: &Value| match item {
+        Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
+        _ => None,
+    };
+    match reply {
+        Value::Array(items) if items.len() == asked => Ok(items
+            .into_iter()
+            .map(|item| match error(&item) {
+                Some(said) => Err(errors::fault_of_item(&said)),
+                None => Ok(item),
+            })
+            .collect()),
+        other => Err(unexpected("combined", &other)),
     }
 }
 

@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 pub(super) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, SET, include_str!("lua/acquire.lua")]));
+    LazyLock::new(|| Script::new(&[QUEUE, SET, EXCLUSIVE, include_str!("lua/acquire.lua")]));
 pub(super) static ACQUIRE_ALL: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/acquire_all.lua")]));
 pub(super) static POLL: LazyLock<Script> =
@@ -15,6 +15,9 @@ pub(super) static RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/release.lua")]));
 pub(super) static CANCEL: LazyLock<Script> =
     LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/cancel.lua")]));
+/// Releases and acquires of exclusive locks, mixed.
+pub(super) static COMBINED: LazyLock<Script> =
+    LazyLock::new(|| Script::new(&[QUEUE, SET, EXCLUSIVE, include_str!("lua/combined.lua")]));
 /// Of any kind, mixed.
 pub(super) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/renew.lua")));
@@ -37,6 +40,7 @@ pub(super) static SHARED_LOOK: LazyLock<Script> =
 
 const PRELUDE: &str = include_str!("lua/prelude.lua");
 const QUEUE: &str = include_str!("lua/queue.lua");
+const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const SET: &str = include_str!("lua/set.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
 
@@ -60,6 +64,17 @@ impl Script {
         Self::new(&[QUEUE, SET, SHARED, operation])
     }
 
+    /// The beginning of a call.
+    pub(super) fn called(&self, by: By) -> Cmd {
+        let (how, what) = match by {
+            By::Hash => ("EVALSHA", &self.sha1),
+            By::Text => ("EVAL", &self.text),
+        };
+        let mut command = redis::cmd(how);
+        command.arg(what);
+        command
+    }
+
     /// By hash; where the server does not know it, by text. The hash alone runs nothing, so this is
     /// no repetition.
     pub(super) async fn run(
@@ -68,16 +83,26 @@ impl Script {
         keys: &[&str],
         arguments: &[impl ToRedisArgs],
     ) -> Result<Value, RedisError> {
-        let call = |how: &str, script: &str| -> Cmd {
-            let mut command = redis::cmd(how);
-            command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
+        let call = |by: By| -> Cmd {
+            let mut command = self.called(by);
+            command.arg(keys.len()).arg(keys).arg(arguments);
             command
         };
-        match call("EVALSHA", &self.sha1).query_async(connection).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                call("EVAL", &self.text).query_async(connection).await
-            }
+        match call(By::Hash).query_async(connection).await {
+            Err(error) if is_unknown(&error) => call(By::Text).query_async(connection).await,
             answer => answer,
         }
     }
+}
+
+/// How a script is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    Hash,
+    Text,
+}
+
+/// Whether the server does not know a script by its hash.
+pub(super) fn is_unknown(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

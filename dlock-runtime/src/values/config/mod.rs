@@ -172,7 +172,7 @@ impl Config {
 
     /// How many commands one connection carries at once, at least 1. Default: no limit.
     ///
-    /// What comes on top waits, within its `command_timeout`.
+    /// What comes on top waits, within its `command_timeout`. With a limit, each command goes by itself: none are combined.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.max_in_flight = Some(commands);
         self

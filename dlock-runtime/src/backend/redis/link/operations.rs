@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::RedisLink;
+use super::combiner::Ask;
 use crate::backend::fault::Fault;
-use crate::backend::redis::calls::{self, Call};
-use crate::backend::redis::names::Keys;
+use crate::backend::redis::calls;
 use crate::backend::redis::reply::{self, Looked};
 use crate::backend::redis::scripts;
 use crate::backend::{Answer, Link};
@@ -41,8 +41,15 @@ impl Link for RedisLink {
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
         Box::pin(async move {
             let sent = self.clock.now();
-            let (lock, call) = (&command.claim.key, calls::acquire(command));
-            let answer = reply::acquired(&self.script_on(lock, call, within).await?)?;
+            let reply = if entry::is_entry(&command.claim.value) {
+                let (lock, call) = (&command.claim.key, calls::acquire(command));
+                self.script_on(lock, call, within).await?
+            } else {
+                self.combiner
+                    .ask(Ask::Acquire(Cow::Borrowed(command)), within)
+                    .await?
+            };
+            let answer = reply::acquired(&reply)?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -81,8 +88,15 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
-            let call = calls::release(claim, keep_until);
-            reply::given_back(&self.script_on(&claim.key, call, within).await?)
+            let reply = if entry::is_entry(&claim.value) {
+                let call = calls::release(claim, keep_until);
+                self.script_on(&claim.key, call, within).await?
+            } else {
+                let claim = Cow::Borrowed(claim);
+                let ask = Ask::Release { claim, keep_until };
+                self.combiner.ask(ask, within).await?
+            };
+            reply::given_back(&reply)
         })
     }
 
@@ -177,23 +191,6 @@ impl Link for RedisLink {
 }
 
 impl RedisLink {
-    /// A script about one lock, with the keys of that lock.
-    async fn script_on(
-        &self,
-        lock: &str,
-        call: Call<'_>,
-        within: Duration,
-    ) -> Result<redis::Value, Fault> {
-        let Keys {
-            counter,
-            waiting,
-            alive,
-        } = self.names.of(lock);
-        let keys = [lock, counter, &waiting, &alive];
-        let arguments: Vec<&str> = call.arguments.iter().map(|it| &**it).collect();
-        self.script(call.script, &keys, &arguments, within).await
-    }
-
     /// At a lock of a kind with many holders.
     async fn look(&self, lock: &str, entry: &str, within: Duration) -> Result<Looked, Fault> {
         let (keys, arguments) = ([lock], [entry]);

@@ -38,10 +38,7 @@ local again = #ours == number
 if again and left > 0 then
   redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2])) -- allowed when memory is out, and changes nothing
 end
-local epoch = draw_epoch(counter, T) -- first, so that it is refused as a whole when memory is out
-if number > 1 then
-  redis.call('SET', counter, string.format('%.0f', epoch + number - 1))
-end
+local epoch = draw_epochs(counter, T, number) -- first, so that it is refused as a whole when memory is out
 if again then
   return {4, T, epoch, left}
 end

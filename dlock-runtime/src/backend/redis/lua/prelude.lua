@@ -22,16 +22,19 @@ local function is_other_type(err)
   return err ~= nil and string.find(err, 'WRONGTYPE', 1, true) ~= nil
 end
 
--- Above every epoch before it, and above the clock, so that it grows after a loss of the counter too.
--- Its SET is refused when memory is out, unless the script has begun with a write that is not.
-local function draw_epoch(counter, T)
-  local last = tonumber(redis.call('GET', counter) or '0') or 0
-  if not (last >= 0 and last < 9007199254740991) then
-    last = 0 -- nobody drew that: no number, or so large that a double can't count on
+-- The first of n epochs in a row: above every epoch before them, and above the clock, so that they grow
+-- after a loss of the counter too. Its SET is refused when memory is out, unless the script has begun with
+-- a write that is not. Nearly always the clock is ahead of the counter, so that one SET does.
+local function draw_epochs(counter, T, n)
+  local function set(first)
+    return redis.call('SET', counter, string.format('%.0f', first + n - 1), 'GET')
   end
-  local epoch = math.max(last + 1, T)
-  redis.call('SET', counter, string.format('%.0f', epoch))
-  return epoch
+  local last = tonumber(set(T) or nil)
+  if not (last and last >= T and last < 9007199254740991) then
+    return T -- also if nobody drew what was there: no number, or so large that a double can't count on
+  end
+  set(last + 1)
+  return last + 1
 end
 
 -- A new epoch for a lock that is ours, and its PTTL. Begins with a write that changes nothing and is
@@ -41,6 +44,6 @@ local function yours(lock, counter, T)
   if left > 0 then
     redis.call('PEXPIRE', lock, left)
   end
-  return {4, T, draw_epoch(counter, T), left}
+  return {4, T, draw_epochs(counter, T, 1), left}
 end
 

@@ -67,7 +67,7 @@ local function grant_next(lock, counter, W, A, T)
     leave(W, A, head)
     if alive_until > T then
       lease = math.min(lease, CLAIM)
-      local epoch = draw_epoch(counter, T)
+      local epoch = draw_epochs(counter, T, 1)
       redis.call('SET', lock, value, 'PX', lease)
       if address == '' or publish(address, lock, value, epoch, T, lease) then
         return value, nil

@@ -177,7 +177,7 @@ local function grant_all(lock, counter, W, A, there, T)
     end
     leave(W, A, head)
     if alive then
-      local lease, epoch = math.min(e.lease, CLAIM), draw_epoch(counter, T)
+      local lease, epoch = math.min(e.lease, CLAIM), draw_epochs(counter, T, 1)
       there, epoch = put(lock, there, e, lease, epoch, T)
       if e.address ~= '' and not publish(e.address, lock, e.value, epoch, T, lease) then
         there = take_back(lock, there, e, T)
@@ -242,7 +242,7 @@ local function yours_among(lock, counter, there, e, T)
   if not form then
     return nil
   end
-  local epoch = epoch_of_hold(there) or draw_epoch(counter, T)
+  local epoch = epoch_of_hold(there) or draw_epochs(counter, T, 1)
   return {4, T, epoch, math.floor((ends - T) / 1000)}
 end
 

@@ -24,7 +24,7 @@ if is_other_type(err) then
 elseif err then
   return redis.error_reply(err)
 end
-local epoch = draw_epoch(counter, T) -- first, so that it is refused as a whole when memory is out
+local epoch = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
 there = grant_all(lock, counter, W, A, drop_lapsed(lock, there, T), T)
 local yours = yours_among(lock, counter, there, e, T)
 if yours then

@@ -28,6 +28,6 @@ if waits and redis.call('ZSCORE', W, e.value) then
     return still_waits(lock, W, A, there, T)
   end
   leave(W, A, e.value)
-  there = put(lock, there, e, math.min(e.lease, CLAIM), draw_epoch(counter, T), T)
+  there = put(lock, there, e, math.min(e.lease, CLAIM), draw_epochs(counter, T, 1), T)
 end
 return yours_among(lock, counter, there, e, T) or {7, T}

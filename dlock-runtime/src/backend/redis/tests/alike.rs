@@ -43,6 +43,11 @@ enum Op {
         lease: Seconds,
         late: bool,
     },
+    /// Several releases, then several acquires, of exclusive locks, in one command.
+    Combined {
+        releases: Vec<(Who, Option<Seconds>)>,
+        acquires: Vec<(Who, Seconds, bool)>,
+    },
     Poll(Who),
     Release {
         who: Who,
@@ -79,10 +84,22 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
         option::weighted(0.3, seconds()),
     );
     let keep = || option::weighted(0.2, seconds());
+    let exclusive = || (0..2usize, 0..5usize);
+    let combined = (
+        vec((exclusive(), keep()), 0..4),
+        vec(
+            (exclusive(), seconds(), proptest::bool::weighted(0.1)),
+            0..5,
+        ),
+    );
+    let combined = combined.prop_filter("something", |(releases, acquires)| {
+        !releases.is_empty() || !acquires.is_empty()
+    });
     prop_oneof![
         9 => acquire.prop_map(|(who, lease, late, repair)| Op::Acquire { who, lease, late, repair }),
         2 => ([0..4usize, 0..4usize], seconds(), proptest::bool::weighted(0.1))
             .prop_map(|(people, lease, late)| Op::Together { people, lease, late }),
+        5 => combined.prop_map(|(releases, acquires)| Op::Combined { releases, acquires }),
         4 => who().prop_map(Op::Poll),
         3 => (who(), keep()).prop_map(|(who, keep)| Op::Release { who, keep }),
         3 => (who(), keep(), any::<bool>()).prop_map(|(who, keep, over)| Op::Cancel { who, keep, over }),

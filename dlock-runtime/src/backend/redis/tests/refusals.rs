@@ -9,13 +9,15 @@ use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
 
 /// All that a lock needs; `docs/PROTOCOL.md` names the same.
-pub(super) const RIGHTS: [&str; 17] = [
+pub(super) const RIGHTS: [&str; 19] = [
     "+hello",
     "+ping",
     "+eval",
     "+evalsha",
     "+time",
     "+get",
+    "+mget",
+    "+exists",
     "+set",
     "+del",
     "+pttl",
@@ -159,7 +161,7 @@ async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
         ["+publish", "&lock:@grant:other"],
     ];
     for (number, rights) in [may_not, others].into_iter().enumerate() {
-        let rights = [&RIGHTS[..16], &rights].concat();
+        let rights = [&RIGHTS[..18], &rights].concat();
         let link = as_user(&lab.server, &rights).await;
         let key = format!("lock:{number}");
         let waiting = waiter(&key, lab.link.address().unwrap(), "1|first");
@@ -179,7 +181,7 @@ async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
 #[tokio::test]
 async fn where_subscribe_is_refused_waiters_poll() {
     let server = RedisServer::start();
-    for rights in [&RIGHTS[..15], &RIGHTS[..16]] {
+    for rights in [&RIGHTS[..17], &RIGHTS[..18]] {
         assert_eq!(as_user(&server, rights).await.address(), None);
     }
     assert!(as_user(&server, &RIGHTS).await.address().is_some());
@@ -199,7 +201,7 @@ pub(super) async fn as_user(server: &RedisServer, rights: &[&str]) -> RedisLink 
 }
 
 #[tokio::test]
-async fn sixteen_rights_and_a_channel_pattern_are_enough() {
+async fn eighteen_rights_and_a_channel_pattern_are_enough() {
     let server = RedisServer::start();
     let link = as_user(&server, &RIGHTS).await;
     let ours = claim("lock:a", "1|ours");

@@ -1,5 +1,6 @@
 //! The two servers side by side: every operation on both, and what stands on them afterwards.
 
+mod combined;
 mod compare;
 mod epochs;
 mod people;
@@ -86,6 +87,7 @@ impl<'a> Pair<'a> {
                 lease,
                 late,
             } => self.together(*people, *lease, *late).await,
+            Op::Combined { releases, acquires } => self.combined(releases, acquires).await,
             Op::Poll(who) => self.poll(*who).await,
             Op::Release { who, keep } => self.release(*who, *keep).await,
             Op::Cancel { who, keep, over } => self.cancel(*who, *keep, *over).await,

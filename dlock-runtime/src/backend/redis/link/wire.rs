@@ -1,0 +1,206 @@
+//! The wire of a connection: it gives each command its own deadline, and counts what tells a dead connection from a
+//! slow server; the supervisor replaces it then.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, ToRedisArgs};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::backend::clock::Clock;
+use crate::backend::fault::Fault;
+use crate::backend::redis::calls::Call;
+use crate::backend::redis::connect::Plan;
+use crate::backend::redis::errors;
+use crate::backend::redis::names::{Keys, Names};
+use crate::backend::redis::push::Ear;
+use crate::backend::redis::reply;
+use crate::backend::redis::scripts::Script;
+use crate::backend::redis::server_clock::ServerClock;
+use crate::values::error::{Refusal, Text};
+use crate::values::moment::Moment;
+
+/// A connection counts as dead after this many command timeouts of silence: it may be half open,
+/// which no error ever tells.
+const SILENCE_OF_A_DEAD_LINK: u32 = 2;
+
+/// What a link and the tasks that send for its callers share.
+#[derive(Debug)]
+pub(in crate::backend::redis) struct Wire {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) runtime: Handle,
+    driver: Option<AbortHandle>,
+    pub(in crate::backend::redis) clock: Clock,
+    command_timeout: Duration,
+    broken: AtomicBool,
+    /// When the server last answered, in nanoseconds of `clock`.
+    answered: AtomicU64,
+    /// When the first command after the last answer was sent; 0: there was none.
+    unanswered: AtomicU64,
+    pub(super) server_clock: Mutex<ServerClock>,
+    pub(super) names: Names,
+    ear: Arc<Ear>,
+}
+
+impl Wire {
+    pub(super) fn new(
+        connection: MultiplexedConnection,
+        driver: Option<AbortHandle>,
+        plan: &Plan,
+        time: u64,
+        ear: Arc<Ear>,
+    ) -> Self {
+        let heard = plan.clock.now();
+        Self {
+            connection,
+            runtime: Handle::current(),
+            driver,
+            clock: plan.clock,
+            command_timeout: plan.command_timeout,
+            broken: AtomicBool::new(false),
+            answered: AtomicU64::new(heard.as_nanos()),
+            unanswered: AtomicU64::new(0),
+            server_clock: Mutex::new(ServerClock { time, heard }),
+            names: plan.names.clone(),
+            ear,
+        }
+    }
+
+    pub(in crate::backend::redis) fn is_usable(&self) -> bool {
+        !self.broken.load(Ordering::Acquire)
+            && !self.driver.as_ref().is_some_and(AbortHandle::is_finished)
+    }
+
+    /// How long the server has said nothing.
+    pub(in crate::backend::redis) fn idle(&self) -> Duration {
+        Moment::from_nanos(self.answered.load(Ordering::Relaxed)).until(self.clock.now())
+    }
+
+    /// Asks whether the connection works, and what time it is there.
+    pub(in crate::backend::redis) async fn refresh(&self, within: Duration) -> Result<(), Fault> {
+        let mut connection = self.connection.clone();
+        let sent = self.clock.now();
+        let time = async move { redis::cmd("TIME").query_async(&mut connection).await };
+        let time = reply::time(&self.call(within, time).await?)?;
+        self.heard_time(time, sent);
+        Ok(())
+    }
+
+    pub(in crate::backend::redis) fn heard_time(&self, time: u64, sent: Moment) {
+        let mut clock = self
+            .server_clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        clock.hear(time, sent, self.clock.now());
+        drop(clock);
+        self.ear.answered(time, sent);
+    }
+
+    /// Puts a deadline around a command and learns from how it went.
+    pub(super) async fn call<T>(
+        &self,
+        within: Duration,
+        command: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, Fault> {
+        self.begin()?;
+        self.finish(within, command).await
+    }
+
+    /// Before a command is polled for the first time.
+    pub(super) fn begin(&self) -> Result<(), Fault> {
+        if !self.is_usable() {
+            return Err(Fault::Unsent(Text::new("the connection to redis broke")));
+        }
+        let sent = self.clock.now().as_nanos();
+        // Only the first command after an answer begins a silence.
+        let _ = self
+            .unanswered
+            .compare_exchange(0, sent, Ordering::AcqRel, Ordering::Acquire);
+        Ok(())
+    }
+
+    /// From then on.
+    pub(super) async fn finish<T>(
+        &self,
+        within: Duration,
+        command: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, Fault> {
+        let Ok(answer) = tokio::time::timeout(within, command).await else {
+            return Err(self.no_answer(within));
+        };
+        let answer = answer.map_err(|error| errors::fault(&error));
+        // The master may have moved, or our password changed: only a new handshake tells.
+        let tells_nothing = matches!(
+            answer,
+            Err(Fault::Unclear(_) | Fault::Refused(Refusal::ReadOnly | Refusal::Auth, _))
+        );
+        if tells_nothing {
+            self.give_up();
+        } else {
+            self.unanswered.store(0, Ordering::Release);
+            self.answered
+                .store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        }
+        answer
+    }
+
+    pub(super) fn no_answer(&self, within: Duration) -> Fault {
+        self.look_for_silence();
+        Fault::Unclear(Text::new(format_args!("no answer within {within:?}")))
+    }
+
+    /// A short deadline that passed says nothing about the connection; a long silence does.
+    fn look_for_silence(&self) {
+        let since = self.unanswered.load(Ordering::Acquire);
+        let silent = Moment::from_nanos(since).until(self.clock.now());
+        if since != 0 && silent >= self.command_timeout * SILENCE_OF_A_DEAD_LINK {
+            self.give_up();
+        }
+    }
+
+    /// The next command goes over a new connection.
+    pub(in crate::backend::redis) fn give_up(&self) {
+        if !self.broken.swap(true, Ordering::AcqRel) {
+            self.ear.disconnected();
+        }
+    }
+
+    pub(in crate::backend::redis) async fn script(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        arguments: &[impl ToRedisArgs],
+        within: Duration,
+    ) -> Result<redis::Value, Fault> {
+        let mut connection = self.connection.clone();
+        self.call(within, script.run(&mut connection, keys, arguments))
+            .await
+    }
+
+    /// A script about one lock, with the keys of that lock.
+    pub(super) async fn script_on(
+        &self,
+        lock: &str,
+        call: Call<'_>,
+        within: Duration,
+    ) -> Result<redis::Value, Fault> {
+        let Keys {
+            counter,
+            waiting,
+            alive,
+        } = self.names.of(lock);
+        let keys = [lock, counter, &waiting, &alive];
+        let arguments: Vec<&str> = call.arguments.iter().map(|it| &**it).collect();
+        self.script(call.script, &keys, &arguments, within).await
+    }
+
+    /// The connection ends, whoever still has its wire.
+    pub(super) fn hang_up(&self) {
+        if let Some(driver) = &self.driver {
+            driver.abort();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A batch on the real server, and the same items one after the other on the pure one: releases first, then what is free and
+//! had nobody waiting for it when the batch began, then the rest.
+
+use std::borrow::Cow;
+
+use super::{Pair, is_other_type};
+use crate::backend::Link;
+use crate::backend::fault::Fault;
+use crate::backend::redis::link::combiner::{Ask, Limits};
+use crate::backend::redis::reply;
+use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
+use crate::backend::redis::tests::lab::{CAP, HOUR, acquire, seconds};
+use crate::policy::commands::{Acquire, Acquired};
+
+impl Pair<'_> {
+    pub(super) async fn combined(
+        &mut self,
+        releases: &[(Who, Option<Seconds>)],
+        acquires: &[(Who, Seconds, bool)],
+    ) {
+        let real = self.real(releases, acquires).await;
+        let time = self.time;
+        let waited_for = KEYS.map(|lock| self.pure.queue_ends(lock, time).is_some());
+        let mut given_back = Vec::new();
+        for (who, keep) in releases {
+            let (claim, (_, keep)) = (self.named(*who), self.keep(*keep));
+            given_back.push(self.pure.release(&claim, keep, self.time, &mut self.wire));
+        }
+        let mut answers = vec![None; acquires.len()];
+        for at_once in [true, false] {
+            for (at, item) in acquires.iter().enumerate() {
+                if answers[at].is_none()
+                    && (!at_once || (!waited_for[item.0.0] && self.is_free(item)))
+                {
+                    answers[at] = Some(self.pure_acquired(item));
+                }
+            }
+        }
+        self.compare_pushes().await;
+        let (first, then) = real.split_at(releases.len());
+        for (real, pure) in first.iter().zip(given_back) {
+            let real = reply::given_back(real.as_ref().unwrap()).unwrap();
+            assert_eq!(real, pure, "release");
+        }
+        let mut granted = Vec::new();
+        for (real, pure) in then.iter().zip(answers) {
+            let real = reply::acquired(real.as_ref().unwrap());
+            match (real, pure.unwrap()) {
+                (Ok(real), Some(pure)) => granted.push((real, pure)),
+                (real, None) if is_other_type(&real) => {}
+                (real, pure) => panic!("combined: {real:?} is not like {pure:?}"),
+            }
+        }
+        for (real, pure) in granted {
+            self.compare_acquired(real, pure);
+        }
+    }
+
+    /// Whether it is taken before the others look.
+    fn is_free(&mut self, ((key, _), _, late): &(Who, Seconds, bool)) -> bool {
+        let (lock, time) = (KEYS[*key], self.time);
+        let is_held = self.pure.read(lock, time).is_some() || self.pure.meta(lock, time).is_some();
+        !late && !is_held
+    }
+
+    /// `None`: the pure machine knows no such value.
+    fn pure_acquired(&mut self, (who, lease, late): &(Who, Seconds, bool)) -> Option<Acquired> {
+        let command = self.command(*who, *lease, *late, self.time);
+        let hindered = self.other_type.contains(&who.0) && !late;
+        (!hindered).then(|| self.pure.acquire(&command, self.time, &mut self.wire))
+    }
+
+    fn command(&self, who: Who, lease: Seconds, late: bool, now: u64) -> Acquire {
+        Acquire {
+            lease: seconds(lease),
+            ..acquire(&self.named(who), if late { now - HOUR } else { now + HOUR })
+        }
+    }
+
+    async fn real(
+        &self,
+        releases: &[(Who, Option<Seconds>)],
+        acquires: &[(Who, Seconds, bool)],
+    ) -> Vec<Result<redis::Value, Fault>> {
+        let release = |(who, keep): &(Who, Option<Seconds>)| Ask::Release {
+            claim: Cow::Owned(self.named(*who)),
+            keep_until: self.keep(*keep).0,
+        };
+        let now = self.lab.link.server_time();
+        let take = |(who, lease, late): &(Who, Seconds, bool)| {
+            Ask::Acquire(Cow::Owned(self.command(*who, *lease, *late, now)))
+        };
+        let mut asks: Vec<_> = releases.iter().map(release).collect();
+        asks.extend(acquires.iter().map(take));
+        let combiner = self.lab.link.combiner(Limits::MEASURED);
+        let answers = combiner.ask_together(asks, CAP).await;
+        answers
+            .into_iter()
+            .map(|it| it.expect("an answer"))
+            .collect()
+    }
+}

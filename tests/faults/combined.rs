@@ -1,0 +1,119 @@
+//! A connection that breaks at a command for many callers: each sees to its own token, and nothing stays.
+
+use std::time::Instant;
+
+use dlock_harness::{Action, wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait};
+use futures_util::future::join_all;
+
+use crate::lab::{CAP, LONG, Lab, SOON, requests};
+
+/// More than what goes out before anybody waits.
+const CALLERS: usize = 12;
+
+const CUTS: [Action; 10] = [
+    Action::CutBefore,
+    Action::CutInside(0),
+    Action::CutInside(200),
+    Action::CutInside(2_000),
+    Action::CutInside(100_000), // all of it
+    Action::CutAfter,
+    Action::CutReply(0),
+    Action::CutReply(1),
+    Action::CutReply(30),
+    Action::CutReply(200),
+];
+
+/// Cuts are told at once, so nothing here has to time out.
+async fn patient(lab: &Lab) -> LockPool {
+    let config = lab.config().command_timeout(CAP / 2);
+    lab.pool_of(config.connect_timeout(CAP / 2)).await
+}
+
+async fn acquire_all(pool: &LockPool, wait: Wait) -> Vec<Result<LockGuard, LockError>> {
+    let request = |it| pool.lock(format!("item:{it}")).ttl(LONG).wait(wait);
+    join_all((0..CALLERS).map(|it| request(it).acquire())).await
+}
+
+/// They give up at the cut.
+#[tokio::test]
+async fn nothing_stays_of_acquires_that_were_cut_together() {
+    let lab = Lab::new();
+    let pool = patient(&lab).await;
+    for cut in CUTS {
+        pool.ping().await.unwrap(); // it is connected again
+        let cutting = lab.proxy.on(requests("combined"), cut);
+        let outcomes = acquire_all(&pool, Wait::Once).await;
+        cutting.seen().await;
+        let failed = outcomes.iter().filter(|it| it.is_err()).count();
+        assert!(failed >= CALLERS - 2, "{cut:?}: {outcomes:?}");
+        for outcome in outcomes {
+            match outcome {
+                Ok(guard) => drop(guard),
+                Err(LockError::Unavailable { .. }) => {}
+                Err(other) => panic!("{cut:?}: {other:?}"),
+            }
+        }
+        lab.until_free().await;
+        lab.proxy.clear_triggers();
+    }
+}
+
+/// They wait on, and each gets its lock; no clean-up takes it away.
+#[tokio::test]
+async fn acquires_that_were_cut_together_go_on_with_fresh_tokens() {
+    let lab = Lab::new();
+    let pool = patient(&lab).await;
+    for cut in CUTS {
+        let cutting = lab.proxy.on(requests("combined"), cut);
+        let begun = Instant::now();
+        let guards: Vec<_> = acquire_all(&pool, Wait::For(CAP)).await;
+        let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
+        assert!(begun.elapsed() < wait::scaled(SOON), "{cut:?}");
+        cutting.seen().await;
+        lab.stays(&guards[CALLERS - 1]).await;
+        for guard in &guards {
+            guard.verify().await.unwrap();
+        }
+        drop(guards);
+        lab.until_free().await;
+        lab.proxy.clear_triggers();
+    }
+}
+
+#[tokio::test]
+async fn releases_that_were_cut_together_are_finished_by_others() {
+    let lab = Lab::new();
+    let pool = patient(&lab).await;
+    for cut in CUTS {
+        let guards = acquire_all(&pool, Wait::For(CAP)).await;
+        let cutting = lab.proxy.on(requests("combined"), cut);
+        let releases = guards.into_iter().map(|it| it.unwrap().release());
+        for released in join_all(releases).await {
+            let is_told = matches!(
+                released,
+                Ok(Released::Freed | Released::NotHeld) | Err(LockError::Unavailable { .. })
+            );
+            assert!(is_told, "{cut:?}: {released:?}");
+        }
+        cutting.seen().await;
+        lab.until_free().await;
+        lab.proxy.clear_triggers();
+    }
+}
+
+/// The server forgot its scripts: all of it is sent again by text, and cut there.
+#[tokio::test]
+async fn nothing_stays_of_a_batch_that_was_sent_by_text() {
+    for cut in [Action::CutBefore, Action::CutAfter, Action::CutReply(30)] {
+        let lab = Lab::new();
+        let pool = patient(&lab).await;
+        lab.server.cmd(&["SCRIPT", "FLUSH"]).await;
+        let cutting = lab.proxy.on(requests("combined").nth(2), cut);
+        for outcome in acquire_all(&pool, Wait::Once).await {
+            drop(outcome);
+        }
+        cutting.seen().await;
+        lab.until_free().await;
+    }
+}

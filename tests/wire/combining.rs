@@ -1,0 +1,63 @@
+//! Many locks at once cost a handful of commands; a few cost what they cost alone.
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{LockGuard, LockPool};
+use dlock_tests::patient;
+use futures_util::future::try_join_all;
+
+use crate::connect;
+use crate::record::{Line, lines};
+
+/// As many keys as each command of clients names, for acquiring so many locks at once and for giving them back.
+async fn commands(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<usize>; 2] {
+    // The scripts are known from then on, alone and combined.
+    give_back(take(pool, 1).await).await;
+    give_back(take(pool, locks).await).await;
+    let monitor = server.monitor();
+    let guards = take(pool, locks).await;
+    let acquires = lines(&monitor).await.len();
+    give_back(guards).await;
+    let lines = lines(&monitor).await;
+    let keys = |lines: &[Line]| {
+        let sent = lines
+            .iter()
+            .filter(|line| line.by_client && line.words[0] != "PING");
+        sent.map(|line| line.words[2].parse().unwrap()).collect()
+    };
+    let (first, then) = lines.split_at(acquires);
+    [keys(first), keys(then)]
+}
+
+async fn take(pool: &LockPool, locks: usize) -> Vec<LockGuard> {
+    let requests = (0..locks).map(|it| pool.lock(format!("key:{it}")).acquire());
+    try_join_all(requests).await.unwrap()
+}
+
+async fn give_back(guards: Vec<LockGuard>) {
+    let releases = guards.into_iter().map(LockGuard::release);
+    try_join_all(releases).await.unwrap();
+}
+
+#[tokio::test]
+async fn many_at_once_are_two_commands_and_one_for_the_rest() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let all = vec![4, 4, 1 + 3 * 30];
+    assert_eq!(commands(&server, &pool, 32).await, [all.clone(), all]);
+}
+
+#[tokio::test]
+async fn two_at_once_do_not_wait_for_each_other() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    assert_eq!(commands(&server, &pool, 2).await, [[4, 4], [4, 4]]);
+}
+
+/// A limit on the commands in flight is the client library's; nothing is combined beside it.
+#[tokio::test]
+async fn with_a_limit_each_goes_by_itself() {
+    let server = RedisServer::start();
+    let config = patient(server.url()).max_in_flight(4);
+    let pool = LockPool::connect(config).await.unwrap();
+    assert_eq!(commands(&server, &pool, 8).await, [[4; 8], [4; 8]]);
+}
