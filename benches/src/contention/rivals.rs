@@ -25,7 +25,7 @@ pub(crate) struct Rival {
 }
 
 /// The first is what the others are compared with.
-pub(crate) const ALL: [Rival; 4] = [
+pub(crate) const ALL: [Rival; 5] = [
     Rival {
         name: "raw, polling each 1–5 ms",
         kind: Kind::Polling,
@@ -43,6 +43,12 @@ pub(crate) const ALL: [Rival; 4] = [
         kind: Kind::TunedPeer,
         sends: peer::SENDS,
         settings: &[],
+    },
+    Rival {
+        name: "dlock, each turn by the server",
+        kind: Kind::Ours,
+        sends: ours::SENDS,
+        settings: &[("DLOCK_LOCAL_HANDOFF", "0")],
     },
     Rival {
         name: "dlock",

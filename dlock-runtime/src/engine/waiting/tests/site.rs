@@ -38,7 +38,10 @@ const NOW: Moment = Moment::from_nanos(1);
 const WITHIN: Duration = Duration::from_millis(10);
 
 /// What may happen in one run.
-#[expect(clippy::struct_excessive_bools, reason = "each happens or not, whatever the others do")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each happens or not, whatever the others do"
+)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chances {
     /// So many drivers end with their runtime.
