@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs all examples, tests and doctests, about ten minutes. Installs redis-server where it is missing and this
+# Runs all examples, tests and doctests, in about a quarter of an hour. Installs redis-server where it is missing and this
 # user may; otherwise says what to install. Its last line says that all passed; without it, something failed.
 set -eu
 cd "$(dirname "$0")/.."
