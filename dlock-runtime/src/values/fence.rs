@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// How many numbers one epoch has room for. A constant of the protocol: all clients must agree.
-const PER_EPOCH: u64 = 1 << 10;
+pub(super) const PER_EPOCH: u16 = 1 << 10;
 
 /// A fencing token: strictly larger than that of every earlier holder of the same key.
 ///
@@ -40,8 +40,9 @@ impl Fence {
     /// The token of the grant that drew `epoch`, for the holder of this index: 0, who was granted the lock; then
     /// those whom it was handed on to.
     pub(crate) fn new(epoch: u64, index: u16) -> Self {
-        let index = u64::from(index).min(PER_EPOCH - 1);
-        Self(epoch.saturating_mul(PER_EPOCH).saturating_add(index))
+        let index = index.min(PER_EPOCH - 1);
+        let first = epoch.saturating_mul(PER_EPOCH.into());
+        Self(first.saturating_add(index.into()))
     }
 
     /// The number itself.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// A fence has room for so many numbers under one grant; see `values/fence.rs`.
-pub(crate) const MOST_HANDOFFS: u16 = 1023;
+use super::fence::PER_EPOCH;
+
+/// The first holder under a grant has a number of its own.
+pub(crate) const MOST_HANDOFFS: u16 = PER_EPOCH - 1;
 
 /// The bounds of local handoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -143,11 +143,10 @@ impl LockGuard {
             order,
             ..
         } = &self.hold;
-        let Some(lease) = pool.guardian().hand_on(*token) else {
+        let Some(lease) = pool.guardian().hand_on(*token, cell) else {
             pool.gates().vacated(&order.lane, *token, now);
             return false;
         };
-        cell.hand_on();
         let handed_on = pool.gates().hand_on(&order.lane, *token, now);
         if !handed_on {
             pool.guardian().take_back(*token, lease, cell.clone());

@@ -66,12 +66,14 @@ struct LastWord {
 
 impl Drop for LastWord {
     fn drop(&mut self) {
+        let table = &self.work.table;
+        let now = table.clock.now();
+        let mut state = table.lock();
         if self.cell.is_handed_on() {
             return;
         }
-        let table = &self.work.table;
-        let now = table.clock.now();
-        let lost = table.lock().tokens.unguarded(self.token, now);
+        let lost = state.tokens.unguarded(self.token, now);
+        drop(state);
         if lost.is_some() {
             table.announce(lost);
             look(&self.work, self.token);

@@ -3,25 +3,25 @@
 //!
 //! Two hosts: `thread` for servers elsewhere (so that a body which blocks its executor, or a runtime
 //! that ends, loses nothing) and `caller` for `memory://` (no step leaves the caller's runtime, whose
-//! clock may be paused). `work` is what both do.
+//! clock may be paused). `work` is what both do, `table` what all share.
 
 mod caller;
+mod table;
 mod thread;
 mod work;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::table::Table;
 use self::work::Work;
-use crate::backend::clock::Clock;
 use crate::backend::{Backend, GuardianKind, Link};
-use crate::observe;
 use crate::policy::commands::Claim;
 use crate::policy::lease::Lease;
-use crate::policy::tokens::{self, Action, Census, ReleaseBy};
+use crate::policy::tokens::{Census, ReleaseBy};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -32,37 +32,11 @@ use super::lease_cell::LeaseCell;
 /// How often a grant that nobody knows is cleaned up after.
 const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
 
-type Tokens = tokens::Tokens<Arc<LeaseCell>>;
-
 /// A pool's guardian.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     work: Arc<Work>,
     kind: GuardianKind,
-}
-
-/// The token table, and how its host is woken.
-#[derive(Debug)]
-struct Table {
-    state: Mutex<TableState>,
-    clock: Clock,
-    /// There is something to do before the host would look by itself.
-    wake: Notify,
-    /// A token was forgotten.
-    fewer: Notify,
-}
-
-#[derive(Debug, Default)]
-struct TableState {
-    tokens: Tokens,
-    /// When the host will look next; only a thread plans.
-    planned: Option<Moment>,
-    /// When the next stray grant is looked at.
-    next_stray: Moment,
-    /// The pool is gone: end when nothing is left to clean up.
-    closing: bool,
-    /// The host ended although leases were left.
-    dead: bool,
 }
 
 impl Guardian {
@@ -209,9 +183,12 @@ impl Guardian {
 
     /// The holder is done, and the next in line of this process is to have the lock as it is; [`take_back`](Self::take_back)
     /// undoes it. `None`: that can't be.
-    pub(crate) fn hand_on(&self, token: Token) -> Option<Lease> {
+    pub(crate) fn hand_on(&self, token: Token, cell: &LeaseCell) -> Option<Lease> {
         let now = self.table().clock.now();
-        self.table().lock().tokens.hand_on(token, now)
+        let mut state = self.table().lock();
+        let lease = state.tokens.hand_on(token, now)?;
+        cell.hand_on(); // under the lock, so that the last word about it can't be said about the next one's lease
+        Some(lease)
     }
 
     /// Nobody is there to take it after all.
@@ -292,66 +269,5 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         self.table().lock().closing = true;
         self.table().wake.notify_one();
-    }
-}
-
-impl Table {
-    fn lock(&self) -> MutexGuard<'_, TableState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn update<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> T {
-        let changed = change(&mut self.lock().tokens);
-        self.fewer.notify_waiters();
-        changed
-    }
-
-    /// Wakes the host unless it will look in time by itself.
-    fn wake_if_needed(&self) {
-        let state = self.lock();
-        let in_time = state
-            .planned
-            .is_some_and(|planned| planned <= state.tokens.next_look());
-        let closing = state.closing;
-        drop(state);
-        if closing || !in_time {
-            self.wake.notify_one();
-        }
-    }
-
-    /// Tells whom it concerns what became of a lease or a clean-up.
-    fn announce(&self, action: Option<Action<Arc<LeaseCell>>>) {
-        match action {
-            Some(Action::Lost { holder, cause, .. }) => {
-                holder.lose(cause);
-            }
-            Some(Action::Extended {
-                token,
-                holder,
-                deadline,
-                cause,
-            }) => {
-                if !holder.extend(deadline, cause) {
-                    // Its holder has seen the deadline pass: nothing is to be renewed any more.
-                    let now = self.clock.now();
-                    self.lock().tokens.hand_over(token, now);
-                }
-            }
-            Some(Action::CleanedUp {
-                holder,
-                claim,
-                found,
-            }) => {
-                match found {
-                    Some(it) => observe::cleaned_up(&claim.key, it.found),
-                    None => observe::clean_up_given_up(&claim.key),
-                }
-                if let Some(holder) = holder {
-                    holder.freed(found);
-                }
-            }
-            Some(Action::Renew(..) | Action::Cancel { .. }) | None => {}
-        }
-        self.fewer.notify_waiters();
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Table, Tokens};
+use super::table::{Table, Tokens};
 use crate::backend::fault::Fault;
 use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::engine::lease_cell::LeaseCell;

@@ -49,9 +49,7 @@ impl Waiter {
             none => *none = Some(waker.clone()),
         }
     }
-}
 
-impl Waiter {
     /// With `min_hold`, it hands nothing on.
     pub(super) fn keeps_the_key(&self) -> bool {
         self.order.terms.bounds.min_hold.is_some()
@@ -59,7 +57,7 @@ impl Waiter {
 
     /// Whether a lock that was granted to somebody else is as good to this one as a grant of its own: nine tenths
     /// of its ttl are left, and it lasts as long as this one asks for, or as a grant in turn lasts at first.
-    pub(super) fn could_begin_with(&self, offer: &Offer, now: Moment) -> bool {
+    fn could_begin_with(&self, offer: &Offer, now: Moment) -> bool {
         let terms = &self.order.terms;
         let is_long = match offer.how {
             Granted::AtOnce => offer.lease >= terms.lease().get(),
@@ -67,6 +65,10 @@ impl Waiter {
         };
         is_long && !self.keeps_the_key() && offer.since.until(now) <= terms.ttl.get() / 10
     }
+}
+
+fn fits(now: Moment) -> impl Fn(&Waiter, &Offer) -> bool {
+    move |waiter, offer| waiter.could_begin_with(offer, now)
 }
 
 /// A driver's number; one that is not the gate's any more has nothing to do.
@@ -89,14 +91,21 @@ impl Keyed {
 
     /// Who is next in line now may not be able to begin with what is held.
     pub(super) fn look_at_row(&mut self, now: Moment) {
-        let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
-        self.gate.end_row_unless(fits);
+        self.gate.end_row_unless(fits(now));
+    }
+
+    /// The holder is done. `true`: the next in line may have the lock from it; else it goes back to the server.
+    pub(super) fn goes_on(&mut self, token: Token, now: Moment) -> bool {
+        let goes_on = self.gate.can_hand_on(token, now, fits(now));
+        if !goes_on {
+            self.left(token, now);
+        }
+        goes_on
     }
 
     /// From its holder to the next in line.
     pub(super) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
-        let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
-        let handed_on = self.gate.hand_on(token, now, fits);
+        let handed_on = self.gate.hand_on(token, now, fits(now));
         if handed_on {
             self.wake_called();
         } else {

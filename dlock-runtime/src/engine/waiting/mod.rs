@@ -93,10 +93,10 @@ impl Gates {
         }
         let keyed = keys.gates.entry(lane.clone()).or_default();
         let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
-        let was_handed_on = keyed.gate.is_handed_on(now);
+        let might_be_handed_on = keyed.gate.may_be_handed_on(now);
         let seat = keyed.gate.enter(Waiter { order, waker: None });
         keyed.look_at_row(now);
-        let row_ends = was_handed_on && !keyed.gate.is_handed_on(now);
+        let row_ends = might_be_handed_on && !keyed.gate.may_be_handed_on(now);
         if let Some(error) = closed {
             keyed.gate.leave(seat); // alone: those before it have been sent away by whoever closed
             keyed.sent_away.insert(seat, error);
@@ -142,7 +142,7 @@ impl Gates {
                         keyed.look_at_row(now);
                     }
                     // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
-                    keyed.rings |= offer.row.index == 0 || !keyed.gate.is_handed_on(now);
+                    keyed.rings |= offer.row.index == 0 || !keyed.gate.may_be_handed_on(now);
                     return (Sight::Yours(position, offer), None);
                 }
                 Look::Stale(position) => {
@@ -200,15 +200,8 @@ impl Gates {
 
     /// The holder is done. `true`: the next in line may have the lock from it, so [`hand_on`](Self::hand_on) follows.
     pub(crate) fn left(&self, lane: &Lane, token: Token, now: Moment) -> bool {
-        self.at(lane, |keyed| {
-            let fits = |waiter: &Waiter, offer: &Offer| waiter.could_begin_with(offer, now);
-            let goes_on = keyed.gate.can_hand_on(token, now, fits);
-            if !goes_on {
-                keyed.left(token, now);
-            }
-            goes_on
-        })
-        .unwrap_or(false)
+        self.at(lane, |keyed| keyed.goes_on(token, now))
+            .unwrap_or(false)
     }
 
     /// `false`: nobody is there to have it any more, and it goes back to the server.
@@ -217,8 +210,8 @@ impl Gates {
             .unwrap_or(false)
     }
 
-    /// What a grant by the server is for those in line.
-    fn for_many(&self, offer: Offer) -> Offer {
+    /// What the server granted may be handed on within the pool's bounds.
+    fn to_be_handed_on(&self, offer: Offer) -> Offer {
         offer.to_be_handed_on(&self.handoff)
     }
 
@@ -250,7 +243,7 @@ impl Gates {
                     keyed.hurry(now);
                     return Fate::Taken;
                 };
-                keyed.granted(token, self.for_many(offer))
+                keyed.granted(token, self.to_be_handed_on(offer))
             })
         });
         fate.unwrap_or(Fate::NotOurs)

@@ -82,7 +82,7 @@ impl<W> Gate<W> {
     }
 
     /// Whether a lock that is held may still go to the next in line; the driver sleeps until it may not.
-    pub(crate) fn is_handed_on(&self, now: Moment) -> bool {
+    pub(crate) fn may_be_handed_on(&self, now: Moment) -> bool {
         matches!(&self.place, Place::Held(_, offer) if offer.handed_on_until(now).is_some())
     }
 

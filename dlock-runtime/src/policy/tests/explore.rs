@@ -24,6 +24,7 @@ mod kind;
 mod kind_mutants;
 mod kind_runs;
 mod kind_variants;
+mod large_runs;
 mod local;
 mod local_runs;
 mod local_steps;

@@ -21,7 +21,7 @@ impl Driver {
     pub(super) fn offered(&mut self, token: Token, offer: Offer) {
         self.works();
         let gates = self.pool.gates();
-        let offer = gates.for_many(offer);
+        let offer = gates.to_be_handed_on(offer);
         let fate = gates.at(&self.lane, |keyed| keyed.granted(token, offer));
         self.give_up_if_unwanted(fate);
     }

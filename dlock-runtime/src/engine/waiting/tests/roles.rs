@@ -190,7 +190,7 @@ impl Site {
         }
         let fate = self.gates.at(&lane(), |keyed| {
             if granted {
-                let offer = self.gates.for_many(self.offer(Granted::AtOnce));
+                let offer = self.gates.to_be_handed_on(self.offer(Granted::AtOnce));
                 keyed.granted(token, offer)
             } else {
                 keyed.gate.queued(token, self.next_poll())
@@ -208,7 +208,7 @@ impl Site {
         let line = self.server.lock().unwrap().line.clone();
         let number = number(&position.claim.value);
         let fate = if line.front() == Some(&number) {
-            let offer = self.gates.for_many(self.offer(Granted::InTurn));
+            let offer = self.gates.to_be_handed_on(self.offer(Granted::InTurn));
             self.gates.at(&lane(), |keyed| keyed.granted(token, offer))
         } else if line.contains(&number) {
             let next = self.next_poll();

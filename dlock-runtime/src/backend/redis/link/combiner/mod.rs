@@ -140,31 +140,6 @@ impl Combiner {
         })
     }
 
-    /// One batch, at once.
-    #[cfg(test)]
-    pub(in crate::backend::redis) async fn ask_together(
-        &self,
-        asks: Vec<Ask<'static>>,
-        within: Duration,
-    ) -> Vec<Option<Result<Value, Fault>>> {
-        let until = Instant::now() + within;
-        let item = |ask| {
-            let (answer, receiver) = oneshot::channel();
-            (Item { ask, until, answer }, receiver)
-        };
-        let (batch, receivers): (Vec<_>, Vec<_>) = asks.into_iter().map(item).unzip();
-        self.send(batch).await;
-        let outcome = |mut it: oneshot::Receiver<Outcome>| match it
-            .try_recv()
-            .expect("everybody is answered")
-        {
-            Outcome::Answered(value) => Some(Ok(value)),
-            Outcome::Failed(fault) => Some(Err(fault)),
-            Outcome::Alone => None,
-        };
-        receivers.into_iter().map(outcome).collect()
-    }
-
     async fn alone(&self, ask: &Ask<'_>, within: Duration) -> Result<Value, Fault> {
         self.wire.script_on(ask.lock(), ask.call(), within).await
     }

@@ -1,11 +1,18 @@
 //! The state of a combiner in random sequences of what can happen to it.
 
+use std::time::Duration;
+
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::proptest;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+use redis::Value;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::state::{State, Ticket};
+use super::{Ask, Combiner, Item, Outcome};
+use crate::backend::fault::Fault;
 
 const AT_ONCE: usize = 2;
 const MOST: usize = 3;
@@ -146,5 +153,32 @@ proptest! {
         }
         assert!(world.waiting.is_empty());
         assert!(world.state.goes_at_once(), "all slots came back");
+    }
+}
+
+/// For the tests of what a batch answers.
+impl Combiner {
+    /// One batch, at once.
+    pub(in crate::backend::redis) async fn ask_together(
+        &self,
+        asks: Vec<Ask<'static>>,
+        within: Duration,
+    ) -> Vec<Option<Result<Value, Fault>>> {
+        let until = Instant::now() + within;
+        let item = |ask| {
+            let (answer, receiver) = oneshot::channel();
+            (Item { ask, until, answer }, receiver)
+        };
+        let (batch, receivers): (Vec<_>, Vec<_>) = asks.into_iter().map(item).unzip();
+        self.send(batch).await;
+        let outcome = |mut it: oneshot::Receiver<Outcome>| match it
+            .try_recv()
+            .expect("everybody is answered")
+        {
+            Outcome::Answered(value) => Some(Ok(value)),
+            Outcome::Failed(fault) => Some(Err(fault)),
+            Outcome::Alone => None,
+        };
+        receivers.into_iter().map(outcome).collect()
     }
 }

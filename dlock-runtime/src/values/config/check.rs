@@ -1,0 +1,122 @@
+//! Whether a configuration can work: every mistake, in one error.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{Address, Config, Settings};
+use crate::values::error::LockError;
+use crate::values::handoff::{Handoff, MOST_HANDOFFS};
+use crate::values::ttl::Ttl;
+
+/// What `poll_interval` may be. Above, one lost poll would cost a waiter its place in the queue, which
+/// is kept for 3.5 s after its last.
+const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
+
+/// For so long after its grant a lock may be handed on at most.
+const LOCAL_HANDOFF_AT_MOST: Duration = Duration::from_secs(1);
+
+impl Config {
+    /// The settings, all checked.
+    pub(crate) fn check(self) -> Result<Settings, LockError> {
+        let mut wrong = Vec::new();
+        let address = Address::parse(&self.url)
+            .map_err(|why| wrong.push(why))
+            .ok();
+        let mut lease = |what: &str, ttl: Duration| {
+            dlock_grammar::bounds::check_ttl(ttl)
+                .map_err(|why| wrong.push(format!("{what}: {why}")))
+                .ok();
+        };
+        lease("default_ttl", self.default_ttl);
+        if let Some(ttl) = self.repair_missing_ttl {
+            lease("repair_missing_ttl", ttl);
+        }
+        for (what, time) in [
+            ("connect_timeout", self.connect_timeout),
+            ("command_timeout", self.command_timeout),
+            ("health_check_interval", self.health_check_interval),
+        ] {
+            if time < Duration::from_millis(1) || time > Duration::from_secs(3600) {
+                wrong.push(format!(
+                    "{what}: {time:?} is out of range; give 1 ms to 1 h"
+                ));
+            }
+        }
+        let poll_interval = self.poll_interval.map(check_poll_interval);
+        wrong.extend(poll_interval.and_then(Result::err));
+        if !(1..=64).contains(&self.connections) {
+            wrong.push(format!(
+                "connections: {} is out of range; give 1 to 64 (one is enough for hundreds of tasks)",
+                self.connections
+            ));
+        }
+        let local_handoff = check_local_handoff(self.local_handoff)
+            .map_err(|why| wrong.push(why))
+            .ok();
+        if self.max_in_flight == Some(0) {
+            wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
+        }
+        if let Err(why) = check_namespace(&self.namespace) {
+            wrong.push(why);
+        }
+        match (address, Ttl::new(self.default_ttl), local_handoff) {
+            (Some(address), Ok(default_ttl), Some(local_handoff)) if wrong.is_empty() => {
+                Ok(Settings {
+                    address,
+                    namespace: self.namespace,
+                    default_ttl,
+                    default_wait: self.default_wait,
+                    release: self.release,
+                    connections: self.connections,
+                    connect_timeout: self.connect_timeout,
+                    command_timeout: self.command_timeout,
+                    poll_interval: self.poll_interval,
+                    health_check_interval: self.health_check_interval,
+                    max_in_flight: self.max_in_flight,
+                    repair_missing_ttl: self.repair_missing_ttl,
+                    holder_name: self.holder_name,
+                    lazy: self.lazy,
+                    lock_order: self.lock_order,
+                    local_handoff,
+                })
+            }
+            _ => Err(LockError::config(wrong.join("; "))),
+        }
+    }
+}
+
+fn check_poll_interval(interval: Duration) -> Result<(), String> {
+    if POLL_INTERVAL.contains(&interval) {
+        return Ok(());
+    }
+    Err(format!(
+        "poll_interval: {interval:?} is out of range; give 1 ms to 1 s (a waiter that is silent for 3.5 s loses its place in the queue)"
+    ))
+}
+
+fn check_local_handoff((most, within): (usize, Duration)) -> Result<Handoff, String> {
+    if within > LOCAL_HANDOFF_AT_MOST {
+        return Err(format!(
+            "local_handoff: {within:?} is out of range; give at most 1 s (waiters of other processes stand still meanwhile)"
+        ));
+    }
+    match u16::try_from(most) {
+        Ok(most) if most <= MOST_HANDOFFS => Ok(Handoff::up_to(most, within)),
+        _ => Err(format!(
+            "local_handoff: {most} times is out of range; give 0 to {MOST_HANDOFFS}"
+        )),
+    }
+}
+
+fn check_namespace(namespace: &str) -> Result<(), String> {
+    if namespace.len() > 128 {
+        return Err("namespace: longer than 128 bytes; shorten it".to_owned());
+    }
+    if namespace
+        .chars()
+        .any(|c| matches!(c, '{' | '}' | '|') || c.is_control())
+    {
+        return Err("namespace: has a brace, a bar or a control character; leave it out (a hash tag belongs in the key)".to_owned());
+    }
+    Ok(())
+}
