@@ -22,7 +22,7 @@ pub(crate) use settings::Settings;
 /// How a [`LockPool`](crate::LockPool) is configured.
 ///
 /// A URL turns into one, so `init("redis://127.0.0.1:6379")` is enough to start with. Nothing is
-/// checked before the pool is made; then every bad setting is named in one [`LockError::Config`].
+/// checked before the pool is made; then every bad setting is named in one [`LockError::Config`](crate::LockError::Config).
 ///
 /// # Examples
 ///
