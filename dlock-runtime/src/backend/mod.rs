@@ -43,11 +43,25 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// Who hears what the server says unasked. Called once, before the first link is made.
     fn listen(&self, listener: Weak<dyn Listener>);
 
-    /// The connection of the current tokio runtime that carries commands for `key`; made, if need be.
-    fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
+    /// The connection of the current tokio runtime that carries commands for `key`, if it is there and works.
+    fn ready(&self, key: &str) -> Option<Arc<dyn Link>>;
+
+    /// The same, made if need be.
+    fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
     /// What guarded writes left at a data key, if that is kept in this process.
     fn peek(&self, key: &str) -> Result<Option<Stored>, Fault>;
+}
+
+impl dyn Backend {
+    /// The connection of the current tokio runtime that carries commands for `key`. Nearly always there is one, and
+    /// nothing is to be waited for.
+    pub(crate) async fn link(&self, key: &str, within: Duration) -> Result<Arc<dyn Link>, Fault> {
+        match self.ready(key) {
+            Some(link) => Ok(link),
+            None => self.connect(key, within).await,
+        }
+    }
 }
 
 /// Where the watchdog, the deadlines and the clean-up run.

@@ -108,7 +108,7 @@ pub(super) async fn take_one(
     }
     let Patience { begun, until } = *patience;
     match order.wait {
-        Wait::Once => past_the_line(pool, order, begun).await,
+        Wait::Once => Box::pin(past_the_line(pool, order, begun)).await,
         Wait::For(_) | Wait::Forever => in_line(pool, order, begun, until).await,
     }
 }
@@ -128,7 +128,7 @@ async fn in_line(
         rest.min(LOOK_AT_LEAST_EVERY)
     };
     let mut timer = pin!(tokio::time::sleep(pause()));
-    let mut last_look = pin!(past_the_line(pool, order, begun));
+    let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
     std::future::poll_fn(|cx| {
         loop {
@@ -140,7 +140,8 @@ async fn in_line(
                 ticket = Ticket::new(pool, order, &here); // too late for this one: to the end of the line
             }
             if is_over {
-                return last_look.as_mut().poll(cx);
+                let look = || Box::pin(past_the_line(pool, order, begun));
+                return last_look.get_or_insert_with(look).as_mut().poll(cx);
             }
             ready!(timer.as_mut().poll(cx));
             is_over = until.is_some_and(|until| clock.now() >= until);
@@ -195,7 +196,8 @@ async fn begin(
         let timeout = pool.settings().command_timeout;
         let until = patience.until;
         let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
-        if !guard.confirm(&order.terms, rest.min(timeout)).await? {
+        let confirmed = Box::pin(guard.confirm(&order.terms, rest.min(timeout)));
+        if !confirmed.await? {
             return Err(lost_before_its_body());
         }
     }

@@ -47,11 +47,15 @@ pin_project! {
 enum Stage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
-        owner: Option<Owner>,
+        owner: Owner,
         frame: Arc<Frame>,
         lost: Option<Boxed<LostCause>>,
     },
-    Release(Boxed<()>),
+    Release {
+        release: Boxed<()>,
+        /// It is sent, and then goes on by itself.
+        in_background: bool,
+    },
     Done,
 }
 
@@ -61,14 +65,21 @@ impl Stage {
     fn run(guard: LockGuard) -> Self {
         let guard = Arc::new(guard);
         Stage::Run {
-            owner: Some(Owner(guard.clone())),
+            owner: Owner(guard.clone()),
             frame: Frame::lock(guard),
             lost: None,
         }
     }
 
-    fn release(owner: Option<Owner>) -> Self {
-        Stage::Release(Box::pin(give_back(owner)))
+    /// What comes when the body has ended.
+    fn release(self) -> Self {
+        let Stage::Run { owner, .. } = self else {
+            return self; // only a body ends
+        };
+        Stage::Release {
+            in_background: owner.0.is_released_in_background(),
+            release: Box::pin(give_back(owner)),
+        }
     }
 }
 
@@ -113,12 +124,12 @@ impl<F: Future> Future for Guarded<F> {
                         return Poll::Ready(Err(error));
                     }
                 },
-                Stage::Run { owner, frame, lost } => {
+                Stage::Run { frame, lost, .. } => {
                     let step = run(this.slot.as_mut(), frame, lost, *this.on_lost, cx);
                     match ready!(step) {
                         Ok(value) => {
                             this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
-                            *this.stage = Stage::release(owner.take());
+                            *this.stage = std::mem::replace(this.stage, Stage::Done).release();
                         }
                         Err(error) => {
                             this.slot.set(Slot::Value { value: None });
@@ -127,8 +138,15 @@ impl<F: Future> Future for Guarded<F> {
                         }
                     }
                 }
-                Stage::Release(release) => {
-                    ready!(release.as_mut().poll(cx));
+                Stage::Release {
+                    release,
+                    in_background,
+                } => {
+                    // Polled once at least, so that it is sent before anything that the caller sends next.
+                    let released = release.as_mut().poll(cx);
+                    if released.is_pending() && !(*in_background && goes_on(release)) {
+                        return Poll::Pending;
+                    }
                     *this.stage = Stage::Done;
                     if let SlotProj::Value { value } = this.slot.as_mut().project()
                         && let Some(value) = value.take()
@@ -199,22 +217,15 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
 }
 
 /// A release that fails is logged, and goes on in the background: it never masks the body's value.
-async fn give_back(owner: Option<Owner>) {
-    let Some(owner) = owner else {
-        return;
+async fn give_back(owner: Owner) {
+    let _ = owner.0.give_back().await;
+}
+
+/// Leaves a release that is under way to the runtime; `false`: there is none here.
+fn goes_on(release: &mut Boxed<()>) -> bool {
+    let Ok(here) = Handle::try_current() else {
+        return false;
     };
-    let in_background = owner.0.is_released_in_background();
-    let mut release = Box::pin(async move {
-        let _ = owner.0.give_back().await;
-    });
-    match Handle::try_current() {
-        Ok(here) if in_background => {
-            // Polled once, so that it is sent before anything that the caller sends next.
-            let sent = std::future::poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx))).await;
-            if sent.is_pending() {
-                here.spawn(release);
-            }
-        }
-        _ => release.await,
-    }
+    here.spawn(std::mem::replace(release, Box::pin(std::future::pending())));
+    true
 }

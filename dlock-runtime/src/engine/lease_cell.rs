@@ -29,6 +29,8 @@ pub(crate) struct LeaseCell {
     released: AtomicBool,
     /// Somebody else in this process has the lock now, with a cell of its own.
     handed_on: AtomicBool,
+    /// How often one body holds it.
+    pub(super) holds: AtomicU32,
     /// Batches of this holder's that the server may yet apply.
     open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
@@ -46,6 +48,7 @@ impl LeaseCell {
             at_deadline: AtomicU8::new(number(lease.cause())),
             released: AtomicBool::new(false),
             handed_on: AtomicBool::new(false),
+            holds: AtomicU32::new(1),
             open_writes: AtomicU32::new(0),
             cause: OnceLock::new(),
             freed: OnceLock::new(),

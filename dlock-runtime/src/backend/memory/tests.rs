@@ -73,7 +73,7 @@ fn acquire(link: &dyn Link, value: &str) -> Acquired {
 /// A server, its listener, and what that hears.
 fn world(is_curious: bool) -> (Memory, Arc<dyn Link>, Arc<Curious>, Receiver<Told>) {
     let memory = Memory::new();
-    let link = now(memory.link("k", CAP));
+    let link = now(memory.connect("k", CAP));
     let (told, heard) = channel();
     let curious = Arc::new(Curious {
         asks: is_curious.then(|| link.clone()),
@@ -162,6 +162,6 @@ async fn only_who_holds_the_lock_writes() {
 #[test]
 fn grants_need_no_listener() {
     let memory = Memory::new();
-    let link = now(memory.link("k", CAP));
+    let link = now(memory.connect("k", CAP));
     assert_eq!(link.address(), Some(ADDRESS));
 }

@@ -62,7 +62,12 @@ impl Backend for Redis {
         self.supervisor.listen(listener);
     }
 
-    fn link<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
+    fn ready(&self, key: &str) -> Option<Arc<dyn Link>> {
+        let link: Arc<dyn Link> = self.supervisor.ready(key)?;
+        Some(link)
+    }
+
+    fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
         Box::pin(async move {
             let link: Arc<dyn Link> = self.supervisor.link(key, within).await?;
             Ok(link)

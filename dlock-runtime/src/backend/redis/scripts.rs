@@ -88,9 +88,12 @@ impl Script {
             command.arg(keys.len()).arg(keys).arg(arguments);
             command
         };
-        match call(By::Hash).query_async(connection).await {
-            Err(error) if is_unknown(&error) => call(By::Text).query_async(connection).await,
-            answer => answer,
+        let mut by = By::Hash; // one await for both: a future has room for each of its own
+        loop {
+            match (call(by).query_async(connection).await, by) {
+                (Err(error), By::Hash) if is_unknown(&error) => by = By::Text,
+                (answer, _) => return answer,
+            }
         }
     }
 }

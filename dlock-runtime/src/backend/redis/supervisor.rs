@@ -63,6 +63,13 @@ impl Supervisor {
         let _ = self.plan.listener.set(listener); // once, by its contract
     }
 
+    /// The current runtime's connection for this key, if it can be relied on as it is.
+    pub(super) fn ready(&self, key: &str) -> Option<Arc<RedisLink>> {
+        let here = Handle::try_current().ok()?;
+        let link = self.known(here.id())?.slot(key)?.live()?;
+        self.was_heard_lately(&link).then_some(link)
+    }
+
     /// The current runtime's connection for this key.
     pub(super) async fn link(
         self: &Arc<Self>,
@@ -74,15 +81,11 @@ impl Supervisor {
             Some(links) => links,
             None => self.welcome(&here)?,
         };
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let slots = u64::try_from(links.slots.len()).unwrap_or(1);
-        let index = usize::try_from(hasher.finish() % slots).unwrap_or(0);
-        let Some(slot) = links.slots.get(index) else {
+        let Some(slot) = links.slot(key) else {
             return Err(Fault::Unsent(Text::new("this pool has no connections"))); // there is at least one
         };
         let link = slot.link(&self.plan, within).await?;
-        if link.idle() < self.health_check_interval * 3 {
+        if self.was_heard_lately(&link) {
             return Ok(link);
         }
         // Its runtime has not run for a while, its caretaker neither: better ask before it is relied on.
@@ -91,6 +94,10 @@ impl Supervisor {
             return Ok(link);
         }
         slot.link(&self.plan, within).await
+    }
+
+    fn was_heard_lately(&self, link: &RedisLink) -> bool {
+        link.idle() < self.health_check_interval * 3
     }
 
     /// Gives a runtime its connections, and somebody who looks after them.
@@ -130,6 +137,20 @@ impl Supervisor {
         let gone = runtimes.remove(&runtime);
         drop(runtimes); // what the links drop may take a while
         drop(gone);
+    }
+}
+
+impl Links {
+    /// Where commands about this key go.
+    fn slot(&self, key: &str) -> Option<&Arc<Slot>> {
+        if let [only] = &*self.slots {
+            return Some(only);
+        }
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let slots = u64::try_from(self.slots.len()).unwrap_or(1);
+        let index = usize::try_from(hasher.finish() % slots.max(1)).unwrap_or(0);
+        self.slots.get(index)
     }
 }
 

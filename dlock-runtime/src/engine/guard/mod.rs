@@ -9,6 +9,7 @@ mod write;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use self::entered::Entered;
@@ -75,7 +76,7 @@ impl LockGuard {
     pub(crate) fn join(&self) -> Self {
         Self {
             hold: self.hold.clone(),
-            entered: self.entered.once_more(),
+            entered: Entered::once_more(&self.hold.cell.holds),
             others: Vec::new(),
         }
     }
@@ -146,7 +147,7 @@ impl LockGuard {
         if self.hold.cell.is_released() {
             return 0; // an inner one that outlives the outermost
         }
-        self.entered.count()
+        self.hold.cell.holds.load(Ordering::Relaxed)
     }
 
     /// How long the lease can be counted on without a renewal; zero once it is over.

@@ -71,7 +71,9 @@ impl LockGuard {
 
     async fn give_back_part(&self) -> Result<Released, LockError> {
         if self.entered.is_inner() {
-            let left = self.entered.leave().filter(|_| self.hold.cell.is_held());
+            let Hold { cell, .. } = &self.hold;
+            let left = self.entered.leave(&cell.holds);
+            let left = left.filter(|_| cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
         }
         match self.leave() {
@@ -106,7 +108,7 @@ impl LockGuard {
 
     fn abandon_part(&self) {
         if self.entered.is_inner() {
-            self.entered.leave();
+            self.entered.leave(&self.hold.cell.holds);
         } else if self.leave() == Left::Now {
             self.hold.pool.guardian().hand_over(self.hold.token);
         }

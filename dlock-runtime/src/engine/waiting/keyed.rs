@@ -187,6 +187,15 @@ impl Keyed {
                 .is_some_and(|seen| seen.until(now) >= after)
     }
 
+    /// The driver has nothing to do, since nobody waits; `false`: it has.
+    pub(super) fn rests(&mut self, wheel: Wheel) -> bool {
+        let rests = !self.gate.is_waited_at();
+        if rests {
+            self.driver_gone(wheel);
+        }
+        rests
+    }
+
     pub(super) fn driver_gone(&mut self, wheel: Wheel) {
         if wheel == self.driver {
             self.first_ask = None;

@@ -73,7 +73,7 @@ impl<W> Gate<W> {
 
     /// The same where the next in line could not begin with it.
     pub(crate) fn end_row_unless(&mut self, fits: impl Fn(&W, &Offer) -> bool) {
-        let next = self.first_hearing().and_then(|seat| self.line.get(&seat));
+        let next = self.first_hearing().and_then(|seat| self.line.get(seat));
         if let (Place::Held(_, offer), Some(next)) = (&self.place, next)
             && !fits(next, offer)
         {
@@ -114,7 +114,7 @@ impl<W> Gate<W> {
         };
         offer.handed_on_until(now)?;
         let seat = self.first_hearing()?;
-        let fits = position.token == token && fits(self.line.get(&seat)?, offer);
+        let fits = position.token == token && fits(self.line.get(seat)?, offer);
         fits.then_some(seat)
     }
 }

@@ -18,13 +18,15 @@
 
 mod driving;
 mod handing;
+mod line;
 mod place;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
+use self::line::Line;
 pub(crate) use self::place::{Granted, Offer, Place, Position};
 
 /// A waiter's number; the smaller came first.
@@ -33,7 +35,7 @@ pub(crate) type Seat = u64;
 /// One key; `W` is what the host knows of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Gate<W> {
-    line: BTreeMap<Seat, W>,
+    line: Line<W>,
     last_seat: Seat,
     place: Place,
     /// Something may have been missed while the acquire was on its way: then the place is looked after at once.
@@ -88,7 +90,7 @@ pub(crate) enum Look {
 impl<W> Default for Gate<W> {
     fn default() -> Self {
         Self {
-            line: BTreeMap::new(),
+            line: Line::default(),
             last_seat: 0,
             place: Place::vacant(Moment::from_nanos(0)),
             hurried: false,
@@ -104,7 +106,7 @@ impl<W> Gate<W> {
     /// Somebody comes to wait.
     pub(crate) fn enter(&mut self, waiter: W) -> Seat {
         self.last_seat += 1;
-        self.line.insert(self.last_seat, waiter);
+        self.line.push(self.last_seat, waiter);
         self.last_seat
     }
 
@@ -112,7 +114,7 @@ impl<W> Gate<W> {
     /// nobody left, the token of the place has to be cleaned up. An acquire on its way is waited for: who
     /// comes meanwhile inherits it.
     pub(crate) fn leave(&mut self, seat: Seat) -> Option<Position> {
-        self.line.remove(&seat);
+        self.line.remove(seat);
         self.deaf.remove(&seat);
         if self.line.is_empty() {
             return self.vacate();
@@ -125,7 +127,7 @@ impl<W> Gate<W> {
     }
 
     /// Everybody is sent away.
-    pub(crate) fn clear(&mut self) -> (BTreeMap<Seat, W>, Option<Position>) {
+    pub(crate) fn clear(&mut self) -> (Line<W>, Option<Position>) {
         self.deaf.clear();
         (std::mem::take(&mut self.line), self.vacate())
     }
@@ -144,7 +146,7 @@ impl<W> Gate<W> {
             self.place = Place::vacant(now);
             return Look::Stale(position);
         }
-        self.line.remove(&seat);
+        self.line.remove(seat);
         let goes_on = self.line.is_empty() || offer.handed_on_until(now).is_some();
         self.place = if goes_on {
             Place::Held(position.clone(), offer)
@@ -155,21 +157,21 @@ impl<W> Gate<W> {
     }
 
     pub(crate) fn waiter(&mut self, seat: Seat) -> Option<&mut W> {
-        self.line.get_mut(&seat)
+        self.line.get_mut(seat)
     }
 
     pub(crate) fn waiters(&self) -> impl Iterator<Item = &W> {
-        self.line.values()
+        self.line.waiters()
     }
 
     /// The first in line that hears.
     pub(crate) fn first(&self) -> Option<&W> {
-        self.line.get(&self.first_hearing()?)
+        self.line.get(self.first_hearing()?)
     }
 
     /// Whose turn it is.
     pub(crate) fn called(&self) -> Option<&W> {
-        self.line.get(&self.turn?.0)
+        self.line.get(self.turn?.0)
     }
 
     /// Somebody is heard of; whether it had been taken for deaf, so that there is more to do now.
@@ -178,7 +180,7 @@ impl<W> Gate<W> {
     }
 
     fn first_hearing(&self) -> Option<Seat> {
-        let mut seats = self.line.keys().copied();
+        let mut seats = self.line.seats();
         seats.find(|seat| !self.deaf.contains(seat))
     }
 

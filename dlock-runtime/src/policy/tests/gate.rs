@@ -187,7 +187,10 @@ fn a_place_that_nobody_waits_for_is_named_once() {
         assert_eq!(tell(&mut gate), Fate::Taken);
         let (line, unwanted) = gate.clear();
         assert_eq!(unwanted, Some(position(1)), "{name}");
-        assert_eq!(line.into_values().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            line.into_iter().map(|(_, who)| who).collect::<Vec<_>>(),
+            ["a", "b"]
+        );
         assert_eq!((gate.is_waited_at(), gate.clear().1), (false, None));
     }
 }

@@ -13,7 +13,8 @@ use crate::values::token::Token;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entries<H> {
-    by_token: BTreeMap<Token, Entry<H>>,
+    /// Boxed: an entry is large, and the tree moves what it holds.
+    by_token: BTreeMap<Token, Box<Entry<H>>>,
     timeline: BTreeSet<(Moment, Token)>,
 }
 
@@ -61,15 +62,15 @@ impl<H> Entries<H> {
             keep_until: 0,
             look: Moment::NEVER,
         };
-        self.by_token.insert(token, entry);
+        self.by_token.insert(token, Box::new(entry));
     }
 
     pub(super) fn get(&self, token: Token) -> Option<&Entry<H>> {
-        self.by_token.get(&token)
+        self.by_token.get(&token).map(|entry| &**entry)
     }
 
     pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut Entry<H>> {
-        self.by_token.get_mut(&token)
+        self.by_token.get_mut(&token).map(|entry| &mut **entry)
     }
 
     pub(super) fn state(&self, token: Token) -> Option<&State<H>> {
@@ -114,7 +115,7 @@ impl<H> Entries<H> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
-        self.by_token.values()
+        self.by_token.values().map(|entry| &**entry)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The protocol's commands over a connection.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl Link for RedisLink {
             let sent = self.clock.now();
             let reply = if entry::is_entry(&command.claim.value) {
                 let (lock, call) = (&command.claim.key, calls::acquire(command));
-                self.script_on(lock, call, within).await?
+                Box::pin(self.script_on(lock, call, within)).await?
             } else {
                 self.combiner
                     .ask(Ask::Acquire(Cow::Borrowed(command)), within)
@@ -90,7 +91,7 @@ impl Link for RedisLink {
         Box::pin(async move {
             let reply = if entry::is_entry(&claim.value) {
                 let call = calls::release(claim, keep_until);
-                self.script_on(&claim.key, call, within).await?
+                Box::pin(self.script_on(&claim.key, call, within)).await?
             } else {
                 let claim = Cow::Borrowed(claim);
                 let ask = Ask::Release { claim, keep_until };
@@ -166,12 +167,12 @@ impl Link for RedisLink {
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
         Box::pin(async move {
             let mut connection = self.connection.clone();
-            let get = async move {
+            let get = pin!(async move {
                 redis::cmd("GET")
                     .arg(key)
                     .query_async(&mut connection)
                     .await
-            };
+            });
             match self.call(within, get).await {
                 Err(Fault::Refused(Refusal::WrongType, _)) => {
                     Ok(self.look(key, "", within).await?.holder)
@@ -184,7 +185,7 @@ impl Link for RedisLink {
     fn ping(&self, within: Duration) -> Answer<'_, ()> {
         Box::pin(async move {
             let mut connection = self.connection.clone();
-            let ping = async move { redis::cmd("PING").exec_async(&mut connection).await };
+            let ping = pin!(async move { redis::cmd("PING").exec_async(&mut connection).await });
             self.call(within, ping).await
         })
     }

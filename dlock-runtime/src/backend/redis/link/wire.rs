@@ -1,6 +1,7 @@
 //! The wire of a connection: it gives each command its own deadline, and counts what tells a dead connection from a
 //! slow server; the supervisor replaces it then.
 
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -83,7 +84,7 @@ impl Wire {
     pub(in crate::backend::redis) async fn refresh(&self, within: Duration) -> Result<(), Fault> {
         let mut connection = self.connection.clone();
         let sent = self.clock.now();
-        let time = async move { redis::cmd("TIME").query_async(&mut connection).await };
+        let time = pin!(async move { redis::cmd("TIME").query_async(&mut connection).await });
         let time = reply::time(&self.call(within, time).await?)?;
         self.heard_time(time, sent);
         Ok(())
@@ -99,11 +100,12 @@ impl Wire {
         self.ear.answered(time, sent);
     }
 
-    /// Puts a deadline around a command and learns from how it went.
+    /// Puts a deadline around a command and learns from how it went. Pinned by the caller: a future that is passed on
+    /// is stored once for each that it is passed to.
     pub(super) async fn call<T>(
         &self,
         within: Duration,
-        command: impl Future<Output = Result<T, RedisError>>,
+        command: Pin<&mut impl Future<Output = Result<T, RedisError>>>,
     ) -> Result<T, Fault> {
         self.begin()?;
         self.finish(within, command).await
@@ -126,7 +128,7 @@ impl Wire {
     pub(super) async fn finish<T>(
         &self,
         within: Duration,
-        command: impl Future<Output = Result<T, RedisError>>,
+        command: Pin<&mut impl Future<Output = Result<T, RedisError>>>,
     ) -> Result<T, Fault> {
         let Ok(answer) = tokio::time::timeout(within, command).await else {
             return Err(self.no_answer(within));
@@ -176,8 +178,8 @@ impl Wire {
         within: Duration,
     ) -> Result<redis::Value, Fault> {
         let mut connection = self.connection.clone();
-        self.call(within, script.run(&mut connection, keys, arguments))
-            .await
+        let answer = pin!(script.run(&mut connection, keys, arguments));
+        self.call(within, answer).await
     }
 
     /// A script about one lock, with the keys of that lock.

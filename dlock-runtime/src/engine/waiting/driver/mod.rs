@@ -6,6 +6,8 @@
 
 mod answers;
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -22,7 +24,6 @@ use crate::policy::gate::{Next, Offer, Position};
 use crate::policy::queue;
 use crate::policy::retry::Jitter;
 use crate::values::moment::Moment;
-use crate::values::token::Token;
 
 /// A driver shows a sign of life at least so often.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -50,7 +51,7 @@ impl Driver {
             lane,
             wheel,
             dismissed: false,
-            jitter: Jitter::seeded(Token::fresh().map_or(0, Token::scatter)),
+            jitter: Jitter::seeded(RandomState::new().hash_one(wheel)),
             outage: Outage::default(),
             endless_since: None,
         }
@@ -58,41 +59,49 @@ impl Driver {
 
     /// The first acquire, if nothing speaks against it.
     pub(super) async fn first(mut self) -> Self {
-        if self.next() == Next::Ask {
-            self.ask().await;
+        if let (Next::Ask, Some(order)) = self.next() {
+            self.ask(&order).await;
         }
         self
     }
 
     /// Drives on in a task of its own while somebody waits.
-    pub(super) fn go_on(self, runtime: &Handle) {
-        if !self.dismissed && self.pool.gates().is_waited_at(&self.lane) {
+    pub(super) fn go_on(mut self, runtime: &Handle) {
+        let gates = self.pool.gates();
+        let rests = gates.at(&self.lane, |keyed| keyed.rests(self.wheel));
+        self.dismissed |= rests.unwrap_or(true);
+        if !self.dismissed {
             runtime.spawn(self.run());
         }
     }
 
     async fn run(mut self) {
         loop {
-            match self.next() {
-                Next::Ask => self.ask().await,
-                Next::Poll(position) => self.poll(position).await,
-                Next::GiveUp(position) => self.pool.give_up(&position),
-                Next::PassOn => {} // whose turn it is has been woken
-                Next::Sleep(until) => self.sleep(until).await,
-                Next::Rest => return,
+            let (next, first) = self.next();
+            match (next, first) {
+                (Next::Ask, Some(order)) => self.ask(&order).await,
+                (Next::Poll(position), _) => self.poll(position).await,
+                (Next::GiveUp(position), _) => self.pool.give_up(&position),
+                // Everybody has gone; or whose turn it is has been woken.
+                (Next::Ask, None) | (Next::PassOn, _) => {}
+                (Next::Sleep(until), _) => self.sleep(until).await,
+                (Next::Rest, _) => return,
             }
         }
     }
 
-    fn next(&mut self) -> Next {
+    /// What to do; of an acquire also for whom.
+    fn next(&mut self) -> (Next, Option<Arc<Order>>) {
         let now = self.now();
-        let next = self
-            .pool
-            .gates()
-            .at(&self.lane, |keyed| keyed.next(self.wheel, now));
-        let next = next.unwrap_or(Next::Rest);
+        let next = self.pool.gates().at(&self.lane, |keyed| {
+            let next = keyed.next(self.wheel, now);
+            let asks = next == Next::Ask;
+            let first = keyed.gate.first().filter(|_| asks);
+            (next, first.map(|it| it.order.clone()))
+        });
+        let (next, first) = next.unwrap_or((Next::Rest, None));
         self.dismissed = next == Next::Rest;
-        next
+        (next, first)
     }
 
     fn now(&self) -> Moment {
@@ -112,15 +121,8 @@ impl Driver {
 
 /// The two commands.
 impl Driver {
-    async fn ask(&mut self) {
-        let gates = self.pool.gates();
-        let first = gates.at(&self.lane, |keyed| {
-            keyed.gate.first().map(|first| first.order.clone())
-        });
-        let Some(order) = first.flatten() else {
-            return; // everybody has gone
-        };
-        if let Err(fault) = self.try_ask(&order).await {
+    async fn ask(&mut self, order: &Order) {
+        if let Err(fault) = self.try_ask(order).await {
             self.failed(fault);
         }
     }

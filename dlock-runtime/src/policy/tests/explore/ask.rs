@@ -115,7 +115,7 @@ impl Process {
     /// The run has no more tokens for this process: as if the server refused for good.
     fn send_away(&mut self, turn: &Turn<'_>) {
         let (line, unwanted) = self.gate.clear();
-        for who in line.into_values() {
+        for (_, who) in line {
             if let Some(attempt) = self.contenders[who].over.take() {
                 self.abandon(turn, &attempt, false, true);
             }

@@ -291,7 +291,7 @@ impl Local {
 
     fn send_away(&mut self) -> Option<&'static str> {
         let (line, unwanted) = self.gate.clear();
-        for who in line.into_values() {
+        for (_, who) in line {
             self.waiters[who] = Waiter::Gone;
         }
         self.bell = true;

@@ -114,7 +114,10 @@ impl Account {
             Event::Clear => {
                 let (line, unwanted) = self.gate.clear();
                 let expected = std::mem::take(&mut self.line);
-                assert_eq!(line.into_keys().collect::<Vec<_>>(), expected);
+                assert_eq!(
+                    line.into_iter().map(|(seat, _)| seat).collect::<Vec<_>>(),
+                    expected
+                );
                 self.expect_given_up(unwanted.as_ref());
             }
             Event::Wait(pause) => self.now += pause,

@@ -97,13 +97,13 @@ impl Combiner {
             let Some(first) = first.await? else {
                 continue;
             };
-            let answer = async {
+            let answer = pin!(async {
                 let answer = match first {
                     Poll::Ready(answer) => answer,
                     Poll::Pending => query.await,
                 };
                 known(answer)
-            };
+            });
             let within = until.saturating_duration_since(Instant::now());
             return self.wire.finish(within, answer).await;
         }

@@ -30,6 +30,7 @@ pub(in crate::backend::redis) use self::ask::Ask;
 use self::carrier::Carrier;
 use self::state::{State, Ticket};
 use super::wire::Wire;
+use crate::backend::Answer;
 use crate::backend::fault::Fault;
 use crate::values::error::Text;
 
@@ -140,8 +141,9 @@ impl Combiner {
         })
     }
 
-    async fn alone(&self, ask: &Ask<'_>, within: Duration) -> Result<Value, Fault> {
-        self.wire.script_on(ask.lock(), ask.call(), within).await
+    /// Boxed, so that what waits for a batch stays small.
+    fn alone<'a>(&'a self, ask: &'a Ask<'_>, within: Duration) -> Answer<'a, Value> {
+        Box::pin(self.wire.script_on(ask.lock(), ask.call(), within))
     }
 
     fn carry(self: &Arc<Self>) {
