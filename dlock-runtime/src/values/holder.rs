@@ -4,14 +4,18 @@
 //! makes it unique, the rest is for whoever wonders who holds the lock. Reading never shows a token.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::entry;
-use super::token::Token;
+use super::token::{Token, WIRE_AT_MOST};
 
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1";
+
+/// Room for the numbers of a description and what divides its parts.
+const NUMBERS_AT_MOST: usize = 3 + 10 + 20;
 
 /// Who holds a lock, as far as its value tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,20 +100,23 @@ pub(crate) enum Reading {
 /// What others are told of a holder: `host|pid|function|since ms`.
 pub(crate) fn describe(host: &str, function: &str, since: SystemTime) -> String {
     let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut description = String::new();
+    let mut description = String::with_capacity(host.len() + function.len() + NUMBERS_AT_MOST);
     escape(host, &mut description);
-    description.push('|');
-    description.push_str(&std::process::id().to_string());
-    description.push('|');
+    let _ = write!(description, "|{}|", std::process::id()); // a String takes everything
     escape(function, &mut description);
-    description.push('|');
-    description.push_str(&since.as_millis().to_string());
+    let _ = write!(description, "|{}", since.as_millis());
     description
 }
 
 /// The value of one attempt at an exclusive lock: what is SET at the key if it wins.
 pub(crate) fn write(token: Token, description: &str) -> String {
-    format!("{LAYOUT}|{}|{description}", token.to_wire())
+    let mut value = String::with_capacity(LAYOUT.len() + WIRE_AT_MOST + 2 + description.len());
+    value.push_str(LAYOUT);
+    value.push('|');
+    token.write_wire(&mut value);
+    value.push('|');
+    value.push_str(description);
+    value
 }
 
 /// Reads whatever stands at a lock's key.
@@ -166,12 +173,15 @@ fn parse(value: &str) -> Option<Description> {
 
 /// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`, and so do `|` and `%`.
 pub(crate) fn escape(text: &str, out: &mut String) {
-    use std::fmt::Write as _;
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|' && byte != b'%';
+    if text.bytes().all(is_plain) {
+        return out.push_str(text); // as nearly always
+    }
     for byte in text.bytes() {
-        if byte.is_ascii_graphic() && byte != b'|' && byte != b'%' {
+        if is_plain(byte) {
             out.push(char::from(byte));
         } else {
-            let _ = write!(out, "%{byte:02X}"); // a String takes everything
+            let _ = write!(out, "%{byte:02X}");
         }
     }
 }

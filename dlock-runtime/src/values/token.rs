@@ -5,6 +5,7 @@
 //! `Display`, an empty `Debug`.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,13 @@ impl Token {
 
     /// As it stands in the lock's value.
     pub(crate) fn to_wire(self) -> String {
-        format!("{:032x}-{:x}", self.instance, self.sequence)
+        let mut wire = String::with_capacity(WIRE_AT_MOST);
+        self.write_wire(&mut wire);
+        wire
+    }
+
+    pub(crate) fn write_wire(self, out: &mut String) {
+        let _ = write!(out, "{:032x}-{:x}", self.instance, self.sequence); // a String takes everything
     }
 
     /// The token in a lock's value, if it was made by this process.
@@ -65,6 +72,9 @@ impl Token {
         random ^ self.sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
+
+/// The longest that a token is: two numbers in hexadecimal digits, and a dash.
+pub(super) const WIRE_AT_MOST: usize = 32 + 1 + 16;
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -61,28 +61,35 @@ impl Table {
     }
 
     /// Tells whom it concerns what became of a lease or a clean-up.
-    pub(super) fn announce(&self, action: Option<Action<Arc<LeaseCell>>>) {
+    pub(super) fn announce(&self, news: impl IntoIterator<Item = Action<Arc<LeaseCell>>>) {
+        for action in news {
+            self.announce_one(action);
+        }
+        self.fewer.notify_waiters();
+    }
+
+    fn announce_one(&self, action: Action<Arc<LeaseCell>>) {
         match action {
-            Some(Action::Lost { holder, cause, .. }) => {
+            Action::Lost { holder, cause, .. } => {
                 holder.lose(cause);
             }
-            Some(Action::Extended {
+            Action::Extended {
                 token,
                 holder,
                 deadline,
                 cause,
-            }) => {
+            } => {
                 if !holder.extend(deadline, cause) {
                     // Its holder has seen the deadline pass: nothing is to be renewed any more.
                     let now = self.clock.now();
                     self.lock().tokens.hand_over(token, now);
                 }
             }
-            Some(Action::CleanedUp {
+            Action::CleanedUp {
                 holder,
                 claim,
                 found,
-            }) => {
+            } => {
                 match found {
                     Some(it) => observe::cleaned_up(&claim.key, it.found),
                     None => observe::clean_up_given_up(&claim.key),
@@ -91,8 +98,7 @@ impl Table {
                     holder.freed(found);
                 }
             }
-            Some(Action::Renew(..) | Action::Cancel { .. }) | None => {}
+            Action::Renew(..) | Action::Cancel { .. } => {}
         }
-        self.fewer.notify_waiters();
     }
 }

@@ -88,8 +88,6 @@ impl Drop for LastWord {
         if !lost.is_empty() {
             observe::guardian_ended();
         }
-        for news in lost {
-            table.announce(Some(news));
-        }
+        table.announce(lost);
     }
 }

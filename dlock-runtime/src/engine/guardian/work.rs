@@ -3,6 +3,7 @@
 //! Each function may be run on any runtime, or polled once where answers are there at once. One that
 //! is dropped half-way reports a failure, so no token stays `busy` for ever.
 
+use std::iter::repeat;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -59,7 +60,7 @@ impl Work {
                         not_after,
                     });
                 }
-                news => self.table.announce(Some(news)),
+                news => self.table.announce([news]),
             }
         }
         jobs.extend(self.batches(renewals));
@@ -90,7 +91,10 @@ impl Work {
         self.command_timeout.min(ttl.get() / 3)
     }
 
-    fn report(&self, change: impl FnOnce(&mut Tokens, Moment) -> Option<Action<Arc<LeaseCell>>>) {
+    fn report<News>(&self, change: impl FnOnce(&mut Tokens, Moment) -> News)
+    where
+        News: IntoIterator<Item = Action<Arc<LeaseCell>>>,
+    {
         let mut state = self.table.lock();
         let now = self.table.clock.now(); // under the lock, so that reports are in order
         let news = change(&mut state.tokens, now);
@@ -159,15 +163,14 @@ struct RenewReport<'a> {
 
 impl Drop for RenewReport<'_> {
     fn drop(&mut self) {
-        for (index, token) in self.tokens.iter().enumerate() {
-            let (sent, outcome) = match &self.sent {
-                Some((sent, outcomes)) => (*sent, outcomes.get(index).copied()),
-                None => (self.work.table.clock.now(), None),
-            };
-            let outcome = outcome.unwrap_or(Renewed::Failed);
-            self.work
-                .report(|tokens, now| tokens.renewed(*token, sent, outcome, now));
-        }
+        self.work.report(|tokens, now| {
+            let (sent, outcomes) = self.sent.take().unwrap_or((now, Vec::new()));
+            let outcomes = outcomes.into_iter().chain(repeat(Renewed::Failed));
+            let each = self.tokens.iter().zip(outcomes);
+            let news =
+                each.filter_map(|(token, outcome)| tokens.renewed(*token, sent, outcome, now));
+            news.collect::<Vec<_>>()
+        });
     }
 }
 

@@ -5,16 +5,50 @@
 //! many (its entry is one holder's, with its own expiry), and one that is `fair`, because the order of
 //! arrival at the server counts.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use crate::values::kind::Kind;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lane {
     key: Arc<str>,
     /// 0: the line for all.
     number: u64,
+    /// Of the key: a lane is looked up a dozen times for each lock.
+    hash: u64,
+}
+
+impl Hash for Lane {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash ^ self.number);
+    }
+}
+
+/// Of what is looked up by a hash that was made before, with keys that nobody outside knows.
+#[derive(Debug, Default)]
+pub(super) struct HashedBefore(u64);
+
+impl Hasher for HashedBefore {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+fn hash(key: &str) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(key)
 }
 
 impl Lane {
@@ -25,11 +59,18 @@ impl Lane {
             return Self::for_all(key);
         }
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Self { key, number }
+        Self {
+            number,
+            ..Self::for_all(key)
+        }
     }
 
     pub(super) fn for_all(key: Arc<str>) -> Self {
-        Self { key, number: 0 }
+        Self {
+            hash: hash(&key),
+            key,
+            number: 0,
+        }
     }
 
     pub(super) fn key(&self) -> &Arc<str> {

@@ -16,6 +16,7 @@ mod tests;
 mod ticket;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, PoisonError};
 #[cfg(not(test))]
 use std::sync::{Mutex, MutexGuard};
@@ -31,6 +32,7 @@ use crate::values::token::Token;
 
 use self::first_ask::FirstAsk;
 use self::keyed::{Keyed, Waiter, Wheel};
+use self::lane::HashedBefore;
 pub(crate) use self::lane::Lane;
 #[cfg(test)]
 use self::tests::mutex::{Mutex, MutexGuard};
@@ -47,7 +49,8 @@ pub(crate) struct Gates {
 
 #[derive(Debug, Default)]
 struct Keys {
-    gates: HashMap<Lane, Keyed>,
+    /// Boxed: most slots of a table are empty.
+    gates: HashMap<Lane, Box<Keyed>, BuildHasherDefault<HashedBefore>>,
     /// The lines that are not for all, by key: a push names the key alone.
     own: HashMap<Arc<str>, BTreeSet<Lane>>,
     /// What everybody hears from here on who comes.

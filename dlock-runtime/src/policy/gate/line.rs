@@ -25,6 +25,9 @@ impl<W> Line<W> {
         if let Some(at) = self.find(seat) {
             self.0.remove(at);
         }
+        if self.0.is_empty() {
+            self.0 = VecDeque::new(); // a lock that is held for long keeps its gate, and needs no room there
+        }
     }
 
     pub(super) fn get(&self, seat: Seat) -> Option<&W> {
