@@ -152,13 +152,23 @@ fn text(operation: &str) -> String {
         "shared_poll" => lua!("shared_poll"),
         _ => panic!("no such script: {operation}"),
     };
-    let between = match operation {
-        "acquire" | "combined" => concat!(lua!("set"), lua!("exclusive")),
-        "poll" => lua!("set"),
-        "acquire_all" | "release" | "cancel" | "write" => "",
-        _ => concat!(lua!("set"), lua!("shared")),
+    let (prelude, queue) = (lua!("prelude"), concat!(lua!("value"), lua!("queue")));
+    let (set, exclusive) = (lua!("set"), lua!("exclusive"));
+    let before = match operation {
+        "acquire" => {
+            let at_once = concat!(lua!("take"), lua!("acquire_at_once"));
+            [prelude, at_once, queue, set, exclusive].concat()
+        }
+        "combined" => {
+            let take = concat!(lua!("set"), lua!("take"));
+            [prelude, lua!("combined_at_once"), queue, take, exclusive].concat()
+        }
+        "release" => [lua!("release_at_once"), prelude, queue].concat(),
+        "poll" => [prelude, queue, set].concat(),
+        "acquire_all" | "cancel" | "write" => [prelude, queue].concat(),
+        _ => [prelude, queue, set, lua!("shared")].concat(),
     };
-    [lua!("prelude"), lua!("queue"), between, own].concat()
+    before + own
 }
 
 /// The name of an operation's script on the wire; MONITOR shows it too.

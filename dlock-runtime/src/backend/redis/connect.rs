@@ -13,6 +13,7 @@ use redis::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
 use super::errors;
 use super::link::{Hello, RedisLink};
@@ -25,6 +26,10 @@ use crate::backend::fault::{self, Fault};
 use crate::observe;
 use crate::values::config::{Endpoint, RedisAddress};
 use crate::values::error::{Refusal, Text};
+
+/// How many commands fit into the pipe: all. Those that wait for room in it are not sent in the order in which they came, so
+/// that a cancel could overtake its acquire; and one that is never polled again would keep its room for ever.
+const PIPE: usize = Semaphore::MAX_PERMITS;
 
 /// What a connection needs to know.
 #[derive(Debug)]
@@ -141,7 +146,9 @@ where
 {
     let who = identity(&plan.address, protocol);
     // Our own deadline stands around every call, so the library needs none.
-    let mut config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let mut config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(PIPE);
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }

@@ -24,22 +24,33 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
     }
 }
 
-/// What `combined` answers: for each item what its own script would, or the error that it met.
+/// What `combined` answers: the time, and for each item what its own script would, or the error that it met. A
+/// granted lock is its epoch alone: no number that a release answers is above 1.
 pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Value, Fault>>, Fault> {
     let error = |item: &Value| match item {
         Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
         _ => None,
     };
     match reply {
-        Value::Array(items) if items.len() == asked => Ok(items
-            .into_iter()
-            .map(|item| match error(&item) {
-                Some(said) => Err(errors::fault_of_item(&said)),
-                None => Ok(item),
-            })
-            .collect()),
+        Value::Array(items) if items.len() == asked + 1 => {
+            let mut items = items.into_iter();
+            let time = items.next().unwrap_or(Value::Nil);
+            let one = |item| match item {
+                Value::Int(epoch) if epoch > 1 => Ok(granted(&time, epoch)),
+                item => match error(&item) {
+                    Some(said) => Err(errors::fault_of_item(&said)),
+                    None => Ok(item),
+                },
+            };
+            Ok(items.map(one).collect())
+        }
         other => Err(unexpected("combined", &other)),
     }
+}
+
+/// As `acquire` answers it.
+fn granted(time: &Value, epoch: i64) -> Value {
+    Value::Array(vec![Value::Int(1), time.clone(), Value::Int(epoch)])
 }
 
 pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, Fault> {

@@ -5,25 +5,48 @@ use std::sync::LazyLock;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
-pub(super) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, SET, EXCLUSIVE, include_str!("lua/acquire.lua")]));
+/// The common case stands first: a call that it settles makes no other function.
+pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
+    let at_once = [PRELUDE, TAKE, include_str!("lua/acquire_at_once.lua")];
+    let rest = [
+        VALUE,
+        QUEUE,
+        SET,
+        EXCLUSIVE,
+        include_str!("lua/acquire.lua"),
+    ];
+    Script::of(at_once.iter().chain(&rest))
+});
 pub(super) static ACQUIRE_ALL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/acquire_all.lua")]));
+    LazyLock::new(|| Script::queue(include_str!("lua/acquire_all.lua")));
 pub(super) static POLL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, SET, include_str!("lua/poll.lua")]));
-pub(super) static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/release.lua")]));
+    LazyLock::new(|| Script::of(&[PRELUDE, VALUE, QUEUE, SET, include_str!("lua/poll.lua")]));
+pub(super) static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+    let at_once = [include_str!("lua/release_at_once.lua")];
+    let rest = [PRELUDE, VALUE, QUEUE, include_str!("lua/release.lua")];
+    Script::of(at_once.iter().chain(&rest))
+});
 pub(super) static CANCEL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/cancel.lua")]));
+    LazyLock::new(|| Script::queue(include_str!("lua/cancel.lua")));
 /// Releases and acquires of exclusive locks, mixed.
-pub(super) static COMBINED: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, SET, EXCLUSIVE, include_str!("lua/combined.lua")]));
+pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
+    let at_once = [PRELUDE, include_str!("lua/combined_at_once.lua")];
+    let rest = [
+        VALUE,
+        QUEUE,
+        SET,
+        TAKE,
+        EXCLUSIVE,
+        include_str!("lua/combined.lua"),
+    ];
+    Script::of(at_once.iter().chain(&rest))
+});
 /// Of any kind, mixed.
 pub(super) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/renew.lua")));
 
 pub(super) static WRITE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(&[QUEUE, include_str!("lua/write.lua")]));
+    LazyLock::new(|| Script::queue(include_str!("lua/write.lua")));
 
 pub(super) static SHARED_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_acquire.lua")));
@@ -39,9 +62,11 @@ pub(super) static SHARED_LOOK: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_look.lua")));
 
 const PRELUDE: &str = include_str!("lua/prelude.lua");
+const TAKE: &str = include_str!("lua/take.lua");
+const VALUE: &str = include_str!("lua/value.lua");
 const QUEUE: &str = include_str!("lua/queue.lua");
-const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const SET: &str = include_str!("lua/set.lua");
+const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
 
 /// A script and the hash that the server knows it by.
@@ -52,16 +77,21 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// The parts in their order, behind the prelude.
-    fn new(parts: &[&str]) -> Self {
-        let text = [PRELUDE, &parts.concat()].concat();
+    /// The parts in their order.
+    fn of<'a>(parts: impl IntoIterator<Item = &'a &'a str>) -> Self {
+        let text: String = parts.into_iter().copied().collect();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Self { text, sha1 }
     }
 
+    /// An operation of the exclusive lock.
+    fn queue(operation: &str) -> Self {
+        Self::of(&[PRELUDE, VALUE, QUEUE, operation])
+    }
+
     /// An operation of the kinds with many holders.
     fn shared(operation: &str) -> Self {
-        Self::new(&[QUEUE, SET, SHARED, operation])
+        Self::of(&[PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
     }
 
     /// The beginning of a call.

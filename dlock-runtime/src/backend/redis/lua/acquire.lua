@@ -14,5 +14,5 @@
 --       {6, T}               a value of another type stands there
 --       {8, T, there}        another kind: the meta of the set that stands there (see set.lua), or the first
 --                            place in the queue of a key that is free; who has a place already keeps it
-local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-return acquire(lock, counter, W, A, ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], nil)
+-- The long way; the common case is acquire_at_once.lua, which stands before it.
+return acquire(lock, counter, W, A, ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], T)

@@ -26,9 +26,7 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, ent
     local head
     held, head = grant_next(lock, counter, W, A, T)
     if not held and not head then
-      local epoch = draw_epochs(counter, T, 1)
-      redis.call('SET', lock, value, 'PX', lease)
-      return {1, T, epoch}
+      return take(lock, counter, value, lease, T)
     elseif head and read_entry(head) and (entry == '' or not redis.call('ZSCORE', W, entry)) then
       return {8, T, without_token(head)}
     end

@@ -5,6 +5,10 @@
 
 use std::collections::VecDeque;
 
+/// One item in so many is an acquire's, if one waits: the releases of locks that were taken together (`acquire_all`) need no
+/// acquire to come again.
+const ACQUIRES_ONE_IN: usize = 8;
+
 /// Who waits, and is not in a batch yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
@@ -67,9 +71,10 @@ impl<T> State<T> {
         waits
     }
 
-    /// What a carrier sends next, releases first. Empty: nobody waits, and its slot is free.
+    /// What a carrier sends next, releases first, but never alone for ever. Empty: nobody waits, and its slot is free.
     pub(super) fn next_batch(&mut self) -> Vec<T> {
-        let releases = self.releases.len().min(self.most);
+        let kept = self.acquires.len().min(self.most.div_ceil(ACQUIRES_ONE_IN));
+        let releases = self.releases.len().min(self.most - kept);
         let acquires = self.acquires.len().min(self.most - releases);
         if releases + acquires == 0 {
             self.under_way -= 1;

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
+use tokio::task::unconstrained;
 
 use super::super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link};
 use super::{ONE_AT_ONCE, release, take};
@@ -17,7 +18,7 @@ use crate::backend::redis::reply;
 use crate::policy::commands::{Acquired, Claim};
 
 /// Without anybody to wake.
-fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -165,6 +166,32 @@ async fn a_cancel_of_who_goes_after_it_was_sent_comes_behind() {
     held.proxy.release_held();
     assert!(cancel.await.unwrap().found, "the acquire was there before");
     assert!(!held.is_there(&gone).await);
+}
+
+/// However many commands there are at once, each has its place from its first poll on.
+#[tokio::test]
+async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
+    let lab = Lab::new().await;
+    let gone = claim("lock:gone", "1|ours");
+    let combiner = lab.link.combiner(ONE_AT_ONCE);
+    combiner
+        .ask_together(vec![release(&claim("lock:x", "1|x"))], CAP) // the server knows the script from then on
+        .await;
+    lab.link.cancel(&gone, 0, 0, CAP).await.unwrap();
+    let mut crowd: Vec<_> = (0..64)
+        .map(|_| Box::pin(unconstrained(lab.link.ping(CAP))))
+        .collect();
+    for ping in &mut crowd {
+        assert!(poll_once(ping.as_mut()).is_pending());
+    }
+    let mut batch = pin!(combiner.ask_together(vec![take(&lab.link, &gone)], CAP));
+    assert!(poll_once(batch.as_mut()).is_pending());
+    tokio::task::yield_now().await; // the connection takes what has lined up
+    let mut cancel = lab.link.cancel(&gone, 0, 0, CAP);
+    assert!(poll_once(cancel.as_mut()).is_pending());
+    batch.await;
+    assert!(cancel.await.unwrap().found, "the acquire was there before");
+    assert_eq!(lab.keys().await, [FENCES]);
 }
 
 #[tokio::test]
