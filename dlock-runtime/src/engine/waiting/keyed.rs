@@ -31,8 +31,28 @@ pub(super) struct Keyed {
     /// The first acquire, while whoever is first sends it.
     pub(super) first_ask: Option<Arc<FirstAsk>>,
     /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
-    pub(super) wakes: Vec<Waker>,
+    pub(super) wakes: Wakes,
     pub(super) rings: bool,
+}
+
+/// Nearly always nobody or one.
+#[derive(Debug, Default)]
+pub(super) struct Wakes {
+    one: Option<Waker>,
+    more: Vec<Waker>,
+}
+
+impl Wakes {
+    fn add(&mut self, waker: Option<Waker>) {
+        match (&self.one, waker) {
+            (None, waker) => self.one = waker,
+            (Some(_), waker) => self.more.extend(waker),
+        }
+    }
+
+    pub(super) fn wake(self) {
+        self.one.into_iter().chain(self.more).for_each(Waker::wake);
+    }
 }
 
 /// Somebody in line.
@@ -40,9 +60,19 @@ pub(super) struct Keyed {
 pub(super) struct Waiter {
     pub(super) order: Arc<Order>,
     pub(super) waker: Option<Waker>,
+    /// It sends the first acquire itself.
+    pub(super) asks: bool,
 }
 
 impl Waiter {
+    pub(super) fn new(order: Arc<Order>) -> Self {
+        Self {
+            order,
+            waker: None,
+            asks: false,
+        }
+    }
+
     pub(super) fn listen_with(&mut self, waker: &Waker) {
         match &mut self.waker {
             Some(known) => known.clone_from(waker), // costs nothing if it is the same
@@ -80,6 +110,17 @@ impl Keyed {
         if fate == Fate::Taken {
             self.wake_called();
         }
+        fate
+    }
+
+    /// The answer to an acquire says so, read by whom this wakes: the one who asked itself looks now, and is not woken.
+    pub(super) fn answered(&mut self, token: Token, offer: Offer, here: &Waker) -> Fate {
+        let fate = self.gate.granted(token, offer);
+        let called = self.gate.called().filter(|_| fate == Fate::Taken);
+        let looks_now = |waker: &&Waker| called.is_some_and(|it| it.asks) && waker.will_wake(here);
+        let waker = called.and_then(|called| called.waker.as_ref());
+        let waker = waker.filter(|waker| !looks_now(waker)).cloned();
+        self.wakes.add(waker);
         fate
     }
 
@@ -121,12 +162,13 @@ impl Keyed {
 
     pub(super) fn wake_called(&mut self) {
         let called = self.gate.called().and_then(|called| called.waker.clone());
-        self.wakes.extend(called);
+        self.wakes.add(called);
     }
 
     pub(super) fn wake_all(&mut self) {
-        let all = self.gate.waiters().filter_map(|it| it.waker.clone());
-        self.wakes.extend(all);
+        for waiter in self.gate.waiters() {
+            self.wakes.add(waiter.waker.clone());
+        }
     }
 
     pub(super) fn pause(&mut self, wheel: Wheel, until: Moment) {
@@ -139,7 +181,7 @@ impl Keyed {
         let (line, unwanted) = self.gate.clear();
         for (seat, waiter) in line {
             self.sent_away.insert(seat, error.clone());
-            self.wakes.extend(waiter.waker);
+            self.wakes.add(waiter.waker);
         }
         self.rings = true;
         unwanted

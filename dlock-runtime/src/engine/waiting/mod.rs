@@ -97,7 +97,7 @@ impl Gates {
         let keyed = keys.gates.entry(lane.clone()).or_default();
         let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
         let might_be_handed_on = keyed.gate.may_be_handed_on(now);
-        let seat = keyed.gate.enter(Waiter { order, waker: None });
+        let seat = keyed.gate.enter(Waiter::new(order));
         keyed.look_at_row(now);
         let row_ends = might_be_handed_on && !keyed.gate.may_be_handed_on(now);
         if let Some(error) = closed {
@@ -105,6 +105,9 @@ impl Gates {
             keyed.sent_away.insert(seat, error);
         }
         let wheel = keyed.take_wheel(now);
+        if let (Some(_), Some(waiter)) = (wheel, keyed.gate.waiter(seat)) {
+            waiter.asks = true;
+        }
         let first_ask = keyed.first_ask.clone();
         let bell = (nobody_hears || row_ends).then(|| keyed.bell.clone()); // the driver rests
         drop(keys);
@@ -289,7 +292,7 @@ impl Gates {
             keys.remove(lane);
         }
         drop(keys);
-        wakes.into_iter().for_each(Waker::wake);
+        wakes.wake();
         if let Some(bell) = bell {
             bell.notify_one();
         }

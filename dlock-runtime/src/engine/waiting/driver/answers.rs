@@ -1,5 +1,7 @@
 //! What the answers to an acquire or a poll mean for the gate, and what follows from failures.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::Driver;
@@ -17,12 +19,16 @@ use crate::values::token::Token;
 const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// The lock is ours.
-    pub(super) fn offered(&mut self, token: Token, offer: Offer) {
+    /// The lock is ours. Nothing is awaited: this asks only who polls.
+    pub(super) async fn offered(&mut self, token: Token, offer: Offer) {
         self.works();
         let gates = self.pool.gates();
         let offer = gates.to_be_handed_on(offer);
-        let fate = gates.at(&self.lane, |keyed| keyed.granted(token, offer));
+        let fate = poll_fn(|cx| {
+            let here = cx.waker();
+            Poll::Ready(gates.at(&self.lane, |keyed| keyed.answered(token, offer, here)))
+        });
+        let fate = fate.await;
         self.give_up_if_unwanted(fate);
     }
 

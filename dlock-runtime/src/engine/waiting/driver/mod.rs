@@ -151,11 +151,13 @@ impl Driver {
             Ok(Acquired::Granted { time, epoch }) => {
                 open.answered();
                 let lease = sent.command.lease.get();
-                self.offered(sent.token, Offer::at_once(sent.at, lease, epoch, time));
+                self.offered(sent.token, Offer::at_once(sent.at, lease, epoch, time))
+                    .await;
             }
             Ok(Acquired::Yours { time, epoch, left }) => {
                 open.answered();
-                self.offered(sent.token, Offer::in_turn(sent.at, left, epoch, time));
+                self.offered(sent.token, Offer::in_turn(sent.at, left, epoch, time))
+                    .await;
             }
             Ok(Acquired::Queued(busy)) => {
                 open.answered();
@@ -193,7 +195,8 @@ impl Driver {
         let sent = self.now();
         match link.poll(&position.claim, within).await {
             Ok(Polled::Yours { time, epoch, left }) => {
-                self.offered(token, Offer::in_turn(sent, left, epoch, time));
+                self.offered(token, Offer::in_turn(sent, left, epoch, time))
+                    .await;
             }
             // The connection is another one by now, and a grant would reach nobody; or the key has lost its
             // time to live, of which an acquire knows what to do.
