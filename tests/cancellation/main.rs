@@ -5,7 +5,7 @@
 //! and `waiting` (dropped while a command is under way, or somebody else has the lock), `queue`, `on_the_wire` and `handed_on` (one of
 //! several goes, whose order `line` knows), `combined` (one of several in one command), `ways_out` (timeout, abort, panic, `?` …),
 //! `left_behind` (threads and the table of tokens, in a process of its own), `scopes` and `current` (what a body finds around it),
-//! `kinds` (every kind of lock), `paused` (virtual time).
+//! `kinds` (every kind of lock), `storm` (many tasks, and all of it at random), `paused` (virtual time).
 //!
 //! Every lease here is 30 s and more, and every key must be free within 3 s: so it was never an expiry.
 
@@ -33,5 +33,6 @@ mod on_the_wire;
 mod paused;
 mod queue;
 mod scopes;
+mod storm;
 mod waiting;
 mod ways_out;

@@ -1,12 +1,12 @@
 //! A connection that breaks at a command for many callers: each sees to its own token, and nothing stays.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dlock_harness::{Action, wait};
 use dlock_runtime::{LockError, LockGuard, LockPool, Released, Wait};
 use futures_util::future::join_all;
 
-use crate::lab::{CAP, LONG, Lab, SOON, requests};
+use crate::lab::{CAP, LONG, Lab, SLACK, SOON, requests};
 
 /// More than what goes out before anybody waits.
 const CALLERS: usize = 12;
@@ -100,6 +100,40 @@ async fn releases_that_were_cut_together_are_finished_by_others() {
         lab.until_free().await;
         lab.proxy.clear_triggers();
     }
+}
+
+/// In the same commands are callers with deadlines of their own.
+#[tokio::test]
+async fn each_ends_in_its_own_time_while_the_server_stands_still() {
+    let (lab, timeout) = (Lab::new(), Duration::from_secs(2));
+    let config = lab.config().command_timeout(timeout);
+    let pool = lab.pool_of(config.connect_timeout(timeout)).await;
+    let guards = acquire_all(&pool, Wait::For(CAP)).await;
+    lab.server.stop_signal();
+    let begun = Instant::now();
+    let ends = |within: Duration, is_unavailable: bool| {
+        let took = begun.elapsed();
+        assert!(is_unavailable && took >= within * 9 / 10, "{took:?}");
+        assert!(took < wait::scaled(within + SLACK), "{within:?}: {took:?}");
+    };
+    let releases = guards.into_iter().map(async |guard| {
+        let released = guard.unwrap().release().await;
+        ends(
+            timeout,
+            matches!(released, Err(LockError::Unavailable { .. })),
+        );
+    });
+    let acquires = (0..CALLERS).map(async |it| {
+        // What is not answered within a lease is worth nothing.
+        let ttl = if it % 2 == 0 { timeout / 8 } else { LONG };
+        let request = pool.lock(format!("other:{it}")).ttl(ttl);
+        let acquired = request.wait(Wait::Once).acquire().await;
+        let is_unavailable = matches!(acquired, Err(LockError::Unavailable { .. }));
+        ends(ttl.min(timeout), is_unavailable);
+    });
+    tokio::join!(join_all(releases), join_all(acquires));
+    lab.server.cont();
+    lab.until_free().await;
 }
 
 /// The server forgot its scripts: all of it is sent again by text, and cut there.

@@ -8,8 +8,8 @@ use futures_util::future::try_join_all;
 use crate::connect;
 use crate::record::{Line, lines};
 
-/// As many keys as each command of clients names, for acquiring so many locks at once and for giving them back.
-async fn commands(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<usize>; 2] {
+/// What clients send to acquire so many locks at once, and to give them back.
+async fn sent(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<Line>; 2] {
     // The scripts are known from then on, alone and combined.
     give_back(take(pool, 1).await).await;
     give_back(take(pool, locks).await).await;
@@ -17,15 +17,19 @@ async fn commands(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<u
     let guards = take(pool, locks).await;
     let acquires = lines(&monitor).await.len();
     give_back(guards).await;
-    let lines = lines(&monitor).await;
-    let keys = |lines: &[Line]| {
-        let sent = lines
-            .iter()
-            .filter(|line| line.by_client && line.words[0] != "PING");
-        sent.map(|line| line.words[2].parse().unwrap()).collect()
-    };
-    let (first, then) = lines.split_at(acquires);
-    [keys(first), keys(then)]
+    let mut lines = lines(&monitor).await;
+    let mut releases = lines.split_off(acquires);
+    for part in [&mut lines, &mut releases] {
+        part.retain(|line| line.by_client && line.words[0] != "PING");
+    }
+    [lines, releases]
+}
+
+/// As many keys as each of these commands names.
+async fn commands(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<usize>; 2] {
+    let keys = |line: &Line| line.words[2].parse().unwrap();
+    let sent = sent(server, pool, locks).await;
+    sent.map(|lines| lines.iter().map(keys).collect())
 }
 
 async fn take(pool: &LockPool, locks: usize) -> Vec<LockGuard> {
@@ -44,6 +48,20 @@ async fn many_at_once_are_two_commands_and_one_for_the_rest() {
     let pool = connect(server.url()).await;
     let all = vec![4, 4, 1 + 3 * 30];
     assert_eq!(commands(&server, &pool, 32).await, [all.clone(), all]);
+}
+
+/// Each item adds its keys and its value. Acquires may be of two runs, as the time goes on.
+#[tokio::test]
+async fn what_is_the_same_for_all_of_a_batch_is_said_once() {
+    let server = RedisServer::start();
+    let pool = connect(server.url()).await;
+    let [acquires, releases] = sent(&server, &pool, 32).await;
+    let besides = |lines: &[Line]| {
+        let all = lines.last().unwrap().words.len();
+        all - 4 - (3 + 1) * 30 // EVALSHA, its name, how many keys, the counter
+    };
+    assert!([2 + 5, 2 + 2 * 5].contains(&besides(&acquires)));
+    assert_eq!(besides(&releases), 2 + 2);
 }
 
 #[tokio::test]

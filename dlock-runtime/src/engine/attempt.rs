@@ -49,9 +49,7 @@ impl Sent {
         let command = Acquire {
             claim,
             lease,
-            not_after: link
-                .server_time()
-                .saturating_add(u64::try_from(within.as_micros()).unwrap_or(u64::MAX)),
+            not_after: Acquire::not_after(link.server_time(), within),
             repair_missing_ttl: pool.settings().repair_missing_ttl,
         };
         let at = pool.backend().clock().now();

@@ -33,6 +33,19 @@ pub(crate) struct Acquire {
     pub(crate) repair_missing_ttl: Option<Duration>,
 }
 
+impl Acquire {
+    /// Until when it may be executed if its answer is waited for so long from `time` on. Rounded down, by a thirty-second
+    /// of the wait at most: what is asked at about the same time has the same, and a batch says it once.
+    pub(crate) fn not_after(time: u64, within: Duration) -> u64 {
+        let within = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
+        let last = time.saturating_add(within);
+        let step = (within / 32)
+            .checked_ilog2()
+            .map_or(1, |digits| 1 << digits);
+        last - last % step
+    }
+}
+
 /// The answer to an [`Acquire`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Acquired {

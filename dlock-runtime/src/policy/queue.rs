@@ -1,8 +1,8 @@
 //! A waiter's place in the queue of a key, as it stands on the server, and the times of the queue.
 //!
 //! `x|<reply address>|<lease ms>|<value>`: the letter is the kind (exclusive; the others are in `values::entry`), the
-//! value is SET at the key if the place is granted. The same bytes stand in both sets and in every command, so that
-//! nothing is looked up by scanning. The scripts have the same times in `queue.lua`.
+//! value is SET at the key if the place is granted. The same bytes stand in both sets, so that nothing is looked up by
+//! scanning. The scripts have the same times in `queue.lua`.
 
 use std::time::Duration;
 

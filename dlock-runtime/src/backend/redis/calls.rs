@@ -26,12 +26,21 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
             arguments: vec![value, lease, not_after, may_queue(claim)],
         };
     }
-    let repair = command.repair_missing_ttl.map_or(0, ttl::millis);
-    let (repair, entry) = (repair.to_string().into(), (&*claim.entry).into());
+    let repair = repair(command).to_string().into();
     Call {
         script: &scripts::ACQUIRE,
-        arguments: vec![value, lease, not_after, repair, entry],
+        arguments: vec![value, lease, not_after, repair, place(claim).into()],
     }
+}
+
+/// What to give a key that has no time to live, in ms.
+pub(super) fn repair(command: &Acquire) -> u64 {
+    command.repair_missing_ttl.map_or(0, ttl::millis)
+}
+
+/// What stands before the value in its entry; empty: it never queues.
+pub(super) fn place(claim: &Claim) -> &str {
+    claim.entry.strip_suffix(&*claim.value).unwrap_or_default()
 }
 
 /// A script about several locks, with the keys of all.
@@ -101,7 +110,7 @@ fn by_kind<'a, const N: usize>(
     let (script, place) = if entry::is_entry(&value) {
         (shared, may_queue(claim))
     } else {
-        (exclusive, (&*claim.entry).into())
+        (exclusive, self::place(claim).into())
     };
     let arguments = [value, place].into_iter().chain(more).collect();
     Call { script, arguments }

@@ -1,26 +1,37 @@
 -- The common cases of combined.lua, for all items that are one.
-local counter, number, releases = KEYS[1], (#KEYS - 1) / 3, tonumber(ARGV[1])
+local try, keys, arguments = redis.pcall, KEYS, ARGV
+local counter, number = keys[1], (#keys - 1) / 3
+local behind = #arguments - number -- the value of item i is arguments[behind + i]
 local replies, open = {0}, number
 
-local function reply(i, it)
-  replies[i + 1], open = it, open - 1
+-- The runs, and what is common to the items of each.
+local to, at, gives, takes = 0, 3, {}, {}
+for n = 1, tonumber(arguments[1]) do
+  gives[n] = {from = to + 1, to = to + arguments[at], keep_until = tonumber(arguments[at + 1])}
+  to, at = gives[n].to, at + 2
+end
+local releases = to
+for n = 1, tonumber(arguments[2]) do
+  local lease, not_after, repair, place = unpack(arguments, at + 1, at + 4)
+  takes[n] = {
+    from = to + 1, to = to + arguments[at],
+    lease = lease, not_after = tonumber(not_after), repair = tonumber(repair), place = place,
+  }
+  to, at = takes[n].to, at + 5
 end
 
--- Where the arguments of an acquire begin.
-local function arguments(i)
-  return 2 + 2 * releases + 5 * (i - releases - 1)
-end
-
--- Which locks somebody may wait for, by their number.
+-- Which locks somebody may wait for, by their number; nil: none.
 local function look_at_queues()
-  local queues, waited_for = {}, {}
+  local queues = {}
   for i = 1, number do
-    queues[i] = KEYS[3 * i]
+    queues[i] = keys[3 * i]
   end
-  if redis.pcall('EXISTS', unpack(queues)) ~= 0 then
-    for i = 1, number do
-      waited_for[i] = redis.pcall('EXISTS', queues[i]) ~= 0
-    end
+  if try('EXISTS', unpack(queues)) == 0 then
+    return nil
+  end
+  local waited_for = {}
+  for i = 1, number do
+    waited_for[i] = try('EXISTS', queues[i]) ~= 0
   end
   return waited_for
 end
@@ -28,26 +39,33 @@ end
 -- Those that are held by their value, have nobody to go to and need not stay. A second one of the same lock
 -- has to see what the first did.
 local function release_at_once(waited_for)
-  local locks, free, freed, left = {}, {}, {}, {}
+  local locks, free, left, n = {}, {}, {}, 0
   for i = 1, releases do
-    locks[i] = KEYS[3 * i - 1]
+    locks[i] = keys[3 * i - 1]
   end
-  local values = redis.pcall('MGET', unpack(locks))
-  for i, lock in ipairs(locks) do
-    if values[i] == ARGV[2 * i] and ARGV[2 * i + 1] == '0' and not waited_for[i] and not left[lock] then
-      free[#free + 1], freed[#freed + 1] = lock, i
-    else
-      left[lock] = true
+  local values = try('MGET', unpack(locks))
+  for _, run in ipairs(gives) do
+    for i = run.from, run.to do
+      local lock, is_waited_for = locks[i], waited_for and waited_for[i]
+      if values[i] == arguments[behind + i] and run.keep_until == 0 and not is_waited_for and not left[lock] then
+        n = n + 1
+        free[n], replies[i + 1] = lock, 1
+      else
+        left[lock] = true
+      end
     end
   end
-  local deleted = #free > 0 and redis.pcall('DEL', unpack(free))
-  if type(deleted) == 'number' then
-    local is_twice, seen = deleted < #free, {}
-    for _, i in ipairs(freed) do
-      if not seen[locks[i]] then
-        reply(i, 1)
-        seen[locks[i]] = is_twice
-      end
+  local deleted, seen = n > 0 and try('DEL', unpack(free)), {}
+  if deleted == n then
+    open = open - n
+    return
+  end
+  for i = 1, releases do -- refused, or one lock is there twice
+    local is_refused = type(deleted) == 'table'
+    if replies[i + 1] and (is_refused or seen[locks[i]]) then
+      replies[i + 1] = nil
+    elseif replies[i + 1] then
+      open, seen[locks[i]] = open - 1, true
     end
   end
 end
@@ -57,13 +75,15 @@ end
 local function acquire_at_once(waited_for)
   local T, first = now(), nil
   replies[1] = T
-  for i = releases + 1, number do
-    local at = arguments(i)
-    if not waited_for[i] and T <= tonumber(ARGV[at + 2]) then
-      first = first or draw_epochs(counter, T, number - releases)
-      local done = redis.pcall('SET', KEYS[3 * i - 1], ARGV[at], 'NX', 'PX', ARGV[at + 1])
-      if done and done.ok then
-        reply(i, first + i - releases - 1)
+  for _, run in ipairs(takes) do
+    local lease = run.lease
+    for i = run.from, T <= run.not_after and run.to or 0 do
+      if not waited_for or not waited_for[i] then
+        first = first or draw_epochs(counter, T, number - releases)
+        local done = try('SET', keys[3 * i - 1], arguments[behind + i], 'NX', 'PX', lease)
+        if done and done.ok then
+          replies[i + 1], open = first + i - releases - 1, open - 1
+        end
       end
     end
   end

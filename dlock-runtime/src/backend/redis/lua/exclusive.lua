@@ -1,10 +1,11 @@
 -- Takes one exclusive lock; what it answers stands in acquire.lua, and an error is a reply too. Everything is
 -- read and checked before the first write. T may be nil.
-local function acquire(lock, counter, W, A, value, lease, not_after, repair, entry, T)
+local function acquire(lock, counter, W, A, value, lease, not_after, repair, place, T)
   T = T or now()
   if T > not_after then
     return {5, T}
   end
+  local entry = place ~= '' and place .. value or nil
   local held, err = look(lock)
   if is_other_type(err) then
     local there = meta(lock)
@@ -12,7 +13,7 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, ent
       return {6, T}
     end
     local left, holder = first_holder(lock, T)
-    if left and entry ~= '' and redis.call('ZSCORE', W, entry) then
+    if left and entry and redis.call('ZSCORE', W, entry) then
       beat(W, A, entry, T)
       return {3, T, left, holder}
     elseif left then
@@ -27,7 +28,7 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, ent
     held, head = grant_next(lock, counter, W, A, T)
     if not held and not head then
       return take(lock, counter, value, lease, T)
-    elseif head and read_entry(head) and (entry == '' or not redis.call('ZSCORE', W, entry)) then
+    elseif head and read_entry(head) and (not entry or not redis.call('ZSCORE', W, entry)) then
       return {8, T, without_token(head)}
     end
   end
@@ -41,7 +42,7 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, ent
   end
   held = held or ''
   local is_other_layout = string.find(held, '^%d+|') and not string.find(held, '^1|')
-  if entry == '' or left == -1 or is_other_layout then
+  if not entry or left == -1 or is_other_layout then
     return {2, T, left, held}
   end
   local arrival = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out

@@ -1,20 +1,20 @@
 -- poll: what became of a claim in the queue, and a sign of life for it. Never creates: it only grants
 -- what is free to the first in the queue, whoever that is. Idempotent.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
--- ARGV  1 value, 2 entry
+-- ARGV  1 value, 2 place: the beginning of its entry, up to the value ('': it has none)
 -- reply {3, T, pttl, value}  still in the queue; pttl -2 and '': free, but the first place can't be read
 --       {4, T, epoch, pttl}  ours: granted, and the push was lost or is on its way
 --       {6, T}               a value of another type stands there
 --       {7, T}               neither: the claim is dead
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local value, entry = ARGV[1], ARGV[2]
+local value, entry = ARGV[1], ARGV[2] ~= '' and ARGV[2] .. ARGV[1]
 local T = now()
 local held, err = look(lock)
 local there = is_other_type(err) and meta(lock) -- holders of another kind
 if err and not there then
   return is_other_type(err) and {6, T} or redis.error_reply(err)
 end
-local waits = entry ~= '' and redis.call('ZSCORE', W, entry)
+local waits = entry and redis.call('ZSCORE', W, entry)
 if waits then
   beat(W, A, entry, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
 end

@@ -5,8 +5,9 @@ mod company;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use dlock_harness::RedisServer;
+use dlock_harness::{Proxy, RedisServer};
 
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, waiter};
 use super::refusals::{RIGHTS, as_user};
@@ -120,6 +121,27 @@ async fn a_key_outside_the_users_pattern_sends_each_by_itself() {
         matches!(bad, Err(Fault::Refused(Refusal::NoPermission, _))),
         "{bad:?}"
     );
+}
+
+/// The first answer takes 0.4 s, that the batch was refused another 0.4 s, and so would the answer to each alone.
+#[tokio::test]
+async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
+    let server = RedisServer::start();
+    as_user(&server, &RIGHTS).await;
+    let proxy = Proxy::start(server.addr());
+    let url = format!("redis://worker:secret@{}", proxy.addr());
+    let link = Arc::new(super::lab::link(&url).await);
+    let combiner = link.combiner(ONE_AT_ONCE);
+    let [lone, ours] = ["lock:lone", "lock:a"].map(|key| claim(key, "1|ours"));
+    let other = claim("other:a", "1|ours");
+    combiner.ask(take(&link, &lone), CAP).await.unwrap(); // the server knows the script from then on
+    proxy.delay(Duration::from_millis(200));
+    let within = Duration::from_secs(1);
+    let ask = |who: &Claim| combiner.ask(take(&link, who), within);
+    let (_, good, bad) = tokio::join!(ask(&lone), ask(&ours), ask(&other));
+    for answer in [good, bad] {
+        assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+    }
 }
 
 /// In a task of its own.

@@ -34,9 +34,31 @@ impl Ask<'_> {
     }
 
     pub(super) fn lock(&self) -> &str {
+        &self.claim().key
+    }
+
+    fn claim(&self) -> &Claim {
         match self {
-            Ask::Acquire(command) => &command.claim.key,
-            Ask::Release { claim, .. } => &claim.key,
+            Ask::Acquire(command) => &command.claim,
+            Ask::Release { claim, .. } => claim,
+        }
+    }
+
+    fn value(&self) -> &str {
+        &self.claim().value
+    }
+
+    fn terms(&self) -> Terms<'_> {
+        match self {
+            Ask::Acquire(command) => Terms::Acquire {
+                lease: command.lease.as_millis(),
+                not_after: command.not_after,
+                repair: calls::repair(command),
+                place: calls::place(&command.claim),
+            },
+            Ask::Release { keep_until, .. } => Terms::Release {
+                keep_until: *keep_until,
+            },
         }
     }
 
@@ -64,20 +86,63 @@ pub(super) fn combined<'a>(
 ) -> Cmd {
     let mut command = scripts::COMBINED.called(by);
     command.arg(1 + 3 * asks.len());
-    let mut releases = 0_usize;
     for (number, ask) in asks.clone().enumerate() {
         let keys = names.of(ask.lock());
         if number == 0 {
             command.arg(keys.counter);
         }
         command.arg(ask.lock()).arg(keys.waiting).arg(keys.alive);
-        releases += usize::from(ask.is_release());
     }
-    command.arg(releases);
+    let runs = runs(asks.clone().map(Ask::terms));
+    let is_release = |(terms, _): &&(Terms<'_>, usize)| matches!(terms, Terms::Release { .. });
+    let releases = runs.iter().filter(is_release).count();
+    command.arg(releases).arg(runs.len() - releases);
+    for (terms, items) in &runs {
+        command.arg(items);
+        terms.write(&mut command);
+    }
     for ask in asks {
-        for word in ask.call().arguments {
-            command.arg(&*word);
-        }
+        command.arg(ask.value());
     }
     command
+}
+
+/// What is asked of an item, but for its lock and its value.
+#[derive(Clone, Copy, PartialEq)]
+enum Terms<'a> {
+    Release {
+        keep_until: u64,
+    },
+    Acquire {
+        lease: u64,
+        not_after: u64,
+        repair: u64,
+        place: &'a str,
+    },
+}
+
+impl Terms<'_> {
+    fn write(&self, command: &mut Cmd) {
+        match self {
+            Terms::Release { keep_until } => command.arg(keep_until),
+            Terms::Acquire {
+                lease,
+                not_after,
+                repair,
+                place,
+            } => command.arg(lease).arg(not_after).arg(repair).arg(*place),
+        };
+    }
+}
+
+/// So many in a row have the same terms.
+fn runs<'a>(all: impl Iterator<Item = Terms<'a>>) -> Vec<(Terms<'a>, usize)> {
+    let mut runs: Vec<(Terms<'a>, usize)> = Vec::new();
+    for terms in all {
+        match runs.last_mut() {
+            Some((last, items)) if *last == terms => *items += 1,
+            _ => runs.push((terms, 1)),
+        }
+    }
+    runs
 }
