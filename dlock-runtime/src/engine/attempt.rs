@@ -75,7 +75,9 @@ fn claim(order: &Order, token: Token, host: &str, reply_to: Option<&str>) -> Cla
     let (lease, key) = (order.terms.lease(), order.name.clone());
     let description = holder::describe(host, &order.function, SystemTime::now());
     let (kind, address) = (&order.kind, reply_to.unwrap_or_default());
-    if let Some(entry) = entry::write(kind, &token.to_wire(), address, lease, &description) {
+    let wire = (*kind != Kind::Exclusive).then(|| token.to_wire());
+    let entry = wire.and_then(|wire| entry::write(kind, &wire, address, lease, &description));
+    if let Some(entry) = entry {
         let value: Arc<str> = entry.into();
         let entry = reply_to.map_or_else(|| "".into(), |_| value.clone());
         return Claim { key, value, entry };
