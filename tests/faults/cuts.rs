@@ -15,8 +15,8 @@ const ALL: usize = 100_000;
 /// Bytes of a request that arrive: its head, the script's name, the key, the value, all.
 const OF_REQUEST: [usize; 7] = [0, 1, 20, 60, 110, 180, ALL];
 
-/// Bytes of the reply that arrive: none, its head, one number, two, all.
-const OF_REPLY: [usize; 6] = [0, 1, 4, 9, 25, ALL];
+/// Bytes of the reply that arrive, a number of 16 digits: none, its head, some digits, more, all but the last byte, all.
+const OF_REPLY: [usize; 6] = [0, 1, 4, 9, 18, ALL];
 
 #[tokio::test]
 async fn nothing_stays_of_an_acquire_cut_before_or_in_its_request() {

@@ -166,6 +166,10 @@ fn text(operation: &str) -> String {
         "release" => [lua!("release_at_once"), prelude, queue].concat(),
         "poll" => [prelude, queue, set].concat(),
         "acquire_all" | "cancel" | "write" => [prelude, queue].concat(),
+        "renew" => {
+            let shared = [prelude, queue, set, lua!("shared")].concat();
+            lua!("renew_at_once").to_owned() + &shared
+        }
         _ => [prelude, queue, set, lua!("shared")].concat(),
     };
     before + own

@@ -217,7 +217,7 @@ async fn each_right_of_every_lock_is_missed() {
     // A release that nobody waits for, and that keeps nothing, has no use for the time.
     let time = [Connect, Acquire, Busy, Keep, Wait, Poll, HandOver];
     check_needed("+time", &time).await;
-    let get = [Holder, Busy, Extend, Release, Keep, Wait, Poll, HandOver];
+    let get = [Holder, Busy, Release, Keep, Wait, Poll, HandOver];
     check_needed("+get", &get).await;
     check_needed("+set", &[Acquire, Keep, Wait, HandOver]).await;
     check_needed("+del", &[Release, HandOver]).await;

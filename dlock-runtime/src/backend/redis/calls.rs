@@ -2,10 +2,11 @@
 //! holders share theirs.
 
 use std::borrow::Cow;
+use std::iter;
 
 use super::names::Names;
 use super::scripts::{self, Script};
-use crate::policy::commands::{Acquire, Claim};
+use crate::policy::commands::{Acquire, Claim, Renewal};
 use crate::values::entry;
 use crate::values::ttl::{self, Ttl};
 
@@ -64,7 +65,9 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
             arguments.push(not_after.to_string().into());
             arguments.push(lease.as_millis().to_string().into());
         }
-        keys.extend([Cow::from(&*claim.key), of.waiting.into(), of.alive.into()]);
+        let queue = [of.waiting, of.alive].map(|it| it.to_string().into());
+        keys.push(Cow::from(&*claim.key));
+        keys.extend(queue);
         arguments.push((&*claim.value).into());
     }
     CallOfAll { keys, arguments }
@@ -97,6 +100,27 @@ pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
         script: &scripts::SHARED_DOWNGRADE,
         arguments: vec![(&*claim.value).into(), ttl.as_millis().to_string().into()],
     }
+}
+
+/// The beginning of `renew`'s arguments, before the values: how many in a row have which ttl.
+pub(super) fn renewals(items: &[Renewal]) -> Vec<String> {
+    let runs = runs(items.iter().map(|item| item.ttl.as_millis()));
+    let each = runs
+        .iter()
+        .flat_map(|(ttl, items)| [items.to_string(), ttl.to_string()]);
+    iter::once(runs.len().to_string()).chain(each).collect()
+}
+
+/// So many in a row are the same.
+pub(super) fn runs<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<(T, usize)> {
+    let mut runs: Vec<(T, usize)> = Vec::new();
+    for it in all {
+        match runs.last_mut() {
+            Some((last, number)) if *last == it => *number += 1,
+            _ => runs.push((it, 1)),
+        }
+    }
+    runs
 }
 
 /// A script that is told the claim and its place: the place of an entry is the entry itself.

@@ -3,7 +3,10 @@
 //!
 //! Invariant: the queue's keys are in the same slot of a cluster as the lock.
 
+use std::fmt;
 use std::sync::Arc;
+
+use redis::{RedisWrite, ToRedisArgs};
 
 use crate::values::slot::hash_tag;
 
@@ -20,9 +23,42 @@ pub(super) struct Keys<'a> {
     /// The counter of epochs.
     pub(super) counter: &'a str,
     /// W: the queue by arrival.
-    pub(super) waiting: String,
+    pub(super) waiting: Companion<'a>,
     /// A: the queue by heartbeat.
-    pub(super) alive: String,
+    pub(super) alive: Companion<'a>,
+}
+
+/// The name of a key beside a lock's; written where it is needed, without a text of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Companion<'a> {
+    namespace: &'a str,
+    letter: char,
+    lock: &'a str,
+    /// The lock's name says its slot.
+    is_tagged: bool,
+}
+
+impl fmt::Display for Companion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            letter,
+            lock,
+            is_tagged,
+        } = *self;
+        if is_tagged {
+            let bare = lock.strip_prefix(namespace).unwrap_or(lock);
+            write!(f, "{namespace}@{letter}:{bare}")
+        } else {
+            write!(f, "{namespace}@{letter}:{{{lock}}}")
+        }
+    }
+}
+
+impl ToRedisArgs for Companion<'_> {
+    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
+        out.write_arg_fmt(self);
+    }
 }
 
 impl Names {
@@ -34,15 +70,13 @@ impl Names {
     }
 
     /// For the lock at this key, which begins with the namespace.
-    pub(super) fn of(&self, lock: &str) -> Keys<'_> {
-        let namespace = &*self.namespace;
-        let companion = |letter: char| {
-            if hash_tag(lock).is_some() {
-                let bare = lock.strip_prefix(namespace).unwrap_or(lock);
-                format!("{namespace}@{letter}:{bare}")
-            } else {
-                format!("{namespace}@{letter}:{{{lock}}}")
-            }
+    pub(super) fn of<'a>(&'a self, lock: &'a str) -> Keys<'a> {
+        let is_tagged = hash_tag(lock).is_some();
+        let companion = |letter| Companion {
+            namespace: &self.namespace,
+            letter,
+            lock,
+            is_tagged,
         };
         Keys {
             counter: &self.counter,

@@ -50,7 +50,11 @@ pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Value, F
 
 /// As `acquire` answers it.
 fn granted(time: &Value, epoch: i64) -> Value {
-    Value::Array(vec![Value::Int(1), time.clone(), Value::Int(epoch)])
+    let epoch = Value::Int(epoch);
+    if *time == epoch {
+        return epoch;
+    }
+    Value::Array(vec![Value::Int(1), time.clone(), epoch])
 }
 
 pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, Fault> {
@@ -126,6 +130,9 @@ enum Outcome {
 }
 
 fn outcome(reply: &Value) -> Option<Outcome> {
+    if let Some(time) = number(reply) {
+        return Some(Outcome::Granted { time, epoch: time });
+    }
     let Value::Array(items) = reply else {
         return None;
     };

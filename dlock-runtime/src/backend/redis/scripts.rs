@@ -42,8 +42,18 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
     Script::of(at_once.iter().chain(&rest))
 });
 /// Of any kind, mixed.
-pub(super) static RENEW: LazyLock<Script> =
-    LazyLock::new(|| Script::shared(include_str!("lua/renew.lua")));
+pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
+    let at_once = [include_str!("lua/renew_at_once.lua")];
+    let rest = [
+        PRELUDE,
+        VALUE,
+        QUEUE,
+        SET,
+        SHARED,
+        include_str!("lua/renew.lua"),
+    ];
+    Script::of(at_once.iter().chain(&rest))
+});
 
 pub(super) static WRITE: LazyLock<Script> =
     LazyLock::new(|| Script::queue(include_str!("lua/write.lua")));

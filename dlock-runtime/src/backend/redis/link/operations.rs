@@ -120,14 +120,9 @@ impl Link for RedisLink {
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
         Box::pin(async move {
             let keys: Vec<&str> = items.iter().map(|item| &*item.claim.key).collect();
-            let ttls: Vec<String> = items
-                .iter()
-                .map(|item| item.ttl.as_millis().to_string())
-                .collect();
-            let pairs = items.iter().zip(&ttls);
-            let arguments: Vec<&str> = pairs
-                .flat_map(|(item, ttl)| [&*item.claim.value, ttl.as_str()])
-                .collect();
+            let runs = calls::renewals(items);
+            let values = items.iter().map(|item| &*item.claim.value);
+            let arguments: Vec<&str> = runs.iter().map(String::as_str).chain(values).collect();
             let reply = self
                 .script(&scripts::RENEW, &keys, &arguments, within)
                 .await?;

@@ -194,7 +194,8 @@ impl Wire {
             waiting,
             alive,
         } = self.names.of(lock);
-        let keys = [lock, counter, &waiting, &alive];
+        let queue = [waiting, alive].map(|it| it.to_string());
+        let keys = [lock, counter, &queue[0], &queue[1]];
         let arguments: Vec<&str> = call.arguments.iter().map(|it| &**it).collect();
         self.script(call.script, &keys, &arguments, within).await
     }

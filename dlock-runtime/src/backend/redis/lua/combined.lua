@@ -27,7 +27,8 @@ local function acquire_item(i, run, T)
   local lock, _, W, A = names(i)
   local value, lease, place = arguments[behind + i], run.lease, run.place
   local done, answer = pcall(acquire, lock, counter, W, A, value, lease, run.not_after, run.repair, place, T)
-  return done and not answer.err and answer or refused(answer)
+  local is_refused = not done or type(answer) == 'table' and answer.err
+  return is_refused and refused(answer) or answer
 end
 
 local function each_left(runs, settle, T)

@@ -1,7 +1,8 @@
 -- renew: makes each lease last at least its ttl, if it is still the value's. Never creates, never
 -- shortens; one bad key hurts no other. Idempotent.
 -- KEYS  the locks
--- ARGV  value and ttl ms of each, in turn
+-- ARGV  1 how many runs: items in a row with the same ttl; of each run: how many items, ttl ms; then the value of
+--       each item
 -- reply for each: 1 renewed, 0 not ours, -1 could not be looked at, -2 this is a replica
 local function renew(lock, value, ttl)
   local held, err = look(lock)
@@ -44,16 +45,19 @@ local function refused(err)
   return string.find(words, 'READONLY', 1, true) and -2 or -1
 end
 
-local replies, T = {}, nil
-for i, lock in ipairs(KEYS) do
-  local value, ttl = ARGV[2 * i - 1], ARGV[2 * i]
-  local e = read_entry(value)
-  if e then
-    T = T or now()
-    local done, reply = pcall(renew_entry, lock, e, tonumber(ttl), T)
-    replies[i] = done and reply or refused(reply)
-  else
-    replies[i] = renew(lock, value, ttl)
+-- What is left after renew_at_once.lua, which stands before this.
+local T
+for _, run in ipairs(runs) do
+  for i = run.from, run.to do
+    local lock, value, ttl = keys[i], arguments[behind + i], run.ttl
+    local e = not replies[i] and read_entry(value)
+    if e then
+      T = T or now()
+      local done, reply = pcall(renew_entry, lock, e, tonumber(ttl), T)
+      replies[i] = done and reply or refused(reply)
+    elseif not replies[i] then
+      replies[i] = renew(lock, value, ttl)
+    end
   end
 end
 return replies

@@ -129,6 +129,39 @@ async fn one_poisoned_key_in_a_batch_hurts_no_other() {
     }
 }
 
+/// One look at all of them, and each with its own ttl.
+#[tokio::test]
+async fn a_batch_of_renewals_looks_once() {
+    let lab = Lab::new().await;
+    let ttls = [40, 40, 20, 50];
+    let items: Vec<_> = ttls
+        .into_iter()
+        .map(|ttl| renewal(&claim(&format!("lock:{ttl}"), &format!("1|{ttl}")), ttl))
+        .collect();
+    for item in [&items[0], &items[2], &items[3]] {
+        lab.granted(&item.claim).await;
+    }
+    lab.link.renew(&items[..1], CAP).await.unwrap(); // the script is known from now on
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+    let answers = lab.link.renew(&items, CAP).await.unwrap();
+    assert_eq!(answers, [Renewed::Yes; 4]);
+    for (command, times) in [("evalsha", 1), ("mget", 1), ("get", 0), ("pttl", 4)] {
+        let counted = lab.server.commandstats(command).await;
+        assert_eq!(counted, times, "{command}");
+    }
+    for (key, more_than) in [
+        ("lock:40", 35_000),
+        ("lock:20", 25_000),
+        ("lock:50", 45_000),
+    ] {
+        let left = lab.server.pttl(key).await;
+        assert!(
+            left > more_than && left <= more_than + 5_000,
+            "{key}: {left}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_value_of_another_type_is_left_alone() {
     let lab = Lab::new().await;

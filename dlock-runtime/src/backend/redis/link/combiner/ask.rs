@@ -93,7 +93,7 @@ pub(super) fn combined<'a>(
         }
         command.arg(ask.lock()).arg(keys.waiting).arg(keys.alive);
     }
-    let runs = runs(asks.clone().map(Ask::terms));
+    let runs = calls::runs(asks.clone().map(Ask::terms));
     let is_release = |(terms, _): &&(Terms<'_>, usize)| matches!(terms, Terms::Release { .. });
     let releases = runs.iter().filter(is_release).count();
     command.arg(releases).arg(runs.len() - releases);
@@ -133,16 +133,4 @@ impl Terms<'_> {
             } => command.arg(lease).arg(not_after).arg(repair).arg(*place),
         };
     }
-}
-
-/// So many in a row have the same terms.
-fn runs<'a>(all: impl Iterator<Item = Terms<'a>>) -> Vec<(Terms<'a>, usize)> {
-    let mut runs: Vec<(Terms<'a>, usize)> = Vec::new();
-    for terms in all {
-        match runs.last_mut() {
-            Some((last, items)) if *last == terms => *items += 1,
-            _ => runs.push((terms, 1)),
-        }
-    }
-    runs
 }

@@ -304,7 +304,11 @@ impl<'a> Pair<'a> {
 fn keys(lock: &str) -> [String; 3] {
     let names = Names::new("lock:");
     let keys = names.of(lock);
-    [lock.to_owned(), keys.waiting, keys.alive]
+    [
+        lock.to_owned(),
+        keys.waiting.to_string(),
+        keys.alive.to_string(),
+    ]
 }
 
 fn every_key() -> Vec<String> {
