@@ -246,3 +246,6 @@ impl Keyed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
