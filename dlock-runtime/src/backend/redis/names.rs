@@ -3,7 +3,7 @@
 //!
 //! Invariant: the queue's keys are in the same slot of a cluster as the lock.
 
-use std::fmt;
+use std::io::Write as _;
 use std::sync::Arc;
 
 use redis::{RedisWrite, ToRedisArgs};
@@ -32,32 +32,40 @@ pub(super) struct Keys<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Companion<'a> {
     namespace: &'a str,
-    letter: char,
+    letter: &'static str,
     lock: &'a str,
     /// The lock's name says its slot.
     is_tagged: bool,
 }
 
-impl fmt::Display for Companion<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl<'a> Companion<'a> {
+    /// Its parts, in their order.
+    fn parts(self) -> [&'a str; 6] {
         let Self {
             namespace,
             letter,
             lock,
             is_tagged,
-        } = *self;
+        } = self;
         if is_tagged {
             let bare = lock.strip_prefix(namespace).unwrap_or(lock);
-            write!(f, "{namespace}@{letter}:{bare}")
+            [namespace, "@", letter, ":", bare, ""]
         } else {
-            write!(f, "{namespace}@{letter}:{{{lock}}}")
+            [namespace, "@", letter, ":{", lock, "}"]
         }
+    }
+
+    pub(super) fn text(self) -> String {
+        self.parts().concat()
     }
 }
 
 impl ToRedisArgs for Companion<'_> {
     fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        out.write_arg_fmt(self);
+        let mut name = out.writer_for_next_arg();
+        for part in self.parts() {
+            let _ = name.write_all(part.as_bytes()); // a command takes everything
+        }
     }
 }
 
@@ -80,8 +88,8 @@ impl Names {
         };
         Keys {
             counter: &self.counter,
-            waiting: companion('w'),
-            alive: companion('a'),
+            waiting: companion("w"),
+            alive: companion("a"),
         }
     }
 

@@ -104,30 +104,30 @@ impl Script {
         Self::of(&[PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
     }
 
-    /// The beginning of a call.
-    pub(super) fn called(&self, by: By) -> Cmd {
+    /// The beginning of a call, with room for so many words more of so many bytes.
+    pub(super) fn called(&self, by: By, words: usize, bytes: usize) -> Cmd {
         let (how, what) = match by {
             By::Hash => ("EVALSHA", &self.sha1),
             By::Text => ("EVAL", &self.text),
         };
-        let mut command = redis::cmd(how);
-        command.arg(what);
+        let mut command = Cmd::with_capacity(words + 2, bytes + how.len() + what.len());
+        command.arg(how).arg(what);
+        command
+    }
+
+    /// A call with these keys and arguments.
+    pub(super) fn call(&self, by: By, keys: &[&str], arguments: &[impl ToRedisArgs]) -> Cmd {
+        let mut command = self.called(by, 1 + keys.len() + arguments.len(), 0);
+        command.arg(keys.len()).arg(keys).arg(arguments);
         command
     }
 
     /// By hash; where the server does not know it, by text. The hash alone runs nothing, so this is
     /// no repetition.
     pub(super) async fn run(
-        &self,
         connection: &mut MultiplexedConnection,
-        keys: &[&str],
-        arguments: &[impl ToRedisArgs],
+        call: impl Fn(By) -> Cmd,
     ) -> Result<Value, RedisError> {
-        let call = |by: By| -> Cmd {
-            let mut command = self.called(by);
-            command.arg(keys.len()).arg(keys).arg(arguments);
-            command
-        };
         let mut by = By::Hash; // one await for both: a future has room for each of its own
         loop {
             match (call(by).query_async(connection).await, by) {

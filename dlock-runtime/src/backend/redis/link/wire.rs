@@ -19,7 +19,7 @@ use crate::backend::redis::errors;
 use crate::backend::redis::names::{Keys, Names};
 use crate::backend::redis::push::Ear;
 use crate::backend::redis::reply;
-use crate::backend::redis::scripts::Script;
+use crate::backend::redis::scripts::{By, Script};
 use crate::backend::redis::server_clock::ServerClock;
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
@@ -177,9 +177,8 @@ impl Wire {
         arguments: &[impl ToRedisArgs],
         within: Duration,
     ) -> Result<redis::Value, Fault> {
-        let mut connection = self.connection.clone();
-        let answer = pin!(script.run(&mut connection, keys, arguments));
-        self.call(within, answer).await
+        self.run(within, |by| script.call(by, keys, arguments))
+            .await
     }
 
     /// A script about one lock, with the keys of that lock.
@@ -194,10 +193,29 @@ impl Wire {
             waiting,
             alive,
         } = self.names.of(lock);
-        let queue = [waiting, alive].map(|it| it.to_string());
-        let keys = [lock, counter, &queue[0], &queue[1]];
-        let arguments: Vec<&str> = call.arguments.iter().map(|it| &**it).collect();
-        self.script(call.script, &keys, &arguments, within).await
+        let arguments: usize = call.arguments.iter().map(|it| it.len()).sum();
+        let bytes = 3 * lock.len() + 3 * counter.len() + arguments;
+        self.run(within, |by| {
+            let words = 5 + call.arguments.len();
+            let mut command = call.script.called(by, words, bytes);
+            command.arg(4).arg(lock).arg(counter);
+            command.arg(waiting).arg(alive);
+            for word in &call.arguments {
+                command.arg(&**word);
+            }
+            command
+        })
+        .await
+    }
+
+    async fn run(
+        &self,
+        within: Duration,
+        call: impl Fn(By) -> redis::Cmd,
+    ) -> Result<redis::Value, Fault> {
+        let mut connection = self.connection.clone();
+        let answer = pin!(Script::run(&mut connection, call));
+        self.call(within, answer).await
     }
 
     /// The connection ends, whoever still has its wire.

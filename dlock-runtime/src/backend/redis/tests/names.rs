@@ -46,8 +46,8 @@ fn a_queue_is_in_the_slot_of_its_lock() {
         ("shop:cart:{1}", "shop:@w:cart:{1}", "shop:@a:cart:{1}"),
     ] {
         let keys = names.of(lock);
-        assert_eq!(keys.waiting.to_string(), waiting);
-        assert_eq!(keys.alive.to_string(), alive);
+        assert_eq!(keys.waiting.text(), waiting);
+        assert_eq!(keys.alive.text(), alive);
         assert_eq!(keys.counter, "shop:@fence");
         assert_eq!(slot(waiting), slot(lock), "{lock}");
         assert_eq!(slot(alive), slot(lock), "{lock}");
@@ -57,8 +57,8 @@ fn a_queue_is_in_the_slot_of_its_lock() {
 #[test]
 fn a_namespace_may_be_empty() {
     let names = Names::new("");
-    assert_eq!(names.of("k").waiting.to_string(), "@w:{k}");
-    assert_eq!(names.of("{k}").alive.to_string(), "@a:{k}");
+    assert_eq!(names.of("k").waiting.text(), "@w:{k}");
+    assert_eq!(names.of("{k}").alive.text(), "@a:{k}");
 }
 
 #[test]

@@ -84,7 +84,9 @@ pub(super) fn combined<'a>(
     names: &Names,
     asks: impl ExactSizeIterator<Item = &'a Ask<'static>> + Clone,
 ) -> Cmd {
-    let mut command = scripts::COMBINED.called(by);
+    let bytes = |ask: &Ask<'_>| 4 * ask.lock().len() + ask.value().len();
+    let room = asks.clone().map(bytes).sum();
+    let mut command = scripts::COMBINED.called(by, 8 + 4 * asks.len(), room);
     command.arg(1 + 3 * asks.len());
     for (number, ask) in asks.clone().enumerate() {
         let keys = names.of(ask.lock());

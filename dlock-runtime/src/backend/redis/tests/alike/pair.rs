@@ -304,11 +304,7 @@ impl<'a> Pair<'a> {
 fn keys(lock: &str) -> [String; 3] {
     let names = Names::new("lock:");
     let keys = names.of(lock);
-    [
-        lock.to_owned(),
-        keys.waiting.to_string(),
-        keys.alive.to_string(),
-    ]
+    [lock.to_owned(), keys.waiting.text(), keys.alive.text()]
 }
 
 fn every_key() -> Vec<String> {
