@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Names one attempt to take one lock, unique in the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token {
-    instance: u128,
+    /// First, for it alone tells those of one process apart.
     sequence: u64,
+    instance: u128,
 }
 
 impl Token {
