@@ -17,16 +17,18 @@ pub(crate) enum Program {
     W4,
     W5,
     W6,
+    Growth,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
         ("w4", Self::W4),
         ("w5", Self::W5),
         ("w6", Self::W6),
+        ("growth", Self::Growth),
     ];
 
     fn parse(word: &str) -> Result<Self, Failure> {

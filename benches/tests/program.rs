@@ -41,6 +41,21 @@ fn the_shortest_run_leaves_a_page_and_a_picture() {
 }
 
 #[test]
+fn growth_has_a_row_for_each_number() {
+    let page = quick("growth", &[]);
+    for (with, contender) in [
+        ("2 waiters", "dlock, each turn by the server"),
+        ("20 waiters", "dlock, fair"),
+        ("200 waiters", "dlock"),
+        ("1 other lock", "raw"),
+        ("100000 other locks", "dlock"),
+    ] {
+        let row = format!("| {with} | {contender} | ");
+        assert!(page.contains(&row), "{row}: {page}");
+    }
+}
+
+#[test]
 fn a_mistake_costs_no_run() {
     let ran = run(&["--only", "w1,x"]);
     assert!(!ran.status.success());
@@ -48,6 +63,16 @@ fn a_mistake_costs_no_run() {
     assert!(told.contains("`x` is no program; there are w1"), "{told}");
     assert!(told.contains("--quick"), "{told}");
     assert!(ran.stdout.is_empty());
+}
+
+/// The page of one program.
+fn quick(program: &str, words: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("figures");
+    let first = ["--quick", "--only", program, "--out", out.to_str().unwrap()];
+    let ran = run(&[&first, words].concat());
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    read(&out.with_extension("md"))
 }
 
 fn read(path: &Path) -> String {

@@ -27,8 +27,8 @@ fn each_word_counts() {
     assert_eq!(plan.locks, 10_000);
     let million = self::plan(&["--locks", "1000000", "--quick"]).unwrap();
     assert_eq!(million.locks, 1_000_000);
-    let both = self::plan(&["--only", "w2,w1"]).unwrap();
-    assert_eq!(both.programs, [Program::W1, Program::W2]);
+    let both = self::plan(&["--only", "growth,w1"]).unwrap();
+    assert_eq!(both.programs, [Program::W1, Program::Growth]);
     assert_eq!(plan.files(), ["a.b/c.md", "a.b/c.svg"].map(PathBuf::from));
 }
 
