@@ -107,7 +107,7 @@ fn chapter(
             Program::W2 => cycles::together(&lab).await,
             Program::W3 => contention::throughput(&lab).await,
             Program::W4 => contention::handoff(&lab).await,
-            Program::W5 => keeping::chapter(&lab, plan.locks).await,
+            Program::W5 => keeping::chapter(&lab, plan.keep).await,
             Program::W6 => market::chapter(&lab).await,
             Program::Growth => growth::chapter(&lab).await,
         }

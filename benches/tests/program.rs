@@ -41,6 +41,21 @@ fn the_shortest_run_leaves_a_page_and_a_picture() {
 }
 
 #[test]
+fn the_locks_of_w5_are_held_for_a_window_of_ones_own() {
+    let words = ["--locks", "30", "--ttl", "2", "--window", "3"];
+    let page = quick("w5", &words);
+    for told in [
+        "## W5: 30 locks held by one process, ttl 2 s, renewed",
+        "| raw, a task per lock | ",
+        "| rslock, `using` | ",
+        "| dlock, guards | ",
+        "Rounds of 3 s: 1. raw and dlock renew every 0.7 s,",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+}
+
+#[test]
 fn growth_has_a_row_for_each_number() {
     let page = quick("growth", &[]);
     for (with, contender) in [
