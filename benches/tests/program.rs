@@ -59,9 +59,9 @@ fn the_locks_of_w5_are_held_for_a_window_of_ones_own() {
 fn growth_has_a_row_for_each_number() {
     let page = quick("growth", &[]);
     for (with, contender) in [
-        ("2 waiters", "dlock, each turn by the server"),
-        ("20 waiters", "dlock, fair"),
-        ("200 waiters", "dlock"),
+        ("2 waiters, 2 processes", "dlock, each turn by the server"),
+        ("20 waiters, 2 processes", "dlock, fair"),
+        ("200 waiters, 8 processes", "dlock"),
         ("1 other lock", "raw"),
         ("100000 other locks", "dlock"),
     ] {

@@ -21,6 +21,8 @@ pub(crate) struct Fleet {
     pub(crate) tasks: usize,
     pub(crate) hold: Duration,
     pub(crate) think: Duration,
+    /// Before the run counts: time for all to have asked.
+    pub(crate) ramp: Duration,
     pub(crate) length: Duration,
 }
 
@@ -46,13 +48,14 @@ impl Fleet {
         }
         let before = control.reading().await?;
         let from = now() + nanos(AHEAD);
-        let until = from + nanos(self.length);
+        let counted = from + nanos(self.ramp)..from + nanos(self.ramp + self.length);
+        let until = counted.end;
         for part in &mut parts {
             part.tell(&format!("{from} {until}"))?;
         }
         let turns = gather(parts)?;
         let work = control.reading().await?.since(&before);
-        let outcome = Outcome::of(turns, self.tasks, until)?;
+        let outcome = Outcome::of(turns, self.tasks, &counted)?;
         Ok(Run { outcome, work })
     }
 

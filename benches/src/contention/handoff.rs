@@ -100,6 +100,7 @@ impl Lane {
             tasks: 2,
             hold: Duration::from_millis(2),
             think: Duration::from_millis(3),
+            ramp: Duration::ZERO,
             length: Duration::from_millis(lab.scale.pick(1200, 800)),
         };
         let times = match self.rival {

@@ -29,6 +29,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
         tasks: 64,
         hold: Duration::ZERO,
         think: Duration::ZERO,
+        ramp: Duration::ZERO,
         length: Duration::from_millis(lab.scale.pick(1000, 600)),
     };
     let rounds = Rounds {

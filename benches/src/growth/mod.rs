@@ -37,9 +37,8 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
         title: "Growth: a handoff with more waiters, a cycle with more locks".to_owned(),
         notes: vec![
             format!(
-                "Waiters want one key, in {} processes or, if they are fewer, one each; a handoff. Rounds of {} s: {}. Fencing tokens grew from each \
+                "Waiters want one key; a handoff, once all have asked. Rounds of {} s: {}. Fencing tokens grew from each \
                  turn to the next, and no two held the lock at once, as in W3.",
-                waiters::PROCESSES,
                 length.as_secs_f64(),
                 waiters.rounds()
             ),

@@ -5,7 +5,9 @@ use std::fs;
 use crate::Failure;
 
 /// Bytes: what the most demanding keeper and the server together have of a lock, and some more.
-const A_LOCK: u64 = 6 * 1024;
+const A_LOCK: u64 = 4 * 1024;
+
+const MEGABYTE: u64 = 1024 * 1024;
 
 /// Where the system tells nothing, everything fits.
 pub(super) fn check(locks: usize) -> Result<(), Failure> {
@@ -26,17 +28,12 @@ fn fits(locks: usize, free: u64) -> Result<(), Failure> {
     if needed <= free {
         return Ok(());
     }
-    let (needed, most) = (megabytes(needed), free / A_LOCK);
-    let free = megabytes(free);
+    let (needed, most) = (needed.div_ceil(MEGABYTE), free / A_LOCK);
+    let free = free / MEGABYTE;
     Err(format!(
         "W5: {locks} locks may take {needed} MB of memory, and {free} MB are available: at most --locks {most}"
     )
     .into())
-}
-
-/// Rounded up.
-fn megabytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1024 * 1024)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ fn shares(processes: usize, tasks: usize) -> Vec<usize> {
         tasks,
         hold: Duration::ZERO,
         think: Duration::ZERO,
+        ramp: Duration::ZERO,
         length: Duration::ZERO,
     };
     let all: Vec<_> = (0..processes)

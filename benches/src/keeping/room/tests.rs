@@ -14,6 +14,6 @@ fn too_many_are_refused_with_how_many_would_do() {
     assert!(fits(1000, 1000 * A_LOCK).is_ok());
     let told = fits(1_000_000, 1000 * A_LOCK).unwrap_err().to_string();
     let expected =
-        "1000000 locks may take 5860 MB of memory, and 6 MB are available: at most --locks 1000";
+        "1000000 locks may take 3907 MB of memory, and 3 MB are available: at most --locks 1000";
     assert!(told.ends_with(expected), "{told}");
 }
