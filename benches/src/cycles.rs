@@ -249,15 +249,13 @@ impl<'a> Lane<'a> {
     }
 
     async fn run(&mut self, block: Block, control: &mut Control) -> Result<(), Failure> {
-        let before = control.reading().await?;
-        let took = self.contender.run(block).await?;
-        let after = control.reading().await?;
+        let (took, work) = self.contender.run_at(block, control).await?;
         let each = took.each.into_iter().map(micros).collect();
         let middle = Quartiles::of(each).map(|cycles| cycles.median);
         let mean = micros(took.wall) / real(block.count());
         self.times.push(middle.unwrap_or(mean));
         self.client += took.cpu;
-        self.server.add(&after.since(&before));
+        self.server.add(&work);
         Ok(())
     }
 }

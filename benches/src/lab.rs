@@ -13,13 +13,23 @@ use crate::server_cost::Reading;
 pub(crate) struct Lab {
     pub(crate) scale: Scale,
     server: RedisServer,
+    pins: Pins,
 }
 
 impl Lab {
-    pub(crate) fn start(scale: Scale, pins: &Pins) -> Result<Self, Failure> {
+    pub(crate) fn start(scale: Scale, pins: Pins) -> Result<Self, Failure> {
         let server = RedisServer::start();
         pins.server(server.pid())?;
-        Ok(Self { scale, server })
+        Ok(Self {
+            scale,
+            server,
+            pins,
+        })
+    }
+
+    /// With a server of its own, beside this one.
+    pub(crate) fn another(&self) -> Result<Self, Failure> {
+        Self::start(self.scale, self.pins)
     }
 
     pub(crate) fn url(&self) -> String {

@@ -3,13 +3,14 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6).
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `growth`.
 //! `part` is another process of this program.
 
 mod chapter;
 mod contenders;
 mod contention;
 mod cycles;
+mod growth;
 mod keeping;
 mod lab;
 mod market;
@@ -99,15 +100,16 @@ fn chapter(
     setting: &Setting,
     runtime: &Runtime,
 ) -> Result<Chapter, Failure> {
-    let lab = Lab::start(plan.scale, &setting.pins)?;
+    let lab = Lab::start(plan.scale, setting.pins)?;
     runtime.block_on(async {
         match program {
             Program::W1 => cycles::alone(&lab).await,
             Program::W2 => cycles::together(&lab).await,
             Program::W3 => contention::throughput(&lab).await,
             Program::W4 => contention::handoff(&lab).await,
-            Program::W5 => keeping::chapter(&lab, plan.locks).await,
+            Program::W5 => keeping::chapter(&lab, plan.keep).await,
             Program::W6 => market::chapter(&lab).await,
+            Program::Growth => growth::chapter(&lab).await,
         }
     })
 }

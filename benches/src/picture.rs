@@ -16,12 +16,14 @@ const HEAD: f32 = 20.0;
 const ACROSS: u8 = 2;
 
 /// The palette's colours, by how a name begins: a contender has the same one wherever it is.
-const COLOURS: [(&str, usize); 8] = [
+const COLOURS: [(&str, usize); 10] = [
     ("raw, a second time", 5),
     ("raw", 0),
     ("rslock, delay", 6),
     ("rslock", 2),
     ("dlock, background", 4),
+    ("dlock, each turn", 4),
+    ("dlock, fair", 3),
     ("dlock", 1),
     ("one hop", 7),
     ("WATCH", 3),

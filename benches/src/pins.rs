@@ -7,6 +7,7 @@ use crate::Failure;
 use rustix::thread::CpuSet;
 
 /// Where the server goes. Outside Linux, and with a single core, everything is left to the system.
+#[derive(Clone, Copy)]
 pub(crate) struct Pins {
     #[cfg(target_os = "linux")]
     server: Option<CpuSet>,

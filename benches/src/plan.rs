@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::Failure;
 
 /// What a mistake is answered with, after what it was.
-const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--out PATH] [--unpinned]";
+const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--ttl SECONDS] [--window SECONDS] [--out PATH] [--unpinned]";
 
 /// One of the programs, by its word on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,16 +18,18 @@ pub(crate) enum Program {
     W4,
     W5,
     W6,
+    Growth,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
         ("w4", Self::W4),
         ("w5", Self::W5),
         ("w6", Self::W6),
+        ("growth", Self::Growth),
     ];
 
     fn parse(word: &str) -> Result<Self, Failure> {
@@ -55,13 +58,36 @@ impl Scale {
     }
 }
 
+/// What W5 does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keep {
+    pub(crate) locks: usize,
+    pub(crate) ttl: Duration,
+    /// So long they are held once all are taken.
+    pub(crate) window: Duration,
+}
+
+impl Keep {
+    /// Unless it is said, the ttl is 6 s for each begun hundred thousand locks: however many there are, no more than 50,000 renewals
+    /// are due a second. The window is one ttl: in it everybody renews each lock at least once.
+    fn new(locks: usize, ttl: Option<usize>, window: Option<usize>) -> Self {
+        let ttl = ttl.unwrap_or(6 * locks.div_ceil(100_000));
+        let seconds =
+            |number: usize| Duration::from_secs(u64::try_from(number).unwrap_or(u64::MAX));
+        Self {
+            locks,
+            ttl: seconds(ttl),
+            window: seconds(window.unwrap_or(ttl)),
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) scale: Scale,
     /// In their own order, whatever order they were asked for in.
     pub(crate) programs: Vec<Program>,
-    /// That W5 holds.
-    pub(crate) locks: usize,
+    pub(crate) keep: Keep,
     /// Where the page and the picture go, without what their names end with.
     pub(crate) out: PathBuf,
     /// The server on one core and everything else on another.
@@ -73,11 +99,11 @@ impl Plan {
         let mut plan = Self {
             scale: Scale::Full,
             programs: Program::ALL.map(|(_, program)| program).to_vec(),
-            locks: 0,
+            keep: Keep::new(1, None, None),
             out: "target/benches".into(),
             pinned: true,
         };
-        let mut locks = None;
+        let (mut locks, mut ttl, mut window) = (None, None, None);
         let mut words = words.into_iter();
         while let Some(flag) = words.next() {
             let mut value = || {
@@ -88,12 +114,15 @@ impl Plan {
                 "--quick" => plan.scale = Scale::Quick,
                 "--unpinned" => plan.pinned = false,
                 "--only" => plan.only(&value()?)?,
-                "--locks" => locks = Some(number(&value()?)?),
+                "--locks" => locks = Some(number(&flag, &value()?, 10_000_000)?),
+                "--ttl" => ttl = Some(number(&flag, &value()?, 3_600)?),
+                "--window" => window = Some(number(&flag, &value()?, 86_400)?),
                 "--out" => plan.out = value()?.into(),
                 _ => return Err(mistake(&format!("`{flag}` is no argument"))),
             }
         }
-        plan.locks = locks.unwrap_or(plan.scale.pick(100_000, 10_000));
+        let locks = locks.unwrap_or(plan.scale.pick(100_000, 10_000));
+        plan.keep = Keep::new(locks, ttl, window);
         Ok(plan)
     }
 
@@ -114,16 +143,10 @@ impl Plan {
     }
 }
 
-fn number(word: &str) -> Result<usize, Failure> {
-    let number = word
-        .parse()
-        .ok()
-        .filter(|number| (1..=10_000_000).contains(number));
-    number.ok_or_else(|| {
-        mistake(&format!(
-            "--locks {word}: not a whole number, 1 to 10000000"
-        ))
-    })
+fn number(flag: &str, word: &str, most: usize) -> Result<usize, Failure> {
+    let number = word.parse().ok();
+    let number = number.filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| mistake(&format!("{flag} {word}: not a whole number, 1 to {most}")))
 }
 
 fn mistake(what: &str) -> Failure {

@@ -41,6 +41,36 @@ fn the_shortest_run_leaves_a_page_and_a_picture() {
 }
 
 #[test]
+fn the_locks_of_w5_are_held_for_a_window_of_ones_own() {
+    let words = ["--locks", "30", "--ttl", "2", "--window", "3"];
+    let page = quick("w5", &words);
+    for told in [
+        "## W5: 30 locks held by one process, ttl 2 s, renewed",
+        "| raw, a task per lock | ",
+        "| rslock, `using` | ",
+        "| dlock, guards | ",
+        "Rounds of 3 s: 1. raw and dlock renew every 0.7 s,",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+}
+
+#[test]
+fn growth_has_a_row_for_each_number() {
+    let page = quick("growth", &[]);
+    for (with, contender) in [
+        ("2 waiters, 2 processes", "dlock, each turn by the server"),
+        ("20 waiters, 2 processes", "dlock, fair"),
+        ("200 waiters, 8 processes", "dlock"),
+        ("1 other lock", "raw"),
+        ("100000 other locks", "dlock"),
+    ] {
+        let row = format!("| {with} | {contender} | ");
+        assert!(page.contains(&row), "{row}: {page}");
+    }
+}
+
+#[test]
 fn a_mistake_costs_no_run() {
     let ran = run(&["--only", "w1,x"]);
     assert!(!ran.status.success());
@@ -48,6 +78,16 @@ fn a_mistake_costs_no_run() {
     assert!(told.contains("`x` is no program; there are w1"), "{told}");
     assert!(told.contains("--quick"), "{told}");
     assert!(ran.stdout.is_empty());
+}
+
+/// The page of one program.
+fn quick(program: &str, words: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("figures");
+    let first = ["--quick", "--only", program, "--out", out.to_str().unwrap()];
+    let ran = run(&[&first, words].concat());
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    read(&out.with_extension("md"))
 }
 
 fn read(path: &Path) -> String {

@@ -14,6 +14,8 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, future};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::lab::Control;
+use crate::server_cost::Work;
 use crate::{Failure, story};
 
 /// Longer than any cycle takes; where locks are held on purpose, a program says its own.
@@ -74,6 +76,18 @@ impl Contender {
     pub(crate) async fn run(&self, block: Block) -> Result<Took, Failure> {
         let failed = |why: Failure| format!("{}: {}", self.name, story(&*why)).into();
         (self.run)(block).await.map_err(failed)
+    }
+
+    /// With the server's part.
+    pub(crate) async fn run_at(
+        &self,
+        block: Block,
+        control: &mut Control,
+    ) -> Result<(Took, Work), Failure> {
+        let before = control.reading().await?;
+        let took = self.run(block).await?;
+        let work = control.reading().await?.since(&before);
+        Ok((took, work))
     }
 }
 

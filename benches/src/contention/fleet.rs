@@ -1,5 +1,6 @@
 //! Several players that begin and end at the same moment, and what they did.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::player::Game;
@@ -16,10 +17,12 @@ const AHEAD: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fleet {
     pub(crate) processes: usize,
-    /// In each of them.
+    /// Of all processes together, which have as many each, or one more.
     pub(crate) tasks: usize,
     pub(crate) hold: Duration,
     pub(crate) think: Duration,
+    /// Before the run counts: time for all to have asked.
+    pub(crate) ramp: Duration,
     pub(crate) length: Duration,
 }
 
@@ -45,25 +48,26 @@ impl Fleet {
         }
         let before = control.reading().await?;
         let from = now() + nanos(AHEAD);
-        let until = from + nanos(self.length);
+        let counted = from + nanos(self.ramp)..from + nanos(self.ramp + self.length);
+        let until = counted.end;
         for part in &mut parts {
             part.tell(&format!("{from} {until}"))?;
         }
         let turns = gather(parts)?;
         let work = control.reading().await?.since(&before);
-        let outcome = Outcome::of(turns, self.processes * self.tasks, until)?;
+        let outcome = Outcome::of(turns, self.tasks, &counted)?;
         Ok(Run { outcome, work })
     }
 
     fn start(&self, url: &str, rival: &Rival) -> Result<Vec<Part>, Failure> {
         let settings = [&[("DLOCK_URL", url)], rival.settings].concat();
-        let numbers = (0..self.processes).map(|process| process * self.tasks);
-        numbers
-            .map(|first| {
+        (0..self.processes)
+            .map(|process| {
+                let own = self.tasks_of(process);
                 let game = Game {
                     kind: rival.kind,
-                    first,
-                    tasks: self.tasks,
+                    first: own.start,
+                    tasks: own.len(),
                     hold: self.hold,
                     think: self.think,
                 };
@@ -72,6 +76,11 @@ impl Fleet {
                 Part::start(&words, &settings)
             })
             .collect()
+    }
+
+    fn tasks_of(&self, process: usize) -> Range<usize> {
+        let before = |process| self.tasks * process / self.processes;
+        before(process)..before(process + 1)
     }
 }
 
@@ -94,3 +103,6 @@ fn gather(parts: Vec<Part>) -> Result<Vec<Turn>, Failure> {
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,8 +21,8 @@ const HEAD: [&str; 6] = [
     "n",
 ];
 
-/// Where the two tasks are.
-const PLACES: [(&str, usize, usize); 2] = [("2 processes", 2, 1), ("1 process", 1, 2)];
+/// Where the two tasks are: in so many processes.
+const PLACES: [(&str, usize); 2] = [("2 processes", 2), ("1 process", 1)];
 
 pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let rounds = Rounds {
@@ -73,14 +73,14 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 /// A rival in one place; without one, the floor.
 struct Lane {
     rival: Option<&'static Rival>,
-    place: (&'static str, usize, usize),
+    place: (&'static str, usize),
     /// Of each round, in µs.
     medians: Vec<f64>,
     all: Vec<f64>,
 }
 
 impl Lane {
-    fn new(rival: Option<&'static Rival>, place: (&'static str, usize, usize)) -> Self {
+    fn new(rival: Option<&'static Rival>, place: (&'static str, usize)) -> Self {
         Self {
             rival,
             place,
@@ -95,12 +95,12 @@ impl Lane {
     }
 
     async fn round(&mut self, lab: &Lab, messages: usize) -> Result<(), Failure> {
-        let (_, processes, tasks) = self.place;
         let fleet = Fleet {
-            processes,
-            tasks,
+            processes: self.place.1,
+            tasks: 2,
             hold: Duration::from_millis(2),
             think: Duration::from_millis(3),
+            ramp: Duration::ZERO,
             length: Duration::from_millis(lab.scale.pick(1200, 800)),
         };
         let times = match self.rival {

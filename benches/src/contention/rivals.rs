@@ -58,20 +58,36 @@ pub(crate) const ALL: [Rival; 5] = [
     },
 ];
 
+/// Every waiter has a place of its own at the server, where others have one for each process.
+const FAIR: Rival = Rival {
+    name: "dlock, fair",
+    kind: Kind::Fair,
+    sends: ours::SENDS,
+    settings: &[],
+};
+
+/// Those of whom is asked what a turn costs when more wait.
+pub(crate) fn of_growth() -> impl Iterator<Item = &'static Rival> {
+    let ours = ALL.iter().filter(|rival| rival.kind == Kind::Ours);
+    ours.chain([&FAIR])
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Polling,
     Peer,
     TunedPeer,
     Ours,
+    Fair,
 }
 
 impl Kind {
-    pub(crate) const WORDS: [(&'static str, Self); 4] = [
+    pub(crate) const WORDS: [(&'static str, Self); 5] = [
         ("polling", Self::Polling),
         ("peer", Self::Peer),
         ("tuned-peer", Self::TunedPeer),
         ("ours", Self::Ours),
+        ("fair", Self::Fair),
     ];
 
     pub(crate) async fn connect(self, url: &str) -> Result<Hand, Failure> {
@@ -83,9 +99,14 @@ impl Kind {
                 peer.0.set_retry(3, Duration::from_millis(5));
                 Hand::Peer(peer)
             }
-            Self::Ours => Hand::Ours(LockPool::connect(ours::patient(Config::from_env()?)).await?),
+            Self::Ours => Hand::Ours(pool().await?),
+            Self::Fair => Hand::Fair(pool().await?),
         })
     }
+}
+
+async fn pool() -> Result<LockPool, Failure> {
+    Ok(LockPool::connect(ours::patient(Config::from_env()?)).await?)
 }
 
 /// What a process takes its turns with; its tasks share a connection.
@@ -94,6 +115,7 @@ pub(crate) enum Hand {
     Polling(Raw),
     Peer(Peer),
     Ours(LockPool),
+    Fair(LockPool),
 }
 
 /// While the lock was held.
@@ -125,12 +147,18 @@ impl Hand {
                 Ok(had)
             }
             Self::Ours(pool) => Ok(turn(pool, hold).await?),
+            Self::Fair(pool) => Ok(fair_turn(pool, hold).await?),
         }
     }
 }
 
 #[distributed_lock(key = "turn", ttl = "10s", renew, wait = "forever", guard = lock, pool = pool)]
 async fn turn(pool: &LockPool, hold: Duration) -> Result<Held, LockError> {
+    Ok(Held::during(hold, lock.fence().get()).await)
+}
+
+#[distributed_lock(key = "turn", ttl = "10s", renew, wait = "forever", fair, guard = lock, pool = pool)]
+async fn fair_turn(pool: &LockPool, hold: Duration) -> Result<Held, LockError> {
     Ok(Held::during(hold, lock.fence().get()).await)
 }
 

@@ -26,9 +26,10 @@ const HEAD: [&str; 9] = [
 pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let fleet = Fleet {
         processes: 8,
-        tasks: 8,
+        tasks: 64,
         hold: Duration::ZERO,
         think: Duration::ZERO,
+        ramp: Duration::ZERO,
         length: Duration::from_millis(lab.scale.pick(1000, 600)),
     };
     let rounds = Rounds {

@@ -1,5 +1,7 @@
 //! All turns of all tasks, after a run: whether each was alone, and what they come to.
 
+use std::ops::Range;
+
 use crate::statistics::jain;
 
 /// One task that held the lock. Times in ns of the clock that all processes share.
@@ -48,7 +50,7 @@ impl Turn {
 /// What the turns of one run come to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Turns that began within the run, and those of them that another task had the turn before.
+    /// Turns that began in the time that counts, and those of them that another task had the turn before.
     pub(crate) acquisitions: usize,
     pub(crate) handoffs: usize,
     /// Of each task, also of one that had none.
@@ -57,16 +59,20 @@ pub(crate) struct Outcome {
     pub(crate) waits: Vec<f64>,
     /// From the end of a turn to the begin of the next, where another task was waiting for it; ascending, in µs.
     pub(crate) passes: Vec<f64>,
-    /// Turns in all, also those that began after the end: tasks that waited then have one more.
+    /// Turns in all, also those that began before that time, and after its end: tasks that waited then have one more.
     pub(crate) all: usize,
 }
 
 impl Outcome {
-    /// Of a run that ended at `until`.
+    /// Of a run in which the turns count that began in this span.
     ///
     /// # Errors
     /// Two turns at once, or a fencing token that is not greater than the one before it.
-    pub(crate) fn of(mut turns: Vec<Turn>, tasks: usize, until: u64) -> Result<Self, String> {
+    pub(crate) fn of(
+        mut turns: Vec<Turn>,
+        tasks: usize,
+        span: &Range<u64>,
+    ) -> Result<Self, String> {
         turns.sort_by_key(|turn| (turn.begin, turn.end));
         // Neighbours are enough: the first overlap of a sorted list is one of neighbours, and "greater" is transitive.
         let pairs = turns.iter().zip(turns.iter().skip(1));
@@ -78,7 +84,7 @@ impl Outcome {
             shares: vec![0.0; tasks],
             ..Self::default()
         };
-        for turn in turns.iter().filter(|turn| turn.begin < until) {
+        for turn in turns.iter().filter(|turn| span.contains(&turn.begin)) {
             outcome.acquisitions += 1;
             outcome.waits.push(millis(turn.begin - turn.asked));
             if let Some(share) = outcome.shares.get_mut(turn.task) {
@@ -86,7 +92,7 @@ impl Outcome {
             }
         }
         let changes = pairs.filter(|(before, after)| before.task != after.task);
-        for (before, after) in changes.filter(|(_, after)| after.begin < until) {
+        for (before, after) in changes.filter(|(_, after)| span.contains(&after.begin)) {
             outcome.handoffs += 1;
             if after.asked < before.end {
                 outcome.passes.push(millis(after.begin - before.end) * 1e3);

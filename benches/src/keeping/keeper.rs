@@ -1,4 +1,4 @@
-//! The process that holds the locks: takes them all, is told when the window begins, says what CPU time it took, and how many locks it
+//! The process that holds the locks: takes them all, keeps them for a window, and says what CPU time that took and how many locks it
 //! still believes to hold.
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use dlock_runtime::{Config, LockGuard, LockPool};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::{Instant, interval, interval_at, sleep};
 
 use crate::Failure;
 use crate::contenders::cpu;
@@ -22,31 +22,45 @@ pub(crate) const RAW: &str = "raw";
 pub(crate) const PEER: &str = "peer";
 pub(crate) const OURS: &str = "ours";
 
-pub(super) const TTL: Duration = Duration::from_secs(6);
-const EVERY: Duration = Duration::from_secs(2);
+/// Renewals are due each such part of the ttl.
+pub(super) const PART: u32 = 3;
+
+/// Between two lines that say how many are taken.
+const PACE: Duration = Duration::from_millis(500);
 
 /// Asked for at once.
 const ABREAST: usize = 256;
 
-/// How many locks there are, by whom they are kept.
-enum Kept {
-    /// A task each; so many have their lock.
-    Tasks(Arc<AtomicUsize>),
-    Guards(Vec<LockGuard>),
+/// What it is to take and keep, and how many it has.
+struct Task<'a> {
+    url: &'a str,
+    locks: usize,
+    ttl: Duration,
+    held: Arc<AtomicUsize>,
 }
 
-/// The process.
+/// The process. Says `took …` for as long as it takes locks, then what memory it `holds`; is told when the window begins; says what CPU time
+/// it `used` in it, and how many locks it still `held`.
 pub(crate) async fn keep(words: &[String]) -> Result<(), Failure> {
-    let [kind, url, locks, millis] = words else {
-        return Err("a keeper has four words".into());
+    let [kind, url, locks, ttl, window] = words else {
+        return Err("a keeper has five words".into());
     };
-    let (locks, length) = (locks.parse()?, Duration::from_millis(millis.parse()?));
+    let (ttl, window) = (millis(ttl)?, millis(window)?);
+    let task = Task {
+        url,
+        locks: locks.parse()?,
+        ttl,
+        held: Arc::default(),
+    };
     let before = memory();
-    let kept = match kind.as_str() {
-        RAW => raw(url, locks).await?,
-        PEER => peer(url, locks).await?,
-        _ => ours(url, locks).await?,
-    };
+    let told_meanwhile = tokio::spawn(tell(task.held.clone()));
+    // Empty, where each lock has a task of its own.
+    let guards = match kind.as_str() {
+        RAW => raw(&task).await.map(|()| Vec::new()),
+        PEER => peer(&task).await.map(|()| Vec::new()),
+        _ => ours(&task).await,
+    }?;
+    told_meanwhile.abort();
     let grown = memory()
         .zip(before)
         .map(|(now, before)| now.saturating_sub(before));
@@ -56,30 +70,35 @@ pub(crate) async fn keep(words: &[String]) -> Result<(), Failure> {
     );
     told()?;
     let begun = cpu();
-    sleep(length).await;
+    sleep(window).await;
     println!("used {}", cpu().saturating_sub(begun).as_nanos());
-    let held = match &kept {
-        Kept::Tasks(held) => held.load(Ordering::Relaxed),
-        Kept::Guards(guards) => guards.iter().filter(|guard| guard.is_held()).count(),
-    };
-    println!("held {held}");
+    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+    println!("held {}", task.held.load(Ordering::Relaxed) - lost);
     told()?;
     // Giving all of them back is no part of it: the process ends, and the server is cleared.
     std::process::exit(0)
 }
 
+async fn tell(held: Arc<AtomicUsize>) {
+    let mut ticks = interval(PACE);
+    loop {
+        ticks.tick().await;
+        println!("took {}", held.load(Ordering::Relaxed));
+    }
+}
+
 /// A task for each lock, which renews it by a script of its own.
-async fn raw(url: &str, locks: usize) -> Result<Kept, Failure> {
-    let raw = Raw::connect(url, TTL).await?;
-    let held = Arc::new(AtomicUsize::new(0));
-    let takes = (0..locks).map(|lock| {
-        let (mut raw, held) = (raw.clone(), held.clone());
+async fn raw(task: &Task<'_>) -> Result<(), Failure> {
+    let raw = Raw::connect(task.url, task.ttl).await?;
+    let every = task.ttl / PART;
+    let takes = (0..task.locks).map(|lock| {
+        let (mut raw, held) = (raw.clone(), task.held.clone());
         async move {
             let key = format!("keep:{lock}");
             let token = raw.try_acquire(&key).await?.ok_or("somebody else has it")?;
             held.fetch_add(1, Ordering::Relaxed);
             tokio::spawn(async move {
-                let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
+                let mut ticks = interval_at(Instant::now() + every, every);
                 loop {
                     ticks.tick().await;
                     if !matches!(raw.renew(&key, &token).await, Ok(true)) {
@@ -92,18 +111,16 @@ async fn raw(url: &str, locks: usize) -> Result<Kept, Failure> {
         }
     });
     let takes = stream::iter(takes).buffer_unordered(ABREAST);
-    takes.try_collect::<()>().await?;
-    Ok(Kept::Tasks(held))
+    takes.try_collect().await
 }
 
 /// A task for each lock, as its documentation has it: the lock is kept while a body runs.
-async fn peer(url: &str, locks: usize) -> Result<Kept, Failure> {
-    let peer = Peer::new(url).0;
-    let held = Arc::new(AtomicUsize::new(0));
+async fn peer(task: &Task<'_>) -> Result<(), Failure> {
+    let (peer, ttl) = (Peer::new(task.url).0, task.ttl);
     let abreast = Arc::new(Semaphore::new(ABREAST));
-    for lock in 0..locks {
+    for lock in 0..task.locks {
         let turn = abreast.clone().acquire_owned().await?;
-        let (peer, held) = (peer.clone(), held.clone());
+        let (peer, held) = (peer.clone(), task.held.clone());
         tokio::spawn(async move {
             let key = format!("keep:{lock}");
             let body = async || {
@@ -111,25 +128,33 @@ async fn peer(url: &str, locks: usize) -> Result<Kept, Failure> {
                 drop(turn);
                 std::future::pending::<()>().await;
             };
-            let _ = peer.using(key.as_bytes(), TTL, body).await; // its body has no end: the lock is lost
+            let _ = peer.using(key.as_bytes(), ttl, body).await; // its body has no end: the lock is lost
             held.fetch_sub(1, Ordering::Relaxed);
         });
     }
     // Until the last body has begun.
     let all = u32::try_from(ABREAST)?;
     let _ = abreast.acquire_many(all).await?;
-    Ok(Kept::Tasks(held))
+    Ok(())
 }
 
 /// Guards, renewed by the pool's watchdog.
-async fn ours(url: &str, locks: usize) -> Result<Kept, Failure> {
-    let pool = LockPool::connect(patient(Config::new(url))).await?;
-    let takes = (0..locks).map(|lock| {
+async fn ours(task: &Task<'_>) -> Result<Vec<LockGuard>, Failure> {
+    let pool = LockPool::connect(patient(Config::new(task.url))).await?;
+    let takes = (0..task.locks).map(|lock| {
         let key = dlock_runtime::lock_key!("keep:<lock>");
-        pool.lock(key).ttl(TTL).renew_every(EVERY).acquire()
+        let request = pool.lock(key).ttl(task.ttl);
+        request.renew_every(task.ttl / PART).acquire()
     });
     let takes = stream::iter(takes).buffer_unordered(ABREAST);
-    Ok(Kept::Guards(takes.try_collect().await?))
+    let counted = takes.inspect_ok(|_| {
+        task.held.fetch_add(1, Ordering::Relaxed);
+    });
+    Ok(counted.try_collect().await?)
+}
+
+fn millis(word: &str) -> Result<Duration, Failure> {
+    Ok(Duration::from_millis(word.parse()?))
 }
 
 /// What this process has in memory, where that can be read.

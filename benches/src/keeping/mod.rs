@@ -4,18 +4,18 @@
 //! renewals by its own statistics, lost locks by its keys.
 
 mod keeper;
+mod room;
 
 use std::time::{Duration, Instant};
 
 use crate::chapter::{Chapter, Panel, Series, number, spread};
 use crate::lab::Lab;
 use crate::part::Part;
+use crate::plan::Keep;
 use crate::progress::Progress;
 use crate::rounds::{Rounds, order, ratios};
 use crate::statistics::{Quartiles, real};
 use crate::{Failure, story};
-
-use keeper::TTL;
 
 pub(crate) use keeper::keep;
 
@@ -52,8 +52,9 @@ const KEEPERS: [Keeper; 3] = [
     },
 ];
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 10] = [
     "contender",
+    "taken in, s",
     "renewals/s",
     "client CPU a renewal, µs",
     "client CPU / raw",
@@ -66,6 +67,8 @@ const HEAD: [&str; 9] = [
 
 /// What one keeper did in one window.
 struct Window {
+    /// s, until all were taken.
+    taking: f64,
     renewals: f64,
     /// µs a renewal; not a number where there was none.
     client: f64,
@@ -76,13 +79,13 @@ struct Window {
     lost: usize,
 }
 
-pub(crate) async fn chapter(lab: &Lab, locks: usize) -> Result<Chapter, Failure> {
+pub(crate) async fn chapter(lab: &Lab, keep: Keep) -> Result<Chapter, Failure> {
+    let Keep { locks, ttl, window } = keep;
+    room::check(locks)?;
     let rounds = Rounds {
         most: lab.scale.pick(5, 1),
         within: Duration::from_secs(240),
     };
-    // As long as a lease: in it everybody renews each lock at least once.
-    let length = TTL;
     let mut progress = Progress::new(format!("W5, {locks} locks"));
     let mut lanes: Vec<_> = KEEPERS.iter().map(|keeper| (keeper, Vec::new())).collect();
     let (begun, mut round) = (Instant::now(), 0);
@@ -90,9 +93,14 @@ pub(crate) async fn chapter(lab: &Lab, locks: usize) -> Result<Chapter, Failure>
         for place in order(lanes.len(), round) {
             if let Some((keeper, windows)) = lanes.get_mut(place) {
                 let name = keeper.name;
-                progress.tell(&format!("round {} of {}, {name}", round + 1, rounds.most));
-                let window = keeper.window(lab, locks, length).await;
-                windows.push(window.map_err(|why| format!("{name}: {}", story(&*why)))?);
+                let step = format!("round {} of {}, {name}", round + 1, rounds.most);
+                let done = keeper.window(lab, keep, |does: &str| {
+                    progress.tell(&format!("{step}: {does}"));
+                });
+                windows.push(
+                    done.await
+                        .map_err(|why| format!("{name}: {}", story(&*why)))?,
+                );
             }
         }
         round += 1;
@@ -102,16 +110,20 @@ pub(crate) async fn chapter(lab: &Lab, locks: usize) -> Result<Chapter, Failure>
         .map(|(_, windows)| client(windows))
         .collect::<Vec<_>>();
     let rows = lanes.iter().zip(ratios(&costs, 0));
-    let rows = rows.map(|((keeper, windows), ratio)| keeper.row(windows, ratio, length));
+    let rows = rows.map(|((keeper, windows), ratio)| keeper.row(windows, ratio, window));
     let series = lanes.iter().map(|(keeper, windows)| Series {
         name: keeper.name.to_owned(),
         bars: vec![quartiles(windows).map(|of| of.median)],
     });
     Ok(Chapter {
-        title: format!("W5: {locks} locks held by one process, ttl 6 s, renewed"),
+        title: format!(
+            "W5: {locks} locks held by one process, ttl {} s, renewed",
+            ttl.as_secs()
+        ),
         notes: vec![format!(
-            "Rounds of {} s: {round}. raw and dlock renew every 2 s, rslock half a second before the end.",
-            length.as_secs()
+            "Rounds of {} s: {round}. raw and dlock renew every {:.1} s, rslock half a second before the end.",
+            window.as_secs(),
+            (ttl / keeper::PART).as_secs_f64()
         )],
         head: HEAD.to_vec(),
         rows: rows.collect(),
@@ -133,14 +145,25 @@ fn quartiles(windows: &[Window]) -> Option<Quartiles> {
 }
 
 impl Keeper {
-    async fn window(&self, lab: &Lab, locks: usize, length: Duration) -> Result<Window, Failure> {
+    async fn window(
+        &self,
+        lab: &Lab,
+        keep: Keep,
+        mut tell: impl FnMut(&str),
+    ) -> Result<Window, Failure> {
         let mut control = lab.control().await?;
         control.clear().await?;
-        let (url, millis) = (lab.url(), length.as_millis());
-        let words = format!("keeper {} {url} {locks} {millis}", self.word);
+        let Keep { locks, ttl, window } = keep;
+        let (ttl, millis) = (ttl.as_millis(), window.as_millis());
+        let words = format!("keeper {} {} {locks} {ttl} {millis}", self.word, lab.url());
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let begun = Instant::now();
         let mut part = Part::start(&words, &[])?;
-        let memory = part.line("holds ")?.parse::<f64>().ok();
+        let memory = taken(&mut part, |count| {
+            tell(&format!("{count} of {locks} taken"));
+        })?;
+        let taking = begun.elapsed().as_secs_f64();
+        tell(&format!("holds them for {} s", window.as_secs()));
         let before = control.reading().await?;
         part.tell("go")?;
         let cpu: f64 = part.line("used ")?.parse()?;
@@ -151,6 +174,7 @@ impl Keeper {
         part.end()?;
         let renewals = count(work.calls(&[self.renews]));
         Ok(Window {
+            taking,
             renewals,
             client: cpu / 1e3 / renewals,
             server: work.cpu.as_secs_f64() * 1e6 / renewals,
@@ -160,7 +184,7 @@ impl Keeper {
         })
     }
 
-    fn row(&self, windows: &[Window], ratio: Option<Quartiles>, length: Duration) -> Vec<String> {
+    fn row(&self, windows: &[Window], ratio: Option<Quartiles>, each: Duration) -> Vec<String> {
         let middle = |figure: fn(&Window) -> Option<f64>| {
             let figures = windows.iter().filter_map(figure);
             Quartiles::of(figures.filter(|it| it.is_finite()).collect()).map(|of| of.median)
@@ -170,7 +194,8 @@ impl Keeper {
         let all: f64 = windows.iter().map(|window| window.renewals).sum();
         vec![
             self.name.to_owned(),
-            number(pace.map(|pace| pace / length.as_secs_f64()), 0),
+            number(middle(|window| Some(window.taking)), 1),
+            number(pace.map(|pace| pace / each.as_secs_f64()), 0),
             spread(quartiles(windows), 2),
             spread(ratio, 2),
             number(middle(|window| Some(window.server)), 2),
@@ -179,6 +204,20 @@ impl Keeper {
             lost.to_string(),
             format!("{all:.0}"),
         ]
+    }
+}
+
+/// What its memory has grown by, once it has all its locks.
+fn taken(part: &mut Part, mut tell: impl FnMut(&str)) -> Result<Option<f64>, Failure> {
+    loop {
+        let line = part.line("")?;
+        if let Some(count) = line.strip_prefix("took ") {
+            tell(count);
+        } else {
+            let holds = line.strip_prefix("holds ");
+            let holds = holds.ok_or_else(|| format!("a keeper said `{line}`"))?;
+            return Ok(holds.parse().ok());
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{Plan, Program, Scale};
 use crate::Failure;
@@ -13,7 +14,9 @@ fn without_words_all_of_it() {
     assert_eq!(plan.scale, Scale::Full);
     assert_eq!(plan.programs.len(), Program::ALL.len());
     assert!(plan.pinned);
-    assert_eq!(plan.locks, 100_000);
+    assert_eq!(plan.keep.locks, 100_000);
+    let six = Duration::from_secs(6);
+    assert_eq!((plan.keep.ttl, plan.keep.window), (six, six));
     let files = ["target/benches.md", "target/benches.svg"].map(PathBuf::from);
     assert_eq!(plan.files(), files);
 }
@@ -24,12 +27,25 @@ fn each_word_counts() {
     assert_eq!(plan.scale, Scale::Quick);
     assert!(!plan.pinned);
     assert_eq!(plan.programs, [Program::W1]);
-    assert_eq!(plan.locks, 10_000);
+    assert_eq!(plan.keep.locks, 10_000);
     let million = self::plan(&["--locks", "1000000", "--quick"]).unwrap();
-    assert_eq!(million.locks, 1_000_000);
-    let both = self::plan(&["--only", "w2,w1"]).unwrap();
-    assert_eq!(both.programs, [Program::W1, Program::W2]);
+    assert_eq!(million.keep.locks, 1_000_000);
+    let both = self::plan(&["--only", "growth,w1"]).unwrap();
+    assert_eq!(both.programs, [Program::W1, Program::Growth]);
     assert_eq!(plan.files(), ["a.b/c.md", "a.b/c.svg"].map(PathBuf::from));
+}
+
+#[test]
+fn more_locks_have_a_longer_ttl_unless_it_is_said() {
+    let kept = |words: &[&str]| {
+        let keep = plan(words).unwrap().keep;
+        (keep.ttl.as_secs(), keep.window.as_secs())
+    };
+    assert_eq!(kept(&["--locks", "1"]), (6, 6));
+    assert_eq!(kept(&["--locks", "100001"]), (12, 12));
+    assert_eq!(kept(&["--locks", "1000000", "--window", "90"]), (60, 90));
+    assert_eq!(kept(&["--locks", "1000000", "--ttl", "30"]), (30, 30));
+    assert_eq!(kept(&["--window", "1", "--ttl", "3"]), (3, 1));
 }
 
 #[test]
@@ -42,6 +58,11 @@ fn a_mistake_is_named_and_answered_with_what_to_write() {
         (&["--only"], "--only needs a value"),
         (&["--locks", "0"], "--locks 0: not a whole number, 1 to"),
         (&["--locks", "1e6"], "--locks 1e6: not a whole number"),
+        (&["--window", "0"], "--window 0: not a whole number, 1 to"),
+        (
+            &["--ttl", "3601"],
+            "--ttl 3601: not a whole number, 1 to 3600;",
+        ),
         (&["--out", ""], "--out needs a value"),
         (&["--only", "w1,w9"], "`w9` is no program; there are w1"),
         (&["--only", ""], "--only needs a value"),
