@@ -127,9 +127,6 @@ async fn in_line(
         let rest = until.map_or(Duration::MAX, |until| clock.now().until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
     };
-    let settings = pool.settings();
-    let first_ask = settings.connect_timeout + settings.command_timeout;
-    let outlasts_it = until.is_none_or(|until| clock.now().until(until) > first_ask);
     let mut timer = pin!(tokio::time::sleep(pause()));
     let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
@@ -145,9 +142,6 @@ async fn in_line(
             if is_over {
                 let look = || Box::pin(past_the_line(pool, order, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
-            }
-            if outlasts_it && ticket.asks() {
-                return Poll::Pending; // that ends in time by itself, and needs no timer beside its own
             }
             ready!(timer.as_mut().poll(cx));
             is_over = until.is_some_and(|until| clock.now() >= until);

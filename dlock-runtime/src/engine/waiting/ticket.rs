@@ -57,11 +57,6 @@ impl Ticket {
         }
     }
 
-    /// It sends the first acquire itself, and that is under way.
-    pub(in crate::engine) fn asks(&self) -> bool {
-        self.own.is_some()
-    }
-
     /// The lock, once it is this waiter's turn. Afterwards the seat is gone, and this is not to be polled.
     pub(in crate::engine) fn poll(
         &mut self,
