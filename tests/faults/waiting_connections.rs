@@ -8,7 +8,7 @@ use dlock_harness::{until, wait};
 use dlock_runtime::{LockPool, Wait};
 use tokio::task::JoinSet;
 
-use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
 use crate::line::{A, AT_ONCE, W, item, one_waits, turn};
 
 const TASKS: usize = 100;
@@ -236,4 +236,35 @@ async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
     assert!(took < wait::scaled(AT_ONCE), "took {took:?}");
     lab.all_passes();
     lab.stays(&turn.guard).await;
+}
+
+/// Somebody comes behind the first while its acquire is unanswered, so that this goes on in a task of its own.
+#[tokio::test]
+async fn the_first_of_two_waits_no_longer_than_it_says() {
+    let lab = Lab::new();
+    let (pool, direct) = (lab.pool().await, lab.direct().await);
+    let holder = item(&direct).acquire().await.unwrap();
+    let patience = Duration::from_secs(2);
+    let waiter = || {
+        let request = item(&pool).wait(patience);
+        tokio::spawn(async move {
+            let begun = Instant::now();
+            let error = request.acquire().await.unwrap_err();
+            (begun.elapsed(), error)
+        })
+    };
+    lab.server.stop_signal();
+    let first = waiter();
+    tokio::task::yield_now().await;
+    let second = waiter();
+    tokio::task::yield_now().await;
+    lab.server.cont();
+    for waiter in [first, second] {
+        let ended = wait::within(CAP, waiter).await;
+        let (after, error) = ended.expect("it ends").unwrap();
+        assert!(error.is_busy(), "{error:?}");
+        assert!(after < wait::scaled(patience + SLACK), "{after:?}");
+    }
+    holder.release().await.unwrap();
+    lab.until_at_rest().await;
 }
