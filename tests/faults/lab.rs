@@ -152,18 +152,24 @@ fn text(operation: &str) -> String {
         "shared_poll" => lua!("shared_poll"),
         _ => panic!("no such script: {operation}"),
     };
-    let (prelude, queue) = (lua!("prelude"), concat!(lua!("value"), lua!("queue")));
+    let prelude = concat!(lua!("times"), lua!("prelude"));
+    let queue = concat!(lua!("value"), lua!("queue"));
     let (set, exclusive) = (lua!("set"), lua!("exclusive"));
     let before = match operation {
         "acquire" => {
-            let at_once = concat!(lua!("take"), lua!("acquire_at_once"));
-            [prelude, at_once, queue, set, exclusive].concat()
+            let at_once = concat!(lua!("times"), lua!("acquire_at_once"));
+            let take = concat!(lua!("prelude"), lua!("take"));
+            [at_once, take, queue, set, exclusive].concat()
         }
         "combined" => {
             let take = concat!(lua!("set"), lua!("take"));
             [prelude, lua!("combined_at_once"), queue, take, exclusive].concat()
         }
-        "release" => [lua!("release_at_once"), prelude, queue].concat(),
+        "release" => {
+            let at_once = concat!(lua!("times"), lua!("release_at_once"));
+            let in_turn = concat!(lua!("release_in_turn"), lua!("prelude"));
+            [at_once, in_turn, queue].concat()
+        }
         "poll" => [prelude, queue, set].concat(),
         "acquire_all" | "cancel" | "write" => [prelude, queue].concat(),
         "renew" => {

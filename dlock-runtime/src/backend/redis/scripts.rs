@@ -7,8 +7,10 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 /// The common case stands first: a call that it settles makes no other function.
 pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [PRELUDE, TAKE, include_str!("lua/acquire_at_once.lua")];
+    let at_once = [TIMES, include_str!("lua/acquire_at_once.lua")];
     let rest = [
+        PRELUDE,
+        TAKE,
         VALUE,
         QUEUE,
         SET,
@@ -19,18 +21,32 @@ pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
 });
 pub(super) static ACQUIRE_ALL: LazyLock<Script> =
     LazyLock::new(|| Script::queue(include_str!("lua/acquire_all.lua")));
-pub(super) static POLL: LazyLock<Script> =
-    LazyLock::new(|| Script::of(&[PRELUDE, VALUE, QUEUE, SET, include_str!("lua/poll.lua")]));
+pub(super) static POLL: LazyLock<Script> = LazyLock::new(|| {
+    Script::of(&[
+        TIMES,
+        PRELUDE,
+        VALUE,
+        QUEUE,
+        SET,
+        include_str!("lua/poll.lua"),
+    ])
+});
 pub(super) static RELEASE: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [include_str!("lua/release_at_once.lua")];
-    let rest = [PRELUDE, VALUE, QUEUE, include_str!("lua/release.lua")];
+    let at_once = [TIMES, include_str!("lua/release_at_once.lua")];
+    let rest = [
+        include_str!("lua/release_in_turn.lua"),
+        PRELUDE,
+        VALUE,
+        QUEUE,
+        include_str!("lua/release.lua"),
+    ];
     Script::of(at_once.iter().chain(&rest))
 });
 pub(super) static CANCEL: LazyLock<Script> =
     LazyLock::new(|| Script::queue(include_str!("lua/cancel.lua")));
 /// Releases and acquires of exclusive locks, mixed.
 pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [PRELUDE, include_str!("lua/combined_at_once.lua")];
+    let at_once = [TIMES, PRELUDE, include_str!("lua/combined_at_once.lua")];
     let rest = [
         VALUE,
         QUEUE,
@@ -45,6 +61,7 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
 pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
     let at_once = [include_str!("lua/renew_at_once.lua")];
     let rest = [
+        TIMES,
         PRELUDE,
         VALUE,
         QUEUE,
@@ -71,6 +88,7 @@ pub(super) static SHARED_DOWNGRADE: LazyLock<Script> =
 pub(super) static SHARED_LOOK: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_look.lua")));
 
+const TIMES: &str = include_str!("lua/times.lua");
 const PRELUDE: &str = include_str!("lua/prelude.lua");
 const TAKE: &str = include_str!("lua/take.lua");
 const VALUE: &str = include_str!("lua/value.lua");
@@ -96,12 +114,12 @@ impl Script {
 
     /// An operation of the exclusive lock.
     fn queue(operation: &str) -> Self {
-        Self::of(&[PRELUDE, VALUE, QUEUE, operation])
+        Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, operation])
     }
 
     /// An operation of the kinds with many holders.
     fn shared(operation: &str) -> Self {
-        Self::of(&[PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
+        Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
     }
 
     /// The beginning of a call, with room for so many words more of so many bytes.

@@ -3,6 +3,7 @@
 
 pub(super) mod combiner;
 mod operations;
+mod pulse;
 mod wire;
 
 use std::ops::Deref;

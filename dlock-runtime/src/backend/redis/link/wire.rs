@@ -11,6 +11,7 @@ use redis::{RedisError, ToRedisArgs};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use super::pulse::Pulse;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::redis::calls::Call;
@@ -44,6 +45,7 @@ pub(in crate::backend::redis) struct Wire {
     pub(super) server_clock: Mutex<ServerClock>,
     pub(super) names: Names,
     ear: Arc<Ear>,
+    pulse: Pulse,
 }
 
 impl Wire {
@@ -67,6 +69,7 @@ impl Wire {
             server_clock: Mutex::new(ServerClock { time, heard }),
             names: plan.names.clone(),
             ear,
+            pulse: Pulse::default(),
         }
     }
 
@@ -116,6 +119,7 @@ impl Wire {
         if !self.is_usable() {
             return Err(Fault::Unsent(Text::new("the connection to redis broke")));
         }
+        self.pulse.feel(&self.runtime);
         let sent = self.clock.now().as_nanos();
         // Only the first command after an answer begins a silence.
         let _ = self

@@ -15,5 +15,5 @@
 --       {6, T}               a value of another type stands there
 --       {8, T, there}        another kind: the meta of the set that stands there (see set.lua), or the first
 --                            place in the queue of a key that is free; who has a place already keeps it
--- The long way; the common case is acquire_at_once.lua, which stands before it.
-return acquire(lock, counter, W, A, ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], T)
+-- The long way; the common cases are acquire_at_once.lua, which stands before it.
+return acquire(lock, counter, W, KEYS[4], value, ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), place, T)

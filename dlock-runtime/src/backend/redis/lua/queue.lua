@@ -1,8 +1,7 @@
 -- The queue of a lock: W holds the waiting entries by arrival (an epoch), A the same by heartbeat (alive
 -- until this µs). Both end 7 s after the last sign of life in them. An entry is
 -- x|<reply address>|<lease ms>|<value>, the same bytes in W and in A; a command has its value, and what stands
--- before that as its place. The times are those of policy/queue.rs.
-local HEARTBEAT, CLAIM, QUEUE_TTL, SWEEP_AT_ONCE = 3500000, 3000, 7000, 16
+-- before that as its place. The times are those of times.lua.
 
 -- The address, lease in ms and value of an entry; nothing for one of another kind or version, which
 -- only its own clients may touch.

@@ -219,7 +219,7 @@ fn a_cancel_takes_out_only_its_own_entry() {
 
 #[test]
 fn the_machines_times_are_the_scripts() {
-    let lua = include_str!("../../../backend/redis/lua/queue.lua");
+    let lua = include_str!("../../../backend/redis/lua/times.lua");
     let times = format!(
         "local HEARTBEAT, CLAIM, QUEUE_TTL, SWEEP_AT_ONCE = {}, {}, {}, {}\n",
         queue::HEARTBEAT.as_micros(),

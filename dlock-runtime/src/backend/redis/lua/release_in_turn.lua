@@ -1,0 +1,32 @@
+-- The other common case of release.lua: the lock is ours, need not stay, and goes to the first in the queue, who is
+-- alive and hears of it. What follows is told who gave it back if that one does not hear.
+local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local call, try = redis.call, redis.pcall
+local is_given_back = false
+local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', W, 0, 0)[1]
+local address, lease, value = string.match(head or '', '^x|([^|]+)|(%d+)|(.+)$')
+if address and #lease <= 15 and tonumber(lease) > 0 then
+  local time = call('TIME')
+  local T = time[1] * 1000000 + time[2]
+  local now = string.format('%.0f', T)
+  local lapsed = call('ZRANGE', A, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1)
+  -- Where nobody has lapsed, whoever stands in A is alive.
+  if #lapsed == 0 and try('ZREM', A, head) == 1 then
+    call('ZREM', W, head)
+    local epoch, last = now, tonumber(call('SET', counter, now, 'GET') or nil) -- as draw_epochs
+    if last and last >= T and last < 9007199254740991 then
+      epoch = string.format('%.0f', last + 1)
+      call('SET', counter, epoch)
+    end
+    lease = math.min(lease, CLAIM)
+    call('SET', lock, value, 'PX', lease)
+    local message = lock .. '\n' .. value .. '\n' .. epoch .. '\n' .. now .. '\n' .. lease
+    local heard = try('PUBLISH', address, message) -- as publish
+    if type(heard) == 'table' or heard > 0 then
+      return 1
+    end
+    call('DEL', lock)
+    is_given_back = true
+  end
+end
+
