@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 
-use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, plan, waiter};
+use super::lab::{CAP, FENCES, HOUR, Heard, Lab, acquire, claim, link, listening, plan, waiter};
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::{Link, Listener};
@@ -180,6 +180,26 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
     assert!(lab.heard.take().is_empty());
 }
 
+/// A clock that was far ahead, once.
+#[tokio::test]
+async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    lab.granted(&ours).await;
+    lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await;
+    let mut arrivals = Vec::new();
+    for value in ["1|first", "1|second"] {
+        let entry = lab.queued("lock:a", value).await.entry;
+        let score: f64 = lab.tell(&["ZSCORE", "lock:@w:{lock:a}", &entry]).await;
+        arrivals.push(score - 8e15);
+    }
+    assert_eq!(arrivals, [1.0, 2.0]);
+    lab.link.release(&ours, 0, CAP).await.unwrap();
+    let (grant, _) = lab.heard.take().remove(0);
+    assert_eq!(&*grant.value, "1|first");
+    assert_eq!(grant.epoch, 8_000_000_000_000_003);
+}
+
 /// An address of ours that is not subscribed any more, after a reconnection.
 #[tokio::test]
 async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
@@ -197,7 +217,7 @@ async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
     })
     .await;
     lab.queued("lock:a", "1|next").await;
-    lab.link.release(&ours, 0, CAP).await.unwrap();
+    assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
     assert_eq!(&*lab.heard.take()[0].0.value, "1|next");
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Gone { .. }), "{answer:?}");
