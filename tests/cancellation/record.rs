@@ -29,7 +29,7 @@ pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefi
     }
 }
 
-/// What was done to which lock: `SET`, `DEL`, and `renew` for each attempt to.
+/// What was done to which lock: `SET`, `DEL` (by whichever command the server has), and `renew` for each attempt to.
 fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
     let renewal = renewal_script(lines);
     let mut events = Vec::new();
@@ -40,8 +40,11 @@ fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
             key.starts_with(prefix).then(|| key.to_owned())
         };
         match words[..] {
-            [_, _, "lua]", verb @ ("SET" | "DEL"), key, ..] => {
-                events.extend(ours(&key).map(|key| (key, verb)));
+            [_, _, "lua]", "SET", key, ..] => {
+                events.extend(ours(&key).map(|key| (key, "SET")));
+            }
+            [_, _, "lua]", "DEL" | "DELEX" | "DELIFEQ", key, ..] => {
+                events.extend(ours(&key).map(|key| (key, "DEL")));
             }
             [_, _, _, "EVALSHA", script, ..] if script == renewal => {
                 events.extend(words.iter().filter_map(ours).map(|key| (key, "renew")));
