@@ -19,7 +19,12 @@ pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefi
     let mut lives: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let record = monitor.settled().await;
     for (key, event) in events(&record, prefix) {
-        lives.entry(key).or_default().push(event);
+        let life = lives.entry(key).or_default();
+        match event {
+            "DELEX" | "DELIFEQ" if life.last() == Some(&"DEL") => {} // in vain: nothing is there
+            "DELEX" | "DELIFEQ" => life.push("DEL"),
+            _ => life.push(event),
+        }
     }
     assert!(!lives.is_empty(), "nothing was recorded under {prefix}");
     for (key, events) in lives {
@@ -29,7 +34,7 @@ pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefi
     }
 }
 
-/// What was done to which lock: `SET`, `DEL`, and `renew` for each attempt to.
+/// What was done to which lock: `SET`, `DEL` or the server's own compare-and-delete, and `renew` for each attempt to.
 fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
     let renewal = renewal_script(lines);
     let mut events = Vec::new();
@@ -40,7 +45,14 @@ fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
             key.starts_with(prefix).then(|| key.to_owned())
         };
         match words[..] {
-            [_, _, "lua]", verb @ ("SET" | "DEL"), key, ..] => {
+            [
+                _,
+                _,
+                "lua]",
+                verb @ ("SET" | "DEL" | "DELEX" | "DELIFEQ"),
+                key,
+                ..,
+            ] => {
                 events.extend(ours(&key).map(|key| (key, verb)));
             }
             [_, _, _, "EVALSHA", script, ..] if script == renewal => {

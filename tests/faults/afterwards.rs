@@ -3,7 +3,7 @@
 use dlock_harness::{Action, Monitor, until, wait};
 use dlock_runtime::{LockPool, LockRequest, Released};
 
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, TTL, requests, sha};
+use crate::lab::{CAP, ITEM, Lab, TTL, deletes_the_item, requests, sha};
 
 fn lock(pool: &LockPool) -> LockRequest {
     pool.lock(ITEM).ttl(TTL).renew()
@@ -27,10 +27,9 @@ async fn nothing_follows(lab: &Lab, monitor: &Monitor) {
     lab.until_free().await;
     wait::pause(TTL * 2).await; // six periods
     let lines = monitor.settled().await;
-    let del = format!("\"DEL\" \"{ON_SERVER}\"");
     let freed = lines
         .iter()
-        .rposition(|line| line.contains(&del))
+        .rposition(|line| deletes_the_item(line))
         .expect("it was given back");
     let renew = sha("renew");
     let after: Vec<_> = lines[freed..]

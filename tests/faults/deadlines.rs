@@ -9,7 +9,7 @@ use dlock_runtime::LostCause;
 use tokio::sync::oneshot;
 
 use crate::body::{Polls, Watched, lost, tick};
-use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, requests, sha};
+use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, deletes_the_item, requests, sha};
 
 const TTL: Duration = Duration::from_millis(900);
 
@@ -166,10 +166,10 @@ async fn no_renewal_outlives_it_and_the_key_is_given_back() {
     .await;
     wait::pause(every * 5).await;
     let lines = monitor.settled().await;
-    let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
+    let renew = sha("renew");
     let (renewed, freed) = (
-        last(&sha("renew")),
-        last(&format!("\"DEL\" \"{ON_SERVER}\"")),
+        lines.iter().rposition(|line| line.contains(&renew)),
+        lines.iter().rposition(|line| deletes_the_item(line)),
     );
     assert!(
         renewed.is_some() && renewed < freed,

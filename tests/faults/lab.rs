@@ -68,9 +68,9 @@ impl Lab {
 
     /// A pool whose server knows the scripts, so that each operation is one request.
     pub(crate) async fn pool_of(&self, config: Config) -> LockPool {
-        for operation in OPERATIONS {
-            let known = self.server.cmd(&["SCRIPT", "LOAD", &text(operation)]).await;
-            assert_eq!(known, redis::Value::BulkString(sha(operation).into()));
+        for text in OPERATIONS.into_iter().flat_map(texts) {
+            let known = self.server.cmd(&["SCRIPT", "LOAD", &text]).await;
+            assert_eq!(known, redis::Value::BulkString(hash(&text).into()));
         }
         connected(config).await
     }
@@ -181,17 +181,52 @@ fn text(operation: &str) -> String {
     before + own
 }
 
+/// A release has a text for each way to compare and delete that a server may have.
+fn texts(operation: &str) -> Vec<String> {
+    let usual = text(operation);
+    if operation != "release" {
+        return vec![usual];
+    }
+    let by_hand = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
+    [
+        by_hand,
+        "redis.pcall('DELEX', KEYS[1], 'IFEQ', ARGV[1])",
+        "redis.pcall('DELIFEQ', KEYS[1], ARGV[1])",
+    ]
+    .map(|way| usual.replace(by_hand, way))
+    .into()
+}
+
 /// The name of an operation's script on the wire; MONITOR shows it too.
 pub(crate) fn sha(operation: &str) -> String {
-    redis::Script::new(&text(operation)).get_hash().to_owned()
+    hash(&text(operation))
+}
+
+fn hash(text: &str) -> String {
+    redis::Script::new(text).get_hash().to_owned()
+}
+
+/// Whether a line of MONITOR calls an operation.
+pub(crate) fn calls(line: &str, operation: &str) -> bool {
+    let mut texts = texts(operation).into_iter();
+    texts.any(|it| line.contains(&hash(&it)))
+}
+
+/// Whether a line of MONITOR deletes the item, by whichever command the server has.
+pub(crate) fn deletes_the_item(line: &str) -> bool {
+    ["DEL", "DELEX", "DELIFEQ"]
+        .iter()
+        .any(|it| line.contains(&format!("\"{it}\" \"{ON_SERVER}\"")))
 }
 
 /// Requests of an operation by hash, or by text where the server does not know the hash.
 pub(crate) fn requests(operation: &str) -> Matcher {
-    let (sha, text) = (sha(operation), text(operation));
+    let texts = texts(operation);
+    let mut known: Vec<String> = texts.iter().map(|it| hash(it)).collect();
+    known.extend(texts);
     Matcher::when(move |request| {
         let script = words(request).get(1).copied();
-        script == Some(sha.as_bytes()) || script == Some(text.as_bytes())
+        known.iter().any(|known| script == Some(known.as_bytes()))
     })
 }
 

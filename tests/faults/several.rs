@@ -6,7 +6,7 @@ use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockPool, LockRequest, LostCause};
 
 use crate::body::lost;
-use crate::lab::{CAP, LONG, Lab, requests, sha};
+use crate::lab::{CAP, LONG, Lab, calls, requests};
 use crate::line::{WAIT, Waiter, turn, waits};
 
 fn both(pool: &LockPool) -> LockRequest {
@@ -72,10 +72,7 @@ async fn a_try_that_took_none_leaves_nothing_to_clean_up() {
     let monitor = lab.server.monitor();
     assert!(both(&pool).try_acquire().await.unwrap().is_none());
     let lines = monitor.settled().await;
-    let count = |operation| {
-        let script = sha(operation);
-        lines.iter().filter(|line| line.contains(&script)).count()
-    };
+    let count = |operation| lines.iter().filter(|it| calls(it, operation)).count();
     assert_eq!((count("acquire_all"), count("acquire")), (1, 1));
     assert_eq!((count("cancel"), count("release")), (0, 0));
     held.verify().await.unwrap();

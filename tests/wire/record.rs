@@ -37,6 +37,13 @@ impl Line {
         self.words.iter().any(|it| it == word)
     }
 
+    /// Whether a script deletes the key, by whichever command the server has.
+    pub(crate) fn deletes(&self, key: &str) -> bool {
+        !self.by_client
+            && ["DEL", "DELEX", "DELIFEQ"].contains(&&*self.words[0])
+            && self.words[1] == key
+    }
+
     pub(crate) fn sets(&self, key: &str) -> bool {
         matches!(&self.words[..], [set, it, ..] if set == "SET" && it == key)
     }

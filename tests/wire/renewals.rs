@@ -144,8 +144,8 @@ async fn no_renewal_follows_a_release() {
     let mut renewed_before = 0;
     for key in &keys {
         let key = format!("lock:{key}");
-        let gone = |line: &Line| !line.by_client && line.words[0] == "DEL" && line.names(&key);
-        let gone = all.iter().position(gone).expect("it was given back");
+        let gone = all.iter().position(|line| line.deletes(&key));
+        let gone = gone.expect("it was given back");
         let (before, after) = all.split_at(gone);
         renewed_before += renewals(&scripts, before).get(&*key).unwrap_or(&0);
         let late = renewals(&scripts, after).get(&*key).copied();
@@ -178,8 +178,8 @@ async fn a_release_does_not_overtake_a_renewal() {
     assert_eq!(release.await.unwrap().unwrap(), Released::Freed);
     let all = lines(&monitor).await;
     let renewed = |line: &Line| Scripts::keys(&scripts.renew, line).is_some();
-    let given_back = |line: &Line| line.words[0] == "DEL" && line.names("lock:key");
+    let given_back = all.iter().position(|line| line.deletes("lock:key"));
     let renewed = all.iter().rposition(renewed).expect("a renewal");
-    let given_back = all.iter().position(given_back).expect("a release");
+    let given_back = given_back.expect("a release");
     assert!(renewed < given_back, "{all:#?}");
 }

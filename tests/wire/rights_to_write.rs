@@ -64,7 +64,7 @@ fn the_documented_rights_are_these() {
 
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
-    let lab = Lab::new(documented()).await;
+    let lab = Lab::new(documented()).await.and_native().await;
     let lock = lab.pool().await.unwrap().lock("{item:7}").acquire();
     let lock = lock.await.unwrap();
     lock.write(&every_command()).await.unwrap();

@@ -23,6 +23,17 @@ impl Lab {
         lab
     }
 
+    /// With the right to the server's own compare-and-delete as well, if it has one.
+    pub(crate) async fn and_native(self) -> Self {
+        for right in ["+delex", "+delifeq"] {
+            let _ = self
+                .server
+                .try_cmd(&["ACL", "SETUSER", "dlock", right])
+                .await; // or it has none of this name
+        }
+        self
+    }
+
     pub(crate) async fn user(&self, rules: impl IntoIterator<Item = &str>) {
         let mut words = vec!["ACL", "SETUSER", "dlock"];
         words.extend(rules);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::iter;
 
 use super::names::Names;
+use super::native::Native;
 use super::scripts::{self, Script};
 use crate::policy::commands::{Acquire, Claim, Renewal};
 use crate::values::entry;
@@ -77,12 +78,12 @@ pub(super) fn poll(claim: &Claim) -> Call<'_> {
     by_kind(claim, &scripts::POLL, &scripts::SHARED_POLL, [])
 }
 
-pub(super) fn release(claim: &Claim, keep_until: u64) -> Call<'_> {
+pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) -> Call<'_> {
     let value = Cow::from(&*claim.value);
     let script = if entry::is_entry(&value) {
         &scripts::SHARED_RELEASE
     } else {
-        &scripts::RELEASE
+        scripts::release(native)
     };
     Call {
         script,

@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use super::errors;
 use super::link::{Hello, RedisLink};
 use super::names::Names;
+use super::native::Native;
 use super::push::Ear;
 use super::reply;
 use crate::backend::Listener;
@@ -169,8 +170,8 @@ where
     // Both are sent before either is answered.
     let asked = ask(connection.clone());
     let subscribed = subscribe(protocol, ear.channel(), connection.clone());
-    let (time, subscribed) = both(asked, subscribed).await;
-    let time = time?;
+    let (asked, subscribed) = both(asked, subscribed).await;
+    let (time, native) = asked?;
     ear.answered(time, sent);
     let address = match subscribed {
         Ok(()) => Some(ear.channel().to_owned()),
@@ -182,7 +183,12 @@ where
         Err(fault) => return Err(fault),
     };
     let driver = abort_on_failure.defuse();
-    let hello = Hello { time, ear, address };
+    let hello = Hello {
+        time,
+        ear,
+        address,
+        native,
+    };
     Ok(RedisLink::new(connection, driver, plan, hello))
 }
 
@@ -252,13 +258,14 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     who
 }
 
-/// Asks the server what it is and what time it is there, in one round trip. What it is comes first: a
-/// sentinel has no TIME.
-async fn ask(mut connection: MultiplexedConnection) -> Result<u64, Fault> {
-    let mut both = redis::pipe();
-    both.cmd("HELLO").cmd("TIME").ignore_errors(); // each has an answer of its own
-    let answers = both.query_async(&mut connection).await;
-    let (hello, time): (RedisResult<Value>, RedisResult<Value>) =
+/// Asks the server what it is, what time it is there, and for a command that is nice to have, in one round trip. What it
+/// is comes first: a sentinel has no TIME.
+async fn ask(mut connection: MultiplexedConnection) -> Result<(u64, Option<Native>), Fault> {
+    let mut all = redis::pipe();
+    all.cmd("HELLO").cmd("TIME").add_command(Native::question());
+    all.ignore_errors(); // each has an answer of its own
+    let answers = all.query_async(&mut connection).await;
+    let [hello, time, native]: [RedisResult<Value>; 3] =
         answers.map_err(|error| errors::handshake_fault(&error))?;
     match hello {
         Ok(hello) => check_server(&hello)?,
@@ -268,7 +275,8 @@ async fn ask(mut connection: MultiplexedConnection) -> Result<u64, Fault> {
             other => return Err(other),
         },
     }
-    reply::time(&time.map_err(|error| errors::handshake_fault(&error))?)
+    let time = reply::time(&time.map_err(|error| errors::handshake_fault(&error))?)?;
+    Ok((time, native.ok().as_ref().and_then(Native::among)))
 }
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.

@@ -80,7 +80,8 @@ pub(super) fn refusal(code: &str, words: &str) -> Refusal {
         ("NOREPLICAS", Refusal::Misconfigured),
     ];
     const PHRASES: &[(&str, Refusal)] = &[
-        ("The user executing the script", Refusal::NoPermission),
+        ("The user executing the script", Refusal::NoPermission), // up to Redis 7.0
+        ("ACL failure in script", Refusal::NoPermission),         // from 7.2 on
         ("OOM command not allowed", Refusal::OutOfMemory),
         ("read only replica", Refusal::ReadOnly),
         ("WRONGTYPE", Refusal::WrongType),

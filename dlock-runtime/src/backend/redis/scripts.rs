@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
+use super::native::Native;
+
 /// The common case stands first: a call that it settles makes no other function.
 pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     let at_once = [TIMES, include_str!("lua/acquire_at_once.lua")];
@@ -31,17 +33,11 @@ pub(super) static POLL: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/poll.lua"),
     ])
 });
-pub(super) static RELEASE: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [TIMES, include_str!("lua/release_at_once.lua")];
-    let rest = [
-        include_str!("lua/release_in_turn.lua"),
-        PRELUDE,
-        VALUE,
-        QUEUE,
-        include_str!("lua/release.lua"),
-    ];
-    Script::of(at_once.iter().chain(&rest))
-});
+static RELEASE: LazyLock<Script> = LazyLock::new(|| release_by(GET_AND_DEL));
+static RELEASE_BY_DELEX: LazyLock<Script> =
+    LazyLock::new(|| release_by("redis.pcall('DELEX', KEYS[1], 'IFEQ', ARGV[1])"));
+static RELEASE_BY_DELIFEQ: LazyLock<Script> =
+    LazyLock::new(|| release_by("redis.pcall('DELIFEQ', KEYS[1], ARGV[1])"));
 pub(super) static CANCEL: LazyLock<Script> =
     LazyLock::new(|| Script::queue(include_str!("lua/cancel.lua")));
 /// Releases and acquires of exclusive locks, mixed.
@@ -97,6 +93,30 @@ const SET: &str = include_str!("lua/set.lua");
 const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
 
+/// What a native command does instead in `release_at_once.lua`.
+const GET_AND_DEL: &str = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
+
+fn release_by(compare_and_delete: &str) -> Script {
+    let at_once = include_str!("lua/release_at_once.lua").replace(GET_AND_DEL, compare_and_delete);
+    let rest = [
+        include_str!("lua/release_in_turn.lua"),
+        PRELUDE,
+        VALUE,
+        QUEUE,
+        include_str!("lua/release.lua"),
+    ];
+    Script::of([TIMES, &*at_once].iter().chain(&rest))
+}
+
+/// The release of an exclusive lock.
+pub(super) fn release(native: Option<Native>) -> &'static Script {
+    match native {
+        None => &RELEASE,
+        Some(Native::Delex) => &RELEASE_BY_DELEX,
+        Some(Native::Delifeq) => &RELEASE_BY_DELIFEQ,
+    }
+}
+
 /// A script and the hash that the server knows it by.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -120,6 +140,11 @@ impl Script {
     /// An operation of the kinds with many holders.
     fn shared(operation: &str) -> Self {
         Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
+    }
+
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// The beginning of a call, with room for so many words more of so many bytes.

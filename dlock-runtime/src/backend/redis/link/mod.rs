@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use self::combiner::{Combiner, Limits};
 use self::wire::Wire;
 use super::connect::Plan;
+use super::native::Native;
 use super::push::Ear;
 
 /// What was learned while saying hello.
@@ -24,6 +25,8 @@ pub(super) struct Hello {
     pub(super) ear: Arc<Ear>,
     /// The channel that was subscribed to, if any was.
     pub(super) address: Option<String>,
+    /// What the server compares and deletes with, if it can.
+    pub(super) native: Option<Native>,
 }
 
 /// A connection of one tokio runtime; it ends with its last owner.
@@ -42,9 +45,14 @@ impl RedisLink {
         plan: &Plan,
         hello: Hello,
     ) -> Self {
-        let Hello { time, ear, address } = hello;
         let driver = driver.map(|it| it.abort_handle());
-        let wire = Arc::new(Wire::new(connection, driver, plan, time, ear));
+        let Hello {
+            time,
+            ear,
+            address,
+            native,
+        } = hello;
+        let wire = Arc::new(Wire::new(connection, driver, plan, time, ear, native));
         // A limit on the commands in flight is the client library's to keep, and it keeps no order among those that wait for it.
         let limits = match plan.max_in_flight {
             None => Limits::MEASURED,

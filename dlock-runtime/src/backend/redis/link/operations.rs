@@ -90,12 +90,14 @@ impl Link for RedisLink {
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
             let reply = if entry::is_entry(&claim.value) {
-                let call = calls::release(claim, keep_until);
+                let call = calls::release(claim, keep_until, None);
                 Box::pin(self.script_on(&claim.key, call, within)).await?
             } else {
                 let claim = Cow::Borrowed(claim);
                 let ask = Ask::Release { claim, keep_until };
-                self.combiner.ask(ask, within).await?
+                let reply = self.combiner.ask(ask, within).await?;
+                self.deletes.answered(&reply);
+                reply
             };
             reply::given_back(&reply)
         })

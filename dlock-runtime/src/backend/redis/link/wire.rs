@@ -18,6 +18,7 @@ use crate::backend::redis::calls::Call;
 use crate::backend::redis::connect::Plan;
 use crate::backend::redis::errors;
 use crate::backend::redis::names::{Keys, Names};
+use crate::backend::redis::native::{Deletes, Native};
 use crate::backend::redis::push::Ear;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
@@ -44,6 +45,7 @@ pub(in crate::backend::redis) struct Wire {
     unanswered: AtomicU64,
     pub(super) server_clock: Mutex<ServerClock>,
     pub(super) names: Names,
+    pub(in crate::backend::redis) deletes: Deletes,
     ear: Arc<Ear>,
     pulse: Pulse,
 }
@@ -55,6 +57,7 @@ impl Wire {
         plan: &Plan,
         time: u64,
         ear: Arc<Ear>,
+        native: Option<Native>,
     ) -> Self {
         let heard = plan.clock.now();
         Self {
@@ -68,6 +71,7 @@ impl Wire {
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
             names: plan.names.clone(),
+            deletes: Deletes::by(native),
             ear,
             pulse: Pulse::default(),
         }

@@ -4,6 +4,8 @@ use dlock_harness::RedisServer;
 
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, link, renewal, waiter};
 use crate::backend::Link;
+use crate::backend::fault::Fault;
+use crate::backend::redis::errors;
 use crate::backend::redis::link::RedisLink;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
@@ -249,6 +251,23 @@ async fn a_missing_right_is_named_and_leaves_nothing() {
         assert_refused(link.acquire(&command, CAP).await, Refusal::NoPermission);
         assert_eq!(server.keys().await, before, "without {missing}");
     }
+}
+
+/// What is missing inside a script is no `NOPERM`, and each server has its own words for it.
+#[test]
+fn a_right_that_a_script_misses_is_known_by_the_words_of_each_version() {
+    for said in [
+        "NOPERM this user has no permissions to run the 'get' command",
+        "ERR The user executing the script can't run this command or subcommand script: f_1, on @user_script:1.",
+        "ERR ACL failure in script: User worker has no permissions to run the 'get' command",
+        "ERR ACL failure in script: No permissions to access a key script: f_1, on @user_script:1.",
+    ] {
+        let fault = errors::fault_of_item(said);
+        let is_known = matches!(fault, Fault::Refused(Refusal::NoPermission, _));
+        assert!(is_known, "{said}: {fault:?}");
+    }
+    let other = errors::fault_of_item("ERR Error running script");
+    assert!(matches!(other, Fault::Refused(Refusal::Other, _)));
 }
 
 #[tokio::test]

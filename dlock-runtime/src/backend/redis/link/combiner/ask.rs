@@ -7,6 +7,7 @@ use redis::Cmd;
 
 use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::names::Names;
+use crate::backend::redis::native::Native;
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Acquire, Claim};
 
@@ -63,10 +64,10 @@ impl Ask<'_> {
     }
 
     /// By itself.
-    pub(super) fn call(&self) -> Call<'_> {
+    pub(super) fn call(&self, native: Option<Native>) -> Call<'_> {
         match self {
             Ask::Acquire(command) => calls::acquire(command),
-            Ask::Release { claim, keep_until } => calls::release(claim, *keep_until),
+            Ask::Release { claim, keep_until } => calls::release(claim, *keep_until, native),
         }
     }
 }

@@ -143,7 +143,8 @@ impl Combiner {
 
     /// Boxed, so that what waits for a batch stays small.
     fn alone<'a>(&'a self, ask: &'a Ask<'_>, within: Duration) -> Answer<'a, Value> {
-        Box::pin(self.wire.script_on(ask.lock(), ask.call(), within))
+        let call = ask.call(self.wire.deletes.native());
+        Box::pin(self.wire.script_on(ask.lock(), call, within))
     }
 
     fn carry(self: &Arc<Self>) {
