@@ -98,7 +98,7 @@ pub(crate) trait Link: Debug + Send + Sync {
 
     /// Where grants to this connection's waiters are published; `None` when it can't be told anything
     /// unasked, so that its waiters have to poll.
-    fn address(&self) -> Option<&str>;
+    fn address(&self) -> Option<&Arc<str>>;
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
 

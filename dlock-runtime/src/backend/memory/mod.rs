@@ -40,6 +40,8 @@ struct Shared {
     listener: OnceLock<Weak<dyn Listener>>,
     /// The wall clock's µs when `clock` began.
     began: u64,
+    /// [`ADDRESS`], as who waits names it.
+    address: Arc<str>,
 }
 
 impl Memory {
@@ -53,6 +55,7 @@ impl Memory {
             clock: Clock::pausable(),
             listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),
+            address: ADDRESS.into(),
         }))
     }
 }
@@ -136,8 +139,8 @@ impl Link for Shared {
         None
     }
 
-    fn address(&self) -> Option<&str> {
-        Some(ADDRESS)
+    fn address(&self) -> Option<&Arc<str>> {
+        Some(&self.address)
     }
 
     fn acquire<'a>(&'a self, command: &'a Acquire, _within: Duration) -> Answer<'a, Acquired> {

@@ -31,7 +31,7 @@ pub(super) struct RedisLink {
     wire: Arc<Wire>,
     combiner: Arc<Combiner>,
     /// The channel that this connection has subscribed to.
-    address: Option<String>,
+    address: Option<Arc<str>>,
 }
 
 impl RedisLink {
@@ -52,7 +52,7 @@ impl RedisLink {
         Self {
             combiner: Combiner::new(&wire, limits),
             wire,
-            address,
+            address: address.map(Arc::from),
         }
     }
 }

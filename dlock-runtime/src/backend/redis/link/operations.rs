@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -35,8 +35,8 @@ impl Link for RedisLink {
         Some(&self.runtime)
     }
 
-    fn address(&self) -> Option<&str> {
-        self.address.as_deref()
+    fn address(&self) -> Option<&Arc<str>> {
+        self.address.as_ref()
     }
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {

@@ -190,7 +190,8 @@ async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
     let waiting = waiter("lock:a", gone.address().unwrap(), "1|gone");
     assert!(matches!(ask(&gone, &waiting).await, Acquired::Queued(_)));
     drop(gone);
-    let channels = ["PUBSUB", "NUMSUB", waiting.entry.split('|').nth(1).unwrap()];
+    let address = &waiting.place.as_ref().unwrap().address;
+    let channels = ["PUBSUB", "NUMSUB", address];
     until("the server has seen its end", CAP, async || {
         let (_, subscribers): (String, i64) = lab.server.ask(&channels).await;
         subscribers == 0

@@ -21,7 +21,7 @@ use crate::engine::attempt::{self, OpenAttempt, Sent};
 use crate::engine::pool::LockPool;
 use crate::policy::commands::{Acquired, Left, Polled};
 use crate::policy::gate::{Next, Offer, Position};
-use crate::policy::queue;
+use crate::policy::queue::Place;
 use crate::policy::retry::Jitter;
 use crate::values::moment::Moment;
 
@@ -135,8 +135,9 @@ impl Driver {
             .link(lane.key(), settings.connect_timeout)
             .await?;
         let within = settings.command_timeout.min(order.terms.ttl.validity());
-        let address = link.address().unwrap_or_default();
-        let sent = Sent::prepare(&pool, order, &link, Some(address), within)?;
+        let address = link.address().cloned().unwrap_or_default();
+        let place = Place::new(address, order.terms.lease());
+        let sent = Sent::prepare(&pool, order, &link, Some(place), within)?;
         let gates = pool.gates();
         let may_ask = gates.at(&lane, |keyed| {
             keyed.asking(self.wheel, sent.position(), sent.at)
@@ -220,7 +221,8 @@ impl Driver {
 
 /// Whether grants to this place arrive at this connection.
 fn answers_at(position: &Position, link: &dyn Link) -> bool {
-    queue::address(&position.claim.entry) == Some(link.address().unwrap_or_default())
+    let address = position.claim.place.as_ref().map(|place| &*place.address);
+    address == Some(link.address().map_or("", |address| address))
 }
 
 impl Drop for Driver {

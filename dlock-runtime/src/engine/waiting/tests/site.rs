@@ -300,7 +300,7 @@ pub(super) fn position(token: u64) -> Position {
         claim: Claim {
             key: KEY.into(),
             value: value(token).into(),
-            entry: "".into(),
+            place: None,
         },
     }
 }

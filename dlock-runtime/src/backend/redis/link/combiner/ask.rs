@@ -9,6 +9,7 @@ use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::names::Names;
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Acquire, Claim};
+use crate::policy::queue::Place;
 
 pub(in crate::backend::redis) enum Ask<'a> {
     Acquire(Cow<'a, Acquire>),
@@ -54,7 +55,7 @@ impl Ask<'_> {
                 lease: command.lease.as_millis(),
                 not_after: command.not_after,
                 repair: calls::repair(command),
-                place: calls::place(&command.claim),
+                place: command.claim.place.as_ref(),
             },
             Ask::Release { keep_until, .. } => Terms::Release {
                 keep_until: *keep_until,
@@ -119,7 +120,7 @@ enum Terms<'a> {
         lease: u64,
         not_after: u64,
         repair: u64,
-        place: &'a str,
+        place: Option<&'a Place>,
     },
 }
 
@@ -132,7 +133,10 @@ impl Terms<'_> {
                 not_after,
                 repair,
                 place,
-            } => command.arg(lease).arg(not_after).arg(repair).arg(*place),
+            } => {
+                let place = place.map(Place::text).unwrap_or_default();
+                command.arg(lease).arg(not_after).arg(repair).arg(place)
+            }
         };
     }
 }
