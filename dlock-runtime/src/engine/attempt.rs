@@ -31,13 +31,13 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// `place`: how it queues, if it is to.
+    /// Sent right now. `place`: how it queues, if it is to.
     pub(super) fn prepare(
         pool: &LockPool,
         order: &Order,
         link: &Arc<dyn Link>,
         place: Option<Place>,
-        within: Duration,
+        (now, within): (Moment, Duration),
     ) -> Result<Self, Fault> {
         let token = Token::fresh().map_err(|why| {
             Fault::Setup(Text::new(format_args!(
@@ -55,16 +55,15 @@ impl Sent {
         let command = Acquire {
             claim,
             lease,
-            not_after: Acquire::not_after(link.server_time(), within),
+            not_after: Acquire::not_after(link.server_time_at(now), within),
             repair_missing_ttl: pool.settings().repair_missing_ttl,
         };
-        let at = pool.backend().clock().now();
-        let give_up = at.plus(within + queue::longest_stay(lease.get()));
+        let give_up = now.plus(within + queue::longest_stay(lease.get()));
         pool.guardian().acquiring(token, command.claim.clone());
         Ok(Self {
             token,
             command,
-            at,
+            at: now,
             give_up,
         })
     }

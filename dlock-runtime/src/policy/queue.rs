@@ -4,6 +4,7 @@
 //! value is SET at the key if the place is granted. The same bytes stand in both sets, so that nothing is looked up by
 //! scanning. The scripts have the same times in `queue.lua`.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ pub(crate) const GRANTS_AT_ONCE: usize = 100;
 /// A lease of more digits is no lease; so that both sides agree on what can be read.
 const MOST_DIGITS: usize = 15;
 
+/// Room for what stands around the address.
+const NUMBER_AND_BARS: usize = 4 + MOST_DIGITS;
+
 /// An entry, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
@@ -55,8 +59,11 @@ impl Place {
 
     /// What stands before the value in the entry of an exclusive lock.
     pub(crate) fn text(&self) -> String {
-        let lease = self.lease.as_millis().to_string();
-        ["x|", &self.address, "|", &lease, "|"].concat()
+        let mut text = String::with_capacity(self.address.len() + NUMBER_AND_BARS);
+        text.push_str("x|");
+        text.push_str(&self.address);
+        let _ = write!(text, "|{}|", self.lease.as_millis()); // a String takes everything
+        text
     }
 }
 

@@ -112,7 +112,7 @@ impl Backend for Memory {
         let _ = self.0.listener.set(listener); // once, by its contract
     }
 
-    fn ready(&self, _key: &str) -> Option<Arc<dyn Link>> {
+    fn ready(&self, _key: &str, _now: Moment) -> Option<Arc<dyn Link>> {
         Some(self.0.clone())
     }
 
@@ -131,8 +131,8 @@ fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
 }
 
 impl Link for Shared {
-    fn server_time(&self) -> u64 {
-        self.time_at(self.clock.now())
+    fn server_time_at(&self, now: Moment) -> u64 {
+        self.time_at(now)
     }
 
     fn runtime(&self) -> Option<&Handle> {

@@ -59,6 +59,12 @@ impl RedisLink {
 
 #[cfg(test)]
 impl RedisLink {
+    /// The server's time now.
+    pub(super) fn server_time(&self) -> u64 {
+        use crate::backend::Link;
+        self.server_time_at(self.clock.now())
+    }
+
     /// One more over the same wire.
     pub(super) fn combiner(&self, limits: Limits) -> Arc<Combiner> {
         Combiner::new(&self.wire, limits)

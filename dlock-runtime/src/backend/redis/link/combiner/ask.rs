@@ -89,12 +89,15 @@ pub(super) fn combined<'a>(
     let room = asks.clone().map(bytes).sum();
     let mut command = scripts::COMBINED.called(by, 8 + 4 * asks.len(), room);
     command.arg(1 + 3 * asks.len());
+    let mut name = String::new();
     for (number, ask) in asks.clone().enumerate() {
         let keys = names.of(ask.lock());
         if number == 0 {
             command.arg(keys.counter);
         }
-        command.arg(ask.lock()).arg(keys.waiting).arg(keys.alive);
+        command.arg(ask.lock());
+        command.arg(keys.waiting.text_in(&mut name));
+        command.arg(keys.alive.text_in(&mut name));
     }
     let runs = calls::runs(asks.clone().map(Ask::terms));
     let is_release = |(terms, _): &&(Terms<'_>, usize)| matches!(terms, Terms::Release { .. });
