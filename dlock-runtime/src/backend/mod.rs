@@ -44,7 +44,7 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     fn listen(&self, listener: Weak<dyn Listener>);
 
     /// The connection of the current tokio runtime that carries commands for `key`, if it is there and works.
-    fn ready(&self, key: &str) -> Option<Arc<dyn Link>>;
+    fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>>;
 
     /// The same, made if need be.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
@@ -57,10 +57,22 @@ impl dyn Backend {
     /// The connection of the current tokio runtime that carries commands for `key`. Nearly always there is one, and
     /// nothing is to be waited for.
     pub(crate) async fn link(&self, key: &str, within: Duration) -> Result<Arc<dyn Link>, Fault> {
-        match self.ready(key) {
-            Some(link) => Ok(link),
-            None => self.connect(key, within).await,
+        let (link, _) = self.link_at(self.clock().now(), key, within).await?;
+        Ok(link)
+    }
+
+    /// The same, and when that is: `now`, unless something had to be waited for.
+    pub(crate) async fn link_at(
+        &self,
+        now: Moment,
+        key: &str,
+        within: Duration,
+    ) -> Result<(Arc<dyn Link>, Moment), Fault> {
+        if let Some(link) = self.ready(key, now) {
+            return Ok((link, now));
         }
+        let link = self.connect(key, within).await?;
+        Ok((link, self.clock().now()))
     }
 }
 
@@ -90,15 +102,15 @@ pub(crate) trait Listener: Debug + Send + Sync {
 /// Each command ends `within` the time given, with [`Fault::Unclear`] if it may have been or may yet
 /// be executed. Dropping a command's future takes nothing back that was sent.
 pub(crate) trait Link: Debug + Send + Sync {
-    /// The server's time now, in µs; rather too early than too late.
-    fn server_time(&self) -> u64;
+    /// The server's time at a moment, in µs; rather too early than too late.
+    fn server_time_at(&self, now: Moment) -> u64;
 
     /// The runtime that moves this connection's bytes; `None` when nothing has to be moved.
     fn runtime(&self) -> Option<&Handle>;
 
     /// Where grants to this connection's waiters are published; `None` when it can't be told anything
     /// unasked, so that its waiters have to poll.
-    fn address(&self) -> Option<&str>;
+    fn address(&self) -> Option<&Arc<str>>;
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
 

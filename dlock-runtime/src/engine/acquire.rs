@@ -77,7 +77,6 @@ impl Patience {
 }
 
 pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
-    fault::check_timers().map_err(|fault| fault.into_error(None))?;
     match nested::look(pool, order) {
         Nested::Join(guard) => return Ok(guard),
         Nested::WouldDeadlock => return Err(nested::would_deadlock(order)),
@@ -108,7 +107,10 @@ pub(super) async fn take_one(
     }
     let Patience { begun, until } = *patience;
     match order.wait {
-        Wait::Once => Box::pin(past_the_line(pool, order, begun)).await,
+        Wait::Once => {
+            fault::check_timers().map_err(|fault| fault.into_error(None))?;
+            Box::pin(past_the_line(pool, order, begun)).await
+        }
         Wait::For(_) | Wait::Forever => in_line(pool, order, begun, until).await,
     }
 }
@@ -122,30 +124,35 @@ async fn in_line(
 ) -> Result<(LockGuard, Offer), LockError> {
     let clock = pool.backend().clock();
     let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
-    let mut ticket = Ticket::new(pool, order, &here);
-    let pause = || {
-        let rest = until.map_or(Duration::MAX, |until| clock.now().until(until));
+    let now = clock.now();
+    let pause = |now: Moment| {
+        let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
     };
-    let mut timer = pin!(tokio::time::sleep(pause()));
+    let timer = fault::needs_drivers(|| tokio::time::sleep(pause(now)));
+    let mut timer = pin!(timer.map_err(|fault| fault.into_error(None))?);
+    let mut ticket = Ticket::new(pool, order, &here, now);
     let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
+    let mut begins = Some(now);
     std::future::poll_fn(|cx| {
         loop {
-            while let Poll::Ready(turn) = ticket.poll(cx) {
+            let now = begins.take().unwrap_or_else(|| clock.now());
+            while let Poll::Ready(turn) = ticket.poll(cx, now) {
                 let (position, offer) = turn?;
-                if let Some(guard) = take(pool, order, position, offer) {
+                if let Some(guard) = take(pool, order, position, offer, now) {
                     return Poll::Ready(Ok((guard, offer)));
                 }
-                ticket = Ticket::new(pool, order, &here); // too late for this one: to the end of the line
+                ticket = Ticket::new(pool, order, &here, now); // too late for this one: to the end of the line
             }
             if is_over {
                 let look = || Box::pin(past_the_line(pool, order, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
             }
             ready!(timer.as_mut().poll(cx));
-            is_over = until.is_some_and(|until| clock.now() >= until);
-            timer.as_mut().reset(Instant::now() + pause());
+            let now = clock.now();
+            is_over = until.is_some_and(|until| now >= until);
+            timer.as_mut().reset(Instant::now() + pause(now));
         }
     })
     .await
@@ -157,20 +164,23 @@ pub(super) fn take(
     order: &Arc<Order>,
     position: Position,
     offer: Offer,
+    now: Moment,
 ) -> Option<LockGuard> {
-    let clock = pool.backend().clock();
     let lease = match offer.row.since {
         None => Lease::granted(offer.since, offer.lease, &order.terms),
         Some(began) => Lease::handed_on(offer.since, offer.lease, began, &order.terms),
     };
-    if clock.now() >= lease.deadline() {
-        pool.gates()
-            .vacated(&order.lane, position.token, clock.now());
+    if now >= lease.deadline() {
+        pool.gates().vacated(&order.lane, position.token, now);
         pool.give_up(&position);
         return None;
     }
     let Position { token, claim } = position;
-    let cell = Arc::new(LeaseCell::new(claim.key.clone(), clock, &lease));
+    let cell = Arc::new(LeaseCell::new(
+        claim.key.clone(),
+        pool.backend().clock(),
+        &lease,
+    ));
     pool.guardian().granted(token, lease, cell.clone());
     let fence = Fence::new(offer.epoch, offer.row.index);
     let hold = Hold {
@@ -241,10 +251,14 @@ async fn past_the_line(
     let mut was_late = false;
     loop {
         let fault = match try_once(pool, order).await {
-            Ok(Attempt::Granted(position, offer)) => match take(pool, order, position, offer) {
-                Some(guard) => return Ok((guard, offer)),
-                None => Fault::Unclear(Text::new("the lease was over before its grant arrived")),
-            },
+            Ok(Attempt::Granted(position, offer)) => {
+                match take(pool, order, position, offer, now(pool)) {
+                    Some(guard) => return Ok((guard, offer)),
+                    None => {
+                        Fault::Unclear(Text::new("the lease was over before its grant arrived"))
+                    }
+                }
+            }
             Ok(Attempt::Busy(InTheWay::Somebody { holder, left })) => {
                 return Err(LockError::Busy {
                     key: order.key.clone(),
@@ -278,14 +292,13 @@ async fn try_once(pool: &LockPool, order: &Arc<Order>) -> Result<Attempt, Fault>
     let (settings, clock) = (pool.settings(), pool.backend().clock());
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);
-    let link = pool.backend().link(&order.name, connect).await?;
-    let left = settings
-        .command_timeout
-        .saturating_sub(begun.until(clock.now()));
+    let backend = pool.backend();
+    let (link, now) = backend.link_at(begun, &order.name, connect).await?;
+    let left = settings.command_timeout.saturating_sub(begun.until(now));
     let within = left
         .max(Duration::from_millis(1))
         .min(order.terms.ttl.validity());
-    let sent = Sent::prepare(pool, order, &link, None, within)?;
+    let sent = Sent::prepare(pool, order, &link, None, (now, within))?;
     let open = OpenAttempt::new(pool, &sent, &link, None);
     let offer = match link.acquire(&sent.command, within).await {
         Ok(Acquired::Granted { time, epoch }) => {

@@ -13,10 +13,10 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
 use crate::policy::gate::Position;
-use crate::policy::queue;
+use crate::policy::queue::{self, Place};
 use crate::values::entry::{self, There};
 use crate::values::error::{Refusal, Text};
-use crate::values::holder::{self, Holder, Reading};
+use crate::values::holder::{self, About, Holder, Reading};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -31,13 +31,13 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// `reply_to`: where a grant is published, if it is to queue (empty: it will poll).
+    /// Sent right now. `place`: how it queues, if it is to.
     pub(super) fn prepare(
         pool: &LockPool,
         order: &Order,
         link: &Arc<dyn Link>,
-        reply_to: Option<&str>,
-        within: Duration,
+        place: Option<Place>,
+        (now, within): (Moment, Duration),
     ) -> Result<Self, Fault> {
         let token = Token::fresh().map_err(|why| {
             Fault::Setup(Text::new(format_args!(
@@ -45,20 +45,25 @@ impl Sent {
             )))
         })?;
         let lease = order.terms.lease();
-        let claim = claim(order, token, pool.holder_name(), reply_to);
+        let about = About {
+            host: pool.holder_name(),
+            pid: token.pid(),
+            function: &order.function,
+            since: SystemTime::now(),
+        };
+        let claim = claim(order, token, &about, place);
         let command = Acquire {
             claim,
             lease,
-            not_after: Acquire::not_after(link.server_time(), within),
+            not_after: Acquire::not_after(link.server_time_at(now), within),
             repair_missing_ttl: pool.settings().repair_missing_ttl,
         };
-        let at = pool.backend().clock().now();
-        let give_up = at.plus(within + queue::longest_stay(lease.get()));
+        let give_up = now.plus(within + queue::longest_stay(lease.get()));
         pool.guardian().acquiring(token, command.claim.clone());
         Ok(Self {
             token,
             command,
-            at,
+            at: now,
             give_up,
         })
     }
@@ -71,23 +76,18 @@ impl Sent {
     }
 }
 
-fn claim(order: &Order, token: Token, host: &str, reply_to: Option<&str>) -> Claim {
-    let (lease, key) = (order.terms.lease(), order.name.clone());
-    let description = holder::describe(host, &order.function, SystemTime::now());
-    let (kind, address) = (&order.kind, reply_to.unwrap_or_default());
-    let wire = (*kind != Kind::Exclusive).then(|| token.to_wire());
-    let entry = wire.and_then(|wire| entry::write(kind, &wire, address, lease, &description));
-    if let Some(entry) = entry {
-        let value: Arc<str> = entry.into();
-        let entry = reply_to.map_or_else(|| "".into(), |_| value.clone());
-        return Claim { key, value, entry };
-    }
-    let value = holder::write(token, &description);
-    let entry = reply_to.map(|address| queue::write(address, lease, &value));
+fn claim(order: &Order, token: Token, about: &About<'_>, place: Option<Place>) -> Claim {
+    let entry = || {
+        let address = place.as_ref().map_or("", |place| &*place.address);
+        let (wire, lease) = (token.to_wire(), order.terms.lease());
+        entry::write(&order.kind, &wire, address, lease, &about.text())
+    };
+    let entry = order.kind.is_shared().then(entry).flatten();
+    let value = entry.unwrap_or_else(|| holder::write(token, about));
     Claim {
-        key,
+        key: order.name.clone(),
         value: value.into(),
-        entry: entry.unwrap_or_default().into(),
+        place,
     }
 }
 

@@ -73,9 +73,10 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
         return Ok(None);
     };
     let settings = pool.settings();
-    let link = pool
+    let (link, now) = pool
         .backend()
-        .link(
+        .link_at(
+            acquire::now(pool),
             &first.name,
             settings.connect_timeout.min(settings.command_timeout),
         )
@@ -83,7 +84,7 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
     let within = settings.command_timeout.min(first.terms.ttl.validity());
     let mut sent = Vec::with_capacity(orders.len());
     for order in orders {
-        match Sent::prepare(pool, order, &link, None, within) {
+        match Sent::prepare(pool, order, &link, None, (now, within)) {
             Ok(prepared) => sent.push(prepared),
             Err(fault) => {
                 for prepared in sent {
@@ -107,7 +108,7 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
                     None => Offer::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Offer::in_turn(sent.at, left, epoch, time),
                 };
-                let guard = acquire::take(pool, order, sent.position(), offer);
+                let guard = acquire::take(pool, order, sent.position(), offer, acquire::now(pool));
                 guard.map(|guard| (guard, Some(offer)))
             });
             // Each of them first: what is taken and not wanted is given back.

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::queue::{self, Place};
+use crate::values::entry;
 use crate::values::ttl::Ttl;
 
 /// One attempt at one key: `value` is unique to the attempt, for its token is in it.
@@ -15,13 +17,24 @@ use crate::values::ttl::Ttl;
 pub(crate) struct Claim {
     pub(crate) key: Arc<str>,
     pub(crate) value: Arc<str>,
-    /// Its place in the key's queue (see [`super::queue`]), byte for byte; empty: it never queues.
-    pub(crate) entry: Arc<str>,
+    /// How it stands in the key's queue; `None`: it never queues.
+    pub(crate) place: Option<Place>,
+}
+
+impl Claim {
+    /// Its entry in the key's queue (see [`super::queue`]), byte for byte; empty: it never queues.
+    pub(crate) fn entry(&self) -> Arc<str> {
+        match &self.place {
+            None => Arc::default(),
+            Some(_) if entry::is_entry(&self.value) => self.value.clone(),
+            Some(place) => queue::write(place, &self.value).into(),
+        }
+    }
 }
 
 /// `acquire`: the only command that creates, sent once for each claim.
 ///
-/// A claim with an entry queues if the lock is somebody else's.
+/// A claim with a place queues if the lock is somebody else's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acquire {
     pub(crate) claim: Claim,

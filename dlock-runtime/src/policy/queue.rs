@@ -4,6 +4,8 @@
 //! value is SET at the key if the place is granted. The same bytes stand in both sets, so that nothing is looked up by
 //! scanning. The scripts have the same times in `queue.lua`.
 
+use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::commands::Claim;
@@ -29,7 +31,10 @@ pub(crate) const GRANTS_AT_ONCE: usize = 100;
 /// A lease of more digits is no lease; so that both sides agree on what can be read.
 const MOST_DIGITS: usize = 15;
 
-/// A place, read.
+/// Room for what stands around the address.
+const NUMBER_AND_BARS: usize = 4 + MOST_DIGITS;
+
+/// An entry, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     /// The channel that its grant is published to; empty: it has to poll.
@@ -38,9 +43,32 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: &'a str,
 }
 
-pub(crate) fn write(address: &str, lease: Ttl, value: &str) -> String {
-    let lease = lease.as_millis().to_string();
-    ["x|", address, "|", &lease, "|", value].concat()
+/// What an entry says beside its value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The channel that its grant is published to; empty: it has to poll.
+    pub(crate) address: Arc<str>,
+    pub(crate) lease: Ttl,
+}
+
+impl Place {
+    pub(crate) fn new(address: impl Into<Arc<str>>, lease: Ttl) -> Self {
+        let address = address.into();
+        Self { address, lease }
+    }
+
+    /// What stands before the value in the entry of an exclusive lock.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::with_capacity(self.address.len() + NUMBER_AND_BARS);
+        text.push_str("x|");
+        text.push_str(&self.address);
+        let _ = write!(text, "|{}|", self.lease.as_millis()); // a String takes everything
+        text
+    }
+}
+
+pub(crate) fn write(place: &Place, value: &str) -> String {
+    place.text() + value
 }
 
 /// `None`: a place of another kind or version, which only its own clients may touch.
@@ -56,12 +84,6 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     })
 }
 
-/// Where a place's grant is published to, whatever its kind; empty: it has to poll.
-pub(crate) fn address(entry: &str) -> Option<&str> {
-    let exclusive = read(entry).map(|entry| entry.address);
-    exclusive.or_else(|| entry::read(entry).map(|entry| entry.address))
-}
-
 /// How long something of a token can be left at the server after the last command that could create or
 /// prolong it: a lock for its lease, or a place that is granted at the end of its last sign of life.
 pub(crate) fn longest_stay(lease: Duration) -> Duration {
@@ -70,7 +92,7 @@ pub(crate) fn longest_stay(lease: Duration) -> Duration {
 
 /// The same for a claim in the queue, or one that was granted.
 pub(crate) fn stay(claim: &Claim) -> Duration {
-    let exclusive = read(&claim.entry).map(|entry| entry.lease);
-    let lease = exclusive.or_else(|| entry::read(&claim.value).map(|entry| entry.lease));
+    let queued = claim.place.as_ref().map(|place| place.lease.get());
+    let lease = queued.or_else(|| entry::read(&claim.value).map(|entry| entry.lease));
     longest_stay(lease.unwrap_or(CLAIM))
 }

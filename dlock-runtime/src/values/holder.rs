@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::entry;
 use super::token::{Token, WIRE_AT_MOST};
+use super::ttl;
 
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1";
@@ -97,25 +98,47 @@ pub(crate) enum Reading {
     UnknownLayout,
 }
 
-/// What others are told of a holder: `host|pid|function|since ms`.
-pub(crate) fn describe(host: &str, function: &str, since: SystemTime) -> String {
-    let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut description = String::with_capacity(host.len() + function.len() + NUMBERS_AT_MOST);
-    escape(host, &mut description);
-    let _ = write!(description, "|{}|", std::process::id()); // a String takes everything
-    escape(function, &mut description);
-    let _ = write!(description, "|{}", since.as_millis());
-    description
+/// What others are told of a holder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) pid: &'a str,
+    pub(crate) function: &'a str,
+    pub(crate) since: SystemTime,
+}
+
+impl About<'_> {
+    /// `host|pid|function|since ms`.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::with_capacity(self.room());
+        self.write(&mut text);
+        text
+    }
+
+    fn room(&self) -> usize {
+        self.host.len() + self.function.len() + NUMBERS_AT_MOST
+    }
+
+    fn write(&self, out: &mut String) {
+        let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
+        escape(self.host, out);
+        out.push('|');
+        out.push_str(self.pid);
+        out.push('|');
+        escape(self.function, out);
+        let _ = write!(out, "|{}", ttl::millis(since)); // a String takes everything
+    }
 }
 
 /// The value of one attempt at an exclusive lock: what is SET at the key if it wins.
-pub(crate) fn write(token: Token, description: &str) -> String {
-    let mut value = String::with_capacity(LAYOUT.len() + WIRE_AT_MOST + 2 + description.len());
+pub(crate) fn write(token: Token, about: &About<'_>) -> String {
+    let room = LAYOUT.len() + WIRE_AT_MOST + 2 + about.room();
+    let mut value = String::with_capacity(room);
     value.push_str(LAYOUT);
     value.push('|');
     token.write_wire(&mut value);
     value.push('|');
-    value.push_str(description);
+    about.write(&mut value);
     value
 }
 

@@ -121,20 +121,21 @@ impl Key {
     ///
     /// # Errors
     /// [`LockError::InvalidKey`] for what `dlock_grammar::key` refuses.
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Result<Key, LockError> {
+    pub(crate) fn in_namespace(mut self, namespace: &str) -> Result<Key, LockError> {
         let bare = self.bare();
         if bare.starts_with(UNPRINTABLE) {
             let why = "the `Display` of one of its values failed, or it begins with a NUL: mend that, or name another value";
-            return Err(LockError::invalid_key(self.clone(), why));
+            return Err(LockError::invalid_key(self, why));
         }
-        dlock_grammar::key::check(bare)
-            .and_then(|()| dlock_grammar::key::check_len(namespace.len() + bare.len()))
-            .map_err(|why| LockError::invalid_key(self.clone(), why))?;
-        Ok(Key(Arc::new(Text {
-            whole: [namespace, bare].concat(),
-            namespace: namespace.len(),
-            origin: self.0.origin,
-        })))
+        let checked = dlock_grammar::key::check(bare)
+            .and_then(|()| dlock_grammar::key::check_len(namespace.len() + bare.len()));
+        if let Err(why) = checked {
+            return Err(LockError::invalid_key(self, why));
+        }
+        let text = Arc::make_mut(&mut self.0); // nearly always nobody else has it, and it has room
+        text.whole.replace_range(..text.namespace, namespace);
+        text.namespace = namespace.len();
+        Ok(self)
     }
 }
 

@@ -7,7 +7,7 @@ use dlock_grammar::bounds::{self, BoundError};
 use super::error::LockError;
 
 /// A lease's length: between 10 ms and 24 h.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ttl(Duration);
 
 impl Ttl {

@@ -40,6 +40,8 @@ struct Shared {
     listener: OnceLock<Weak<dyn Listener>>,
     /// The wall clock's µs when `clock` began.
     began: u64,
+    /// [`ADDRESS`], as who waits names it.
+    address: Arc<str>,
 }
 
 impl Memory {
@@ -53,6 +55,7 @@ impl Memory {
             clock: Clock::pausable(),
             listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),
+            address: ADDRESS.into(),
         }))
     }
 }
@@ -109,7 +112,7 @@ impl Backend for Memory {
         let _ = self.0.listener.set(listener); // once, by its contract
     }
 
-    fn ready(&self, _key: &str) -> Option<Arc<dyn Link>> {
+    fn ready(&self, _key: &str, _now: Moment) -> Option<Arc<dyn Link>> {
         Some(self.0.clone())
     }
 
@@ -128,16 +131,16 @@ fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
 }
 
 impl Link for Shared {
-    fn server_time(&self) -> u64 {
-        self.time_at(self.clock.now())
+    fn server_time_at(&self, now: Moment) -> u64 {
+        self.time_at(now)
     }
 
     fn runtime(&self) -> Option<&Handle> {
         None
     }
 
-    fn address(&self) -> Option<&str> {
-        Some(ADDRESS)
+    fn address(&self) -> Option<&Arc<str>> {
+        Some(&self.address)
     }
 
     fn acquire<'a>(&'a self, command: &'a Acquire, _within: Duration) -> Answer<'a, Acquired> {

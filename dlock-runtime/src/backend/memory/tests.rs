@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{ADDRESS, Memory};
 use crate::backend::{Backend, Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled};
-use crate::policy::queue;
+use crate::policy::queue::Place;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::moment::Moment;
@@ -54,7 +54,7 @@ fn claim(value: &str) -> Claim {
     Claim {
         key: "k".into(),
         value: value.into(),
-        entry: queue::write(ADDRESS, lease, value).into(),
+        place: Some(Place::new(ADDRESS, lease)),
     }
 }
 
@@ -163,5 +163,5 @@ async fn only_who_holds_the_lock_writes() {
 fn grants_need_no_listener() {
     let memory = Memory::new();
     let link = now(memory.connect("k", CAP));
-    assert_eq!(link.address(), Some(ADDRESS));
+    assert_eq!(link.address().map(|it| &**it), Some(ADDRESS));
 }

@@ -8,6 +8,7 @@ use super::names::Names;
 use super::native::Native;
 use super::scripts::{self, Script};
 use crate::policy::commands::{Acquire, Claim, Renewal};
+use crate::policy::queue::Place;
 use crate::values::entry;
 use crate::values::ttl::{self, Ttl};
 
@@ -41,8 +42,8 @@ pub(super) fn repair(command: &Acquire) -> u64 {
 }
 
 /// What stands before the value in its entry; empty: it never queues.
-pub(super) fn place(claim: &Claim) -> &str {
-    claim.entry.strip_suffix(&*claim.value).unwrap_or_default()
+pub(super) fn place(claim: &Claim) -> String {
+    claim.place.as_ref().map(Place::text).unwrap_or_default()
 }
 
 /// A script about several locks, with the keys of all.
@@ -142,6 +143,6 @@ fn by_kind<'a, const N: usize>(
 }
 
 fn may_queue(claim: &Claim) -> Cow<'static, str> {
-    let it = if claim.entry.is_empty() { "0" } else { "1" };
+    let it = if claim.place.is_none() { "0" } else { "1" };
     it.into()
 }

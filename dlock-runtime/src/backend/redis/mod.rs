@@ -31,6 +31,7 @@ use super::fault::Fault;
 use super::{Answer, Backend, GuardianKind, Link, Listener};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Text;
+use crate::values::moment::Moment;
 use crate::values::stored::Stored;
 
 /// A pool's way to its server.
@@ -63,8 +64,8 @@ impl Backend for Redis {
         self.supervisor.listen(listener);
     }
 
-    fn ready(&self, key: &str) -> Option<Arc<dyn Link>> {
-        let link: Arc<dyn Link> = self.supervisor.ready(key)?;
+    fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
+        let link: Arc<dyn Link> = self.supervisor.ready(key, now)?;
         Some(link)
     }
 

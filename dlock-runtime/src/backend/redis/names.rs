@@ -3,10 +3,7 @@
 //!
 //! Invariant: the queue's keys are in the same slot of a cluster as the lock.
 
-use std::io::Write as _;
 use std::sync::Arc;
-
-use redis::{RedisWrite, ToRedisArgs};
 
 use crate::values::slot::hash_tag;
 
@@ -28,7 +25,7 @@ pub(super) struct Keys<'a> {
     pub(super) alive: Companion<'a>,
 }
 
-/// The name of a key beside a lock's; written where it is needed, without a text of its own.
+/// The name of a key beside a lock's, written where it is needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Companion<'a> {
     namespace: &'a str,
@@ -58,14 +55,14 @@ impl<'a> Companion<'a> {
     pub(super) fn text(self) -> String {
         self.parts().concat()
     }
-}
 
-impl ToRedisArgs for Companion<'_> {
-    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
-        let mut name = out.writer_for_next_arg();
+    /// In a text that others were written in before.
+    pub(super) fn text_in(self, room: &mut String) -> &str {
+        room.clear();
         for part in self.parts() {
-            let _ = name.write_all(part.as_bytes()); // a command takes everything
+            room.push_str(part);
         }
+        room
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
 
 /// What `combined` answers: the time, and for each item what its own script would, or the error that it met. A
 /// granted lock is its epoch alone: no number that a release answers is above 1.
-pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Value, Fault>>, Fault> {
+pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Item, Fault>>, Fault> {
     let error = |item: &Value| match item {
         Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
         _ => None,
@@ -34,13 +34,11 @@ pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Value, F
     match reply {
         Value::Array(items) if items.len() == asked + 1 => {
             let mut items = items.into_iter();
-            let time = items.next().unwrap_or(Value::Nil);
-            let one = |item| match item {
-                Value::Int(epoch) if epoch > 1 => Ok(granted(&time, epoch)),
-                item => match error(&item) {
-                    Some(said) => Err(errors::fault_of_item(&said)),
-                    None => Ok(item),
-                },
+            let time = items.next().as_ref().and_then(number).unwrap_or(0);
+            let one = |item| match (number(&item), error(&item)) {
+                (Some(epoch @ 2..), _) => Ok(Item::Granted { time, epoch }),
+                (_, Some(said)) => Err(errors::fault_of_item(&said)),
+                _ => Ok(Item::Other(item)),
             };
             Ok(items.map(one).collect())
         }
@@ -48,13 +46,29 @@ pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Value, F
     }
 }
 
-/// As `acquire` answers it.
-fn granted(time: &Value, epoch: i64) -> Value {
-    let epoch = Value::Int(epoch);
-    if *time == epoch {
-        return epoch;
+/// What became of an item that was combined with others, or might have been.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// In company.
+    Granted { time: u64, epoch: u64 },
+    /// As its own script answers.
+    Other(Value),
+}
+
+impl Item {
+    pub(super) fn acquired(&self) -> Result<Acquired, Fault> {
+        match *self {
+            Item::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
+            Item::Other(ref reply) => acquired(reply),
+        }
     }
-    Value::Array(vec![Value::Int(1), time.clone(), epoch])
+
+    pub(super) fn given_back(&self) -> Result<GivenBack, Fault> {
+        match self {
+            Item::Granted { .. } => Err(unexpected("release", &Value::Nil)),
+            Item::Other(reply) => given_back(reply),
+        }
+    }
 }
 
 pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, Fault> {

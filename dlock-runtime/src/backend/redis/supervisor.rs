@@ -1,7 +1,6 @@
 //! Keeps connections alive: for each tokio runtime its own, rebuilt when they break, checked when
 //! they are idle, gone when the runtime or the pool is.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -19,6 +18,7 @@ use crate::backend::clock::Clock;
 use crate::backend::fault::{self, Fault};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Text;
+use crate::values::moment::Moment;
 
 #[derive(Debug)]
 pub(super) struct Supervisor {
@@ -26,7 +26,8 @@ pub(super) struct Supervisor {
     connections: usize,
     health_check_interval: Duration,
     command_timeout: Duration,
-    runtimes: Mutex<HashMap<Id, Arc<Links>>>,
+    /// A handful: looking through them is faster than hashing.
+    runtimes: Mutex<Vec<(Id, Arc<Links>)>>,
 }
 
 /// The connections of one tokio runtime.
@@ -64,10 +65,10 @@ impl Supervisor {
     }
 
     /// The current runtime's connection for this key, if it can be relied on as it is.
-    pub(super) fn ready(&self, key: &str) -> Option<Arc<RedisLink>> {
+    pub(super) fn ready(&self, key: &str, now: Moment) -> Option<Arc<RedisLink>> {
         let here = Handle::try_current().ok()?;
         let link = self.known(here.id())?.slot(key)?.live()?;
-        self.was_heard_lately(&link).then_some(link)
+        self.was_heard_lately(&link, now).then_some(link)
     }
 
     /// The current runtime's connection for this key.
@@ -85,7 +86,7 @@ impl Supervisor {
             return Err(Fault::Unsent(Text::new("this pool has no connections"))); // there is at least one
         };
         let link = slot.link(&self.plan, within).await?;
-        if self.was_heard_lately(&link) {
+        if self.was_heard_lately(&link, link.clock.now()) {
             return Ok(link);
         }
         // Its runtime has not run for a while, its caretaker neither: better ask before it is relied on.
@@ -96,8 +97,8 @@ impl Supervisor {
         slot.link(&self.plan, within).await
     }
 
-    fn was_heard_lately(&self, link: &RedisLink) -> bool {
-        link.idle() < self.health_check_interval * 3
+    fn was_heard_lately(&self, link: &RedisLink, now: Moment) -> bool {
+        link.idle(now) < self.health_check_interval * 3
     }
 
     /// Gives a runtime its connections, and somebody who looks after them.
@@ -117,27 +118,33 @@ impl Supervisor {
 
     fn known(&self, runtime: Id) -> Option<Arc<Links>> {
         let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        runtimes.get(&runtime).cloned()
+        find(&runtimes, runtime).map(|(_, links)| links.clone())
     }
 
     fn insert(&self, runtime: Id) -> Arc<Links> {
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let links = runtimes.entry(runtime).or_insert_with(|| {
-            let slots = (0..self.connections).map(|_| Arc::default()).collect();
-            Arc::new(Links {
-                slots,
-                caretaker: OnceLock::new(),
-            })
+        if let Some((_, links)) = find(&runtimes, runtime) {
+            return links.clone();
+        }
+        let links = Arc::new(Links {
+            slots: (0..self.connections).map(|_| Arc::default()).collect(),
+            caretaker: OnceLock::new(),
         });
-        links.clone()
+        runtimes.push((runtime, links.clone()));
+        links
     }
 
     fn forget(&self, runtime: Id) {
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = runtimes.remove(&runtime);
+        let at = runtimes.iter().position(|(id, _)| *id == runtime);
+        let gone = at.map(|at| runtimes.swap_remove(at));
         drop(runtimes); // what the links drop may take a while
         drop(gone);
     }
+}
+
+fn find(runtimes: &[(Id, Arc<Links>)], runtime: Id) -> Option<&(Id, Arc<Links>)> {
+    runtimes.iter().find(|(id, _)| *id == runtime)
 }
 
 impl Links {
@@ -175,7 +182,10 @@ async fn look_after(departure: Departure) {
             return;
         };
         for link in links.slots.iter().filter_map(|slot| slot.live()) {
-            while link.is_usable() && link.idle() >= pause && link.refresh(within).await.is_err() {}
+            while link.is_usable()
+                && link.idle(link.clock.now()) >= pause
+                && link.refresh(within).await.is_err()
+            {}
         }
     }
 }

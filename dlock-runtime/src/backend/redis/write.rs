@@ -44,7 +44,9 @@ impl RedisLink {
         within: Duration,
     ) -> Result<Said, Fault> {
         let longest = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
-        let not_after = self.server_time().saturating_add(longest);
+        let not_after = self
+            .server_time_at(self.clock.now())
+            .saturating_add(longest);
         let mut keys = vec![&*claim.key];
         keys.extend(&writes.keys);
         let arguments = arguments(&claim.value, writes, not_after);

@@ -47,10 +47,8 @@ impl Released {
 /// How a holder's part in its lock ended.
 #[derive(PartialEq)]
 enum Left {
-    /// Long ago.
-    Before,
-    /// It is for the server to know.
-    Now,
+    /// It is for the server to know; when that was.
+    At(Moment),
     /// The next in line of this process has it.
     HandedOn,
 }
@@ -76,13 +74,13 @@ impl LockGuard {
             let left = left.filter(|_| cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
         }
-        match self.leave() {
-            Left::Before => return Ok(Released::NotHeld),
-            Left::HandedOn => return Ok(Released::Freed),
-            Left::Now => {}
-        }
-        match self.hold.pool.guardian().release(self.hold.token) {
-            ReleaseBy::Caller { keep_until } => match self.send_release(keep_until).await {
+        let now = match self.leave() {
+            None => return Ok(Released::NotHeld),
+            Some(Left::HandedOn) => return Ok(Released::Freed),
+            Some(Left::At(now)) => now,
+        };
+        match self.hold.pool.guardian().release(self.hold.token, now) {
+            ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
                 // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
                 Err(Fault::Setup(_)) => self.wait_for_guardian().await,
                 Err(fault) => {
@@ -109,13 +107,13 @@ impl LockGuard {
     fn abandon_part(&self) {
         if self.entered.is_inner() {
             self.entered.leave(&self.hold.cell.holds);
-        } else if self.leave() == Left::Now {
+        } else if let Some(Left::At(_)) = self.leave() {
             self.hold.pool.guardian().hand_over(self.hold.token);
         }
     }
 
-    /// From here on it is not this holder's.
-    fn leave(&self) -> Left {
+    /// From here on it is not this holder's; `None`: it has not been for long.
+    fn leave(&self) -> Option<Left> {
         let Hold {
             pool,
             token,
@@ -124,15 +122,15 @@ impl LockGuard {
             ..
         } = &self.hold;
         if !cell.release() {
-            return Left::Before;
+            return None;
         }
         let now = pool.backend().clock().now();
         if order.terms.bounds.min_hold.is_some() || cell.has_open_writes() {
             pool.gates().vacated(&order.lane, *token, now);
         } else if pool.gates().left(&order.lane, *token, now) && self.hand_on(now) {
-            return Left::HandedOn;
+            return Some(Left::HandedOn);
         }
-        Left::Now
+        Some(Left::At(now))
     }
 
     /// To the next in line of this process. The token table first: from the moment that somebody is offered the lock, it
@@ -161,18 +159,18 @@ impl LockGuard {
     }
 
     /// Without a clear answer, the guardian has been told to see to it.
-    async fn send_release(&self, keep_until: u64) -> Result<GivenBack, Fault> {
+    async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<GivenBack, Fault> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
         };
-        let (timeout, clock) = (
-            self.hold.pool.settings().command_timeout,
-            self.hold.pool.backend().clock(),
-        );
-        let begun = clock.now();
-        let link = self.hold.link(timeout).await?;
-        let left = clock.now().until(begun.plus(timeout));
+        let Hold { pool, order, .. } = &self.hold;
+        let timeout = pool.settings().command_timeout;
+        let (link, now) = pool
+            .backend()
+            .link_at(begun, order.key.as_str(), timeout)
+            .await?;
+        let left = now.until(begun.plus(timeout));
         let given_back = link.release(&self.hold.claim, keep_until, left).await?;
         unclear.settled = true;
         self.hold

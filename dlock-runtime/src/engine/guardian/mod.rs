@@ -172,8 +172,7 @@ impl Guardian {
     }
 
     /// The holder wants to give the lock back: who does it?
-    pub(crate) fn release(&self, token: Token) -> ReleaseBy {
-        let now = self.table().clock.now();
+    pub(crate) fn release(&self, token: Token, now: Moment) -> ReleaseBy {
         let by = self.table().lock().tokens.release(token, now);
         if by == ReleaseBy::Host {
             self.nudge(token);

@@ -29,7 +29,7 @@ impl Listener for Inner {
                     let claim = Claim {
                         key: grant.key,
                         value: grant.value,
-                        entry: "".into(),
+                        place: None,
                     };
                     self.guardian.stray(token, claim, queue::CLAIM);
                 }

@@ -31,11 +31,7 @@ impl FirstAsk {
     }
 
     /// By whoever is first. `Ready(None)`: a task of its own has it, or had it.
-    pub(super) fn poll(
-        &self,
-        cx: &mut Context<'_>,
-        is_crowded: impl Fn() -> bool,
-    ) -> Poll<Option<Driver>> {
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Driver>> {
         let Some(mut ask) = self.take() else {
             return Poll::Ready(None);
         };
@@ -43,10 +39,6 @@ impl FirstAsk {
             return Poll::Ready(Some(driver));
         }
         self.put_back(ask);
-        if is_crowded() {
-            self.spawn();
-            return Poll::Ready(None);
-        }
         Poll::Pending
     }
 

@@ -23,8 +23,8 @@ pub(super) struct Keyed {
     pub(super) gate: Gate<Waiter>,
     /// What those hear who were sent away, until they have heard it.
     pub(super) sent_away: BTreeMap<Seat, LockError>,
-    /// Wakes the driver before its time.
-    pub(super) bell: Arc<Notify>,
+    /// Wakes the driver before its time; there is none before a driver sleeps for the first time.
+    bell: Option<Arc<Notify>>,
     /// Which driver drives, and when it was last heard of.
     pub(super) driver: Wheel,
     driver_seen: Option<Moment>,
@@ -33,6 +33,9 @@ pub(super) struct Keyed {
     /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
     pub(super) wakes: Wakes,
     pub(super) rings: bool,
+    /// Which gate this is, among those that came and went.
+    #[cfg(test)]
+    pub(super) itself: Arc<()>,
 }
 
 /// Nearly always nobody or one.
@@ -194,10 +197,22 @@ impl Keyed {
         self.driver_seen = Some(now);
         self.look_at_row(now);
         let next = self.gate.next(now);
-        if next == Next::PassOn {
-            self.wake_called();
+        match next {
+            Next::PassOn => self.wake_called(),
+            Next::Sleep(_) => drop(self.bell()), // from here on it can be rung
+            _ => {}
         }
         next
+    }
+
+    pub(super) fn bell(&mut self) -> Arc<Notify> {
+        self.bell.get_or_insert_default().clone()
+    }
+
+    /// The bell, if somebody has asked that it rings, and a driver may hear it.
+    pub(super) fn take_ring(&mut self) -> Option<Arc<Notify>> {
+        let rings = std::mem::take(&mut self.rings);
+        self.bell.as_ref().filter(|_| rings).cloned()
     }
 
     pub(super) fn take_wheel(&mut self, now: Moment) -> Option<Wheel> {

@@ -75,6 +75,17 @@ enum Sight {
     SentAway(LockError),
 }
 
+/// What else a look tells.
+#[derive(Default)]
+struct Beside {
+    /// What has to be cleaned up.
+    unwanted: Option<Position>,
+    /// Somebody waits behind the first.
+    is_crowded: bool,
+    /// The driver that was named has nothing to do any more.
+    is_dismissed: bool,
+}
+
 /// What waiters do.
 impl Gates {
     /// `one_step`: what a driver may take for one command, connecting included.
@@ -109,7 +120,8 @@ impl Gates {
             waiter.asks = true;
         }
         let first_ask = keyed.first_ask.clone();
-        let bell = (nobody_hears || row_ends).then(|| keyed.bell.clone()); // the driver rests
+        keyed.rings |= nobody_hears || row_ends; // the driver rests
+        let bell = keyed.take_ring();
         drop(keys);
         if let Some(bell) = bell {
             bell.notify_one();
@@ -126,48 +138,66 @@ impl Gates {
         self.at(lane, |keyed| keyed.first_ask = Some(ask.clone()));
     }
 
-    /// Second: what has to be cleaned up.
+    /// `driver`: one that has done what it was for, and may be dismissed.
     fn look(
         &self,
         lane: &Lane,
         seat: Seat,
         now: Moment,
         waker: &Waker,
-    ) -> (Sight, Option<Position>) {
+        driver: Option<Wheel>,
+    ) -> (Sight, Beside) {
         let looked = self.at(lane, |keyed| {
-            if let Some(error) = keyed.sent_away.remove(&seat) {
-                return (Sight::SentAway(error), None);
-            }
-            keyed.rings |= keyed.gate.hears(seat);
-            let keeps = keyed.gate.waiter(seat).is_some_and(|it| it.keeps_the_key());
-            let mut unwanted = match keyed.gate.look(seat, now) {
-                Look::Yours(position, offer) => {
-                    if keeps {
-                        keyed.gate.end_row();
-                    } else {
-                        keyed.look_at_row(now);
-                    }
-                    // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
-                    keyed.rings |= offer.row.index == 0 || !keyed.gate.may_be_handed_on(now);
-                    return (Sight::Yours(position, offer), None);
-                }
-                Look::Stale(position) => {
-                    keyed.rings = true;
-                    Some(position)
-                }
-                Look::Wait => None,
+            let (sight, unwanted) = self.look_at(keyed, seat, now, waker);
+            let is_crowded = keyed.gate.waiters().nth(1).is_some();
+            let beside = Beside {
+                unwanted,
+                is_crowded,
+                is_dismissed: driver.is_some_and(|wheel| keyed.rests(wheel)),
             };
-            if let Some(waiter) = keyed.gate.waiter(seat) {
-                waiter.listen_with(waker);
-            }
-            let mut wheel = keyed.take_wheel(now);
-            if wheel.is_none() && keyed.is_stuck(now, self.stuck_after) {
-                unwanted = unwanted.or(keyed.gate.seize_wheel());
-                wheel = Some(keyed.new_driver(now));
-            }
-            (wheel.map_or(Sight::Wait, Sight::Drive), unwanted)
+            (sight, beside)
         });
-        looked.unwrap_or((Sight::Wait, None)) // a seat keeps its gate
+        looked.unwrap_or((Sight::Wait, Beside::default())) // a seat keeps its gate
+    }
+
+    fn look_at(
+        &self,
+        keyed: &mut Keyed,
+        seat: Seat,
+        now: Moment,
+        waker: &Waker,
+    ) -> (Sight, Option<Position>) {
+        if let Some(error) = keyed.sent_away.remove(&seat) {
+            return (Sight::SentAway(error), None);
+        }
+        keyed.rings |= keyed.gate.hears(seat);
+        let keeps = keyed.gate.waiter(seat).is_some_and(|it| it.keeps_the_key());
+        let mut unwanted = match keyed.gate.look(seat, now) {
+            Look::Yours(position, offer) => {
+                if keeps {
+                    keyed.gate.end_row();
+                } else {
+                    keyed.look_at_row(now);
+                }
+                // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
+                keyed.rings |= offer.row.index == 0 || !keyed.gate.may_be_handed_on(now);
+                return (Sight::Yours(position, offer), None);
+            }
+            Look::Stale(position) => {
+                keyed.rings = true;
+                Some(position)
+            }
+            Look::Wait => None,
+        };
+        if let Some(waiter) = keyed.gate.waiter(seat) {
+            waiter.listen_with(waker);
+        }
+        let mut wheel = keyed.take_wheel(now);
+        if wheel.is_none() && keyed.is_stuck(now, self.stuck_after) {
+            unwanted = unwanted.or(keyed.gate.seize_wheel());
+            wheel = Some(keyed.new_driver(now));
+        }
+        (wheel.map_or(Sight::Wait, Sight::Drive), unwanted)
     }
 
     /// What has to be cleaned up because nobody is left.
@@ -184,12 +214,6 @@ impl Gates {
 
     fn is_waited_at(&self, lane: &Lane) -> bool {
         self.at(lane, |keyed| keyed.gate.is_waited_at())
-            .unwrap_or(false)
-    }
-
-    /// Whether somebody waits behind the first.
-    fn is_crowded(&self, lane: &Lane) -> bool {
-        self.at(lane, |keyed| keyed.gate.waiters().nth(1).is_some())
             .unwrap_or(false)
     }
 
@@ -287,7 +311,7 @@ impl Gates {
         let keyed = keys.gates.get_mut(lane)?;
         let changed = change(keyed);
         let wakes = std::mem::take(&mut keyed.wakes);
-        let bell = std::mem::take(&mut keyed.rings).then(|| keyed.bell.clone());
+        let bell = keyed.take_ring();
         if keyed.gate.is_idle() && keyed.sent_away.is_empty() {
             keys.remove(lane);
         }

@@ -15,6 +15,7 @@ use crate::engine::acquire::Order;
 use crate::engine::pool::LockPool;
 use crate::policy::gate::{Offer, Position, Seat};
 use crate::values::error::LockError;
+use crate::values::moment::Moment;
 
 pub(in crate::engine) struct Ticket {
     pool: LockPool,
@@ -30,8 +31,12 @@ pub(in crate::engine) struct Ticket {
 
 impl Ticket {
     /// Takes a seat.
-    pub(in crate::engine) fn new(pool: &LockPool, order: &Arc<Order>, runtime: &Handle) -> Self {
-        let now = pool.backend().clock().now();
+    pub(in crate::engine) fn new(
+        pool: &LockPool,
+        order: &Arc<Order>,
+        runtime: &Handle,
+        now: Moment,
+    ) -> Self {
         let lane = order.lane.clone();
         let Entered {
             seat,
@@ -61,27 +66,39 @@ impl Ticket {
     pub(in crate::engine) fn poll(
         &mut self,
         cx: &mut Context<'_>,
+        now: Moment,
     ) -> Poll<Result<(Position, Offer), LockError>> {
-        let is_crowded = || self.pool.gates().is_crowded(&self.lane);
+        let mut driver = None;
         if let Some(ask) = &self.own
-            && let Poll::Ready(driver) = ask.poll(cx, is_crowded)
+            && let Poll::Ready(has_done) = ask.poll(cx)
         {
-            self.own = None;
-            let sight = self.look(cx);
-            if let Some(driver) = driver {
-                driver.go_on(&self.runtime);
-            }
-            return sight;
+            (self.own, driver) = (None, has_done);
         }
-        self.look(cx)
+        self.look(cx, now, driver)
     }
 
-    fn look(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Position, Offer), LockError>> {
+    /// `driver`: it has sent the first acquire.
+    fn look(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        driver: Option<Driver>,
+    ) -> Poll<Result<(Position, Offer), LockError>> {
         let (pool, lane) = (&self.pool, &self.lane);
-        let now = pool.backend().clock().now();
-        let (sight, unwanted) = pool.gates().look(lane, self.seat, now, cx.waker());
-        if let Some(position) = unwanted {
+        let wheel = driver.as_ref().map(Driver::wheel);
+        let (sight, beside) = pool.gates().look(lane, self.seat, now, cx.waker(), wheel);
+        if let Some(position) = beside.unwanted {
             pool.give_up(&position);
+        }
+        match driver {
+            Some(driver) if beside.is_dismissed => driver.dismiss(),
+            Some(driver) => driver.go_on(&self.runtime),
+            None => {}
+        }
+        if beside.is_crowded
+            && let Some(ask) = self.own.take()
+        {
+            ask.spawn();
         }
         match sight {
             Sight::Wait => Poll::Pending,

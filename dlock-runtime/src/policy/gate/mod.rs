@@ -134,25 +134,24 @@ impl<W> Gate<W> {
 
     /// Looks whether the lock is this one's by now.
     pub(crate) fn look(&mut self, seat: Seat, now: Moment) -> Look {
-        let Place::Offered(position, offer) = &self.place else {
-            return Look::Wait;
-        };
         if self.turn.is_none_or(|(whose, _)| whose != seat) {
             return Look::Wait;
         }
-        let (position, offer) = (position.clone(), *offer);
+        let (position, offer) = match std::mem::replace(&mut self.place, Place::vacant(now)) {
+            Place::Offered(position, offer) => (position, offer),
+            kept => {
+                self.place = kept;
+                return Look::Wait;
+            }
+        };
         self.turn = None;
         if now >= offer.deadline() {
-            self.place = Place::vacant(now);
             return Look::Stale(position);
         }
         self.line.remove(seat);
-        let goes_on = self.line.is_empty() || offer.handed_on_until(now).is_some();
-        self.place = if goes_on {
-            Place::Held(position.clone(), offer)
-        } else {
-            Place::vacant(now)
-        };
+        if self.line.is_empty() || offer.handed_on_until(now).is_some() {
+            self.place = Place::Held(position.clone(), offer);
+        }
         Look::Yours(position, offer)
     }
 
@@ -218,15 +217,17 @@ impl<W> Gate<W> {
 
     /// The lock is ours: an answer or a push says so. The first word counts.
     pub(crate) fn granted(&mut self, token: Token, offer: Offer) -> Fate {
-        let (Place::Asking(position) | Place::Queued { position, .. }) = &self.place else {
-            return Fate::NotOurs;
-        };
-        if position.token != token {
-            return Fate::NotOurs;
+        match std::mem::replace(&mut self.place, Place::vacant(Moment::from_nanos(0))) {
+            Place::Asking(position) | Place::Queued { position, .. } if position.token == token => {
+                self.place = Place::Offered(position, offer);
+                self.turn = None;
+                self.wanted()
+            }
+            kept => {
+                self.place = kept;
+                Fate::NotOurs
+            }
         }
-        self.place = Place::Offered(position.clone(), offer);
-        self.turn = None;
-        self.wanted()
     }
 
     /// Nothing of the token is ours any more, or somebody cleans up after it: nothing was created, the

@@ -43,14 +43,14 @@ impl Server {
             held.expires.get_or_insert(time + micros(repair));
         }
         let busy = self.in_the_way(&claim.key, time);
-        if claim.entry.is_empty()
+        if claim.place.is_none()
             || busy.left == Left::Endless
             || holder::is_other_layout(&busy.value)
         {
             return Acquired::Busy(busy);
         }
         let arrival = self.draw_epoch(time);
-        self.queues.enter(&claim.key, &claim.entry, arrival, time);
+        self.queues.enter(&claim.key, &claim.entry(), arrival, time);
         Acquired::Queued(busy)
     }
 
@@ -60,12 +60,13 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Polled {
+        let entry = claim.entry();
         // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
-        self.queues.beat(&claim.key, &claim.entry, time);
+        self.queues.beat(&claim.key, &entry, time);
         self.grant_if_free(&claim.key, time, publish);
         if let Some((epoch, left)) = self.yours_alone(claim, time) {
             Polled::Yours { time, epoch, left }
-        } else if self.queues.has(&claim.key, &claim.entry, time) {
+        } else if self.queues.has(&claim.key, &entry, time) {
             Polled::Queued(self.in_the_way(&claim.key, time))
         } else {
             Polled::Gone { time }
@@ -130,7 +131,7 @@ impl Server {
 
     /// Holders of another kind, or the first who waits where nobody holds the lock. Who has a place keeps it.
     fn other_than_exclusive(&mut self, claim: &Claim, time: u64) -> Option<String> {
-        if self.queues.has(&claim.key, &claim.entry, time) {
+        if self.queues.has(&claim.key, &claim.entry(), time) {
             return None;
         }
         match self.locks.live(&claim.key, time) {

@@ -25,13 +25,14 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Acquired {
         let (claim, key) = (&command.claim, &command.claim.key);
+        let place = claim.entry();
         let epoch = self.draw_epoch(time);
         self.grant_next(key, Heads::All, time, publish);
         if let Some((epoch, left)) = self.yours_among(claim, time) {
             return Acquired::Yours { time, epoch, left };
         }
-        if self.queues.has(key, &claim.entry, time) {
-            self.queues.beat(key, &claim.entry, time);
+        if self.queues.has(key, &place, time) {
+            self.queues.beat(key, &place, time);
             return Acquired::Queued(self.before_who_waits(key, time));
         }
         if let Some(there) = self.other_than(entry, key, time) {
@@ -45,10 +46,10 @@ impl Server {
             return Acquired::Granted { time, epoch };
         }
         let busy = self.in_the_way(key, time);
-        if claim.entry.is_empty() {
+        if place.is_empty() {
             return Acquired::Busy(busy);
         }
-        self.queues.enter(key, &claim.entry, epoch, time);
+        self.queues.enter(key, &place, epoch, time);
         Acquired::Queued(self.before_who_waits(key, time))
     }
 
@@ -59,15 +60,15 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Polled {
-        let key = &claim.key;
+        let (key, place) = (&claim.key, claim.entry());
         // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
-        self.queues.beat(key, &claim.entry, time);
+        self.queues.beat(key, &place, time);
         self.grant_next(key, Heads::All, time, publish);
-        if self.queues.has(key, &claim.entry, time) {
+        if self.queues.has(key, &place, time) {
             if !self.is_owners(key, entry, time) {
                 return Polled::Queued(self.before_who_waits(key, time));
             }
-            self.queues.leave(key, &claim.entry, time);
+            self.queues.leave(key, &place, time);
             let (lease, epoch) = (entry.lease.min(self.claim), self.draw_epoch(time));
             self.add(key, &claim.value, entry, lease, epoch, time);
         }

@@ -6,7 +6,7 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use super::{ms, ttl};
 use crate::policy::commands::Claim;
-use crate::policy::queue::{Entry, longest_stay, read, stay, write};
+use crate::policy::queue::{Entry, Place, longest_stay, read, stay, write};
 
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
@@ -14,7 +14,7 @@ proptest! {
     /// The value may hold bars: it is what is left.
     #[test]
     fn a_place_is_read_as_it_was_written(address in "[^|]{0,20}", lease in 10..86_400_000u64, value in ".{1,40}") {
-        let entry = write(&address, ttl(lease), &value);
+        let entry = write(&Place::new(&*address, ttl(lease)), &value);
         prop_assert_eq!(&entry, &format!("x|{address}|{lease}|{value}"), "the scripts read the same");
         let expected = Entry { address: &address, lease: ms(lease), value: &value };
         prop_assert_eq!(read(&entry), Some(expected));
@@ -78,10 +78,10 @@ fn what_a_token_leaves_behind_has_an_end() {
         let mut claim = Claim {
             key: "k".into(),
             value: "v".into(),
-            entry: write("ch", ttl(lease), "v").into(),
+            place: Some(Place::new("ch", ttl(lease))),
         };
         assert_eq!(stay(&claim), ms(longest));
-        claim.entry = "".into();
+        claim.place = None;
         assert_eq!(stay(&claim), ms(7500), "a claim, at most");
     }
 }

@@ -62,7 +62,7 @@ fn claim(key: &str, value: &str) -> Claim {
     Claim {
         key: key.into(),
         value: value.into(),
-        entry: "".into(),
+        place: None,
     }
 }
 

@@ -77,26 +77,43 @@ impl<H> Entries<H> {
         self.get(token).map(|entry| &entry.state)
     }
 
-    pub(super) fn enter(&mut self, token: Token, look: Moment, state: State<H>) {
-        if let Some(entry) = self.by_token.get_mut(&token) {
-            entry.state = state;
-            self.look_at(token, look);
-        }
-    }
-
-    pub(super) fn look_at(&mut self, token: Token, look: Moment) {
-        if let Some(entry) = self.by_token.get_mut(&token) {
-            self.timeline.remove(&(entry.look, token));
-            entry.look = look;
+    /// Changes an entry, and when it wants to be looked at.
+    pub(super) fn change<T>(
+        &mut self,
+        token: Token,
+        change: impl FnOnce(&mut Entry<H>) -> T,
+    ) -> Option<T> {
+        let entry = self.by_token.get_mut(&token)?;
+        let before = entry.look;
+        let changed = change(entry);
+        let look = entry.look;
+        if look != before {
+            self.out_of_timeline(before, token);
             if look != Moment::NEVER {
                 self.timeline.insert((look, token));
             }
         }
+        Some(changed)
+    }
+
+    pub(super) fn enter(&mut self, token: Token, look: Moment, state: State<H>) {
+        self.change(token, |entry| entry.enter(look, state));
+    }
+
+    pub(super) fn look_at(&mut self, token: Token, look: Moment) {
+        self.change(token, |entry| entry.look = look);
     }
 
     pub(super) fn forget(&mut self, token: Token) {
-        self.look_at(token, Moment::NEVER);
-        self.by_token.remove(&token);
+        if let Some(entry) = self.by_token.remove(&token) {
+            self.out_of_timeline(entry.look, token);
+        }
+    }
+
+    fn out_of_timeline(&mut self, look: Moment, token: Token) {
+        if look != Moment::NEVER {
+            self.timeline.remove(&(look, token));
+        }
     }
 
     /// The earliest look, and whose.
@@ -122,5 +139,9 @@ impl<H> Entries<H> {
 impl<H> Entry<H> {
     pub(super) fn look(&self) -> Moment {
         self.look
+    }
+
+    pub(super) fn enter(&mut self, look: Moment, state: State<H>) {
+        (self.look, self.state) = (look, state);
     }
 }

@@ -73,15 +73,14 @@ impl<H: Clone> Tokens<H> {
 
     /// The lock is ours, by the acquire's answer or in turn; `false` when the token was given up before.
     pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
-        let expected = matches!(
-            self.entries.state(token),
-            Some(State::Acquiring | State::Waiting)
-        );
-        if expected {
-            self.entries
-                .enter(token, lease.next(), State::Holding { lease, holder });
-        }
-        expected
+        let found = self.entries.change(token, |entry| {
+            let expected = matches!(entry.state, State::Acquiring | State::Waiting);
+            if expected {
+                entry.enter(lease.next(), State::Holding { lease, holder });
+            }
+            expected
+        });
+        found.unwrap_or(false)
     }
 
     /// The holder is done, and somebody else in this process is to have the lock as it is: the token waits to be
@@ -151,23 +150,24 @@ impl<H: Clone> Tokens<H> {
 
     /// The holder wants to give the lock back.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
-        let Some(Entry {
-            state: State::Holding { lease, holder },
-            keep_until,
-            ..
-        }) = self.entries.get(token)
-        else {
-            return ReleaseBy::Nobody;
-        };
-        let keep_until = *keep_until;
-        if lease.is_renewing() {
+        let by = self.entries.change(token, |entry| {
+            let State::Holding { lease, holder } = &entry.state else {
+                return ReleaseBy::Nobody;
+            };
+            if lease.is_renewing() {
+                return ReleaseBy::Host;
+            }
+            let (longest, holder) = (lease.longest(), holder.clone());
+            entry.enter(Moment::NEVER, State::Releasing { longest, holder });
+            ReleaseBy::Caller {
+                keep_until: entry.keep_until,
+            }
+        });
+        let by = by.unwrap_or(ReleaseBy::Nobody);
+        if by == ReleaseBy::Host {
             self.hand_over(token, now);
-            return ReleaseBy::Host;
         }
-        let (longest, holder) = (lease.longest(), holder.clone());
-        let releasing = State::Releasing { longest, holder };
-        self.entries.enter(token, Moment::NEVER, releasing);
-        ReleaseBy::Caller { keep_until }
+        by
     }
 
     /// The release was answered.

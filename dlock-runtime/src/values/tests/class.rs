@@ -74,10 +74,10 @@ fn a_key_that_is_some_text_is_of_its_site() {
 #[test]
 fn the_namespace_makes_no_difference() {
     let key = KeyBuilder::of("item:<id>").text("item:7").finish();
-    let namespaced = key.in_namespace("lock:").unwrap();
+    let namespaced = key.clone().in_namespace("lock:").unwrap();
     check(&of(&namespaced), &of(&key), true);
     let constant_key = Key::from("nightly").of_constant();
-    let namespaced = constant_key.in_namespace("lock:").unwrap();
+    let namespaced = constant_key.clone().in_namespace("lock:").unwrap();
     check(&of(&namespaced), &of(&constant_key), true);
 }
 

@@ -6,15 +6,23 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::values::holder::{
-    Holder, Process, Reading, describe, read, token_of_this_process, write,
-};
+use crate::values::holder::{About, Holder, Process, Reading, read, token_of_this_process, write};
 use crate::values::token::Token;
 
 fn process(value: &str) -> Process {
     match read(value) {
         Reading::Holder(Holder::Process(process)) => process,
         other => panic!("{value:?}: {other:?}"),
+    }
+}
+
+/// Of this process.
+fn about<'a>(host: &'a str, function: &'a str, since: SystemTime) -> About<'a> {
+    About {
+        host,
+        pid: Token::fresh().unwrap().pid(),
+        function,
+        since,
     }
 }
 
@@ -32,7 +40,7 @@ proptest! {
         since in 0..4_000_000_000_000u64,
     ) {
         let token = Token::fresh().unwrap();
-        let value = write(token, &describe(&host, &function, at(since)));
+        let value = write(token, &about(&host, &function, at(since)));
         prop_assert!(value.starts_with("1|"));
         prop_assert!(value.bytes().all(|byte| byte.is_ascii_graphic()), "{value:?}");
         let process = process(&value);
@@ -66,7 +74,7 @@ fn odd_host_names_survive() {
         "a\nb",
         "\0",
     ] {
-        let value = write(Token::of_test(1), &describe(host, "shop::purchase", at(1)));
+        let value = write(Token::of_test(1), &about(host, "shop::purchase", at(1)));
         assert_eq!(process(&value).host(), host);
     }
 }
@@ -113,9 +121,9 @@ fn a_number_that_is_not_ours_in_front_is_another_layout() {
 
 #[test]
 fn a_token_of_elsewhere_is_another_process() {
-    let value = write(Token::of_test(1), &describe("host", "f", at(1)));
+    let value = write(Token::of_test(1), &about("host", "f", at(1)));
     assert!(!process(&value).is_this_process());
-    let ours = write(Token::fresh().unwrap(), &describe("host", "f", at(1)));
+    let ours = write(Token::fresh().unwrap(), &about("host", "f", at(1)));
     assert!(process(&ours).is_this_process());
 }
 
@@ -128,7 +136,7 @@ fn retired(value: &str) -> String {
 #[test]
 fn a_kept_key_still_tells_who_held_it() {
     for (token, here) in [(Token::fresh().unwrap(), true), (Token::of_test(1), false)] {
-        let value = write(token, &describe("web-3", "shop::purchase", at(1)));
+        let value = write(token, &about("web-3", "shop::purchase", at(1)));
         let (held, kept) = (process(&value), process(&retired(&value)));
         assert_eq!(kept, held, "nothing of it is lost");
         assert_eq!((kept.host(), kept.function()), ("web-3", "shop::purchase"));
@@ -140,12 +148,9 @@ fn a_kept_key_still_tells_who_held_it() {
 #[test]
 fn a_token_is_read_from_what_this_process_wrote_and_holds() {
     let token = Token::fresh().unwrap();
-    let value = write(token, &describe("web-3", "shop::purchase", at(1)));
+    let value = write(token, &about("web-3", "shop::purchase", at(1)));
     assert_eq!(token_of_this_process(&value), Some(token));
-    let elsewhere = write(
-        Token::of_test(1),
-        &describe("web-3", "shop::purchase", at(1)),
-    );
+    let elsewhere = write(Token::of_test(1), &about("web-3", "shop::purchase", at(1)));
     let wire = token.to_wire();
     let (instance, sequence) = wire.split_once('-').unwrap();
     for other in [
@@ -178,11 +183,11 @@ fn a_token_goes_over_the_wire_and_back_in_its_own_process_only() {
 fn a_holder_says_who_and_where() {
     let elsewhere = read(&write(
         Token::of_test(1),
-        &describe("web-3", "shop::purchase", at(1)),
+        &about("web-3", "shop::purchase", at(1)),
     ));
     let here = read(&write(
         Token::fresh().unwrap(),
-        &describe("web-3", "shop::purchase", at(1)),
+        &about("web-3", "shop::purchase", at(1)),
     ));
     let said = [elsewhere, here].map(|reading| match reading {
         Reading::Holder(holder) => holder.to_string(),
@@ -205,7 +210,7 @@ fn no_output_shows_a_token() {
     let secret = token.to_wire();
     let (instance, sequence) = secret.split_once('-').unwrap();
     assert_eq!(instance.len(), 32, "128 bits");
-    let value = write(token, &describe("host", "f", at(1)));
+    let value = write(token, &about("host", "f", at(1)));
     let of_value = token_of_this_process(&value);
     let mut all = vec![format!("{token:?}"), format!("{of_value:?}")];
     for value in [retired(&value), value] {

@@ -30,7 +30,7 @@ fn the_namespace_stands_in_front() {
 #[test]
 fn the_namespace_of_a_guards_key_is_not_put_in_front_twice() {
     let once = Key::from("item:7").in_namespace("shop:").unwrap();
-    assert_eq!(once.in_namespace("shop:").unwrap(), once);
+    assert_eq!(once.clone().in_namespace("shop:").unwrap(), once);
     assert_eq!(
         once.in_namespace("other:").unwrap().as_str(),
         "other:item:7"

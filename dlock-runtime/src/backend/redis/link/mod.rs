@@ -35,7 +35,7 @@ pub(super) struct RedisLink {
     wire: Arc<Wire>,
     combiner: Arc<Combiner>,
     /// The channel that this connection has subscribed to.
-    address: Option<String>,
+    address: Option<Arc<str>>,
 }
 
 impl RedisLink {
@@ -61,13 +61,19 @@ impl RedisLink {
         Self {
             combiner: Combiner::new(&wire, limits),
             wire,
-            address,
+            address: address.map(Arc::from),
         }
     }
 }
 
 #[cfg(test)]
 impl RedisLink {
+    /// The server's time now.
+    pub(super) fn server_time(&self) -> u64 {
+        use crate::backend::Link;
+        self.server_time_at(self.clock.now())
+    }
+
     /// One more over the same wire.
     pub(super) fn combiner(&self, limits: Limits) -> Arc<Combiner> {
         Combiner::new(&self.wire, limits)

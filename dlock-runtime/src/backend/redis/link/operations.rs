@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::pin::pin;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -11,7 +11,7 @@ use super::RedisLink;
 use super::combiner::Ask;
 use crate::backend::fault::Fault;
 use crate::backend::redis::calls;
-use crate::backend::redis::reply::{self, Looked};
+use crate::backend::redis::reply::{self, Item, Looked};
 use crate::backend::redis::scripts;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -20,23 +20,24 @@ use crate::policy::commands::{
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::entry;
 use crate::values::error::Refusal;
+use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
 impl Link for RedisLink {
-    fn server_time(&self) -> u64 {
+    fn server_time_at(&self, now: Moment) -> u64 {
         let clock = self
             .server_clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        clock.at(self.clock.now())
+        clock.at(now)
     }
 
     fn runtime(&self) -> Option<&Handle> {
         Some(&self.runtime)
     }
 
-    fn address(&self) -> Option<&str> {
-        self.address.as_deref()
+    fn address(&self) -> Option<&Arc<str>> {
+        self.address.as_ref()
     }
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
@@ -44,14 +45,16 @@ impl Link for RedisLink {
             let sent = self.clock.now();
             let reply = if entry::is_entry(&command.claim.value) {
                 let (lock, call) = (&command.claim.key, calls::acquire(command));
-                Box::pin(self.script_on(lock, call, within)).await?
+                Item::Other(Box::pin(self.script_on(lock, call, within)).await?)
             } else {
                 self.combiner
                     .ask(Ask::Acquire(Cow::Borrowed(command)), within)
                     .await?
             };
-            let answer = reply::acquired(&reply)?;
-            self.heard_time(answer.time(), sent);
+            let answer = reply.acquired()?;
+            if let Item::Other(_) = reply {
+                self.heard_time(answer.time(), sent); // in company it was heard once for all
+            }
             Ok(answer)
         })
     }
@@ -91,15 +94,13 @@ impl Link for RedisLink {
         Box::pin(async move {
             let reply = if entry::is_entry(&claim.value) {
                 let call = calls::release(claim, keep_until, None);
-                Box::pin(self.script_on(&claim.key, call, within)).await?
+                Item::Other(Box::pin(self.script_on(&claim.key, call, within)).await?)
             } else {
                 let claim = Cow::Borrowed(claim);
                 let ask = Ask::Release { claim, keep_until };
-                let reply = self.combiner.ask(ask, within).await?;
-                self.deletes.answered(&reply);
-                reply
+                self.combiner.ask(ask, within).await?
             };
-            reply::given_back(&reply)
+            reply.given_back()
         })
     }
 

@@ -83,8 +83,8 @@ impl Wire {
     }
 
     /// How long the server has said nothing.
-    pub(in crate::backend::redis) fn idle(&self) -> Duration {
-        Moment::from_nanos(self.answered.load(Ordering::Relaxed)).until(self.clock.now())
+    pub(in crate::backend::redis) fn idle(&self, now: Moment) -> Duration {
+        Moment::from_nanos(self.answered.load(Ordering::Relaxed)).until(now)
     }
 
     /// Asks whether the connection works, and what time it is there.
@@ -118,18 +118,21 @@ impl Wire {
         self.finish(within, command).await
     }
 
-    /// Before a command is polled for the first time.
-    pub(super) fn begin(&self) -> Result<(), Fault> {
+    /// Before a command is polled for the first time: when that is.
+    pub(super) fn begin(&self) -> Result<Moment, Fault> {
         if !self.is_usable() {
             return Err(Fault::Unsent(Text::new("the connection to redis broke")));
         }
         self.pulse.feel(&self.runtime);
-        let sent = self.clock.now().as_nanos();
+        let now = self.clock.now();
         // Only the first command after an answer begins a silence.
-        let _ = self
-            .unanswered
-            .compare_exchange(0, sent, Ordering::AcqRel, Ordering::Acquire);
-        Ok(())
+        let _ = self.unanswered.compare_exchange(
+            0,
+            now.as_nanos(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        Ok(now)
     }
 
     /// From then on.
@@ -206,8 +209,10 @@ impl Wire {
         self.run(within, |by| {
             let words = 5 + call.arguments.len();
             let mut command = call.script.called(by, words, bytes);
+            let mut name = String::with_capacity(lock.len() + counter.len());
             command.arg(4).arg(lock).arg(counter);
-            command.arg(waiting).arg(alive);
+            command.arg(waiting.text_in(&mut name));
+            command.arg(alive.text_in(&mut name));
             for word in &call.arguments {
                 command.arg(&**word);
             }

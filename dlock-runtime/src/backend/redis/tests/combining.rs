@@ -15,7 +15,7 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::combiner::{Ask, Combiner, Limits};
-use crate::backend::redis::reply;
+use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquired, Claim};
 use crate::values::error::Refusal;
 
@@ -44,15 +44,15 @@ async fn together(link: &RedisLink, asks: Vec<Ask<'static>>) -> Vec<String> {
         .map(|it| matches!(it, Ask::Release { .. }))
         .collect();
     let answers = link.combiner(ONE_AT_ONCE).ask_together(asks, CAP).await;
-    let words = |(is_release, answer): (bool, Option<Result<redis::Value, Fault>>)| match answer {
+    let words = |(is_release, answer): (bool, Option<Result<Item, Fault>>)| match answer {
         None => "alone".to_owned(),
         Some(Err(Fault::Refused(refusal, _))) => format!("{refusal:?}"),
         Some(Err(fault)) => panic!("{fault:?}"),
         Some(Ok(value)) if is_release => {
-            let found = reply::given_back(&value).unwrap().found;
+            let found = value.given_back().unwrap().found;
             if found { "free" } else { "not ours" }.to_owned()
         }
-        Some(Ok(value)) => match reply::acquired(&value) {
+        Some(Ok(value)) => match value.acquired() {
             Ok(Acquired::Granted { .. }) => "granted".to_owned(),
             Ok(Acquired::Busy(_)) => "busy".to_owned(),
             Ok(Acquired::Queued(_)) => "queued".to_owned(),
@@ -145,7 +145,7 @@ async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
 }
 
 /// In a task of its own.
-async fn combined(combiner: &Arc<Combiner>, ask: Ask<'static>) -> Result<redis::Value, Fault> {
+async fn combined(combiner: &Arc<Combiner>, ask: Ask<'static>) -> Result<Item, Fault> {
     let combiner = combiner.clone();
     let task = tokio::spawn(async move { combiner.ask(ask, CAP).await });
     task.await.unwrap()
@@ -250,10 +250,11 @@ async fn epochs_of_a_batch_rise_and_are_above_those_before() {
         let claims = (0..4).map(|i| claim(&format!("lock:{value}:{i}"), value));
         let asks = claims.map(|who| take(&lab.link, &who)).collect();
         let answers = lab.link.combiner(ONE_AT_ONCE).ask_together(asks, CAP).await;
-        let epoch = |answer: Option<Result<redis::Value, Fault>>| match reply::acquired(
-            &answer.unwrap().unwrap(),
-        )
-        .unwrap()
+        let epoch = |answer: Option<Result<Item, Fault>>| match answer
+            .unwrap()
+            .unwrap()
+            .acquired()
+            .unwrap()
         {
             Acquired::Granted { epoch, .. } => epoch,
             other => panic!("{other:?}"),
@@ -295,4 +296,16 @@ async fn a_release_grants_to_who_waits_before_the_acquires_of_its_batch() {
     );
     lab.link.ping(CAP).await.unwrap();
     assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
+}
+
+#[tokio::test]
+async fn a_batch_tells_what_time_it_is_there() {
+    let lab = Lab::new().await;
+    let claims = ["lock:a", "lock:b"].map(|key| claim(key, "1|ours"));
+    let asks = claims.iter().map(|who| take(&lab.link, who)).collect();
+    let now = lab.link.server_time();
+    lab.link.heard_time(now - HOUR, lab.link.clock.now());
+    assert!(lab.link.server_time() < now);
+    assert_eq!(together(&lab.link, asks).await, ["granted", "granted"]);
+    assert!(lab.link.server_time() > now);
 }

@@ -15,7 +15,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewal};
-use crate::policy::queue;
+use crate::policy::queue::Place;
 use crate::values::config::Address;
 use crate::values::error::Refusal;
 use crate::values::moment::Moment;
@@ -131,14 +131,14 @@ pub(super) fn claim(key: &str, value: &str) -> Claim {
     Claim {
         key: key.into(),
         value: value.into(),
-        entry: "".into(),
+        place: None,
     }
 }
 
 /// A claim for 30 s that queues, and hears of its grant at `address`.
 pub(super) fn waiter(key: &str, address: &str, value: &str) -> Claim {
     Claim {
-        entry: queue::write(address, seconds(30), value).into(),
+        place: Some(Place::new(address, seconds(30))),
         ..claim(key, value)
     }
 }

@@ -189,7 +189,7 @@ async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await;
     let mut arrivals = Vec::new();
     for value in ["1|first", "1|second"] {
-        let entry = lab.queued("lock:a", value).await.entry;
+        let entry = lab.queued("lock:a", value).await.entry();
         let score: f64 = lab.tell(&["ZSCORE", "lock:@w:{lock:a}", &entry]).await;
         arrivals.push(score - 8e15);
     }
@@ -210,7 +210,8 @@ async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
     let waiting = waiter("lock:a", gone.address().unwrap(), "1|gone");
     assert!(matches!(ask(&gone, &waiting).await, Acquired::Queued(_)));
     drop(gone);
-    let channels = ["PUBSUB", "NUMSUB", waiting.entry.split('|').nth(1).unwrap()];
+    let address = &waiting.place.as_ref().unwrap().address;
+    let channels = ["PUBSUB", "NUMSUB", address];
     until("the server has seen its end", CAP, async || {
         let (_, subscribers): (String, i64) = lab.server.ask(&channels).await;
         subscribers == 0

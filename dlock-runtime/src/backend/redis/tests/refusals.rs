@@ -131,7 +131,7 @@ async fn out_of_memory_a_poll_keeps_its_place_alive() {
     let lab = Lab::new().await;
     let [_, first, _] = waited_for_out_of_memory(&lab).await;
     let beat = async || -> f64 {
-        let score = ["ZSCORE", "lock:@a:{lock:a}", &first.entry];
+        let score = ["ZSCORE", "lock:@a:{lock:a}", &first.entry()];
         lab.server.ask(&score).await
     };
     let before = beat().await;

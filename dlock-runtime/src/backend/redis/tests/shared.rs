@@ -14,6 +14,7 @@ use super::lab::{
 };
 use crate::backend::Link;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
+use crate::policy::queue::Place;
 use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
@@ -28,7 +29,7 @@ fn entry(lab: &Lab, kind: &Kind, token: &str) -> Claim {
     let address = lab.link.address().unwrap();
     let value = entry::write(kind, token, address, seconds(30), "host|1|f|0").unwrap();
     Claim {
-        entry: value.as_str().into(),
+        place: Some(Place::new(address.clone(), seconds(30))),
         ..claim(LOCK, &value)
     }
 }

@@ -7,13 +7,13 @@
 mod answers;
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use super::outage::Outage;
-use super::{Lane, Wheel};
+use super::{Keyed, Lane, Wheel};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::engine::acquire::Order;
@@ -21,7 +21,7 @@ use crate::engine::attempt::{self, OpenAttempt, Sent};
 use crate::engine::pool::LockPool;
 use crate::policy::commands::{Acquired, Left, Polled};
 use crate::policy::gate::{Next, Offer, Position};
-use crate::policy::queue;
+use crate::policy::queue::Place;
 use crate::policy::retry::Jitter;
 use crate::values::moment::Moment;
 
@@ -30,6 +30,9 @@ const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// A poll that takes longer is repeated, so that the place shows signs of life.
 const POLL_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Drivers of other processes pause for other times.
+static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 pub(super) struct Driver {
     pool: LockPool,
@@ -51,7 +54,7 @@ impl Driver {
             lane,
             wheel,
             dismissed: false,
-            jitter: Jitter::seeded(RandomState::new().hash_one(wheel)),
+            jitter: Jitter::seeded(wheel.wrapping_add(*SEED)),
             outage: Outage::default(),
             endless_since: None,
         }
@@ -59,10 +62,20 @@ impl Driver {
 
     /// The first acquire, if nothing speaks against it.
     pub(super) async fn first(mut self) -> Self {
-        if let (Next::Ask, Some(order)) = self.next() {
-            self.ask(&order).await;
+        let now = self.now();
+        if let (Next::Ask, Some(order)) = self.next(now) {
+            self.ask(&order, now).await;
         }
         self
+    }
+
+    pub(super) fn wheel(&self) -> Wheel {
+        self.wheel
+    }
+
+    /// Nobody waits, and the gate knows that it ends.
+    pub(super) fn dismiss(mut self) {
+        self.dismissed = true;
     }
 
     /// Drives on in a task of its own while somebody waits.
@@ -77,9 +90,10 @@ impl Driver {
 
     async fn run(mut self) {
         loop {
-            let (next, first) = self.next();
+            let now = self.now();
+            let (next, first) = self.next(now);
             match (next, first) {
-                (Next::Ask, Some(order)) => self.ask(&order).await,
+                (Next::Ask, Some(order)) => self.ask(&order, now).await,
                 (Next::Poll(position), _) => self.poll(position).await,
                 (Next::GiveUp(position), _) => self.pool.give_up(&position),
                 // Everybody has gone; or whose turn it is has been woken.
@@ -91,8 +105,7 @@ impl Driver {
     }
 
     /// What to do; of an acquire also for whom.
-    fn next(&mut self) -> (Next, Option<Arc<Order>>) {
-        let now = self.now();
+    fn next(&mut self, now: Moment) -> (Next, Option<Arc<Order>>) {
         let next = self.pool.gates().at(&self.lane, |keyed| {
             let next = keyed.next(self.wheel, now);
             let asks = next == Next::Ask;
@@ -112,7 +125,7 @@ impl Driver {
         let bell = self
             .pool
             .gates()
-            .at(&self.lane, |keyed| keyed.bell.clone())
+            .at(&self.lane, Keyed::bell)
             .unwrap_or_default();
         let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
         let _ = tokio::time::timeout(pause, bell.notified()).await; // either way, look again
@@ -121,31 +134,32 @@ impl Driver {
 
 /// The two commands.
 impl Driver {
-    async fn ask(&mut self, order: &Order) {
-        if let Err(fault) = self.try_ask(order).await {
+    async fn ask(&mut self, order: &Order, now: Moment) {
+        if let Err(fault) = self.try_ask(order, now).await {
             self.failed(fault);
         }
     }
 
-    async fn try_ask(&mut self, order: &Order) -> Result<(), Fault> {
-        let (pool, lane) = (self.pool.clone(), self.lane.clone());
+    async fn try_ask(&mut self, order: &Order, now: Moment) -> Result<(), Fault> {
+        let (pool, lane) = (&self.pool, &self.lane);
         let settings = pool.settings();
-        let link = pool
+        let (link, now) = pool
             .backend()
-            .link(lane.key(), settings.connect_timeout)
+            .link_at(now, lane.key(), settings.connect_timeout)
             .await?;
         let within = settings.command_timeout.min(order.terms.ttl.validity());
-        let address = link.address().unwrap_or_default();
-        let sent = Sent::prepare(&pool, order, &link, Some(address), within)?;
+        let address = link.address().cloned().unwrap_or_default();
+        let place = Place::new(address, order.terms.lease());
+        let sent = Sent::prepare(pool, order, &link, Some(place), (now, within))?;
         let gates = pool.gates();
-        let may_ask = gates.at(&lane, |keyed| {
+        let may_ask = gates.at(lane, |keyed| {
             keyed.asking(self.wheel, sent.position(), sent.at)
         });
         if may_ask != Some(true) {
             pool.guardian().not_granted(sent.token); // it was not sent
             return Ok(());
         }
-        let open = OpenAttempt::new(&pool, &sent, &link, Some(&lane));
+        let open = OpenAttempt::new(pool, &sent, &link, Some(lane));
         let answer = link.acquire(&sent.command, within).await;
         match answer {
             Ok(Acquired::Granted { time, epoch }) => {
@@ -220,7 +234,8 @@ impl Driver {
 
 /// Whether grants to this place arrive at this connection.
 fn answers_at(position: &Position, link: &dyn Link) -> bool {
-    queue::address(&position.claim.entry) == Some(link.address().unwrap_or_default())
+    let address = position.claim.place.as_ref().map(|place| &*place.address);
+    address == Some(link.address().map_or("", |address| address))
 }
 
 impl Drop for Driver {

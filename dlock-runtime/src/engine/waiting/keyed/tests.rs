@@ -36,8 +36,9 @@ async fn woken(asks: bool, reads_itself: bool) -> usize {
     waiter.listen_with(&waker);
     assert_eq!(keyed.next(wheel, now), Next::Ask);
     let token = Token::of_test(1);
-    let [key, value, entry] = ["k", "v", "e"].map(Arc::from);
-    let claim = Claim { key, value, entry };
+    let [key, value] = ["k", "v"].map(Arc::from);
+    let place = None;
+    let claim = Claim { key, value, place };
     assert!(keyed.asking(wheel, Position { token, claim }, now));
     let offer = Offer::at_once(now, Duration::from_secs(10), 1, 1);
     let here = if reads_itself {

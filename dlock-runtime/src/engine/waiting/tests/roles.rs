@@ -10,7 +10,7 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
-use super::super::{Entered, Sight, Wheel};
+use super::super::{Entered, Keyed, Sight, Wheel};
 use super::site::{End, Site, lane, number, position};
 use crate::policy::gate::{Fate, Granted, Next, Offer, Position, Seat};
 use crate::values::moment::Moment;
@@ -48,8 +48,9 @@ impl Site {
             if looks == Some(look) {
                 break;
             }
-            let (sight, unwanted) = self.gates.look(&lane(), seat, self.now(), &waker);
-            if let Some(position) = unwanted {
+            let now = self.now();
+            let (sight, beside) = self.gates.look(&lane(), seat, now, &waker, None);
+            if let Some(position) = beside.unwanted {
                 self.clean_up(&position);
             }
             match sight {
@@ -76,12 +77,12 @@ impl Site {
 
     /// Which gate this is, by order of their coming.
     fn gate_now(&self) -> usize {
-        let bell = self.gates.at(&lane(), |keyed| keyed.bell.clone());
-        let bell = bell.expect("a seat keeps its gate");
+        let gate = self.gates.at(&lane(), |keyed| keyed.itself.clone());
+        let gate = gate.expect("a seat keeps its gate");
         self.seen(|seen| {
-            let known = seen.gates.iter().position(|gate| Arc::ptr_eq(gate, &bell));
+            let known = seen.gates.iter().position(|it| Arc::ptr_eq(it, &gate));
             known.unwrap_or_else(|| {
-                seen.gates.push(bell);
+                seen.gates.push(gate);
                 seen.gates.len() - 1
             })
         })
@@ -236,7 +237,7 @@ impl Site {
     }
 
     fn sleep(&self, until: Moment) {
-        let bell = self.gates.at(&lane(), |keyed| keyed.bell.clone());
+        let bell = self.gates.at(&lane(), Keyed::bell);
         let bell = bell.unwrap_or_default();
         let mut rung = pin!(bell.notified());
         let mut timer = pin!(self.timers.notified());

@@ -90,8 +90,8 @@ pub(super) struct Seen {
     ends: BTreeMap<u64, Vec<End>>,
     /// Who had the lock, in order.
     pub(super) turns: Vec<(usize, Seat)>,
-    /// A gate that nobody misses goes, and the next one counts its seats anew: their bells tell them apart.
-    pub(super) gates: Vec<Arc<Notify>>,
+    /// A gate that nobody misses goes, and the next one counts its seats anew: each tells itself apart.
+    pub(super) gates: Vec<Arc<()>>,
     pub(super) sent_away: usize,
     pub(super) holds: bool,
     /// Who had it last: the token, and how often it had been handed on.
@@ -300,7 +300,7 @@ pub(super) fn position(token: u64) -> Position {
         claim: Claim {
             key: KEY.into(),
             value: value(token).into(),
-            entry: "".into(),
+            place: None,
         },
     }
 }

@@ -7,7 +7,7 @@ use super::seen::Witness;
 use super::world::What;
 use crate::policy::commands::{Acquired, Busy, Left, Polled};
 use crate::policy::gate::{Fate, Granted, Next, Offer, Place, Position};
-use crate::policy::queue::{self};
+
 use crate::policy::retry::{self, Jitter};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -276,7 +276,8 @@ impl Process {
     }
 
     fn answers_at(&self, position: &Position) -> bool {
-        queue::address(&position.claim.entry).is_some_and(|address| *address == self.address())
+        let place = position.claim.place.as_ref();
+        place.is_some_and(|place| *place.address == self.address())
     }
 }
 

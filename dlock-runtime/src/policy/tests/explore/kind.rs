@@ -4,12 +4,10 @@
 //! that asks for one has one contender. [`agree`] is the one rule that is written down a second time here: what
 //! the machine's `fits` is judged by.
 
-use std::sync::Arc;
-
 use super::process::Body;
 use super::world::{KEY, World, value_of};
 use crate::policy::commands::Claim;
-use crate::policy::queue;
+use crate::policy::queue::{self, Place};
 use crate::values::entry::{self, Letter};
 use crate::values::kind::Kind;
 use crate::values::token::Token;
@@ -60,15 +58,13 @@ impl Asks {
     pub(super) fn claim(self, number: u64, address: Option<&str>, lease: Ttl) -> Claim {
         let (key, token) = (KEY.into(), format!("t{number}"));
         let to = address.unwrap_or_default();
+        let place = address.map(|address| Place::new(address, lease));
         if let Some(value) = entry::write(&self.kind(), &token, to, lease, "") {
-            let value: Arc<str> = value.into();
-            let entry = address.map_or_else(|| "".into(), |_| value.clone());
-            return Claim { key, value, entry };
+            let value = value.into();
+            return Claim { key, value, place };
         }
         let value = value_of(number);
-        let entry = address.map(|address| queue::write(address, lease, &value));
-        let entry = entry.unwrap_or_default().into();
-        Claim { key, value, entry }
+        Claim { key, value, place }
     }
 }
 

@@ -37,7 +37,7 @@ impl Bad<'_, '_> {
             }
             (Mutant::ReleaseGrantsNobody, What::Release { .. }) => Some(self.well_alone()),
             (Mutant::CancelGrantsNobody, What::Cancel { claim, .. }) => {
-                let left = self.server.leave(KEY, &claim.entry, self.time);
+                let left = self.server.leave(KEY, &claim.entry(), self.time);
                 let mut answer = self.well_alone();
                 if let (true, Answer::Cancelled(cancelled, _)) = (left, &mut answer) {
                     (cancelled.found, cancelled.conclusive) = (true, true);
@@ -154,7 +154,7 @@ impl Bad<'_, '_> {
     }
 
     fn queued(&mut self, claim: &Claim) -> Acquired {
-        self.server.enter(KEY, &claim.entry, self.time);
+        self.server.enter(KEY, &claim.entry(), self.time);
         Acquired::Queued(self.somebody())
     }
 
@@ -162,11 +162,11 @@ impl Bad<'_, '_> {
     fn polled_in_turn(&mut self, claim: &Claim) -> Option<Answer> {
         let waiting = self.server.waiting(KEY, self.time);
         let (first, _) = waiting.first()?;
-        let waits = waiting.iter().any(|(it, _)| *it == claim.entry);
-        if !waits || token_in(first) == token_in(&claim.entry) {
+        let waits = waiting.iter().any(|(it, _)| *it == claim.entry());
+        if !waits || token_in(first) == token_in(&claim.entry()) {
             return None;
         }
-        self.server.beat(KEY, &claim.entry, self.time);
+        self.server.beat(KEY, &claim.entry(), self.time);
         Some(Answer::Polled(Polled::Queued(self.somebody())))
     }
 

@@ -100,7 +100,7 @@ fn stray(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
     let claim = Claim {
         key: grant.key,
         value: grant.value,
-        entry: "".into(),
+        place: None,
     };
     if turn.run.is(Mutant::KnownPushIsStray) {
         let cancel = What::Cancel {

@@ -8,11 +8,10 @@ use super::mutants::Mutant;
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World};
-use crate::policy::commands::{
-    Acquire, Acquired, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
-};
+use crate::policy::commands::{Acquire, Acquired, GivenBack, Grant, Polled, Renewal, Renewed};
 use crate::policy::queue;
 use crate::policy::server::{Publish, Reached, Server};
+use crate::values::entry;
 
 /// Who listens, and what was published.
 pub(super) struct Air<'a> {
@@ -95,7 +94,7 @@ impl World {
         let time = self.clock.time();
         let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
             && before.iter().any(|(entry, alive)| {
-                *alive > time && self.hears(entry) && **entry != *command.claim().entry
+                *alive > time && self.hears(entry) && **entry != *command.claim().entry()
             });
         let looks = !matches!(command.what, What::Renew(_))
             && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
@@ -110,8 +109,9 @@ impl World {
     }
 
     fn hears(&self, entry: &str) -> bool {
-        let value = queue::address(entry);
-        let channel = value.and_then(|it| it.split_once('.'));
+        let exclusive = queue::read(entry).map(|entry| entry.address);
+        let address = exclusive.or_else(|| entry::read(entry).map(|entry| entry.address));
+        let channel = address.and_then(|it| it.split_once('.'));
         channel.is_some_and(|(at, connection)| {
             let of = (
                 at.parse().expect("a process"),
@@ -151,7 +151,7 @@ impl World {
         if let (What::Cancel { claim, .. }, Answer::Cancelled(answer, _)) = (what, answer)
             && answer.found
         {
-            let queued = before.iter().any(|(entry, _)| *entry == claim.entry);
+            let queued = before.iter().any(|(entry, _)| *entry == claim.entry());
             seen.saw(if queued {
                 Witness::CancelLeftQueue
             } else {
@@ -235,10 +235,10 @@ fn acquire_by(
     time: u64,
     air: &mut Air<'_>,
 ) -> Acquired {
-    let Claim { value, entry, .. } = &acquire.claim;
+    let claim = &acquire.claim;
     if run.is(Mutant::SetNxFirst) && server.read(KEY, time).is_none() {
         let lease = u64::try_from(acquire.lease.get().as_micros()).expect("short");
-        server.put(KEY, value, Some(time + lease));
+        server.put(KEY, &claim.value, Some(time + lease));
         if let Polled::Yours { epoch, .. } = server.poll(&acquire.claim, time, air) {
             return Acquired::Granted { time, epoch };
         }
@@ -250,7 +250,7 @@ fn acquire_by(
     let answer = server.acquire(&acquire, time, air);
     if run.is(Mutant::QueuedTwice) && matches!(answer, Acquired::Queued(_)) {
         // The same place under other bytes, as a list would have it twice.
-        let again = entry.replacen("|3000|", "|03000|", 1);
+        let again = claim.entry().replacen("|3000|", "|03000|", 1);
         server.enter(KEY, &again, time);
     }
     answer

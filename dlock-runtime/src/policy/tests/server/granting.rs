@@ -1,9 +1,12 @@
 //! Who gets a free lock, and who finds it free.
 
+use std::time::Duration;
+
 use super::world::{KEY, World, at_address, once, waiter};
 use super::{MS, NOW};
 use crate::policy::commands::{Acquired, Polled};
-use crate::policy::queue::{self, Entry};
+use crate::policy::queue::{self, Entry, Place};
+use crate::values::ttl::Ttl;
 
 #[test]
 fn a_release_grants_to_the_first_and_tells_only_it() {
@@ -28,7 +31,10 @@ fn a_grant_is_for_the_claim_or_a_shorter_lease() {
 
     let mut world = World::with_waiters(&[]);
     let mut short = waiter("a");
-    short.entry = "x|a|20|1|a".into();
+    short.place = Some(Place::new(
+        "a",
+        Ttl::new(Duration::from_millis(20)).unwrap(),
+    ));
     world.acquire(&short);
     world.release(&once("holder"));
     assert_eq!(world.left(), 20);
@@ -255,7 +261,7 @@ fn behind_a_place_that_cant_be_read_everybody_waits_until_it_lapses() {
 
 #[test]
 fn places_are_read_as_they_are_written() {
-    let written = waiter("a").entry;
+    let written = waiter("a").entry();
     assert_eq!(&*written, "x|a|30000|1|a");
     let read = queue::read(&written).unwrap();
     assert_eq!((read.address, read.value), ("a", "1|a"));

@@ -8,7 +8,6 @@ mod read_write;
 mod two_kinds;
 mod waiting;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::world::{KEY, World, once, waiter};
@@ -16,7 +15,7 @@ use super::{MS, NOW};
 use crate::policy::commands::{
     Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
 };
-use crate::policy::queue;
+use crate::policy::queue::{self, Place};
 use crate::values::entry::{self, There};
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
@@ -28,11 +27,10 @@ fn seconds(seconds: u64) -> Ttl {
 /// For 30 s; its token and its address are its name.
 fn claim(kind: &Kind, name: &str) -> Claim {
     let entry = entry::write(kind, name, name, seconds(30), "host|1|f|0").unwrap();
-    let entry: Arc<str> = entry.into();
     Claim {
         key: KEY.into(),
-        value: entry.clone(),
-        entry,
+        value: entry.into(),
+        place: Some(Place::new(name, seconds(30))),
     }
 }
 
@@ -55,7 +53,7 @@ fn owned(name: &str, owner: &str) -> Claim {
 /// The same claim, which never queues.
 fn at_once(claim: Claim) -> Claim {
     Claim {
-        entry: "".into(),
+        place: None,
         ..claim
     }
 }

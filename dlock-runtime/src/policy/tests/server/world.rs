@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{MS, NOW};
 use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Grant, Polled};
-use crate::policy::queue;
+use crate::policy::queue::{self, Place};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::ttl::Ttl;
 
@@ -47,15 +47,15 @@ pub(super) fn at_address(address: &str, name: &str) -> Claim {
     let (value, lease) = (format!("1|{name}"), lease(30));
     Claim {
         key: KEY.into(),
-        entry: queue::write(address, lease, &value).into(),
         value: value.into(),
+        place: Some(Place::new(address, lease)),
     }
 }
 
 /// Never queues.
 pub(super) fn once(name: &str) -> Claim {
     Claim {
-        entry: "".into(),
+        place: None,
         ..waiter(name)
     }
 }

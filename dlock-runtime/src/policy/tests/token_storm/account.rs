@@ -278,6 +278,6 @@ fn claim(number: u64) -> Claim {
     Claim {
         key: "k".into(),
         value: number.to_string().into(),
-        entry: "".into(),
+        place: None,
     }
 }

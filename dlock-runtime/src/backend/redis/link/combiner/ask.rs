@@ -10,6 +10,7 @@ use crate::backend::redis::names::Names;
 use crate::backend::redis::native::Native;
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Acquire, Claim};
+use crate::policy::queue::Place;
 
 pub(in crate::backend::redis) enum Ask<'a> {
     Acquire(Cow<'a, Acquire>),
@@ -55,7 +56,7 @@ impl Ask<'_> {
                 lease: command.lease.as_millis(),
                 not_after: command.not_after,
                 repair: calls::repair(command),
-                place: calls::place(&command.claim),
+                place: command.claim.place.as_ref(),
             },
             Ask::Release { keep_until, .. } => Terms::Release {
                 keep_until: *keep_until,
@@ -89,12 +90,15 @@ pub(super) fn combined<'a>(
     let room = asks.clone().map(bytes).sum();
     let mut command = scripts::COMBINED.called(by, 8 + 4 * asks.len(), room);
     command.arg(1 + 3 * asks.len());
+    let mut name = String::new();
     for (number, ask) in asks.clone().enumerate() {
         let keys = names.of(ask.lock());
         if number == 0 {
             command.arg(keys.counter);
         }
-        command.arg(ask.lock()).arg(keys.waiting).arg(keys.alive);
+        command.arg(ask.lock());
+        command.arg(keys.waiting.text_in(&mut name));
+        command.arg(keys.alive.text_in(&mut name));
     }
     let runs = calls::runs(asks.clone().map(Ask::terms));
     let is_release = |(terms, _): &&(Terms<'_>, usize)| matches!(terms, Terms::Release { .. });
@@ -120,7 +124,7 @@ enum Terms<'a> {
         lease: u64,
         not_after: u64,
         repair: u64,
-        place: &'a str,
+        place: Option<&'a Place>,
     },
 }
 
@@ -133,7 +137,10 @@ impl Terms<'_> {
                 not_after,
                 repair,
                 place,
-            } => command.arg(lease).arg(not_after).arg(repair).arg(*place),
+            } => {
+                let place = place.map(Place::text).unwrap_or_default();
+                command.arg(lease).arg(not_after).arg(repair).arg(place)
+            }
         };
     }
 }

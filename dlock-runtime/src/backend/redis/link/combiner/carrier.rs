@@ -17,6 +17,7 @@ use crate::backend::fault::Fault;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
 use crate::values::error::{Refusal, Text};
+use crate::values::moment::Moment;
 
 pub(super) struct Carrier {
     combiner: Arc<Combiner>,
@@ -60,7 +61,7 @@ impl Combiner {
         for by in [By::Hash, By::Text] {
             match self.run(&mut batch, by).await {
                 Ok(None) => {} // by its text then, and without those who have gone meanwhile
-                Ok(Some(reply)) => return self.hand_out(batch, reply),
+                Ok(Some((reply, sent))) => return self.hand_out(batch, reply, sent),
                 // Of one of the keys, it may be: none was looked at.
                 Err(Fault::Refused(Refusal::NoPermission, _)) if batch.len() > 1 => {
                     for item in batch {
@@ -74,8 +75,8 @@ impl Combiner {
         fail(batch, &reply::unexpected("combined", &Value::Nil));
     }
 
-    /// What the script said; `None`: the server does not know it, and nothing was executed.
-    async fn run(&self, batch: &mut Vec<Item>, by: By) -> Result<Option<Value>, Fault> {
+    /// What the script said, and when it was sent; `None`: the server does not know it, and nothing was executed.
+    async fn run(&self, batch: &mut Vec<Item>, by: By) -> Result<Option<(Value, Moment)>, Fault> {
         loop {
             batch.retain(|it| !it.answer.is_closed());
             let Some(until) = batch.iter().map(|it| it.until).max() else {
@@ -92,9 +93,9 @@ impl Combiner {
                     return Poll::Ready(Ok(None));
                 }
                 let begun = self.wire.begin();
-                Poll::Ready(begun.map(|()| Some(query.as_mut().poll(cx))))
+                Poll::Ready(begun.map(|sent| Some((query.as_mut().poll(cx), sent))))
             });
-            let Some(first) = first.await? else {
+            let Some((first, sent)) = first.await? else {
                 continue;
             };
             let answer = pin!(async {
@@ -105,14 +106,22 @@ impl Combiner {
                 known(answer)
             });
             let within = until.saturating_duration_since(Instant::now());
-            return self.wire.finish(within, answer).await;
+            let reply = self.wire.finish(within, answer).await?;
+            return Ok(reply.map(|reply| (reply, sent)));
         }
     }
 
-    fn hand_out(&self, batch: Vec<Item>, reply: Value) {
+    fn hand_out(&self, batch: Vec<Item>, reply: Value, sent: Moment) {
         match reply::combined(reply, batch.len()) {
             Ok(replies) => {
-                let says_read_only = |it: &Result<Value, Fault>| {
+                let granted_at = |it: &Result<reply::Item, Fault>| match it {
+                    Ok(reply::Item::Granted { time, .. }) => Some(*time),
+                    _ => None,
+                };
+                if let Some(time) = replies.iter().find_map(granted_at) {
+                    self.wire.heard_time(time, sent);
+                }
+                let says_read_only = |it: &Result<reply::Item, Fault>| {
                     matches!(it, Err(Fault::Refused(Refusal::ReadOnly, _)))
                 };
                 if replies.iter().any(says_read_only) {

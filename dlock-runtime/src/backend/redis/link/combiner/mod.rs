@@ -22,9 +22,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::Value;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 pub(in crate::backend::redis) use self::ask::Ask;
 use self::carrier::Carrier;
@@ -32,6 +31,7 @@ use self::state::{State, Ticket};
 use super::wire::Wire;
 use crate::backend::Answer;
 use crate::backend::fault::Fault;
+use crate::backend::redis::reply;
 use crate::values::error::Text;
 
 /// What a combiner is measured by.
@@ -84,7 +84,7 @@ impl fmt::Debug for Item {
 }
 
 enum Outcome {
-    Answered(Value),
+    Answered(reply::Item),
     Failed(Fault),
     /// Nothing was executed, for a reason that may be another item's: ask by yourself.
     Alone,
@@ -104,14 +104,15 @@ impl Combiner {
         self: &Arc<Self>,
         ask: Ask<'_>,
         within: Duration,
-    ) -> Result<Value, Fault> {
-        let until = Instant::now() + within;
+    ) -> Result<reply::Item, Fault> {
+        let now = Instant::now();
+        let (until, early) = (now + within, now + within.min(self.patience));
         let Some(mut waiting) = self.wait(&ask, until) else {
             let _slot = Slot(self);
             return self.alone(&ask, within).await;
         };
-        match waiting.outcome(within, until).await? {
-            Outcome::Answered(value) => Ok(value),
+        match waiting.outcome(early, within, until).await? {
+            Outcome::Answered(item) => Ok(item),
             Outcome::Failed(fault) => Err(fault),
             Outcome::Alone => {
                 let left = until.saturating_duration_since(Instant::now());
@@ -142,9 +143,16 @@ impl Combiner {
     }
 
     /// Boxed, so that what waits for a batch stays small.
-    fn alone<'a>(&'a self, ask: &'a Ask<'_>, within: Duration) -> Answer<'a, Value> {
-        let call = ask.call(self.wire.deletes.native());
-        Box::pin(self.wire.script_on(ask.lock(), call, within))
+    fn alone<'a>(&'a self, ask: &'a Ask<'_>, within: Duration) -> Answer<'a, reply::Item> {
+        Box::pin(async move {
+            let deletes = &self.wire.deletes;
+            let call = ask.call(deletes.native());
+            let reply = self.wire.script_on(ask.lock(), call, within).await?;
+            if ask.is_release() {
+                deletes.answered(&reply);
+            }
+            Ok(reply::Item::Other(reply))
+        })
     }
 
     fn carry(self: &Arc<Self>) {
@@ -176,9 +184,15 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, Fault> {
-        let early = timeout(within.min(self.combiner.patience), &mut self.answer).await;
-        let answer = if let Ok(answer) = early {
+    /// `early`: when it has waited for long.
+    async fn outcome(
+        &mut self,
+        early: Instant,
+        within: Duration,
+        until: Instant,
+    ) -> Result<Outcome, Fault> {
+        let answer = timeout_at(early, &mut self.answer).await;
+        let answer = if let Ok(answer) = answer {
             answer
         } else {
             self.hurry();

@@ -6,13 +6,13 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::proptest;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
-use redis::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::state::{State, Ticket};
 use super::{Ask, Combiner, Item, Outcome};
 use crate::backend::fault::Fault;
+use crate::backend::redis::reply;
 
 const AT_ONCE: usize = 2;
 const MOST: usize = 3;
@@ -181,7 +181,7 @@ impl Combiner {
         &self,
         asks: Vec<Ask<'static>>,
         within: Duration,
-    ) -> Vec<Option<Result<Value, Fault>>> {
+    ) -> Vec<Option<Result<reply::Item, Fault>>> {
         let until = Instant::now() + within;
         let item = |ask| {
             let (answer, receiver) = oneshot::channel();

@@ -63,7 +63,7 @@ impl<'a> Pair<'a> {
             lab,
             pure: Server::default(),
             wire: Wire {
-                address: lab.link.address().unwrap().to_owned(),
+                address: lab.link.address().unwrap().to_string(),
                 pushed: Vec::new(),
             },
             time: 1_000 * HOUR,

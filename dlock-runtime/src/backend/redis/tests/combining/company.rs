@@ -14,7 +14,7 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::combiner::{Combiner, Limits};
-use crate::backend::redis::reply;
+use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquired, Claim};
 
 /// Without anybody to wake.
@@ -28,7 +28,7 @@ struct Held {
     proxy: Proxy,
     link: Arc<RedisLink>,
     combiner: Arc<Combiner>,
-    first: tokio::task::JoinHandle<Result<redis::Value, Fault>>,
+    first: tokio::task::JoinHandle<Result<Item, Fault>>,
 }
 
 impl Held {
@@ -92,7 +92,7 @@ async fn what_comes_while_one_is_under_way_goes_out_as_one() {
     );
     held.proxy.release_held();
     for ask in asks {
-        let answer = reply::acquired(&ask.await.unwrap()).unwrap();
+        let answer = ask.await.unwrap().acquired().unwrap();
         assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
     }
     assert!((&mut held.first).await.unwrap().is_ok());

@@ -92,7 +92,7 @@ async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     lab.in_line(&dead).await;
     lab.in_line(&waiting).await;
     let long_ago = (lab.link.server_time() - 1).to_string();
-    let silent = ["ZADD", "lock:@a:{lock:a}", "XX", &long_ago, &dead.entry];
+    let silent = ["ZADD", "lock:@a:{lock:a}", "XX", &long_ago, &dead.entry()];
     lab.tell::<u64>(&silent).await;
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");

@@ -109,7 +109,7 @@ async fn out_of_memory_an_owner_is_let_in_by_its_poll() {
     let (arrival, beat) = (now.to_string(), (now + 3_500_000).to_string());
     let other = "o|0||30000|0|0|two|h"; // the head
     for (key, score) in [("lock:@w:{lock:a}", &arrival), ("lock:@a:{lock:a}", &beat)] {
-        for place in [other, &again.entry] {
+        for place in [other, &again.entry()] {
             lab.tell::<u64>(&["ZADD", key, score, place]).await;
         }
     }

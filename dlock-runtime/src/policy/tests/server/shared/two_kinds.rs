@@ -91,14 +91,14 @@ fn f61_who_waits_with_another_number_refuses_a_newcomer() {
     for (holder, waits, newcomer, there) in [
         (
             permits("a", 1, 3),
-            permits("secret", 1, 2).entry,
+            permits("secret", 1, 2).entry(),
             permits("b", 1, 3),
             "p|-|secret|30000|1|2||host|1|f|0",
         ),
-        (reader("a"), waiter("secret").entry, reader("b"), "x|"),
+        (reader("a"), waiter("secret").entry(), reader("b"), "x|"),
         (
             owned("a", "one"),
-            reader("secret").entry,
+            reader("secret").entry(),
             owned("b", "one"),
             "r|-|secret|30000|0|0||host|1|f|0",
         ),
@@ -137,7 +137,7 @@ fn an_exclusive_waiter_keeps_its_place_behind_a_set() {
     world.server.remove(KEY);
     world.server.lose_queue(KEY);
     world.granted(&reader("r"));
-    world.server.enter(KEY, &waiter("a").entry, world.time);
+    world.server.enter(KEY, &waiter("a").entry(), world.time);
     let answer = world.poll(&waiter("a"));
     assert!(
         matches!(&answer, Polled::Queued(busy) if name(&busy.value) == "r"),
@@ -153,8 +153,8 @@ fn an_exclusive_waiter_keeps_its_place_behind_a_set() {
 #[test]
 fn an_exclusive_grant_ends_the_batch() {
     let mut world = World::held_by(&[reader("r")]);
-    world.server.enter(KEY, &waiter("a").entry, world.time);
-    world.server.enter(KEY, &reader("b").entry, world.time);
+    world.server.enter(KEY, &waiter("a").entry(), world.time);
+    world.server.enter(KEY, &reader("b").entry(), world.time);
     world.give_back(&reader("r"));
     assert_eq!(world.told(), ["a"]);
     assert_eq!(world.line(), ["b"]);

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 
 use super::{Pair, is_other_type};
-use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::link::combiner::{Ask, Limits};
-use crate::backend::redis::reply;
+use crate::backend::redis::reply::Item;
 use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
 use crate::backend::redis::tests::lab::{CAP, HOUR, acquire, seconds};
 use crate::policy::commands::{Acquire, Acquired};
@@ -39,12 +38,12 @@ impl Pair<'_> {
         self.compare_pushes().await;
         let (first, then) = real.split_at(releases.len());
         for (real, pure) in first.iter().zip(given_back) {
-            let real = reply::given_back(real.as_ref().unwrap()).unwrap();
+            let real = real.as_ref().unwrap().given_back().unwrap();
             assert_eq!(real, pure, "release");
         }
         let mut granted = Vec::new();
         for (real, pure) in then.iter().zip(answers) {
-            let real = reply::acquired(real.as_ref().unwrap());
+            let real = real.as_ref().unwrap().acquired();
             match (real, pure.unwrap()) {
                 (Ok(real), Some(pure)) => granted.push((real, pure)),
                 (real, None) if is_other_type(&real) => {}
@@ -81,7 +80,7 @@ impl Pair<'_> {
         &self,
         releases: &[(Who, Option<Seconds>)],
         acquires: &[(Who, Seconds, bool)],
-    ) -> Vec<Result<redis::Value, Fault>> {
+    ) -> Vec<Result<Item, Fault>> {
         let release = |(who, keep): &(Who, Option<Seconds>)| Ask::Release {
             claim: Cow::Owned(self.named(*who)),
             keep_until: self.keep(*keep).0,

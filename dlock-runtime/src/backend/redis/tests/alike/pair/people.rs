@@ -3,7 +3,7 @@
 use super::super::{KEYS, Who};
 use crate::backend::redis::tests::lab::{claim, seconds, waiter};
 use crate::policy::commands::Claim;
-use crate::policy::queue;
+use crate::policy::queue::Place;
 
 /// Nobody listens there.
 const DEAF: &str = "lock:@grant:nobody";
@@ -16,7 +16,7 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
         1 => return waiter(key, DEAF, "1|green"),
         2 => {
             return Claim {
-                entry: queue::write("", seconds(2), "1|gold").into(), // shorter than `CLAIM`
+                place: Some(Place::new("", seconds(2))), // shorter than `CLAIM`
                 ..claim(key, "1|gold")
             };
         }
@@ -43,9 +43,9 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
         23 => "o|once||30000|0|0|one|host|1|f|0".to_owned(),
         _ => unreachable!("nobody has this number"),
     };
-    let entry = if number < 20 { text.as_str() } else { "" }; // else it never queues
+    let queues = number < 20;
     Claim {
-        entry: entry.into(),
+        place: queues.then(|| Place::new("", seconds(30))), // which of an entry says nothing
         ..claim(key, &text)
     }
 }
