@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 /// Less than the deadlines of most commands.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -20,25 +21,51 @@ const BEATS: u8 = 1;
 /// Somebody has.
 const FELT: u8 = 2;
 
-/// Of one connection; it stops a while after the last command.
+/// Of one connection; it rests a while after the last command.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    heart: Arc<Heart>,
+    task: AbortHandle,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Arc<AtomicU8>);
+struct Heart {
+    state: AtomicU8,
+    begins: Notify,
+}
 
 impl Pulse {
+    /// On the current runtime.
+    pub(super) fn new() -> Self {
+        let heart = Arc::<Heart>::default();
+        let task = tokio::spawn(heart.clone().beat()).abort_handle();
+        Self { heart, task }
+    }
+
     /// A command goes out.
-    pub(super) fn feel(&self, runtime: &Handle) {
-        let is_known = self.0.load(Ordering::Relaxed) == FELT;
-        if !is_known && self.0.swap(FELT, Ordering::AcqRel) == STILL {
-            runtime.spawn(beat(self.0.clone()));
+    pub(super) fn feel(&self) {
+        let Heart { state, begins } = &*self.heart;
+        let is_known = state.load(Ordering::Relaxed) == FELT;
+        if !is_known && state.swap(FELT, Ordering::AcqRel) == STILL {
+            begins.notify_one();
         }
+    }
+
+    pub(super) fn end(&self) {
+        self.task.abort();
     }
 }
 
-async fn beat(state: Arc<AtomicU8>) {
-    loop {
-        tokio::time::sleep(PERIOD).await;
-        if state.fetch_sub(1, Ordering::AcqRel) == BEATS {
-            return;
+impl Heart {
+    async fn beat(self: Arc<Self>) {
+        loop {
+            self.begins.notified().await;
+            loop {
+                tokio::time::sleep(PERIOD).await;
+                if self.state.fetch_sub(1, Ordering::AcqRel) == BEATS {
+                    break;
+                }
+            }
         }
     }
 }

@@ -73,7 +73,7 @@ impl Wire {
             names: plan.names.clone(),
             deletes: Deletes::by(native),
             ear,
-            pulse: Pulse::default(),
+            pulse: Pulse::new(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Wire {
         if !self.is_usable() {
             return Err(Fault::Unsent(Text::new("the connection to redis broke")));
         }
-        self.pulse.feel(&self.runtime);
+        self.pulse.feel();
         let now = self.clock.now();
         // Only the first command after an answer begins a silence.
         let _ = self.unanswered.compare_exchange(
@@ -233,6 +233,7 @@ impl Wire {
 
     /// The connection ends, whoever still has its wire.
     pub(super) fn hang_up(&self) {
+        self.pulse.end();
         if let Some(driver) = &self.driver {
             driver.abort();
         }

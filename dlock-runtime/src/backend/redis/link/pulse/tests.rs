@@ -1,22 +1,41 @@
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::{PERIOD, Pulse};
+use super::{FELT, PERIOD, Pulse, STILL};
 
-fn tasks() -> usize {
-    Handle::current().metrics().num_alive_tasks()
+/// The paused clock leaps to the next timer; without one of the pulse's, to that of who waits.
+#[tokio::test(start_paused = true)]
+async fn it_beats_while_commands_go_out_and_rests_after_the_last() {
+    let pulse = Pulse::new();
+    let state = || pulse.heart.state.load(Ordering::Relaxed);
+    for _ in 0..10 {
+        pulse.feel();
+        assert_eq!(state(), FELT);
+        sleep(PERIOD / 2).await;
+        assert_ne!(state(), STILL);
+    }
+    sleep(PERIOD * 2).await;
+    assert_eq!(state(), STILL);
+    pulse.feel();
+    assert_eq!(state(), FELT, "and begins again");
+    sleep(PERIOD * 3).await;
+    assert_eq!(state(), STILL);
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_beats_while_commands_go_out_and_stops_after_the_last() {
-    let (pulse, here) = (Pulse::default(), Handle::current());
-    for _ in 0..10 {
-        pulse.feel(&here);
-        assert_eq!(tasks(), 1, "one timer for all");
-        sleep(PERIOD / 2).await;
+async fn it_ends_with_its_connection() {
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let pulse = Pulse::new();
+    pulse.feel();
+    sleep(PERIOD).await;
+    assert_eq!(tasks(), 1);
+    pulse.end();
+    let begun = Instant::now();
+    while tasks() > 0 {
+        sleep(Duration::from_millis(1)).await;
+        assert!(begun.elapsed() < PERIOD, "at once");
     }
-    sleep(PERIOD * 2).await;
-    assert_eq!(tasks(), 0, "nobody sends");
-    pulse.feel(&here);
-    assert_eq!(tasks(), 1, "somebody does again");
 }
