@@ -1,15 +1,18 @@
 //! Reading what the server answers. Anything unexpected is a fault, never a guess.
 
+mod combined;
+
 use std::time::Duration;
 
 use redis::Value;
 
-use super::errors;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{
     Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed, TakenTogether,
 };
 use crate::values::error::{Refusal, Text};
+
+pub(super) use self::combined::{Item, combined};
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
     match outcome(reply) {
@@ -21,53 +24,6 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
         Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind { time, there }),
         Some(Outcome::OtherType) => Err(other_type()),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
-    }
-}
-
-/// What `combined` answers: the time, and for each item what its own script would, or the error that it met. A
-/// granted lock is its epoch alone: no number that a release answers is above 1.
-pub(super) fn combined(reply: Value, asked: usize) -> Result<Vec<Result<Item, Fault>>, Fault> {
-    let error = |item: &Value| match item {
-        Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
-        _ => None,
-    };
-    match reply {
-        Value::Array(items) if items.len() == asked + 1 => {
-            let mut items = items.into_iter();
-            let time = items.next().as_ref().and_then(number).unwrap_or(0);
-            let one = |item| match (number(&item), error(&item)) {
-                (Some(epoch @ 2..), _) => Ok(Item::Granted { time, epoch }),
-                (_, Some(said)) => Err(errors::fault_of_item(&said)),
-                _ => Ok(Item::Other(item)),
-            };
-            Ok(items.map(one).collect())
-        }
-        other => Err(unexpected("combined", &other)),
-    }
-}
-
-/// What became of an item that was combined with others, or might have been.
-#[derive(Debug)]
-pub(super) enum Item {
-    /// In company.
-    Granted { time: u64, epoch: u64 },
-    /// As its own script answers.
-    Other(Value),
-}
-
-impl Item {
-    pub(super) fn acquired(&self) -> Result<Acquired, Fault> {
-        match *self {
-            Item::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
-            Item::Other(ref reply) => acquired(reply),
-        }
-    }
-
-    pub(super) fn given_back(&self) -> Result<GivenBack, Fault> {
-        match self {
-            Item::Granted { .. } => Err(unexpected("release", &Value::Nil)),
-            Item::Other(reply) => given_back(reply),
-        }
     }
 }
 

@@ -18,6 +18,7 @@ mod downgrade;
 mod drain;
 mod fault;
 mod fingerprint;
+mod guarding;
 mod hold;
 mod judge;
 mod kind;

@@ -18,6 +18,7 @@
 //! revives it; nothing is renewed once its release may have been sent; whatever of ours may stand at
 //! the server has an entry here.
 
+mod account;
 mod action;
 mod clean_up;
 mod due;
@@ -28,8 +29,6 @@ use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
 use super::commands::{Cancelled, Claim, GivenBack, Renewed};
 use super::lease::Lease;
-use std::sync::Arc;
-
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -313,45 +312,5 @@ impl<H: Clone> Tokens<H> {
             let next = it.failed(now);
             self.entries.look_at(token, next);
         }
-    }
-}
-
-/// The end of a host, and what is told of the table.
-impl<H: Clone> Tokens<H> {
-    /// Nobody would watch over this lease any longer: it is lost.
-    pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
-        self.lose(token, LostCause::Guardian, now)
-    }
-
-    /// All tokens, for a host that ends.
-    pub(crate) fn all(&self) -> Vec<Token> {
-        self.entries.tokens().collect()
-    }
-
-    /// Whether this token is being cleaned up after.
-    #[cfg(test)]
-    pub(crate) fn is_cleaning_up(&self, token: Token) -> bool {
-        matches!(self.entries.state(token), Some(State::CleaningUp(_)))
-    }
-
-    pub(crate) fn census(&self) -> Census {
-        let mut census = Census::default();
-        for entry in self.entries.iter() {
-            *match entry.state {
-                State::Acquiring => &mut census.acquiring,
-                State::Waiting => &mut census.waiting,
-                State::Holding { .. } => &mut census.held,
-                State::Releasing { .. } => &mut census.releasing,
-                State::CleaningUp(_) => &mut census.cleaning_up,
-            } += 1;
-        }
-        census
-    }
-
-    /// The keys of what is held.
-    pub(crate) fn held(&self) -> Vec<Arc<str>> {
-        let all = self.entries.iter();
-        let held = all.filter(|entry| matches!(entry.state, State::Holding { .. }));
-        held.map(|entry| entry.claim.key.clone()).collect()
     }
 }

@@ -1,0 +1,58 @@
+//! What a command about several items answers, item by item.
+
+use redis::Value;
+
+use super::{acquired, given_back, number, text, unexpected};
+use crate::backend::fault::Fault;
+use crate::backend::redis::errors;
+use crate::policy::commands::{Acquired, GivenBack};
+
+/// What `combined` answers: the time, and for each item what its own script would, or the error that it met. A
+/// granted lock is its epoch alone: no number that a release answers is above 1.
+pub(in crate::backend::redis) fn combined(
+    reply: Value,
+    asked: usize,
+) -> Result<Vec<Result<Item, Fault>>, Fault> {
+    let error = |item: &Value| match item {
+        Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
+        _ => None,
+    };
+    match reply {
+        Value::Array(items) if items.len() == asked + 1 => {
+            let mut items = items.into_iter();
+            let time = items.next().as_ref().and_then(number).unwrap_or(0);
+            let one = |item| match (number(&item), error(&item)) {
+                (Some(epoch @ 2..), _) => Ok(Item::Granted { time, epoch }),
+                (_, Some(said)) => Err(errors::fault_of_item(&said)),
+                _ => Ok(Item::Other(item)),
+            };
+            Ok(items.map(one).collect())
+        }
+        other => Err(unexpected("combined", &other)),
+    }
+}
+
+/// What became of an item that was combined with others, or might have been.
+#[derive(Debug)]
+pub(in crate::backend::redis) enum Item {
+    /// In company.
+    Granted { time: u64, epoch: u64 },
+    /// As its own script answers.
+    Other(Value),
+}
+
+impl Item {
+    pub(in crate::backend::redis) fn acquired(&self) -> Result<Acquired, Fault> {
+        match *self {
+            Item::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
+            Item::Other(ref reply) => acquired(reply),
+        }
+    }
+
+    pub(in crate::backend::redis) fn given_back(&self) -> Result<GivenBack, Fault> {
+        match self {
+            Item::Granted { .. } => Err(unexpected("release", &Value::Nil)),
+            Item::Other(reply) => given_back(reply),
+        }
+    }
+}

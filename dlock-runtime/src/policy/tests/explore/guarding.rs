@@ -1,0 +1,109 @@
+//! The guardian: as `engine/guardian` does it.
+
+use super::mutants::Mutant;
+use super::process::{Body, Phase, Process, Turn};
+use super::seen::Witness;
+use super::world::{Command, What};
+use crate::policy::commands::Renewed;
+use crate::policy::tokens::Action;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+impl Process {
+    /// `thread::watch`: what is due, on the guardian's own connection.
+    pub(super) fn guard(&mut self, turn: &mut Turn<'_>) {
+        for action in self.tokens.due(turn.now()) {
+            self.announce(turn, Some(action));
+        }
+    }
+
+    fn send_guarded(&mut self, turn: &Turn<'_>, token: Token, what: What) {
+        self.guardian.out.push_back(Command {
+            token,
+            sent: turn.now(),
+            what,
+            heard: true,
+        });
+    }
+
+    pub(super) fn announce(&mut self, turn: &mut Turn<'_>, news: Option<Action<Token>>) {
+        match news {
+            Some(Action::Renew(token, renewal)) => {
+                self.send_guarded(turn, token, What::Renew(renewal));
+            }
+            Some(Action::Cancel {
+                token,
+                claim,
+                keep_until,
+                not_after,
+            }) => {
+                let cancel = What::Cancel {
+                    claim,
+                    keep_until: kept(turn, keep_until),
+                    not_after,
+                    behind: false,
+                };
+                self.send_guarded(turn, token, cancel);
+            }
+            Some(Action::Lost { holder, .. }) => {
+                if let Some(body) = self.body_of(holder) {
+                    body.lost = true;
+                }
+            }
+            Some(Action::Extended {
+                token,
+                holder,
+                deadline,
+                ..
+            }) => {
+                turn.seen.saw(Witness::Renewed);
+                let now = turn.now();
+                match self.body_of(holder) {
+                    Some(body) if !body.lost && now < body.deadline => {
+                        body.deadline = body.deadline.max(deadline);
+                    }
+                    // Its holder has seen the deadline pass: nothing is to be renewed any more.
+                    Some(_) => self.tokens.hand_over(token, now),
+                    None => {}
+                }
+            }
+            Some(Action::CleanedUp { .. }) | None => {}
+        }
+    }
+
+    fn body_of(&mut self, token: Token) -> Option<&mut Body> {
+        self.contenders
+            .iter_mut()
+            .find_map(|it| match &mut it.phase {
+                Phase::Body(body) | Phase::Confirming { body, .. } if body.token == token => {
+                    Some(body)
+                }
+                _ => None,
+            })
+    }
+
+    /// The guardian's command took too long, or its connection broke.
+    pub(super) fn guardian_failed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        token: Token,
+        renews: bool,
+        sent: Moment,
+    ) {
+        let now = turn.now();
+        if renews {
+            let news = self.tokens.renewed(token, sent, Renewed::Failed, now);
+            self.announce(turn, news);
+        } else {
+            self.tokens.cancel_failed(token, now);
+        }
+    }
+}
+
+pub(super) fn kept(turn: &Turn<'_>, keep_until: u64) -> u64 {
+    if turn.run.is(Mutant::MinHoldForgotten) {
+        0
+    } else {
+        keep_until
+    }
+}

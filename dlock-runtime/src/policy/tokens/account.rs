@@ -1,0 +1,48 @@
+//! What is told of the table, and its end.
+
+use std::sync::Arc;
+
+use super::entries::State;
+use super::{Action, Census, Tokens};
+use crate::values::error::LostCause;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+impl<H: Clone> Tokens<H> {
+    /// Nobody would watch over this lease any longer: it is lost.
+    pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
+        self.lose(token, LostCause::Guardian, now)
+    }
+
+    /// All tokens, for a host that ends.
+    pub(crate) fn all(&self) -> Vec<Token> {
+        self.entries.tokens().collect()
+    }
+
+    /// Whether this token is being cleaned up after.
+    #[cfg(test)]
+    pub(crate) fn is_cleaning_up(&self, token: Token) -> bool {
+        matches!(self.entries.state(token), Some(State::CleaningUp(_)))
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census::default();
+        for entry in self.entries.iter() {
+            *match entry.state {
+                State::Acquiring => &mut census.acquiring,
+                State::Waiting => &mut census.waiting,
+                State::Holding { .. } => &mut census.held,
+                State::Releasing { .. } => &mut census.releasing,
+                State::CleaningUp(_) => &mut census.cleaning_up,
+            } += 1;
+        }
+        census
+    }
+
+    /// The keys of what is held.
+    pub(crate) fn held(&self) -> Vec<Arc<str>> {
+        let all = self.entries.iter();
+        let held = all.filter(|entry| matches!(entry.state, State::Holding { .. }));
+        held.map(|entry| entry.claim.key.clone()).collect()
+    }
+}
