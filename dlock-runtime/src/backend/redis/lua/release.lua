@@ -10,4 +10,5 @@ local found, err = release(lock, counter, W, A, ARGV[1], tonumber(ARGV[2]), nil)
 if err then
   return redis.error_reply(err)
 end
-return type(deleted) == 'table' and {found, 0} or found
+local is_refused = type(deleted) == 'table' and not is_other_type(deleted.err)
+return is_refused and {found, 0} or found

@@ -9,15 +9,20 @@ if address and #lease <= 15 and tonumber(lease) > 0 then
   local time = call('TIME')
   local T = time[1] * 1000000 + time[2]
   local now = string.format('%.0f', T)
-  local lapsed = call('ZRANGE', A, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1)
-  -- Where nobody has lapsed, whoever stands in A is alive.
-  if #lapsed == 0 and try('ZREM', A, head) == 1 then
+  -- Where nobody has lapsed, whoever stands in A is alive. Whatever is refused up to its leaving goes the long way, which
+  -- gives the lock back first.
+  local lapsed, last = try('ZRANGE', A, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1), nil
+  if not lapsed.err and #lapsed == 0 then
+    last = try('SET', counter, now, 'GET') or ''
+  end
+  local is_drawn, epoch = type(last) == 'string', now
+  last = is_drawn and tonumber(last)
+  if last and last >= T and last < 9007199254740991 then -- as draw_epochs
+    epoch = string.format('%.0f', last + 1)
+    call('SET', counter, epoch)
+  end
+  if is_drawn and try('ZREM', A, head) == 1 then
     call('ZREM', W, head)
-    local epoch, last = now, tonumber(call('SET', counter, now, 'GET') or nil) -- as draw_epochs
-    if last and last >= T and last < 9007199254740991 then
-      epoch = string.format('%.0f', last + 1)
-      call('SET', counter, epoch)
-    end
     lease = math.min(lease, CLAIM)
     call('SET', lock, value, 'PX', lease)
     local message = lock .. '\n' .. value .. '\n' .. epoch .. '\n' .. now .. '\n' .. lease
