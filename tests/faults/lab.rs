@@ -158,13 +158,9 @@ fn text(operation: &str) -> String {
     let before = match operation {
         "acquire" => {
             let at_once = concat!(lua!("times"), lua!("acquire_at_once"));
-            let take = concat!(lua!("prelude"), lua!("take"));
-            [at_once, take, queue, set, exclusive].concat()
+            [at_once, lua!("prelude"), queue, set, exclusive].concat()
         }
-        "combined" => {
-            let take = concat!(lua!("set"), lua!("take"));
-            [prelude, lua!("combined_at_once"), queue, take, exclusive].concat()
-        }
+        "combined" => [prelude, lua!("combined_at_once"), queue, set, exclusive].concat(),
         "release" => {
             let at_once = concat!(lua!("times"), lua!("release_at_once"));
             let in_turn = concat!(lua!("release_in_turn"), lua!("prelude"));

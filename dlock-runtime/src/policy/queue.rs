@@ -2,7 +2,7 @@
 //!
 //! `x|<reply address>|<lease ms>|<value>`: the letter is the kind (exclusive; the others are in `values::entry`), the
 //! value is SET at the key if the place is granted. The same bytes stand in both sets, so that nothing is looked up by
-//! scanning. The scripts have the same times in `queue.lua`.
+//! scanning. The scripts have the same times in `times.lua`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -174,7 +174,7 @@ where
     let (time, native) = asked?;
     ear.answered(time, sent);
     let address = match subscribed {
-        Ok(()) => Some(ear.channel().to_owned()),
+        Ok(()) => Some(ear.channel().into()),
         // What passes by itself says nothing about pushes.
         Err(Fault::Refused(refusal, why)) if !refusal.may_pass() => {
             plan.waiters_poll(&why);

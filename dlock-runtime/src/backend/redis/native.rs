@@ -49,8 +49,8 @@ impl Native {
 #[derive(Debug)]
 pub(super) struct Deletes {
     native: Option<Native>,
-    /// A call of it was refused: most likely the user has no right to it, and each further one would be in vain, and in
-    /// the server's `ACL LOG`.
+    /// A call of it was refused, and not for what stands at the key: most likely the user has no right to it, and each
+    /// further one would be in vain, and in the server's `ACL LOG`.
     refused: AtomicBool,
 }
 

@@ -113,7 +113,7 @@ fn message<'a>(data: &'a [Value], channel: &str) -> Option<&'a str> {
     }
 }
 
-/// Reads what `queue.lua` publishes.
+/// Reads what the scripts publish (`lua/queue.lua`).
 fn grant(message: &str) -> Option<Grant> {
     let mut lines = message.split('\n');
     let (key, value) = (lines.next()?, lines.next()?);

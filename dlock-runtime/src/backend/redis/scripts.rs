@@ -7,12 +7,11 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 use super::native::Native;
 
-/// The common case stands first: a call that it settles makes no other function.
+/// The common cases stand first: a call that they settle makes no function.
 pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     let at_once = [TIMES, include_str!("lua/acquire_at_once.lua")];
     let rest = [
         PRELUDE,
-        TAKE,
         VALUE,
         QUEUE,
         SET,
@@ -47,7 +46,6 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
-        TAKE,
         EXCLUSIVE,
         include_str!("lua/combined.lua"),
     ];
@@ -86,7 +84,6 @@ pub(super) static SHARED_LOOK: LazyLock<Script> =
 
 const TIMES: &str = include_str!("lua/times.lua");
 const PRELUDE: &str = include_str!("lua/prelude.lua");
-const TAKE: &str = include_str!("lua/take.lua");
 const VALUE: &str = include_str!("lua/value.lua");
 const QUEUE: &str = include_str!("lua/queue.lua");
 const SET: &str = include_str!("lua/set.lua");

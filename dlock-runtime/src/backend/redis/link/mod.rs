@@ -24,7 +24,7 @@ pub(super) struct Hello {
     pub(super) time: u64,
     pub(super) ear: Arc<Ear>,
     /// The channel that was subscribed to, if any was.
-    pub(super) address: Option<String>,
+    pub(super) address: Option<Arc<str>>,
     /// What the server compares and deletes with, if it can.
     pub(super) native: Option<Native>,
 }
@@ -61,7 +61,7 @@ impl RedisLink {
         Self {
             combiner: Combiner::new(&wire, limits),
             wire,
-            address: address.map(Arc::from),
+            address,
         }
     }
 }

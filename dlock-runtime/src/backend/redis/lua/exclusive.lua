@@ -27,7 +27,9 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, pla
     local head
     held, head = grant_next(lock, counter, W, A, T)
     if not held and not head then
-      return take(lock, counter, value, lease, T)
+      local epoch = draw_epochs(counter, T, 1)
+      redis.call('SET', lock, value, 'PX', lease)
+      return epoch == T and T or {1, T, epoch} -- a list costs more than a number
     elseif head and read_entry(head) and (not entry or not redis.call('ZSCORE', W, entry)) then
       return {8, T, without_token(head)}
     end
