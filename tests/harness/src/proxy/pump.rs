@@ -149,19 +149,18 @@ impl Kept {
 
 /// A message from the server: to be lost, kept back or doubled, if a trigger says so.
 async fn message(link: &Link, to: &mut WriteHalf<'_>, kept: &mut Kept, frame: &[u8]) {
-    let trigger = link.shared.due(frame, Way::Replies);
-    match trigger.as_ref().map(|it| it.action) {
-        Some(Action::LoseMessage) => {}
-        Some(Action::HoldMessage) => {
-            let since = link.releases();
-            let held = kept.messages.get_or_insert_with(|| Held::empty(since));
-            held.bytes.extend_from_slice(frame);
-        }
-        Some(Action::RepeatMessage) => deliver(link, to, &frame.repeat(2)).await,
-        _ => deliver(link, to, frame).await,
+    let Some(trigger) = link.shared.due(frame, Way::Replies) else {
+        return deliver(link, to, frame).await;
+    };
+    if trigger.action == Action::HoldMessage {
+        let since = link.releases();
+        let held = kept.messages.get_or_insert_with(|| Held::empty(since));
+        held.bytes.extend_from_slice(frame);
     }
-    if let Some(trigger) = trigger {
-        trigger.fire();
+    // Before anything is delivered: whoever has read it may ask at once whether this was done.
+    trigger.fire();
+    if trigger.action == Action::RepeatMessage {
+        deliver(link, to, &frame.repeat(2)).await;
     }
 }
 

@@ -33,10 +33,11 @@ async fn a_message_is_lost_and_the_connection_goes_on() {
 async fn a_message_comes_twice() {
     let (server, proxy) = lab();
     let mut wire = subscribed(&proxy).await;
-    proxy.on(Matcher::any(), Action::RepeatMessage);
+    let twice = proxy.on(Matcher::any(), Action::RepeatMessage);
     publish(&server, "one").await;
     publish(&server, "two").await;
     assert!(wire.reply().await.contains("one"));
+    assert_eq!(twice.fired(), 1, "told before it comes");
     assert!(wire.reply().await.contains("one"));
     assert!(wire.reply().await.contains("two"));
 }
