@@ -108,6 +108,16 @@ fn fits(now: Moment) -> impl Fn(&Waiter, &Offer) -> bool {
 pub(super) type Wheel = u64;
 
 impl Keyed {
+    /// Nobody would miss it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.gate.is_idle() && self.sent_away.is_empty()
+    }
+
+    /// The same at a given moment.
+    pub(super) fn is_idle_at(&self, now: Moment) -> bool {
+        self.gate.is_idle_at(now) && self.sent_away.is_empty()
+    }
+
     pub(super) fn granted(&mut self, token: Token, offer: Offer) -> Fate {
         let fate = self.gate.granted(token, offer);
         if fate == Fate::Taken {

@@ -9,14 +9,13 @@
 mod driver;
 mod first_ask;
 mod keyed;
+mod keys;
 mod lane;
 mod outage;
 #[cfg(test)]
 mod tests;
 mod ticket;
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::BuildHasherDefault;
 use std::sync::{Arc, PoisonError};
 #[cfg(not(test))]
 use std::sync::{Mutex, MutexGuard};
@@ -32,7 +31,7 @@ use crate::values::token::Token;
 
 use self::first_ask::FirstAsk;
 use self::keyed::{Keyed, Waiter, Wheel};
-use self::lane::HashedBefore;
+use self::keys::Keys;
 pub(crate) use self::lane::Lane;
 #[cfg(test)]
 use self::tests::mutex::{Mutex, MutexGuard};
@@ -45,16 +44,6 @@ pub(crate) struct Gates {
     /// A driver that was not heard of for so long is stuck: nobody runs its runtime.
     stuck_after: Duration,
     handoff: Handoff,
-}
-
-#[derive(Debug, Default)]
-struct Keys {
-    /// Boxed: most slots of a table are empty.
-    gates: HashMap<Lane, Box<Keyed>, BuildHasherDefault<HashedBefore>>,
-    /// The lines that are not for all, by key: a push names the key alone.
-    own: HashMap<Arc<str>, BTreeSet<Lane>>,
-    /// What everybody hears from here on who comes.
-    closed: Option<LockError>,
 }
 
 /// A seat that was taken.
@@ -101,11 +90,7 @@ impl Gates {
         let mut keys = self.lock();
         let closed = keys.closed.clone();
         let lane = &order.lane;
-        if !lane.is_for_all() {
-            let own = keys.own.entry(lane.key().clone()).or_default();
-            own.insert(lane.clone());
-        }
-        let keyed = keys.gates.entry(lane.clone()).or_default();
+        let keyed = keys.at(lane, now);
         let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
         let might_be_handed_on = keyed.gate.may_be_handed_on(now);
         let seat = keyed.gate.enter(Waiter::new(order));
@@ -263,7 +248,7 @@ impl Gates {
         offer: Option<Offer>,
         now: Moment,
     ) -> Fate {
-        let lane = self.awaits(key, value);
+        let lane = self.lock().awaits(key, value);
         let fate = lane.and_then(|lane| {
             self.at(&lane, |keyed| {
                 let Some(token) = keyed.gate.awaits(value) else {
@@ -277,19 +262,6 @@ impl Gates {
             })
         });
         fate.unwrap_or(Fate::NotOurs)
-    }
-
-    /// The line whose place has this value.
-    fn awaits(&self, key: &Arc<str>, value: &str) -> Option<Lane> {
-        let keys = self.lock();
-        let for_all = Lane::for_all(key.clone());
-        let own = keys.own.get(key).into_iter().flatten();
-        let mut lanes = std::iter::once(&for_all).chain(own);
-        let awaits = |lane: &&Lane| {
-            let keyed = keys.gates.get(lane);
-            keyed.is_some_and(|keyed| keyed.gate.awaits(value).is_some())
-        };
-        lanes.find(awaits).cloned()
     }
 
     /// Something may have been missed: every driver asks.
@@ -312,7 +284,7 @@ impl Gates {
         let changed = change(keyed);
         let wakes = std::mem::take(&mut keyed.wakes);
         let bell = keyed.take_ring();
-        if keyed.gate.is_idle() && keyed.sent_away.is_empty() {
+        if keyed.is_idle() {
             keys.remove(lane);
         }
         drop(keys);
@@ -325,17 +297,5 @@ impl Gates {
 
     fn lanes(&self) -> Vec<Lane> {
         self.lock().gates.keys().cloned().collect()
-    }
-}
-
-impl Keys {
-    fn remove(&mut self, lane: &Lane) {
-        self.gates.remove(lane);
-        if let Some(own) = self.own.get_mut(lane.key()) {
-            own.remove(lane);
-            if own.is_empty() {
-                self.own.remove(lane.key());
-            }
-        }
     }
 }

@@ -82,6 +82,16 @@ impl<W> Gate<W> {
 
     /// Nobody would miss this gate.
     pub(crate) fn is_idle(&self) -> bool {
-        self.line.is_empty() && !self.driven && matches!(self.place, Place::Vacant { .. })
+        self.is_at_rest() && matches!(self.place, Place::Vacant { .. })
+    }
+
+    /// The same at a given moment: of a lock that is held it knows only that it may be handed on, and for how long.
+    pub(crate) fn is_idle_at(&self, now: Moment) -> bool {
+        let is_held_on = matches!(self.place, Place::Held(..)) && !self.may_be_handed_on(now);
+        self.is_idle() || self.is_at_rest() && is_held_on
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.line.is_empty() && !self.driven
     }
 }

@@ -298,6 +298,7 @@ fn a_gate_is_missed_while_anybody_or_anything_is_there() {
     gate.next(Moment::from_nanos(0));
     assert!(gate.is_idle());
     assert!(!held().is_idle(), "held");
+    assert!(held().is_idle_at(at(0)), "held, and not to be handed on");
     let (mut gate, [a]) = asking(["a"]);
     gate.leave(a);
     assert!(!gate.is_idle(), "an acquire is on its way");

@@ -285,3 +285,17 @@ fn the_next_is_asked_for_when_the_lock_can_no_longer_be_handed_on() {
     assert_eq!(gate.next(at(3)), Next::Ask, "once only");
     assert!(!gate.can_hand_on(token(1), at(3), |_, _| true));
 }
+
+#[test]
+fn a_gate_is_missed_while_its_lock_may_be_handed_on() {
+    let (mut gate, [_, b]) = held_in_a_row();
+    assert!(!gate.is_idle_at(at(50)), "somebody waits");
+    gate.take_wheel();
+    gate.leave(b);
+    assert!(!gate.is_idle_at(at(50)), "somebody drives");
+    assert_eq!(gate.next(at(1)), Next::Rest);
+    assert!(!gate.is_idle_at(at(49)), "whoever comes may have it");
+    assert!(gate.is_idle_at(at(50)), "whoever comes has to ask");
+    gate.left(token(1), at(50));
+    assert!(gate.is_idle());
+}

@@ -34,7 +34,7 @@ impl Process {
             }
             Look::Yours(position, offer) => {
                 let Some(body) = self.take(turn, position, offer) else {
-                    return self.enter(who); // too late: at the end of the line again
+                    return self.enter(turn, who); // too late: at the end of the line again
                 };
                 if let Some(attempt) = self.contenders[who].over.take() {
                     self.abandon(turn, &attempt, false, true);
@@ -221,7 +221,7 @@ impl Process {
             self.contenders[who].phase = Phase::Alone;
             self.go_past(turn, who, false);
         } else if waits {
-            self.enter(who);
+            self.enter(turn, who);
         } else {
             self.contenders[who].phase = Phase::Done;
         }

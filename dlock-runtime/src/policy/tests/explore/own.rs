@@ -65,7 +65,7 @@ impl Process {
                 self.contenders[who].phase = Phase::Alone;
                 self.go_past(turn, who, false);
             }
-            Step::Enter(_, who) => self.enter(who),
+            Step::Enter(_, who) => self.enter(turn, who),
             Step::Look(_, who) => self.look(turn, who),
             Step::WaitOver(_, who) => self.go_past(turn, who, false),
             Step::BodyEnds(_, who) => self.give_back(turn, who),

@@ -304,7 +304,13 @@ impl Process {
     }
 
     /// `Ticket::new`: a seat, and the wheel if nobody has it.
-    pub(super) fn enter(&mut self, who: usize) {
+    pub(super) fn enter(&mut self, turn: &mut Turn<'_>, who: usize) {
+        // The pool looks whether it may still be handed on, but to forget it is right at any time.
+        let is_held = matches!(self.gate.place(), Place::Held(..));
+        if turn.run.forgets_gates && is_held && !self.gate.is_waited_at() {
+            turn.seen.saw(Witness::GateForgotten);
+            self.gate = Gate::default();
+        }
         let seat = self.gate.enter(who);
         self.gate.take_wheel();
         self.contenders[who].phase = Phase::Line(seat);

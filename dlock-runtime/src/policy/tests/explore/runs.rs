@@ -95,6 +95,17 @@ fn small() -> Vec<Row> {
             },
         ),
         row(
+            "its gate forgotten",
+            &[GateForgotten, HandedOn, HeldByPush, Rest],
+            Run {
+                processes: &[&[F, F], &[F]],
+                attempts: 2,
+                handoffs: 1,
+                forgets_gates: true,
+                ..plain()
+            },
+        ),
+        row(
             "min_hold",
             &[KeptForMinHold, Confirmed, Rest],
             Run {

@@ -29,6 +29,7 @@ pub(super) enum Witness {
     PastTheLine,
     HandedOn,
     HandedOnToTheThird,
+    GateForgotten,
     BatchOfTwo,
     TwoBelievers,
     ReaderBehindWriter,

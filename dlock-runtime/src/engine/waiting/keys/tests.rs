@@ -1,0 +1,76 @@
+//! Which gates are kept while their locks are held.
+
+use std::time::Duration;
+
+use tokio::time::advance;
+
+use super::SWEEP_AT_LEAST;
+use crate::engine::guard::LockGuard;
+use crate::engine::pool::LockPool;
+use crate::engine::request::LockRequest;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn numbered(pool: &LockPool, number: usize) -> LockRequest {
+    pool.lock(format!("k{number}"))
+        .ttl(SECOND * 60)
+        .wait(SECOND * 9)
+}
+
+/// Takes the locks with these numbers, and lets so much time pass after each.
+async fn taken(
+    pool: &LockPool,
+    numbers: std::ops::Range<usize>,
+    pause: Duration,
+) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for number in numbers {
+        guards.push(numbered(pool, number).acquire().await.unwrap());
+        advance(pause).await;
+    }
+    guards
+}
+
+fn gates(pool: &LockPool) -> usize {
+    pool.gates().lock().gates.len()
+}
+
+/// Somebody who waits for the first of them.
+async fn waits(pool: &LockPool) -> tokio::task::JoinHandle<LockGuard> {
+    let request = numbered(pool, 0);
+    let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
+    tokio::task::yield_now().await;
+    waiter
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gates_of_locks_that_are_held_for_long_are_forgotten() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let mut guards = taken(&pool, 0..1000, Duration::from_millis(1)).await;
+    assert!(gates(&pool) <= SWEEP_AT_LEAST, "{}", gates(&pool));
+
+    let waiter = waits(&pool).await;
+    assert!(!waiter.is_finished());
+    let first = guards.swap_remove(0);
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let next = waiter.await.unwrap();
+    assert!(next.fence() > fence && next.is_held());
+    drop((guards, next));
+    assert_eq!(pool.lock("k0").acquire().await.unwrap().hold_count(), 1);
+}
+
+/// Of as many as there are: what might be handed on, or is waited for, stays.
+#[tokio::test(start_paused = true)]
+async fn the_gates_of_locks_that_may_be_handed_on_are_kept() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let mut guards = taken(&pool, 0..1000, Duration::ZERO).await;
+    assert_eq!(gates(&pool), 1000);
+    let waiter = waits(&pool).await;
+    guards.extend(taken(&pool, 1000..3000, Duration::from_micros(1)).await);
+    let first = guards.swap_remove(0);
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let handed_on = waiter.await.unwrap();
+    assert_eq!(handed_on.fence().get(), fence.get() + 1, "in the same row");
+}
