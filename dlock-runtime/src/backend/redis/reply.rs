@@ -194,6 +194,7 @@ pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault
         _ => None,
     };
     match reply {
+        Value::Int(1) => Some(vec![Renewed::Yes; asked]),
         Value::Array(items) if items.len() == asked => items.iter().map(outcome).collect(),
         _ => None,
     }

@@ -17,7 +17,6 @@ use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
 
 /// A token table and the server that it is about.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(super) struct Work {
 
 /// Commands to send.
 pub(super) enum Job {
-    Renew(Vec<(Token, Renewal)>),
+    Renew(Batch),
     Cancel {
         token: Token,
         claim: Claim,
@@ -40,10 +39,33 @@ pub(super) enum Job {
     },
 }
 
+/// Renewals in one command, the shortest lease first, and whose they are.
+pub(super) struct Batch {
+    tokens: Vec<Token>,
+    items: Vec<Renewal>,
+    /// How long it may take, so that a second one can still come in time.
+    within: Duration,
+}
+
+impl Batch {
+    fn new(within: Duration, room: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(room),
+            items: Vec::with_capacity(room),
+            within,
+        }
+    }
+
+    fn push(&mut self, token: Token, renewal: Renewal) {
+        self.tokens.push(token);
+        self.items.push(renewal);
+    }
+}
+
 impl Work {
     /// Announces what happened, and returns what has to be sent, in batches.
     pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
-        let (mut jobs, mut renewals) = (Vec::new(), Vec::new());
+        let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
         for action in actions {
             match action {
                 Action::Renew(token, renewal) => renewals.push((token, renewal)),
@@ -70,25 +92,22 @@ impl Work {
     /// Leases of like length together: what a short one can't wait for must not hurry the long ones.
     fn batches(&self, mut renewals: Vec<(Token, Renewal)>) -> impl Iterator<Item = Job> {
         renewals.sort_by_key(|(_, renewal)| renewal.ttl.get());
-        let mut batches: Vec<Vec<(Token, Renewal)>> = Vec::new();
+        let room = renewals.len().min(RENEWALS_AT_ONCE);
+        let mut batches: Vec<Batch> = Vec::new();
         for (token, renewal) in renewals {
-            let fits = |batch: &Vec<(Token, Renewal)>| {
-                batch.len() < RENEWALS_AT_ONCE
-                    && batch.first().is_some_and(|(_, shortest)| {
-                        self.patience(renewal.ttl) <= self.patience(shortest.ttl) * 2
-                    })
+            let within = self.command_timeout.min(renewal.ttl.get() / 3);
+            let fits = |last: &&mut Batch| {
+                last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
             };
-            match batches.last_mut().filter(|batch| fits(batch)) {
-                Some(batch) => batch.push((token, renewal)),
-                None => batches.push(vec![(token, renewal)]),
+            if let Some(last) = batches.last_mut().filter(fits) {
+                last.push(token, renewal);
+            } else {
+                let mut batch = Batch::new(within, room);
+                batch.push(token, renewal);
+                batches.push(batch);
             }
         }
         batches.into_iter().map(Job::Renew)
-    }
-
-    /// How long one renewal may take, so that a second can still come in time.
-    fn patience(&self, ttl: Ttl) -> Duration {
-        self.command_timeout.min(ttl.get() / 3)
     }
 
     fn report<News>(&self, change: impl FnOnce(&mut Tokens, Moment) -> News)
@@ -124,12 +143,15 @@ pub(super) async fn carry_out(work: Arc<Work>, job: Job) {
     }
 }
 
-async fn renew(work: Arc<Work>, batch: Vec<(Token, Renewal)>) {
-    let (tokens, items): (Vec<Token>, Vec<Renewal>) = batch.into_iter().unzip();
+async fn renew(work: Arc<Work>, batch: Batch) {
+    let Batch {
+        tokens,
+        items,
+        within,
+    } = batch;
     let Some(first) = items.first() else {
         return;
     };
-    let within = work.patience(first.ttl);
     let mut report = RenewReport {
         work: &work,
         tokens: &tokens,

@@ -54,14 +54,12 @@ impl Keys {
         if self.gates.len() < self.sweep_at.max(SWEEP_AT_LEAST) {
             return;
         }
-        let idle = |(_, keyed): &(&Lane, &Box<Keyed>)| keyed.is_idle_at(now);
-        let lanes: Vec<Lane> = self
-            .gates
-            .iter()
-            .filter(idle)
-            .map(|(lane, _)| lane.clone())
-            .collect();
-        lanes.iter().for_each(|lane| self.remove(lane));
+        let all = self.gates.iter();
+        let idle = all.filter(|(_, keyed)| keyed.is_idle_at(now));
+        let idle: Vec<Lane> = idle.map(|(lane, _)| lane.clone()).collect();
+        for lane in &idle {
+            self.remove(lane);
+        }
         self.sweep_at = self.gates.len() * 2;
     }
 

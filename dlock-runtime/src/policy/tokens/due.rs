@@ -3,7 +3,7 @@
 use super::entries::{Entry, State};
 use super::{Action, Tokens};
 use crate::policy::commands::Renewal;
-use crate::policy::lease::Due;
+use crate::policy::lease::{Due, Lease};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -34,13 +34,9 @@ impl<H: Clone> Tokens<H> {
             actions.extend(self.due_of(token, now));
         }
         let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
+        actions.reserve(soon.len());
         for token in soon {
-            match self.entries.state(token) {
-                Some(State::Holding { lease, .. }) if lease.may_renew_early(now) => {
-                    actions.extend(self.renew(token));
-                }
-                _ => {}
-            }
+            actions.extend(self.renew(token, |lease| lease.may_renew_early(now)));
         }
         actions
     }
@@ -51,7 +47,7 @@ impl<H: Clone> Tokens<H> {
         let next = match &mut entry.state {
             State::Holding { lease, .. } => match lease.due(now) {
                 Due::Nothing => lease.next(),
-                Due::Renewal => return self.renew(token),
+                Due::Renewal => return self.renew(token, |_| true),
                 Due::End(cause) => return self.lose(token, cause, now),
             },
             State::CleaningUp(it) if now >= it.give_up => {
@@ -85,18 +81,21 @@ impl<H: Clone> Tokens<H> {
         None
     }
 
-    fn renew(&mut self, token: Token) -> Option<Action<H>> {
-        let entry = self.entries.get_mut(token)?;
-        let State::Holding { lease, .. } = &mut entry.state else {
-            return None;
-        };
-        lease.renewing();
-        let renewal = Renewal {
-            claim: entry.claim.clone(),
-            ttl: lease.ttl(),
-        };
-        let next = lease.next();
-        self.entries.look_at(token, next);
-        Some(Action::Renew(token, renewal))
+    /// Its renewal goes out, if the lease that it holds is such.
+    fn renew(&mut self, token: Token, is_due: impl FnOnce(&Lease) -> bool) -> Option<Action<H>> {
+        let renewal = self.entries.change(token, |entry| {
+            let State::Holding { lease, .. } = &mut entry.state else {
+                return None;
+            };
+            if !is_due(lease) {
+                return None;
+            }
+            lease.renewing();
+            let (ttl, next) = (lease.ttl(), lease.next());
+            entry.look_at(next);
+            let claim = entry.claim.clone();
+            Some(Renewal { claim, ttl })
+        });
+        renewal.flatten().map(|it| Action::Renew(token, it))
     }
 }

@@ -101,7 +101,7 @@ impl<H> Entries<H> {
     }
 
     pub(super) fn look_at(&mut self, token: Token, look: Moment) {
-        self.change(token, |entry| entry.look = look);
+        self.change(token, |entry| entry.look_at(look));
     }
 
     pub(super) fn forget(&mut self, token: Token) {
@@ -139,6 +139,10 @@ impl<H> Entries<H> {
 impl<H> Entry<H> {
     pub(super) fn look(&self) -> Moment {
         self.look
+    }
+
+    pub(super) fn look_at(&mut self, look: Moment) {
+        self.look = look;
     }
 
     pub(super) fn enter(&mut self, look: Moment, state: State<H>) {

@@ -198,7 +198,7 @@ impl<H: Clone> Tokens<H> {
         outcome: Renewed,
         now: Moment,
     ) -> Option<Action<H>> {
-        match &mut self.entries.get_mut(token)?.state {
+        let answered = self.entries.change(token, |entry| match &mut entry.state {
             State::Holding { lease, holder } => {
                 let (before, cause_before) = (lease.deadline(), lease.cause());
                 match outcome {
@@ -206,30 +206,30 @@ impl<H: Clone> Tokens<H> {
                     _ => lease.renewal_failed(now), // in any case none is on its way any more
                 }
                 if now >= before {
-                    let cause = lease.cause();
-                    return self.lose(token, cause, now);
+                    return Err(lease.cause());
                 }
                 if outcome == Renewed::NotOurs {
-                    return self.lose(token, LostCause::Gone, now);
+                    return Err(LostCause::Gone);
                 }
                 let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
-                let holder = holder.clone();
-                self.entries.look_at(token, next);
                 let is_news = deadline > before || cause != cause_before;
-                is_news.then_some(Action::Extended {
+                let news = is_news.then(|| Action::Extended {
                     token,
-                    holder,
+                    holder: holder.clone(),
                     deadline,
                     cause,
-                })
+                });
+                entry.look_at(next);
+                Ok(news)
             }
             State::CleaningUp(it) => {
                 it.reported(); // what went out before the release has been answered
-                self.entries.look_at(token, now);
-                None
+                entry.look_at(now);
+                Ok(None)
             }
-            State::Acquiring | State::Waiting | State::Releasing { .. } => None,
-        }
+            State::Acquiring | State::Waiting | State::Releasing { .. } => Ok(None),
+        });
+        answered?.unwrap_or_else(|cause| self.lose(token, cause, now))
     }
 
     /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more, and

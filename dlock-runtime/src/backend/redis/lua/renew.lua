@@ -3,7 +3,7 @@
 -- KEYS  the locks
 -- ARGV  1 how many runs: items in a row with the same ttl; of each run: how many items, ttl ms; then the value of
 --       each item
--- reply for each: 1 renewed, 0 not ours, -1 could not be looked at, -2 this is a replica
+-- reply 1 all are renewed; else for each: 1 renewed, 0 not ours, -1 could not be looked at, -2 this is a replica
 local function renew(lock, value, ttl)
   local held, err = look(lock)
   if err and not is_other_type(err) then

@@ -19,6 +19,6 @@ for _, run in ipairs(runs) do
   end
 end
 if open == 0 then
-  return replies
+  return 1
 end
 
