@@ -21,17 +21,6 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// No token is ordered behind this one.
-    pub(crate) const LAST: Token = Token {
-        instance: &Instance {
-            random: u128::MAX,
-            text: "",
-            pid: 0,
-            pid_text: "",
-        },
-        sequence: u64::MAX,
-    };
-
     /// A token that nobody has had before.
     pub(crate) fn fresh() -> Result<Self, getrandom::Error> {
         static SEQUENCE: AtomicU64 = AtomicU64::new(1);

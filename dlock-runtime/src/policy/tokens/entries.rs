@@ -1,11 +1,12 @@
 //! The entries of the token table, each with the time at which it wants to be looked at.
 //!
-//! Invariant: the timeline holds `(entry.look, token)` for each entry that has a time, and nothing else.
+//! Invariant: the timeline has each entry that has a time at that, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
+use super::timeline::Timeline;
 use crate::policy::commands::Claim;
 use crate::policy::lease::Lease;
 use crate::values::moment::Moment;
@@ -15,7 +16,7 @@ use crate::values::token::Token;
 pub(super) struct Entries<H> {
     /// Boxed: an entry is large, and the tree moves what it holds.
     by_token: BTreeMap<Token, Box<Entry<H>>>,
-    timeline: BTreeSet<(Moment, Token)>,
+    timeline: Timeline,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +50,7 @@ impl<H> Default for Entries<H> {
     fn default() -> Self {
         Self {
             by_token: BTreeMap::new(),
-            timeline: BTreeSet::new(),
+            timeline: Timeline::default(),
         }
     }
 }
@@ -88,10 +89,8 @@ impl<H> Entries<H> {
         let changed = change(entry);
         let look = entry.look;
         if look != before {
-            self.out_of_timeline(before, token);
-            if look != Moment::NEVER {
-                self.timeline.insert((look, token));
-            }
+            self.timeline.remove(before, token);
+            self.timeline.insert(look, token);
         }
         Some(changed)
     }
@@ -106,25 +105,18 @@ impl<H> Entries<H> {
 
     pub(super) fn forget(&mut self, token: Token) {
         if let Some(entry) = self.by_token.remove(&token) {
-            self.out_of_timeline(entry.look, token);
-        }
-    }
-
-    fn out_of_timeline(&mut self, look: Moment, token: Token) {
-        if look != Moment::NEVER {
-            self.timeline.remove(&(look, token));
+            self.timeline.remove(entry.look, token);
         }
     }
 
     /// The earliest look, and whose.
     pub(super) fn first_look(&self) -> Option<(Moment, Token)> {
-        self.timeline.first().copied()
+        self.timeline.first()
     }
 
     /// Whose look comes up to then.
     pub(super) fn looks_until(&self, horizon: Moment) -> Vec<Token> {
-        let early = self.timeline.range(..=(horizon, Token::LAST));
-        early.map(|(_, token)| *token).collect()
+        self.timeline.until(horizon)
     }
 
     pub(super) fn tokens(&self) -> impl Iterator<Item = Token> {

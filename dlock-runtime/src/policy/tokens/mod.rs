@@ -24,6 +24,7 @@ mod clean_up;
 mod due;
 mod entries;
 mod moves;
+mod timeline;
 
 use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};

@@ -1,0 +1,95 @@
+//! When which token wants to be looked at.
+//!
+//! What is renewed together is due together: so a moment has a slot, and a token in it costs little more than its own room.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Timeline {
+    slots: BTreeMap<Moment, Slot>,
+}
+
+/// The tokens of a moment, in their order. They come and go in about that order, so at the ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Slot {
+    One(Token),
+    /// Two at least.
+    More(VecDeque<Token>),
+}
+
+impl Slot {
+    fn tokens(&self) -> impl Iterator<Item = Token> {
+        let (one, more) = match self {
+            Slot::One(token) => (Some(*token), None),
+            Slot::More(tokens) => (None, Some(tokens.iter().copied())),
+        };
+        one.into_iter().chain(more.into_iter().flatten())
+    }
+
+    fn insert(&mut self, token: Token) {
+        match self {
+            Slot::One(one) => {
+                *self = Slot::More([token.min(*one), token.max(*one)].into());
+            }
+            Slot::More(tokens) => {
+                let at = tokens.partition_point(|it| *it < token);
+                tokens.insert(at, token);
+            }
+        }
+    }
+
+    /// `false`: it was the only one.
+    fn remove(&mut self, token: Token) -> bool {
+        match self {
+            Slot::One(one) => *one != token,
+            Slot::More(tokens) => {
+                if let Ok(at) = tokens.binary_search(&token) {
+                    tokens.remove(at);
+                }
+                if tokens.len() == 1 {
+                    *self = Slot::One(tokens[0]);
+                }
+                true
+            }
+        }
+    }
+}
+
+impl Timeline {
+    /// No token is there twice, and none at [`Moment::NEVER`].
+    pub(super) fn insert(&mut self, at: Moment, token: Token) {
+        if at == Moment::NEVER {
+            return;
+        }
+        self.slots
+            .entry(at)
+            .and_modify(|slot| slot.insert(token))
+            .or_insert(Slot::One(token));
+    }
+
+    pub(super) fn remove(&mut self, at: Moment, token: Token) {
+        if let Some(slot) = self.slots.get_mut(&at)
+            && !slot.remove(token)
+        {
+            self.slots.remove(&at);
+        }
+    }
+
+    /// The earliest moment, and the first token there.
+    pub(super) fn first(&self) -> Option<(Moment, Token)> {
+        let (at, slot) = self.slots.first_key_value()?;
+        slot.tokens().next().map(|token| (*at, token))
+    }
+
+    /// Whose moment comes up to then.
+    pub(super) fn until(&self, horizon: Moment) -> Vec<Token> {
+        let slots = self.slots.range(..=horizon);
+        slots.flat_map(|(_, slot)| slot.tokens()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
