@@ -144,6 +144,17 @@ pub(super) fn large() -> Vec<Row> {
             },
         ),
         row(
+            "gates forgotten, every fault",
+            &[GateForgotten, HandedOn, HeldByPush, Rest],
+            Run {
+                processes: &[&[F, F], &[F]],
+                attempts: 2,
+                handoffs: 1,
+                forgets_gates: true,
+                ..one.clone()
+            },
+        ),
+        row(
             "waits that are over",
             &[PastTheLine, CancelLeftQueue, Rest],
             Run {
