@@ -6,8 +6,10 @@
 
 mod answers;
 
+use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -131,8 +133,22 @@ impl Driver {
         let _ = tokio::time::timeout(pause, bell.notified()).await; // either way, look again
         // Mostly a holder here has rung, whose release is about to leave. An acquire in the same write would be executed
         // before the server tells the next one elsewhere of its grant: so it leaves in the next one.
-        tokio::task::yield_now().await;
+        let_others_go_first().await;
     }
+}
+
+/// Those tasks that are ready run before this one, which keeps its place among its like: tokio's `yield_now` turns their order
+/// round, and those who are `fair` would ask in it.
+async fn let_others_go_first() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The two commands.
@@ -251,3 +267,6 @@ impl Drop for Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
