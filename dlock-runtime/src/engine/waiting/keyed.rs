@@ -108,12 +108,12 @@ fn fits(now: Moment) -> impl Fn(&Waiter, &Offer) -> bool {
 pub(super) type Wheel = u64;
 
 impl Keyed {
-    /// Nobody would miss it.
+    /// Nothing has to be kept for anybody.
     pub(super) fn is_idle(&self) -> bool {
         self.gate.is_idle() && self.sent_away.is_empty()
     }
 
-    /// The same at a given moment.
+    /// Or it is of a lock that is held, and not to be handed on.
     pub(super) fn is_idle_at(&self, now: Moment) -> bool {
         self.gate.is_idle_at(now) && self.sent_away.is_empty()
     }

@@ -61,10 +61,12 @@ impl Keys {
             self.remove(lane);
         }
         self.sweep_at = self.gates.len() * 2;
+        self.gates.shrink_to(self.sweep_at);
     }
 
     pub(super) fn remove(&mut self, lane: &Lane) {
         self.gates.remove(lane);
+        self.sweep_at = self.sweep_at.min(self.gates.len() * 4); // what was many once is not many for ever
         if let Some(own) = self.own.get_mut(lane.key()) {
             own.remove(lane);
             if own.is_empty() {

@@ -87,8 +87,8 @@ impl<W> Gate<W> {
 
     /// The same at a given moment: of a lock that is held it knows only that it may be handed on, and for how long.
     pub(crate) fn is_idle_at(&self, now: Moment) -> bool {
-        let is_held_on = matches!(self.place, Place::Held(..)) && !self.may_be_handed_on(now);
-        self.is_idle() || self.is_at_rest() && is_held_on
+        let is_kept = matches!(self.place, Place::Held(..)) && !self.may_be_handed_on(now);
+        self.is_idle() || self.is_at_rest() && is_kept
     }
 
     fn is_at_rest(&self) -> bool {

@@ -41,7 +41,7 @@ impl<W> Line<W> {
             self.behind.remove(at);
         }
         if self.behind.is_empty() {
-            self.behind = VecDeque::new(); // a lock that is held for long keeps its gate, and needs no room there
+            self.behind = VecDeque::new(); // a gate may be kept while its lock is held, and needs no room there
         }
     }
 

@@ -36,7 +36,7 @@ pub enum Action {
     /// Of a message: keep it back until [`Proxy::release_held`](super::Proxy::release_held); what comes behind it passes. It is lost if
     /// the connection ends before.
     HoldMessage,
-    /// Of a message: deliver it twice.
+    /// Of a message: deliver it twice. Told before it is delivered.
     RepeatMessage,
     /// Nothing: only tell, before it is forwarded.
     Signal,

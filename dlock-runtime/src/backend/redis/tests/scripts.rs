@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use redis::Value;
+
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, renewal};
 use crate::backend::Link;
+use crate::backend::redis::scripts;
 use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
 
 #[tokio::test]
@@ -160,6 +163,11 @@ async fn a_batch_of_renewals_looks_once() {
             "{key}: {left}"
         );
     }
+    let again = scripts::RENEW.text();
+    let answer = [
+        "EVAL", again, "2", "lock:40", "lock:20", "1", "2", "9", "1|40", "1|20",
+    ];
+    assert_eq!(lab.server.cmd(&answer).await, Value::Int(1), "one for all");
 }
 
 #[tokio::test]

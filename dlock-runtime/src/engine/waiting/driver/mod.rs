@@ -130,15 +130,17 @@ impl Driver {
             .at(&self.lane, Keyed::bell)
             .unwrap_or_default();
         let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
-        let _ = tokio::time::timeout(pause, bell.notified()).await; // either way, look again
-        // Mostly a holder here has rung, whose release is about to leave. An acquire in the same write would be executed
-        // before the server tells the next one elsewhere of its grant: so it leaves in the next one.
-        let_others_go_first().await;
+        let rung = tokio::time::timeout(pause, bell.notified()).await;
+        if rung.is_ok() {
+            // Mostly by a holder here, whose release is about to leave. An acquire in the same write would be executed before
+            // the server tells the next one elsewhere of its grant: so it leaves in the next one.
+            let_others_go_first().await;
+        }
     }
 }
 
-/// Those tasks that are ready run before this one, which keeps its place among its like: tokio's `yield_now` turns their order
-/// round, and those who are `fair` would ask in it.
+/// Those tasks that are ready run before this one, which keeps its place among its like. With tokio's `yield_now` those who are
+/// `fair` would ask in the reverse of their order, and a worker that is busy would keep the task from all others.
 async fn let_others_go_first() {
     let mut waited = false;
     poll_fn(|cx| {

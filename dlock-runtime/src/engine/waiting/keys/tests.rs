@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::SWEEP_AT_LEAST;
+use super::{Keys, Lane, SWEEP_AT_LEAST};
 use crate::engine::guard::LockGuard;
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -73,4 +75,38 @@ async fn the_gates_of_locks_that_may_be_handed_on_are_kept() {
     first.release().await.unwrap();
     let handed_on = waiter.await.unwrap();
     assert_eq!(handed_on.fence().get(), fence.get() + 1, "in the same row");
+}
+
+/// What was many once is not many for ever.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_has_gone_leaves_no_room_for_gates_that_nobody_misses() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    drop(taken(&pool, 0..1000, Duration::ZERO).await);
+    assert_eq!(gates(&pool), 0);
+    let _guards = taken(&pool, 0..1000, Duration::from_millis(1)).await;
+    assert!(gates(&pool) <= SWEEP_AT_LEAST, "{}", gates(&pool));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_its_own_goes_with_its_gate() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..1000 {
+        guards.push(numbered(&pool, number).fair().acquire().await.unwrap());
+        advance(Duration::from_millis(1)).await;
+    }
+    assert!(gates(&pool) <= SWEEP_AT_LEAST, "{}", gates(&pool));
+    let lines_of_their_own = pool.gates().lock().own.len();
+    assert_eq!(lines_of_their_own, gates(&pool));
+}
+
+#[test]
+fn who_was_sent_away_will_hear_it() {
+    let mut keys = Keys::default();
+    for number in 0..1000 {
+        let lane = Lane::for_all(format!("k{number}").into());
+        let keyed = keys.at(&lane, Moment::from_nanos(number));
+        keyed.sent_away.insert(1, LockError::ShutDown);
+    }
+    assert_eq!(keys.gates.len(), 1000);
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -7,6 +8,10 @@ use super::{Moment, Timeline, Token};
 
 fn at(nanos: u64) -> Moment {
     Moment::from_nanos(nanos)
+}
+
+fn hash(timeline: &Timeline) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(timeline)
 }
 
 fn made_of(all: &BTreeSet<(Moment, Token)>) -> Timeline {
@@ -35,7 +40,9 @@ proptest! {
                 timeline.remove(at, token); // perhaps it was never there
             }
             prop_assert_eq!(timeline.first(), all.first().copied());
-            prop_assert_eq!(&timeline, &made_of(&all));
+            let again = made_of(&all);
+            prop_assert_eq!(&timeline, &again);
+            prop_assert_eq!(hash(&timeline), hash(&again));
         }
         for nanos in 0..5 {
             let early = all.iter().filter(|(moment, _)| *moment <= at(nanos));
