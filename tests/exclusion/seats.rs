@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use dlock_harness::{Child, RedisServer, until, wait};
 use dlock_runtime::{LockGuard, LockPool, LockRequest, Wait};
 use dlock_tests::{of_kind, patient};
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::fleet::{CAP, worker};
@@ -37,10 +38,20 @@ pub(crate) struct Seats {
 /// Someone of this process who waits; when it has the lock.
 pub(crate) type Waiter = JoinHandle<(LockGuard, Instant)>;
 
+/// The server has every script once, so that each command arrives as it is sent: one that calls an unknown script is repeated with its
+/// text, behind what was sent meanwhile.
+async fn know_the_scripts(pool: &LockPool) {
+    let at_once = (0..16).map(|other| pool.lock(format!("other:{other}")).run(async |_| ()));
+    for done in join_all(at_once).await {
+        done.unwrap();
+    }
+}
+
 impl Seats {
     pub(crate) async fn new() -> Self {
         let server = RedisServer::start();
         let pool = LockPool::connect(patient(server.url())).await.unwrap();
+        know_the_scripts(&pool).await;
         Self { server, pool }
     }
 
