@@ -38,8 +38,8 @@ pub(crate) struct Seats {
 /// Someone of this process who waits; when it has the lock.
 pub(crate) type Waiter = JoinHandle<(LockGuard, Instant)>;
 
-/// The server has every script once, so that each command arrives as it is sent: one that calls an unknown script is repeated with its
-/// text, behind what was sent meanwhile.
+/// The server has once executed the scripts that many send at the same time, so that each command arrives as it is sent: one that
+/// calls an unknown script is repeated with its text, behind what was sent meanwhile.
 async fn know_the_scripts(pool: &LockPool) {
     let at_once = (0..16).map(|other| pool.lock(format!("other:{other}")).run(async |_| ()));
     for done in join_all(at_once).await {

@@ -2,7 +2,7 @@
 //!
 //! `policy::gate` decides; here is what it decides for. `ticket` is one waiter, who only looks and is
 //! woken; `lane` says which line it is in; `driver` is a task that sends what the gate asks for, so that a waiter which is not polled, or
-//! goes away, stops nobody; `keyed` is a gate and its surroundings. Whatever happens to a gate happens
+//! goes away, stops nobody; `keyed` is a gate and its surroundings, `keys` has all of them. Whatever happens to a gate happens
 //! under one mutex, which is never held while something is sent or awaited, nor together with the token
 //! table's.
 

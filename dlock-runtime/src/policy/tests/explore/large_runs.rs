@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fault::Kind::{Break, Crash, Memory, Push, Stall};
 use super::run::{Run, Wants};
-use super::runs::{Row, bounded, faults, row};
+use super::runs::{Row, bounded, faults, forgetful, row};
 use super::seen::Witness::{self, *};
 
 const F: Wants = Wants::Forever;
@@ -146,13 +146,7 @@ pub(super) fn large() -> Vec<Row> {
         row(
             "gates forgotten, every fault",
             &[GateForgotten, HandedOn, HeldByPush, Rest],
-            Run {
-                processes: &[&[F, F], &[F]],
-                attempts: 2,
-                handoffs: 1,
-                forgets_gates: true,
-                ..one.clone()
-            },
+            forgetful(one.clone()),
         ),
         row(
             "waits that are over",

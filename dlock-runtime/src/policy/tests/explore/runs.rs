@@ -36,6 +36,17 @@ pub(super) fn faults(budget: u8) -> Run {
     }
 }
 
+/// Two of three in one process, whose gate is forgotten while one of them has the lock.
+pub(super) fn forgetful(run: Run) -> Run {
+    Run {
+        processes: &[&[F, F], &[F]],
+        attempts: 2,
+        handoffs: 1,
+        forgets_gates: true,
+        ..run
+    }
+}
+
 fn small() -> Vec<Row> {
     let long = Some(Duration::from_secs(4));
     let plain = Run::default;
@@ -97,13 +108,7 @@ fn small() -> Vec<Row> {
         row(
             "its gate forgotten",
             &[GateForgotten, HandedOn, HeldByPush, Rest],
-            Run {
-                processes: &[&[F, F], &[F]],
-                attempts: 2,
-                handoffs: 1,
-                forgets_gates: true,
-                ..plain()
-            },
+            forgetful(plain()),
         ),
         row(
             "min_hold",
