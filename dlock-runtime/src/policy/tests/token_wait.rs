@@ -191,6 +191,18 @@ fn a_grant_that_nobody_knows_of_is_cleaned_up() {
     }
 }
 
+/// A forged grant named a number that was drawn only afterwards.
+#[test]
+fn a_token_that_was_taken_for_a_stray_may_still_enter() {
+    let mut table = Table::default();
+    table.stray(token(), claim(), at(3000), at(20));
+    table.acquiring(token(), claim());
+    assert_eq!(table.next_look(), Moment::NEVER, "nothing is due of it");
+    assert_eq!(table.due(at(4000)), []);
+    table.not_granted(token());
+    assert_eq!(table, Table::default(), "and nothing stays");
+}
+
 #[test]
 fn only_a_holder_may_ask_for_more() {
     for (state, mut table) in in_every_state() {

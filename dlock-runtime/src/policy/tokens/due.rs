@@ -7,6 +7,10 @@ use crate::policy::lease::{Due, Lease};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
+/// One look ends a lease, the next sends its `cancel`, and then the token wants none before later. What may want more has it
+/// in the next call: the table's mutex is not held for as long as somebody's bug or message likes.
+const LOOKS_AT_MOST: usize = 3;
+
 impl<H: Clone> Tokens<H> {
     /// When to call [`Tokens::due`] next; [`Moment::NEVER`] while nothing will be.
     pub(crate) fn next_look(&self) -> Moment {
@@ -24,14 +28,17 @@ impl<H: Clone> Tokens<H> {
     /// that many leases cost few commands.
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
         let (mut actions, mut horizon) = (Vec::new(), None);
-        while let Some((at, token)) = self.entries.first_look()
-            && at <= now
-        {
-            if let Some(State::Holding { lease, .. }) = self.entries.state(token) {
-                horizon = horizon.max(lease.early_renewals_until(now));
+        for _ in 0..LOOKS_AT_MOST {
+            let due = self.entries.due(now);
+            if due.is_empty() {
+                break;
             }
-            // Each look moves the entry on, so that this loop ends.
-            actions.extend(self.due_of(token, now));
+            for token in due {
+                if let Some(State::Holding { lease, .. }) = self.entries.state(token) {
+                    horizon = horizon.max(lease.early_renewals_until(now));
+                }
+                actions.extend(self.due_of(token, now));
+            }
         }
         let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
         actions.reserve(soon.len());

@@ -63,7 +63,10 @@ impl<H> Entries<H> {
             keep_until: 0,
             look: Moment::NEVER,
         };
-        self.by_token.insert(token, Box::new(entry));
+        // A token enters once; if it ever were to come twice, nothing of the first may stay in the timeline.
+        if let Some(before) = self.by_token.insert(token, Box::new(entry)) {
+            self.timeline.remove(before.look, token);
+        }
     }
 
     pub(super) fn get(&self, token: Token) -> Option<&Entry<H>> {
@@ -114,9 +117,24 @@ impl<H> Entries<H> {
         self.timeline.first()
     }
 
+    /// Whose look has come. A slot whose token has no entry, or wants its look at another time, is dropped here: so whoever
+    /// looks until nothing is due comes to an end, whatever the timeline holds.
+    pub(super) fn due(&mut self, now: Moment) -> Vec<Token> {
+        let mut due = Vec::new();
+        for (at, token) in self.timeline.until(now) {
+            if self.get(token).is_some_and(|entry| entry.look == at) {
+                due.push(token);
+            } else {
+                self.timeline.remove(at, token);
+            }
+        }
+        due
+    }
+
     /// Whose look comes up to then.
     pub(super) fn looks_until(&self, horizon: Moment) -> Vec<Token> {
-        self.timeline.until(horizon)
+        let looks = self.timeline.until(horizon);
+        looks.into_iter().map(|(_, token)| token).collect()
     }
 
     pub(super) fn tokens(&self) -> impl Iterator<Item = Token> {
@@ -141,3 +159,6 @@ impl<H> Entry<H> {
         (self.look, self.state) = (look, state);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,10 +84,11 @@ impl Timeline {
         slot.tokens().next().map(|token| (*at, token))
     }
 
-    /// Whose moment comes up to then.
-    pub(super) fn until(&self, horizon: Moment) -> Vec<Token> {
+    /// Whose moment comes up to then, and when that is.
+    pub(super) fn until(&self, horizon: Moment) -> Vec<(Moment, Token)> {
         let slots = self.slots.range(..=horizon);
-        slots.flat_map(|(_, slot)| slot.tokens()).collect()
+        let each = slots.flat_map(|(at, slot)| slot.tokens().map(|token| (*at, token)));
+        each.collect()
     }
 }
 

@@ -46,7 +46,7 @@ proptest! {
         }
         for nanos in 0..5 {
             let early = all.iter().filter(|(moment, _)| *moment <= at(nanos));
-            let early: Vec<Token> = early.map(|(_, token)| *token).collect();
+            let early: Vec<(Moment, Token)> = early.copied().collect();
             prop_assert_eq!(timeline.until(at(nanos)), early);
         }
     }
