@@ -1,6 +1,6 @@
 //! Two pools on one server: apart by their namespaces, or sharing their locks.
 
-use dlock_harness::RedisServer;
+use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockPool};
 
 use crate::backends::{LONG, ms, nothing_left, patient};
@@ -125,4 +125,101 @@ async fn a_unix_socket_and_resp2_are_ways_to_the_same_locks() {
         held.verify().await.unwrap();
         held.release().await.unwrap();
     }
+}
+
+/// Once, `{shop:foo}` with its hash tag had the queue of `foo`, and its waiters stopped those of the other.
+#[tokio::test]
+async fn a_key_has_a_queue_of_its_own_whatever_its_braces_say() {
+    let server = RedisServer::start();
+    for (namespace, plain, tagged) in [
+        ("shop:", "foo", "{shop:foo}"),
+        ("", "foo", "{foo}"),
+        ("", "ann:foo", "{ann:foo}"),
+    ] {
+        let pool = pool(&server, namespace).await;
+        let (one, two) = (pool.lock(plain).ttl(LONG), pool.lock(tagged).ttl(LONG));
+        let (one, two) = (one.acquire().await.unwrap(), two.acquire().await.unwrap());
+        let waiting = |key: &str| tokio::spawn(pool.lock(key).ttl(LONG).wait(LONG).acquire());
+        let waiters = [waiting(plain), waiting(tagged)];
+        let queues = [
+            format!("{namespace}@w:{{{namespace}{plain}}}"),
+            format!("{namespace}@w#{tagged}"),
+        ];
+        until("each waits in a queue of its own", LONG, async || {
+            let [one, two] = [&queues[0], &queues[1]];
+            let length = async |key: &str| server.ask::<usize>(&["ZCARD", key]).await;
+            length(one).await == 1 && length(two).await == 1
+        })
+        .await;
+        one.release().await.unwrap();
+        two.release().await.unwrap();
+        for waiter in waiters {
+            waiter.await.unwrap().unwrap().release().await.unwrap();
+        }
+        drop(pool);
+        server.cmd(&["FLUSHALL"]).await;
+    }
+}
+
+/// A lock of both has two queues and two counters, so the outer pool leaves it to the inner one while that lives.
+#[tokio::test]
+async fn an_outer_pool_refuses_the_keys_of_a_nested_one() {
+    let server = RedisServer::start();
+    let outer = pool(&server, "lock:").await;
+    let everything = pool(&server, "").await;
+    outer.lock("shop:7").run(async |_| ()).await.unwrap();
+    let inner = pool(&server, "lock:shop:").await;
+    inner.lock("7").run(async |_| ()).await.unwrap();
+    for (pool, key) in [(&outer, "shop:7"), (&everything, "lock:shop:7")] {
+        let error = pool.lock(key).try_acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+        assert!(
+            error
+                .to_string()
+                .contains("of another pool of this process"),
+            "{error}"
+        );
+    }
+    let error = outer.lock_all(["a", "shop:7"]).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+    outer.lock("shop").run(async |_| ()).await.unwrap();
+    assert!(
+        everything.lock("lock:a").try_acquire().await.is_err(),
+        "`lock:` lies inside too"
+    );
+    let other = LockPool::connect(patient(format!("{}/1", server.url())))
+        .await
+        .unwrap();
+    other.lock("shop:7").run(async |_| ()).await.unwrap();
+    drop(inner);
+    outer.lock("shop:7").run(async |_| ()).await.unwrap();
+    drop(outer);
+    everything
+        .lock("lock:shop:7")
+        .run(async |_| ())
+        .await
+        .unwrap();
+}
+
+/// What still holds between processes, where nobody can refuse: exclusion.
+#[tokio::test]
+async fn nested_namespaces_of_two_processes_exclude_each_other() {
+    let server = RedisServer::start();
+    let inner = pool(&server, "lock:shop:").await;
+    // Under another name, so that this process takes it for another server.
+    let outer = LockPool::connect(patient(server.url().replace("127.0.0.1", "localhost")))
+        .await
+        .unwrap();
+    let held = inner.lock("7").ttl(LONG).acquire().await.unwrap();
+    assert!(outer.lock("shop:7").try_acquire().await.unwrap().is_none());
+    let waiter = tokio::spawn(outer.lock("shop:7").ttl(LONG).wait(LONG).acquire());
+    until("it waits", LONG, async || {
+        let queue = ["ZCARD", "lock:@w:{lock:shop:7}"];
+        server.ask::<usize>(&queue).await == 1
+    })
+    .await;
+    held.release().await.unwrap();
+    let held = waiter.await.unwrap().unwrap(); // by its poll: the release knows of no queue but its own
+    assert!(inner.lock("7").try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
 }

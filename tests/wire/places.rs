@@ -121,7 +121,7 @@ async fn a_key_with_a_hash_tag_keeps_it_in_its_queues_names() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
     let _held = pool.lock("user:{7}:x").acquire().await.unwrap();
-    let sets = ["lock:@w:user:{7}:x", "lock:@a:user:{7}:x"];
+    let sets = ["lock:@w#user:{7}:x", "lock:@a#user:{7}:x"];
     let (_, waiter) = queued(&server, &pool, "user:{7}:x", sets).await;
     assert_eq!(
         server.keys().await,

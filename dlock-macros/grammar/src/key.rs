@@ -12,8 +12,9 @@ pub const MAX_KEY_BYTES: usize = 512;
 ///
 /// # Errors
 ///
-/// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (kept for our own keys), holds a
-/// control byte, or has braces that are not exactly one `{tag}` with something in it.
+/// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (kept for our own keys), is named
+/// like one of our own keys of a longer namespace, holds a control byte, or has braces that are not exactly one `{tag}` with
+/// something in it.
 ///
 /// # Examples
 ///
@@ -34,7 +35,32 @@ pub fn check(key: &str) -> Result<(), KeyError> {
         return Err(KeyError::Control { at });
     }
     check_tag(key)?;
+    check_companion(key)?;
     check_len(key.len())
+}
+
+/// For `shop:` in front of the `@` these are the names that the namespace `<ours>shop:` has for its counter, its counters by
+/// slot (which a later version may have), and the queue of a key without and with a hash tag. A namespace has neither
+/// braces nor an `@`.
+fn check_companion(key: &str) -> Result<(), KeyError> {
+    let Some((namespace, name)) = key.split_once('@') else {
+        return Ok(());
+    };
+    let in_braces =
+        |rest: Option<&str>| rest.is_some_and(|it| it.starts_with('{') && it.ends_with('}'));
+    let is_ours = name == "fence"
+        || ["fence:", "w:", "a:"]
+            .iter()
+            .any(|it| in_braces(name.strip_prefix(it)))
+        || ["w#", "a#"]
+            .iter()
+            .any(|it| name.strip_prefix(it).is_some_and(|bare| bare.contains('{')));
+    if is_ours && !namespace.contains('{') {
+        return Err(KeyError::Companion {
+            at: namespace.len(),
+        });
+    }
+    Ok(())
 }
 
 /// Checks the length in bytes of a key with its namespace.
@@ -80,6 +106,11 @@ pub enum KeyError {
     Empty,
     /// It begins with `@`.
     Reserved,
+    /// It is named as the queue or the counter of a longer namespace is: `…@fence`, `…@w:{…}`.
+    Companion {
+        /// Where the `@` is, in bytes.
+        at: usize,
+    },
     /// It holds a control byte, DEL included.
     Control {
         /// Where, in bytes.
@@ -119,7 +150,8 @@ impl KeyError {
         match self {
             Self::Empty | Self::TooLong { .. } => None,
             Self::Reserved => Some(0),
-            Self::Control { at }
+            Self::Companion { at }
+            | Self::Control { at }
             | Self::LoneBrace { at }
             | Self::NestedTag { at }
             | Self::SecondTag { at }
@@ -133,6 +165,7 @@ impl fmt::Display for KeyError {
         f.write_str(match self {
             Self::Empty => "the key is empty: name what is locked, such as \"item:7\"",
             Self::Reserved => "a key must not begin with `@`: such names are for the lock's own keys, so begin it with another character",
+            Self::Companion { .. } => "such a name is kept for the queues and counters of a longer namespace: leave out the `@`, or write another word behind it",
             Self::Control { .. } => "a key must not contain control bytes: use printable text",
             Self::LoneBrace { .. } => "braces in a key are the cluster's hash tag and come in a pair: write `{tag}` or no brace",
             Self::NestedTag { .. } => "a hash tag must not contain `{`: write one `{tag}`",

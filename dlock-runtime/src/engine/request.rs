@@ -311,7 +311,7 @@ impl LockRequest {
                 site: self.site,
             }
         };
-        let orders = self.keys.orders(&settings.namespace, order)?;
+        let orders = self.keys.orders(|key| Ok(order(self.pool.name(key)?)))?;
         Ok((self.pool, orders))
     }
 

@@ -1,7 +1,9 @@
 //! The keys and channels beside a lock's own, all in the pool's namespace, so that one ACL pattern
 //! covers them.
 //!
-//! Invariant: the queue's keys are in the same slot of a cluster as the lock.
+//! Invariants: the queue's keys are in the same slot of a cluster as the lock; a name belongs to one lock of one
+//! namespace, and says which it is: no namespace contains an `@`, and `dlock_grammar::key` refuses the keys that
+//! would be another namespace's companion or counter.
 
 use std::sync::Arc;
 
@@ -46,7 +48,8 @@ impl<'a> Companion<'a> {
         } = self;
         if is_tagged {
             let bare = lock.strip_prefix(namespace).unwrap_or(lock);
-            [namespace, "@", letter, ":", bare, ""]
+            // Not behind a colon: `{<lock>}` is a key too, and that one's companions are named after `<lock>`.
+            [namespace, "@", letter, "#", bare, ""]
         } else {
             [namespace, "@", letter, ":{", lock, "}"]
         }

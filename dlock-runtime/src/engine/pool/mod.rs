@@ -1,12 +1,14 @@
 //! The handle that everything starts from: a server, the settings, and a guardian.
 
 mod listener;
+mod neighbours;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use self::neighbours::Neighbour;
 use super::guardian::Guardian;
 use super::lock_order::Nestings;
 use super::request::{Keys, LockRequest};
@@ -55,6 +57,7 @@ pub struct LockPool(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
+    neighbour: Option<Arc<Neighbour>>,
     backend: Arc<dyn Backend>,
     guardian: Guardian,
     gates: Gates,
@@ -94,6 +97,7 @@ impl LockPool {
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
+            neighbour: Neighbour::enter(&settings),
             backend,
             settings,
         }));
@@ -251,6 +255,15 @@ impl LockPool {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// The name on the server of a lock that is asked for.
+    pub(crate) fn name(&self, key: Key) -> Result<Key, LockError> {
+        let key = key.in_namespace(&self.settings().namespace)?;
+        if let Some(neighbour) = &self.0.neighbour {
+            neighbour.check(&key)?;
+        }
+        Ok(key)
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {

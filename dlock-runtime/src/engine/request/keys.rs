@@ -39,10 +39,9 @@ impl Keys {
     /// The order for each key.
     pub(super) fn orders(
         self,
-        namespace: &str,
-        order: impl Fn(Key) -> Order,
+        order: impl Fn(Key) -> Result<Order, LockError>,
     ) -> Result<Orders, LockError> {
-        let order = |key: Key| Ok(Arc::new(order(key.in_namespace(namespace)?)));
+        let order = |key: Key| order(key).map(Arc::new);
         let keys = match self {
             Keys::One(key) => return order(key).map(Orders::One),
             Keys::All(keys) => keys,

@@ -114,9 +114,9 @@ fn check_namespace(namespace: &str) -> Result<(), String> {
     }
     if namespace
         .chars()
-        .any(|c| matches!(c, '{' | '}' | '|') || c.is_control())
+        .any(|c| matches!(c, '{' | '}' | '|' | '@') || c.is_control())
     {
-        return Err("namespace: has a brace, a bar or a control character; leave it out (a hash tag belongs in the key)".to_owned());
+        return Err("namespace: has a brace, a bar, an `@` or a control character; leave it out (a hash tag belongs in the key)".to_owned());
     }
     Ok(())
 }

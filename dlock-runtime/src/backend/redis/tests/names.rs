@@ -1,9 +1,14 @@
 //! The names beside a lock's own: in its slot, and in the pool's namespace.
 
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{HashMap, HashSet};
+
 use dlock_harness::RedisServer;
 
 use crate::backend::redis::names::Names;
-use crate::values::slot::slot;
+use crate::values::config::Config;
+use crate::values::key::Key;
+use crate::values::slot::{hash_tag, slot};
 
 #[tokio::test]
 async fn the_slot_is_the_one_that_a_cluster_computes() {
@@ -40,10 +45,10 @@ fn a_queue_is_in_the_slot_of_its_lock() {
         ),
         (
             "shop:{u:1}:cart",
-            "shop:@w:{u:1}:cart",
-            "shop:@a:{u:1}:cart",
+            "shop:@w#{u:1}:cart",
+            "shop:@a#{u:1}:cart",
         ),
-        ("shop:cart:{1}", "shop:@w:cart:{1}", "shop:@a:cart:{1}"),
+        ("shop:cart:{1}", "shop:@w#cart:{1}", "shop:@a#cart:{1}"),
     ] {
         let keys = names.of(lock);
         assert_eq!(keys.waiting.text(), waiting);
@@ -58,11 +63,104 @@ fn a_queue_is_in_the_slot_of_its_lock() {
 fn a_namespace_may_be_empty() {
     let names = Names::new("");
     assert_eq!(names.of("k").waiting.text(), "@w:{k}");
-    assert_eq!(names.of("{k}").alive.text(), "@a:{k}");
+    assert_eq!(names.of("{k}").alive.text(), "@a#{k}");
 }
 
 #[test]
 fn a_channel_is_in_the_namespace() {
     let channel = Names::new("shop:").channel(0xAB);
     assert_eq!(channel, format!("shop:@grant:{:032x}", 0xAB));
+}
+
+/// Every text of up to four of these: what the names are made of, and what could be mistaken for it.
+fn texts(most: u32) -> Vec<String> {
+    let pieces = [
+        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@fence", ":{a}",
+    ];
+    let mut texts = vec![String::new()];
+    for _ in 0..most {
+        let longer = texts
+            .iter()
+            .flat_map(|it| pieces.map(|piece| format!("{it}{piece}")));
+        let longer: Vec<_> = longer.collect();
+        texts.extend(longer);
+        texts.sort_unstable();
+        texts.dedup();
+    }
+    texts
+}
+
+/// Whose a name is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Role {
+    Lock,
+    Waiting(String),
+    Alive(String),
+    Counter,
+    /// Kept for a later version: a counter for all locks of one hash tag.
+    SlotCounter(String),
+}
+
+/// Over all pools and keys of a small alphabet: two things have one name only if they are the same lock, in two
+/// namespaces of which one begins the other. And a lock's names are in one slot.
+#[test]
+fn a_name_belongs_to_one_thing_of_one_namespace() {
+    let is_namespace = |it: &String| {
+        Config::new("memory://")
+            .namespace(it.as_str())
+            .check()
+            .is_ok()
+    };
+    let namespaces: Vec<_> = texts(2).into_iter().filter(is_namespace).collect();
+    let keys = texts(4);
+    let mut owners: HashMap<String, (&str, Role)> = HashMap::new();
+    let (mut shared, mut tagged) = (0, 0);
+    for namespace in &namespaces {
+        let names = Names::new(namespace);
+        let mut own = HashSet::from([(format!("{namespace}@fence"), Role::Counter)]);
+        for key in &keys {
+            let Ok(lock) = Key::from(key.as_str()).in_namespace(namespace) else {
+                continue;
+            };
+            let lock = lock.as_str();
+            let of = names.of(lock);
+            let (waiting, alive) = (of.waiting.text(), of.alive.text());
+            assert_eq!(
+                (slot(&waiting), slot(&alive)),
+                (slot(lock), slot(lock)),
+                "{lock}"
+            );
+            let tag = hash_tag(lock).unwrap_or(lock);
+            let counter = (
+                format!("{namespace}@fence:{{{tag}}}"),
+                Role::SlotCounter(tag.to_owned()),
+            );
+            tagged += usize::from(tag != lock);
+            own.extend([
+                (lock.to_owned(), Role::Lock),
+                (waiting, Role::Waiting(lock.to_owned())),
+                (alive, Role::Alive(lock.to_owned())),
+                counter,
+            ]);
+        }
+        for (name, role) in own {
+            match owners.entry(name) {
+                Vacant(entry) => drop(entry.insert((namespace, role))),
+                Occupied(entry) => {
+                    let (other, its) = entry.get();
+                    let nested =
+                        namespace.starts_with(other) || other.starts_with(namespace.as_str());
+                    let is_shared =
+                        nested && namespace != other && (&role, its) == (&Role::Lock, &Role::Lock);
+                    assert!(
+                        is_shared,
+                        "{:?}: {role:?} in {namespace:?}, {its:?} in {other:?}",
+                        entry.key()
+                    );
+                    shared += 1;
+                }
+            }
+        }
+    }
+    assert!(namespaces.len() > 10 && shared > 1000 && tagged > 1000);
 }
