@@ -22,7 +22,7 @@ const SHIFT: &str = "
       elseif left > 0 then
         redis.call('PEXPIRE', key, left - by)
       end
-      if is_set or string.find(key, '@a:', 1, true) then
+      if is_set or string.find(key, '@a[:#]') then
         local beats = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
         for i = 1, #beats, 2 do
           redis.call('ZADD', key, string.format('%.0f', beats[i + 1] - by * 1000), beats[i])
