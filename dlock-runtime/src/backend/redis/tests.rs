@@ -10,6 +10,7 @@ mod native;
 mod push;
 mod queue;
 mod refusals;
+mod rights;
 mod scripts;
 mod server_clock;
 mod shared;

@@ -24,8 +24,11 @@ if T <= tonumber(ARGV[3]) then
       return epoch == T and T or {1, T, epoch} -- a list costs more than a number
     end
     local A, entry = KEYS[4], place .. value
+    local had_queue = call('PEXPIRE', W, QUEUE_TTL) -- as enter
     call('ZADD', W, 'NX', string.format('%.0f', epoch), entry)
-    call('PEXPIRE', W, QUEUE_TTL)
+    if had_queue == 0 then
+      call('PEXPIRE', W, QUEUE_TTL)
+    end
     call('ZADD', A, string.format('%.0f', T + HEARTBEAT), entry)
     call('PEXPIRE', A, QUEUE_TTL)
     return {3, T, left, held}

@@ -48,7 +48,6 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, pla
     return {2, T, left, held}
   end
   local arrival = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
-  redis.call('ZADD', W, 'NX', string.format('%.0f', arrival), entry)
-  beat(W, A, entry, T)
+  enter(W, A, entry, arrival, T)
   return {3, T, left, held}
 end

@@ -25,6 +25,14 @@ local function beat(W, A, entry, T)
   redis.call('PEXPIRE', A, QUEUE_TTL)
 end
 
+-- A place behind all others. Who may not expire keys fails before anything is written, for nothing may stay without
+-- a time to live.
+local function enter(W, A, entry, arrival, T)
+  redis.call('PEXPIRE', W, QUEUE_TTL)
+  redis.call('ZADD', W, 'NX', string.format('%.0f', arrival), entry)
+  beat(W, A, entry, T)
+end
+
 -- Whether somebody may have heard of a grant. 0 proves that its waiter is dead, or has lost its place
 -- with its connection; an error (the ACL forbids the channel) proves nothing: its poll finds the grant.
 local function publish(address, lock, value, epoch, T, lease)

@@ -91,25 +91,32 @@ local function epoch_of_hold(there)
   return tonumber((string.match(there, '^#|1|o|[^|]*|(%d+)$')))
 end
 
-local function add(lock, value, take, ends)
-  local words = {}
+-- With the meta of a set that is not there yet.
+local function add(lock, value, take, ends, new_meta)
+  local words, behind = {}, 0
+  if new_meta then
+    words, behind = {'inf', new_meta}, 2
+  end
   for i, member in ipairs(members(value, take)) do
-    words[2 * i - 1], words[2 * i] = string.format('%.0f', ends), member
+    words[behind + 2 * i - 1], words[behind + 2 * i] = string.format('%.0f', ends), member
   end
   redis.call('ZADD', lock, unpack(words))
 end
 
--- Gives the lock to an entry that fits. Returns `there`, and the epoch.
+-- Gives the lock to an entry that fits. Returns `there`, and the epoch. Who may not expire keys fails before anything
+-- is written (of a key that is absent PEXPIRE writes nothing), for nothing may stay without a time to live.
 local function put(lock, there, e, lease, epoch, T)
   if e.letter == 'x' then
     redis.call('SET', lock, e.value, 'PX', string.format('%.0f', lease))
     return ONE, epoch
   end
+  local new_meta = nil
   if not there then
-    there = e.meta .. (e.letter == 'o' and string.format('|%.0f', epoch) or '')
-    redis.call('ZADD', lock, 'inf', there)
+    redis.call('PEXPIRE', lock, CLAIM)
+    new_meta = e.meta .. (e.letter == 'o' and string.format('|%.0f', epoch) or '')
+    there = new_meta
   end
-  add(lock, e.value, e.take, T + lease * 1000)
+  add(lock, e.value, e.take, T + lease * 1000, new_meta)
   return settle(lock, there, T), epoch_of_hold(there) or epoch
 end
 

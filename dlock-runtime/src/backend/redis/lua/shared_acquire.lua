@@ -47,6 +47,5 @@ end
 if not may_queue then
   return {2, T, in_the_way(lock, there, T)}
 end
-redis.call('ZADD', W, 'NX', string.format('%.0f', epoch), e.value)
-beat(W, A, e.value, T)
+enter(W, A, e.value, epoch, T)
 return still_waits(lock, W, A, there, T)

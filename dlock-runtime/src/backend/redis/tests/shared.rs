@@ -5,6 +5,8 @@ mod reading;
 mod refused;
 mod strange;
 
+pub(super) use refused::MORE_RIGHTS;
+
 use std::time::Duration;
 
 use dlock_harness::until;

@@ -4,7 +4,7 @@ use super::*;
 use crate::backend::redis::tests::refusals::{RIGHTS, as_user};
 
 /// What the kinds with many holders need besides.
-const MORE_RIGHTS: [&str; 2] = ["+zcard", "+zremrangebyscore"];
+pub(in crate::backend::redis::tests) const MORE_RIGHTS: [&str; 2] = ["+zcard", "+zremrangebyscore"];
 
 impl Lab {
     async fn fill_memory(&self) {
