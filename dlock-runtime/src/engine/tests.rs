@@ -9,11 +9,12 @@ use tokio::time::advance;
 use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::clock::Clock;
-use crate::policy::commands::GivenBack;
+use crate::policy::commands::{Claim, GivenBack};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
+use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 use crate::values::wait::Wait;
 
@@ -194,4 +195,22 @@ async fn the_table_is_empty_when_nothing_is_held() {
         }
     );
     assert!(forgotten.is_held(), "and renewed meanwhile");
+}
+
+/// An acquire whose fate is open until late, of which `cancel` finds nothing: a server in this process has executed whatever
+/// was asked of it, so nothing can follow. Asked again until then, it would be asked for ever: no time passes meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let (token, now) = (Token::of_test(1), pool.backend().clock().now());
+    let claim = Claim {
+        key: "lock:k".into(),
+        value: "1|token|h|1|f|1".into(),
+        place: None,
+    };
+    let link = pool.backend().link(&claim.key, ms(100)).await.unwrap();
+    pool.guardian().acquiring(token, claim.clone());
+    let give_up = now.plus(ms(60_000));
+    (pool.guardian()).abandoned(token, claim, u64::MAX, give_up, link);
+    assert_eq!(pool.census(), Census::default());
 }

@@ -42,9 +42,12 @@ fn next_look(work: &Work, token: Token) -> Option<Moment> {
     work.table.lock().tokens.next_look_at(token)
 }
 
+/// One look ends a lease, the next sends its `cancel`, and no answer can want more at once.
+const LOOKS_AT_MOST: usize = 3;
+
 /// Does what is due about a token, now.
 pub(super) fn look(work: &Arc<Work>, token: Token) {
-    loop {
+    for _ in 0..LOOKS_AT_MOST {
         let now = work.table.clock.now();
         let Some(action) = work.table.lock().tokens.due_of(token, now) else {
             return;

@@ -136,6 +136,8 @@ pub(super) async fn carry_out(work: Arc<Work>, job: Job) {
             let mut report = CancelReport::new(work.clone(), token, false);
             let within = work.command_timeout;
             if let Ok(link) = work.backend.link(&claim.key, within).await {
+                // Where nothing has to be moved, the acquire was executed, if it was asked for at all.
+                report.behind_acquire = link.runtime().is_none();
                 let cancelled = link.cancel(&claim, keep_until, not_after, within).await;
                 report.answer = cancelled.ok();
             }
