@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use dlock_harness::{Action, until, wait};
+use dlock_runtime::LockPool;
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
 use crate::line::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
@@ -211,26 +212,42 @@ async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
     lab.stays(&turn(waiter).await.guard).await;
 }
 
-/// The value of a place in the queue, with another attempt of the same process: the digits behind the dash count those.
-fn value_of(place: &str, attempt: &str) -> String {
-    let value = place.splitn(4, '|').nth(3).unwrap();
-    let (instance, rest) = value.split_once('-').unwrap();
-    let (_, rest) = rest.split_once('|').unwrap();
-    format!("{instance}-{attempt}|{rest}")
+/// The value of a lock that this pool held, and gave back.
+async fn value_of_the_past(lab: &Lab, pool: &LockPool) -> String {
+    let past = pool.lock("past").acquire().await.unwrap();
+    let value = lab.value("lock:past").await.unwrap();
+    past.release().await.unwrap();
+    value
+}
+
+/// A message as the scripts publish it.
+async fn granted_now(lab: &Lab, key: &str, value: &str) -> String {
+    let time: Vec<u64> = lab.server.ask(&["TIME"]).await;
+    let micros = time[0] * 1_000_000 + time[1];
+    format!("{key}\n{value}\n{micros}\n{micros}\n3000")
+}
+
+/// The value with another attempt of the same pool: the digits behind the last dash of its token count those.
+fn with_attempt(value: &str, attempt: &str) -> String {
+    let mut fields: Vec<&str> = value.split('|').collect();
+    let (before, _) = fields[1].rsplit_once('-').unwrap();
+    let token = format!("{before}-{attempt}");
+    fields[1] = &token;
+    fields.join("|")
 }
 
 /// A grant of this process that no waiter knows is given back: its owner may have gone.
 #[tokio::test]
 async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
-    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
+    let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let channel = lab.channel().await;
     let place = lab.places().await.remove(0);
-    let unknown = value_of(&place, "ffff");
+    let unknown = value_of_the_past(&lab, &pool).await;
     let long = LONG.as_millis().to_string();
     lab.server
         .cmd(&["SET", "lock:stray", &unknown, "PX", &long])
         .await;
-    let grant = format!("lock:stray\n{unknown}\n1\n1\n{long}");
+    let grant = granted_now(&lab, "lock:stray", &unknown).await;
     lab.server.cmd(&["PUBLISH", &channel, &grant]).await;
     until("the stray lock is given back", CAP, async || {
         lab.value("lock:stray").await.is_none()
@@ -246,18 +263,71 @@ async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
 async fn a_storm_of_forged_pushes_costs_few_commands() {
     let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let channel = lab.channel().await;
-    let place = lab.places().await.remove(0);
-    let value = value_of(&place, "f%x");
+    let value = value_of_the_past(&lab, &pool).await;
     let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
     let begun = Instant::now();
-    let storm = "for i = 1, 10000 do redis.call('PUBLISH', ARGV[1], \
-        'lock:stray\\n' .. string.format(ARGV[2], i) .. '\\n1\\n1\\n3000') end";
-    let forged = ["EVAL", storm, "0", &channel, &value];
+    let grant = granted_now(&lab, "lock:stray", &value).await;
+    let storm = "for i = 1, 10000 do redis.call('PUBLISH', ARGV[1], ARGV[2]) end";
+    let forged = ["EVAL", storm, "0", &channel, &grant];
     lab.server.cmd(&forged).await;
     pool.ping().await.unwrap(); // behind all of them
     let at_most = 2 + begun.elapsed().as_millis() / 50;
     let sent = u128::from(cancels.count());
     assert!(sent >= 1 && sent <= at_most, "{sent}, not {at_most}");
+    holder.release().await.unwrap();
+    lab.stays(&turn(waiter).await.guard).await;
+}
+
+/// Every value shows how the tokens of its pool begin, and the number can be guessed. It is nobody's until it is drawn; taken
+/// in before, it stopped the watchdog for ever when it was.
+#[tokio::test]
+async fn a_push_of_a_token_that_is_not_drawn_yet_is_ignored() {
+    let (lab, pool, _direct, holder, waiter) = one_waits().await;
+    let channel = lab.channel().await;
+    let value = value_of_the_past(&lab, &pool).await;
+    let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
+    for number in 0..50 {
+        let ahead = with_attempt(&value, &format!("{:x}", 1000 + number));
+        let grant = granted_now(&lab, "lock:ahead", &ahead).await;
+        let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
+        assert_eq!(heard, 1);
+        let next = with_attempt(&value, &format!("{:x}", 4 + number)); // some of these are drawn right behind
+        let grant = granted_now(&lab, "lock:next", &next).await;
+        lab.server.cmd(&["PUBLISH", &channel, &grant]).await;
+        pool.lock("next").run(async |_| ()).await.unwrap();
+    }
+    let asked = tokio::time::timeout(CAP, pool.lock("later").run(async |_| ()));
+    asked.await.expect("nothing stands still").unwrap();
+    assert!(
+        cancels.count() <= 50,
+        "only of numbers that were drawn: {}",
+        cancels.count()
+    );
+    holder.release().await.unwrap();
+    lab.stays(&turn(waiter).await.guard).await;
+}
+
+/// Two pools of a process hear each other's values: each cleans up after its own only.
+#[tokio::test]
+async fn a_push_to_one_pool_about_another_pools_lock_is_ignored() {
+    let (lab, pool, _direct, holder, waiter) = one_waits().await;
+    let other = lab.pool().await;
+    for pool in [&pool, &other] {
+        value_of_the_past(&lab, pool).await; // so that the first pool too has drawn the number, and forgotten it
+    }
+    let held = other.lock("held").acquire().await.unwrap();
+    let value = lab.value("lock:held").await.unwrap();
+    let channel = lab.channel().await; // of the first pool
+    let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
+    let grant = granted_now(&lab, "lock:held", &value).await;
+    let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
+    assert_eq!(heard, 1);
+    pool.ping().await.unwrap(); // behind it
+    pool.lock("later").run(async |_| ()).await.unwrap();
+    assert_eq!(lab.value("lock:held").await, Some(value));
+    held.verify().await.unwrap();
+    held.release().await.unwrap();
+    assert_eq!(cancels.count(), 0);
     holder.release().await.unwrap();
     lab.stays(&turn(waiter).await.guard).await;
 }

@@ -38,12 +38,8 @@ impl Sent {
         link: &Arc<dyn Link>,
         place: Option<Place>,
         (now, within): (Moment, Duration),
-    ) -> Result<Self, Fault> {
-        let token = Token::fresh().map_err(|why| {
-            Fault::Setup(Text::new(format_args!(
-                "the system gives no random numbers: {why}"
-            )))
-        })?;
+    ) -> Self {
+        let token = pool.tokens().draw();
         let lease = order.terms.lease();
         let about = About {
             host: pool.holder_name(),
@@ -60,12 +56,12 @@ impl Sent {
         };
         let give_up = now.plus(within + queue::longest_stay(lease.get()));
         pool.guardian().acquiring(token, command.claim.clone());
-        Ok(Self {
+        Self {
             token,
             command,
             at: now,
             give_up,
-        })
+        }
     }
 
     pub(super) fn position(&self) -> Position {

@@ -82,18 +82,8 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
         )
         .await?;
     let within = settings.command_timeout.min(first.terms.ttl.validity());
-    let mut sent = Vec::with_capacity(orders.len());
-    for order in orders {
-        match Sent::prepare(pool, order, &link, None, (now, within)) {
-            Ok(prepared) => sent.push(prepared),
-            Err(fault) => {
-                for prepared in sent {
-                    pool.guardian().not_granted(prepared.token); // it was not sent
-                }
-                return Err(fault);
-            }
-        }
-    }
+    let prepare = |order: &Arc<Order>| Sent::prepare(pool, order, &link, None, (now, within));
+    let sent: Vec<Sent> = orders.iter().map(prepare).collect();
     let open: Vec<_> = sent
         .iter()
         .map(|sent| OpenAttempt::new(pool, sent, &link, None))

@@ -152,10 +152,9 @@ pub(crate) fn read(value: &str) -> Reading {
     )
 }
 
-/// The token in a value or an entry that this process wrote.
-pub(crate) fn token_of_this_process(value: &str) -> Option<Token> {
-    let (token, _) = token_and_description(value)?;
-    Token::of_this_process(token)
+/// The token in a value or an entry, as it stands there.
+pub(crate) fn token_in(value: &str) -> Option<&str> {
+    token_and_description(value).map(|(token, _)| token)
 }
 
 fn token_and_description(value: &str) -> Option<(&str, &str)> {
@@ -190,7 +189,7 @@ fn parse(value: &str) -> Option<Description> {
         function,
         since: UNIX_EPOCH.checked_add(Duration::from_millis(since))?,
         // A dash in front: kept for `min_hold` after its holder had done.
-        is_this_process: Token::of_this_process(token.trim_start_matches('-')).is_some(),
+        is_this_process: Token::is_of_this_process(token.trim_start_matches('-')),
     })
 }
 

@@ -1,8 +1,9 @@
 //! The token of one attempt: what makes a lock *ours*.
 //!
-//! 128 bits of OS randomness for the process, once, and a sequence number; a token is never used
-//! for a second attempt. Whoever knows a token may release its lock, so it is never shown: no
-//! `Display`, an empty `Debug`.
+//! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process, which of its pools
+//! drew it, and a sequence number; a token is never used for a second attempt. A pool knows its own tokens again, and
+//! only those that it has drawn: a number that a stranger guesses ahead is nobody's. Whoever knows a token may release
+//! its lock, so it is never shown: no `Display`, an empty `Debug`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,26 +11,62 @@ use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Memory};
 
 /// Names one attempt to take one lock, unique in the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token {
     /// First, for it alone tells those of one process apart.
     sequence: u64,
+    pool: u32,
     instance: &'static Instance,
 }
 
-impl Token {
-    /// A token that nobody has had before.
-    pub(crate) fn fresh() -> Result<Self, getrandom::Error> {
-        static SEQUENCE: AtomicU64 = AtomicU64::new(1);
+/// Draws the tokens of one pool, and knows them again.
+#[derive(Debug)]
+pub(crate) struct TokenSource {
+    /// Which pool of the process.
+    pool: u32,
+    instance: &'static Instance,
+    /// The number of the next.
+    next: AtomicU64,
+}
+
+impl TokenSource {
+    pub(crate) fn new() -> Result<Self, getrandom::Error> {
+        static POOLS: AtomicU32 = AtomicU32::new(1);
         Ok(Self {
+            pool: POOLS.fetch_add(1, Memory::Relaxed),
             instance: Instance::ours()?,
-            sequence: SEQUENCE.fetch_add(1, Memory::Relaxed),
+            next: AtomicU64::new(1),
         })
     }
 
+    /// A token that nobody has had before.
+    pub(crate) fn draw(&self) -> Token {
+        self.token(self.next.fetch_add(1, Memory::Relaxed))
+    }
+
+    /// The token in a lock's value, if it was drawn here. Only as we write it: two texts of one token would be two values at
+    /// the server.
+    pub(crate) fn recognize(&self, wire: &str) -> Option<Token> {
+        let (_, sequence) = wire.rsplit_once('-')?;
+        let sequence = u64::from_str_radix(sequence, 16).ok()?;
+        let is_drawn = sequence > 0 && sequence < self.next.load(Memory::Relaxed);
+        let token = self.token(sequence);
+        (is_drawn && token.to_wire() == wire).then_some(token)
+    }
+
+    fn token(&self, sequence: u64) -> Token {
+        Token {
+            sequence,
+            pool: self.pool,
+            instance: self.instance,
+        }
+    }
+}
+
+impl Token {
     #[cfg(test)]
     pub(crate) fn of_test(sequence: u64) -> Self {
         const OF_TEST: &Instance = &Instance {
@@ -40,6 +77,7 @@ impl Token {
         };
         Self {
             instance: OF_TEST,
+            pool: 0,
             sequence,
         }
     }
@@ -58,17 +96,13 @@ impl Token {
 
     pub(crate) fn write_wire(self, out: &mut String) {
         out.push_str(self.instance.text);
-        let _ = write!(out, "-{:x}", self.sequence); // a String takes everything
+        let _ = write!(out, "-{:x}-{:x}", self.pool, self.sequence); // a String takes everything
     }
 
-    /// The token in a lock's value, if it was made by this process.
-    pub(crate) fn of_this_process(wire: &str) -> Option<Self> {
-        let (theirs, sequence) = wire.split_once('-')?;
-        let instance = Instance::ours().ok()?;
-        (u128::from_str_radix(theirs, 16) == Ok(instance.random)).then_some(Self {
-            instance,
-            sequence: u64::from_str_radix(sequence, 16).ok()?,
-        })
+    /// Whether a pool of this process may have drawn the token in a lock's value. For people: nothing is decided by it.
+    pub(crate) fn is_of_this_process(wire: &str) -> bool {
+        let instance = wire.split_once('-').map(|(instance, _)| instance);
+        Instance::ours().is_ok_and(|ours| instance == Some(ours.text))
     }
 
     /// A number to scatter timers with: spread over all 64 bits, different for each attempt.
@@ -78,12 +112,13 @@ impl Token {
             reason = "any 64 of the random bits will do"
         )]
         let random = self.instance.random as u64;
-        random ^ self.sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        let number = self.sequence ^ (u64::from(self.pool) << 32);
+        random ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
-/// The longest that a token is: two numbers in hexadecimal digits, and a dash.
-pub(super) const WIRE_AT_MOST: usize = 32 + 1 + 16;
+/// The longest that a token is: three numbers in hexadecimal digits, and a dash between each.
+pub(super) const WIRE_AT_MOST: usize = 32 + 1 + 8 + 1 + 16;
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,6 +157,12 @@ impl Instance {
             pid_text: pid.to_string().leak(),
         };
         Ok(drawn.insert(Box::leak(Box::new(ours)))) // one for each process
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Instance(..)")
     }
 }
 

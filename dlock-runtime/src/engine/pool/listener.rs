@@ -24,8 +24,10 @@ impl Listener for Inner {
             Fate::Taken => {}
             Fate::Unwanted(position) => self.give_up(&position),
             Fate::NotOurs => {
-                // Somebody else's, or forged, or of a token that this process knows in another state.
-                if let Some(token) = holder::token_of_this_process(&grant.value) {
+                // Somebody else's, or forged, or of a token that this pool knows in another state. Only what it has drawn itself
+                // is looked at: another pool of the process may hold the lock, or want it.
+                let token = holder::token_in(&grant.value);
+                if let Some(token) = token.and_then(|wire| self.tokens.recognize(wire)) {
                     let claim = Claim {
                         key: grant.key,
                         value: grant.value,

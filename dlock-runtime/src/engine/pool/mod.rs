@@ -16,6 +16,7 @@ use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
 use super::waiting::Gates;
 use crate::backend::Backend;
+use crate::backend::fault::Fault;
 use crate::backend::memory::Memory;
 use crate::backend::redis::Redis;
 use crate::observe;
@@ -26,6 +27,7 @@ use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
+use crate::values::token::TokenSource;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -59,6 +61,7 @@ struct Inner {
     settings: Settings,
     neighbour: Option<Arc<Neighbour>>,
     backend: Arc<dyn Backend>,
+    tokens: TokenSource,
     guardian: Guardian,
     gates: Gates,
     nestings: Nestings,
@@ -87,7 +90,12 @@ impl LockPool {
         if matches!(settings.address, Address::Memory) {
             observe::memory_only();
         }
+        let tokens = TokenSource::new().map_err(|why| {
+            let why = format_args!("the system gives no random numbers: {why}");
+            Fault::Setup(Text::new(why)).into_error(None)
+        })?;
         let pool = LockPool(Arc::new(Inner {
+            tokens,
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
             gates: Gates::new(
                 settings.connect_timeout + settings.command_timeout,
@@ -157,7 +165,7 @@ impl LockPool {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn ping(&self) -> Result<Duration, LockError> {
-        let to_error = |fault: crate::backend::fault::Fault| fault.into_error(None);
+        let to_error = |fault: Fault| fault.into_error(None);
         let link = self
             .backend()
             .link("", self.settings().connect_timeout)
@@ -268,6 +276,10 @@ impl LockPool {
 
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.0.backend
+    }
+
+    pub(crate) fn tokens(&self) -> &TokenSource {
+        &self.0.tokens
     }
 
     pub(crate) fn guardian(&self) -> &Guardian {

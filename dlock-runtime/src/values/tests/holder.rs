@@ -6,8 +6,8 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::values::holder::{About, Holder, Process, Reading, read, token_of_this_process, write};
-use crate::values::token::Token;
+use crate::values::holder::{About, Holder, Process, Reading, read, token_in, write};
+use crate::values::token::{Token, TokenSource};
 
 fn process(value: &str) -> Process {
     match read(value) {
@@ -16,11 +16,16 @@ fn process(value: &str) -> Process {
     }
 }
 
+/// Of a pool of its own.
+fn fresh() -> Token {
+    TokenSource::new().unwrap().draw()
+}
+
 /// Of this process.
 fn about<'a>(host: &'a str, function: &'a str, since: SystemTime) -> About<'a> {
     About {
         host,
-        pid: Token::fresh().unwrap().pid(),
+        pid: fresh().pid(),
         function,
         since,
     }
@@ -39,7 +44,7 @@ proptest! {
         function in any::<String>(),
         since in 0..4_000_000_000_000u64,
     ) {
-        let token = Token::fresh().unwrap();
+        let token = fresh();
         let value = write(token, &about(&host, &function, at(since)));
         prop_assert!(value.starts_with("1|"));
         prop_assert!(value.bytes().all(|byte| byte.is_ascii_graphic()), "{value:?}");
@@ -123,7 +128,7 @@ fn a_number_that_is_not_ours_in_front_is_another_layout() {
 fn a_token_of_elsewhere_is_another_process() {
     let value = write(Token::of_test(1), &about("host", "f", at(1)));
     assert!(!process(&value).is_this_process());
-    let ours = write(Token::fresh().unwrap(), &about("host", "f", at(1)));
+    let ours = write(fresh(), &about("host", "f", at(1)));
     assert!(process(&ours).is_this_process());
 }
 
@@ -135,7 +140,7 @@ fn retired(value: &str) -> String {
 
 #[test]
 fn a_kept_key_still_tells_who_held_it() {
-    for (token, here) in [(Token::fresh().unwrap(), true), (Token::of_test(1), false)] {
+    for (token, here) in [(fresh(), true), (Token::of_test(1), false)] {
         let value = write(token, &about("web-3", "shop::purchase", at(1)));
         let (held, kept) = (process(&value), process(&retired(&value)));
         assert_eq!(kept, held, "nothing of it is lost");
@@ -146,36 +151,88 @@ fn a_kept_key_still_tells_who_held_it() {
 }
 
 #[test]
-fn a_token_is_read_from_what_this_process_wrote_and_holds() {
-    let token = Token::fresh().unwrap();
+fn a_token_is_read_from_what_its_pool_wrote_and_holds() {
+    let source = TokenSource::new().unwrap();
+    let token = source.draw();
     let value = write(token, &about("web-3", "shop::purchase", at(1)));
-    assert_eq!(token_of_this_process(&value), Some(token));
+    let recognized = |value: &str| token_in(value).and_then(|wire| source.recognize(wire));
+    assert_eq!(recognized(&value), Some(token));
     let elsewhere = write(Token::of_test(1), &about("web-3", "shop::purchase", at(1)));
     let wire = token.to_wire();
-    let (instance, sequence) = wire.split_once('-').unwrap();
+    let parts: Vec<&str> = wire.split('-').collect();
+    let [instance, pool, number] = parts[..] else {
+        panic!("{wire}")
+    };
+    let with = |token: String| format!("1|{token}|web-3|1|f|1");
     for other in [
         elsewhere,
         retired(&value),
         value.replacen('1', "2", 1),
         wire.clone(),
         format!("1|{wire}"),
-        format!("1|{instance}|web-3|1|f|1"),
-        format!("1|{instance}-|web-3|1|f|1"),
-        format!("1|{instance}-{sequence}-1|web-3|1|f|1"),
-        format!("1|{instance}-g|web-3|1|f|1"),
-        format!("1|{instance}-11111111111111111|web-3|1|f|1"),
+        with(instance.to_owned()),
+        with(format!("{instance}-{number}")),
+        with(format!("{instance}-{pool}-")),
+        with(format!("{instance}-{pool}-{number}-1")),
+        with(format!("{instance}-{pool}-g")),
+        with(format!("{instance}-{pool}-11111111111111111")),
         String::new(),
     ] {
-        assert_eq!(token_of_this_process(&other), None, "{other:?}");
+        assert_eq!(recognized(&other), None, "{other:?}");
     }
 }
 
+/// Of two texts for one token, one would be another value at the server.
 #[test]
-fn a_token_goes_over_the_wire_and_back_in_its_own_process_only() {
-    let token = Token::fresh().unwrap();
-    assert_eq!(Token::of_this_process(&token.to_wire()), Some(token));
-    for wire in [Token::of_test(1).to_wire(), String::new(), "-".into()] {
-        assert_eq!(Token::of_this_process(&wire), None);
+fn a_token_is_recognized_in_its_own_spelling_only() {
+    let source = TokenSource::new().unwrap();
+    let mut tokens = (0..11).map(|_| source.draw());
+    let wire = tokens.nth(10).unwrap().to_wire();
+    assert!(wire.ends_with("-b"), "{wire}");
+    assert!(source.recognize(&wire).is_some());
+    let (before, _) = wire.rsplit_once('-').unwrap();
+    let (instance, pool) = before.split_once('-').unwrap();
+    for other in [
+        format!("{before}-B"),
+        format!("{before}-0b"),
+        format!("{before}-+b"),
+        format!("{instance}-0{pool}-b"),
+        format!("0{instance}-{pool}-b"),
+        format!("{}-{pool}-b", instance.to_uppercase()),
+    ] {
+        let is_same = other == wire; // an instance of digits alone
+        assert_eq!(source.recognize(&other).is_some(), is_same, "{other}");
+    }
+}
+
+/// Everybody sees the beginning of a token in a value, and can guess what comes next.
+#[test]
+fn a_number_that_is_not_drawn_yet_is_nobodys() {
+    let source = TokenSource::new().unwrap();
+    let first = source.draw().to_wire();
+    let (before, number) = first.rsplit_once('-').unwrap();
+    assert_eq!(number, "1");
+    for number in ["0", "2", "3", "ffffffffffffffff"] {
+        assert_eq!(source.recognize(&format!("{before}-{number}")), None);
+    }
+    let second = source.draw();
+    assert_eq!(source.recognize(&format!("{before}-2")), Some(second));
+}
+
+#[test]
+fn a_token_is_that_of_its_own_pool_only() {
+    let (ours, other) = (TokenSource::new().unwrap(), TokenSource::new().unwrap());
+    let (mine, theirs) = (ours.draw(), other.draw());
+    assert_ne!(mine.to_wire(), theirs.to_wire());
+    assert_eq!(ours.recognize(&mine.to_wire()), Some(mine));
+    assert_eq!(ours.recognize(&theirs.to_wire()), None);
+    for wire in [
+        Token::of_test(1).to_wire(),
+        String::new(),
+        "-".into(),
+        "--".into(),
+    ] {
+        assert_eq!(ours.recognize(&wire), None);
     }
 }
 
@@ -185,10 +242,7 @@ fn a_holder_says_who_and_where() {
         Token::of_test(1),
         &about("web-3", "shop::purchase", at(1)),
     ));
-    let here = read(&write(
-        Token::fresh().unwrap(),
-        &about("web-3", "shop::purchase", at(1)),
-    ));
+    let here = read(&write(fresh(), &about("web-3", "shop::purchase", at(1))));
     let said = [elsewhere, here].map(|reading| match reading {
         Reading::Holder(holder) => holder.to_string(),
         Reading::UnknownLayout => panic!("not a holder"),
@@ -206,13 +260,13 @@ fn a_holder_says_who_and_where() {
 
 #[test]
 fn no_output_shows_a_token() {
-    let token = Token::fresh().unwrap();
+    let source = TokenSource::new().unwrap();
+    let token = source.draw();
     let secret = token.to_wire();
     let (instance, sequence) = secret.split_once('-').unwrap();
     assert_eq!(instance.len(), 32, "128 bits");
     let value = write(token, &about("host", "f", at(1)));
-    let of_value = token_of_this_process(&value);
-    let mut all = vec![format!("{token:?}"), format!("{of_value:?}")];
+    let mut all = vec![format!("{token:?}"), format!("{source:?}")];
     for value in [retired(&value), value] {
         let reading = read(&value);
         all.extend([format!("{reading:?}"), format!("{reading:#?}")]);
@@ -229,7 +283,7 @@ fn no_output_shows_a_token() {
 
 #[test]
 fn tokens_are_never_the_same() {
-    let (one, two) = (Token::fresh().unwrap(), Token::fresh().unwrap());
+    let (one, two) = (fresh(), fresh());
     assert_ne!(one.to_wire(), two.to_wire());
     assert_ne!(one.scatter(), two.scatter());
 }

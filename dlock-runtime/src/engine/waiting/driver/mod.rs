@@ -171,7 +171,7 @@ impl Driver {
         let within = settings.command_timeout.min(order.terms.ttl.validity());
         let address = link.address().cloned().unwrap_or_default();
         let place = Place::new(address, order.terms.lease());
-        let sent = Sent::prepare(pool, order, &link, Some(place), (now, within))?;
+        let sent = Sent::prepare(pool, order, &link, Some(place), (now, within));
         let gates = pool.gates();
         let may_ask = gates.at(lane, |keyed| {
             keyed.asking(self.wheel, sent.position(), sent.at)

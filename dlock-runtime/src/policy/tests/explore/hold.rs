@@ -259,6 +259,6 @@ fn fence(turn: &Turn<'_>, offer: &Offer) -> Fence {
 
 fn u64_of(token: Token) -> u64 {
     let wire = token.to_wire();
-    let (_, number) = wire.split_once('-').expect("a token's form");
+    let (_, number) = wire.rsplit_once('-').expect("a token's form");
     u64::from_str_radix(number, 16).expect("a number")
 }
