@@ -151,7 +151,13 @@ impl Args {
         let text = name.to_string();
         if input.peek(Token![!]) || input.peek(Token![::]) || input.peek(Token![.]) {
             self.near.push("key");
-            let message = format!("an argument needs its name: write `key = {text}…`");
+            let message = match text.as_str() {
+                "format" => {
+                    "an argument needs its name, and a key is a template: write `key = \"item:<id>\"`"
+                        .to_owned()
+                }
+                _ => format!("an argument needs its name: write `key = {text}…`"),
+            };
             errors.at(&name, message);
             return skip(input);
         }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use syn::{Attribute, Expr, Ident, LitStr, Meta, Path, ext::IdentExt as _};
 
 mod busy;
+mod formatted;
 mod hold;
 mod key;
 mod kind;

@@ -8,7 +8,7 @@ use actix_web::http::StatusCode;
 use actix_web::{
     App, HttpRequest, HttpResponse, HttpServer, Responder, ResponseError, get, post, web,
 };
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_runtime::{LockError, LockPool, distributed_lock, lock_key};
 use serde::{Deserialize, Serialize};
 
 use crate::http;
@@ -76,7 +76,10 @@ async fn order(
 }
 
 #[distributed_lock(
-    key = format!("{} {}", request.method(), request.match_info().query("id")),
+    key = {
+        let id = request.match_info().query("id");
+        lock_key!("<request.method()> <id>")
+    },
     wait = "0s",
     pool = request.app_data::<web::Data<Shop>>().unwrap().locks,
     on_error = |error| ShopError(error).error_response()

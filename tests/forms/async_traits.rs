@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_runtime::{Key, LockError, LockPool, distributed_lock};
 
 use crate::{held, memory, on_memory};
 
@@ -126,7 +126,7 @@ impl Receivers for Text {
         Ok(held())
     }
 
-    #[distributed_lock(key = format!("arc reference:{}", self.0))]
+    #[distributed_lock(key = Key::verbatim(format!("arc reference:{}", self.0)))]
     async fn by_arc_reference(self: &Arc<Self>) -> Result<Arc<Self>, LockError> {
         assert_eq!(held(), "arc reference:new");
         Ok(Arc::clone(self))

@@ -5,7 +5,7 @@ use std::fmt::{Debug, Display};
 use std::pin::Pin;
 
 use axum::response::IntoResponse;
-use dlock_runtime::{LockError, distributed_lock};
+use dlock_runtime::{LockError, distributed_lock, lock_key};
 
 use crate::{held, on_memory};
 
@@ -74,7 +74,7 @@ impl Store for Shelf {
 }
 
 /// A place begins with an argument; what a type knows is an expression.
-#[distributed_lock(key = format!("{}:{}", S::KIND, store.id()))]
+#[distributed_lock(key = { let kind = S::KIND; lock_key!("<kind>:<store.id()>") })]
 async fn associated<S: Store>(store: &S) -> Result<(S::Id, String), LockError>
 where
     S::Id: From<u8>,

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router, debug_handler};
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_runtime::{LockError, LockPool, distributed_lock, lock_key};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
@@ -88,7 +88,10 @@ async fn debug_below(
 
 /// Extractors without a pattern are used by their fields and methods.
 #[distributed_lock(
-    key = format!("{method} {} {}", path["id"], headers["x-shop"].to_str().unwrap_or_default()),
+    key = {
+        let (id, shop) = (&path["id"], headers["x-shop"].to_str().unwrap_or_default());
+        lock_key!("<method> <id> <shop>")
+    },
     pool = state.locks,
     wait = "0s",
     on_error = |error| ShopError(error).into_response()

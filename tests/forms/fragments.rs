@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dlock_runtime::{LockError, distributed_lock};
+use dlock_runtime::{Key, LockError, distributed_lock, lock_key};
 
 use crate::{held, on_memory};
 
@@ -53,13 +53,18 @@ macro_rules! bodies {
         }
     };
 }
+fn next_key(id: u8) -> Key {
+    let next = id + 1;
+    lock_key!("statements:<next>")
+}
+
 bodies!(
     expression,
     id,
     concat!("expression", ":", 1),
     Ok(format!("{id} {}", held())),
 );
-bodies!(statements, id, format!("statements:{}", id + 1), Ok(text), let text = held(); let text = format!("{id} {text}"););
+bodies!(statements, id, next_key(id), Ok(text), let text = held(); let text = format!("{id} {text}"););
 
 /// A type that stands alone keeps what is known about it: `()` and `Option` have their own ways out.
 macro_rules! returns {

@@ -10,7 +10,7 @@ async fn template(id: u64, name: &str, pair: (u8, &str)) -> Result<Key, LockErro
     Ok(lock.key().clone())
 }
 
-#[distributed_lock(key = format!("item:{id}:{}", name.to_uppercase()))]
+#[distributed_lock(key = Key::verbatim(format!("item:{id}:{}", name.to_uppercase())))]
 async fn expression(id: u64, name: &str) -> Result<String, LockError> {
     let _ = (id, name);
     Ok(held())

@@ -102,7 +102,7 @@ trait Stock {
 
 #[async_trait]
 impl Stock for Shop {
-    #[distributed_lock(keys = items.iter().map(|id| format!("{}:{id}", self.name)), pool = self.locks)]
+    #[distributed_lock(keys = items.iter().map(|id| lock_key!("<self.name>:<id>")), pool = self.locks)]
     async fn take(&self, items: &[u64]) -> Result<usize, LockError> {
         Ok(items.len())
     }

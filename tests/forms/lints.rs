@@ -26,7 +26,7 @@
 
 use std::fmt::Display;
 
-use dlock_runtime::{LockError, LockPool, distributed_lock};
+use dlock_runtime::{Key, LockError, LockPool, distributed_lock};
 
 use crate::{held, memory};
 
@@ -77,7 +77,7 @@ async fn stacked(log: &mut Vec<String>) {
 }
 
 /// With `impl Trait`, and another body.
-#[distributed_lock(key = format!("impl:{id}"), on_error = |_| Vec::new())]
+#[distributed_lock(key = Key::verbatim(format!("impl:{id}")), on_error = |_| Vec::new())]
 async fn returns_impl(id: impl Display) -> impl IntoIterator<Item = String> {
     vec![held()]
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Debug, Display};
 
-use dlock_runtime::{LockError, distributed_lock};
+use dlock_runtime::{LockError, distributed_lock, lock_key};
 
 use crate::{held, on_memory};
 
@@ -15,7 +15,7 @@ where
 
     async fn find(&self, key: &K) -> Result<Option<V>, Self::Error>;
 
-    #[distributed_lock(key = format!("{}:{key}", Self::TABLE))]
+    #[distributed_lock(key = { let table = Self::TABLE; lock_key!("<table>:<key>") })]
     async fn find_or<F>(&mut self, key: &K, or: F) -> Result<(V, String), Self::Error>
     where
         F: AsyncFnOnce() -> V,

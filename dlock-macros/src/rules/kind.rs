@@ -97,7 +97,9 @@ impl Scope<'_> {
         match key {
             TextOrExpr::Text(literal) => self.template(&literal, argument),
             TextOrExpr::Expr(expr) => {
-                self.no_template_in(expr.to_token_stream(), argument);
+                if !self.template_in(expr.to_token_stream(), argument) {
+                    self.no_format_in(&expr, argument);
+                }
                 let expr = Box::new(self.expr(*expr));
                 Some(if is_constant_path(&expr) {
                     Key::Constant(expr)

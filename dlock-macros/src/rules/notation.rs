@@ -31,7 +31,7 @@ impl Scope<'_> {
                 "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
             )
         } else {
-            let verbatim = said(argument, &format!("String::from({})", literal.token()));
+            let verbatim = said(argument, &format!("Key::verbatim({})", literal.token()));
             format!(
                 "`{written}` is text, the same for every value: write `<{meant}>`, or `{verbatim}` if it shall be"
             )
@@ -40,29 +40,33 @@ impl Scope<'_> {
         None
     }
 
-    /// A template that became part of an expression is text: all its values would share one lock.
-    pub(super) fn no_template_in(&mut self, tokens: TokenStream, argument: &str) {
-        let mut own_macro = false;
+    /// Reports a template that became part of an expression, where it is text and all its values would share one lock; `true`
+    /// if there is one.
+    pub(super) fn template_in(&mut self, tokens: TokenStream, argument: &str) -> bool {
+        let mut found = false;
+        let mut own = false;
         for tree in tokens {
-            match tree {
-                TokenTree::Group(group) if !own_macro => {
-                    self.no_template_in(group.stream(), argument);
+            own = match tree {
+                TokenTree::Group(group) if !own => {
+                    found |= self.template_in(group.stream(), argument);
+                    false
                 }
-                TokenTree::Literal(literal) => self.no_template(&literal, argument),
-                TokenTree::Punct(punct) if punct.as_char() == '!' => continue,
-                TokenTree::Ident(ident) if ident == "lock_key" => {
-                    own_macro = true;
-                    continue;
+                TokenTree::Literal(literal) => {
+                    found |= self.is_template(&literal, argument);
+                    false
                 }
-                _ => {}
-            }
-            own_macro = false;
+                TokenTree::Punct(punct) => own && punct.as_char() == '!',
+                // Where it is read as one, and where it is said to be text.
+                TokenTree::Ident(ident) => ident == "lock_key" || ident == "verbatim",
+                TokenTree::Group(_) => false,
+            };
         }
+        found
     }
 
-    fn no_template(&mut self, literal: &Literal, argument: &str) {
+    fn is_template(&mut self, literal: &Literal, argument: &str) -> bool {
         let Ok(text) = syn::parse2::<LitStr>(literal.to_token_stream()) else {
-            return;
+            return false;
         };
         let text = text.value();
         let found = self.names().into_iter().find(|name| {
@@ -70,17 +74,18 @@ impl Scope<'_> {
             let after = text.split_once(&begin).map(|(_, after)| after);
             after.is_some_and(|after| after.starts_with(['>', '.']))
         });
-        if let Some(name) = found {
+        if let Some(name) = &found {
             let template = match argument {
                 "keys" => format!("keys = [\"item:<{name}>\"]"),
                 _ => format!("{argument} = \"item:<{name}>\""),
             };
             let message = format!(
                 "in an expression `<{name}>` is text, the same for every value: write the template alone, `{template}`, \
-                 or `format!(\"item:{{{name}}}\")`"
+                 or `lock_key!(\"item:<{name}>\")`"
             );
             self.errors.at(literal, message);
         }
+        found.is_some()
     }
 }
 

@@ -211,10 +211,7 @@ fn method() {
 fn expressions() {
     check(
         "expressions",
-        quote!(
-            key = format!("item:{id}"),
-            pool = if id == 0 { a() } else { b() }
-        ),
+        quote!(key = item_key(id), pool = if id == 0 { a() } else { b() }),
         &quote!(
             async fn f(id: u64) -> Result<(), E> {
                 Ok(())

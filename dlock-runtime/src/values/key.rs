@@ -12,9 +12,10 @@ use super::error::LockError;
 
 /// A lock's name.
 ///
-/// Anything that turns into a string turns into a key, taken verbatim; it is checked when the lock
-/// is asked for. To build one from parts, use [`lock_key!`](crate::lock_key), which encodes the
-/// values so that none can forge a separator.
+/// To build one from values, use [`lock_key!`](crate::lock_key) or a template in the attribute: both encode the values, so
+/// that none can forge a separator, and both give the same key. Text turns into a key too, taken as it is; it is checked
+/// when the lock is asked for. **Text from `format!` is another key than the template's for some values**
+/// (`file:a b` and `file:a%20b`), and then the two do not exclude each other.
 ///
 /// The key of a guard or an error includes the pool's namespace, so it is the name on the server;
 /// given to a pool again, the namespace is not put in front twice.
@@ -76,6 +77,25 @@ impl Ord for Origin {
 }
 
 impl Key {
+    /// This text, as it is: nothing in it is a template, and nothing is encoded.
+    ///
+    /// For a name that is put together elsewhere, such as that of a lock of another program. What varies in it must not
+    /// be able to forge a separator; [`lock_key!`](crate::lock_key) sees to that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use dlock_runtime::{Key, lock_key};
+    ///
+    /// let file = "a b.txt";
+    /// assert_eq!(Key::verbatim(format!("file:{file}")).as_str(), "file:a b.txt");
+    /// assert_eq!(lock_key!("file:<file>").as_str(), "file:a%20b.txt"); // another lock
+    /// ```
+    #[must_use]
+    pub fn verbatim(text: impl Into<String>) -> Key {
+        Key::made_by(text.into(), Origin::Text)
+    }
+
     /// The name, with the namespace where it has one.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -227,7 +247,8 @@ impl KeyBuilder {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't stand in a key: it has no `Display`",
     label = "no text",
-    note = "name a field (`<order.id>`) or a method (`<path.display()>`) that has one, write `key = format!(\"…\")`, or implement `Display`"
+    note = "name a field (`<order.id>`) or a method (`<path.display()>`) that has one, implement `Display`, or give its text a name: \
+            `key = {{ let part = format!(\"…\"); lock_key!(\"item:<part>\") }}`"
 )]
 pub trait Placeholder: fmt::Display {}
 

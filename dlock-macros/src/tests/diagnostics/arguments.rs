@@ -242,7 +242,18 @@ fn an_argument_needs_its_name() {
         let message = format!("an argument needs its name: write `key = {at}`");
         check(written, &[(at, &message)]);
     }
-    for written in ["format!(\"item:{id}\")", "keys::item(id)", "id.to_string()"] {
+    check(
+        "format!(\"item:{id}\")",
+        &[(
+            "format",
+            "an argument needs its name, and a key is a template: write `key = \"item:<id>\"`",
+        )],
+    );
+    for written in [
+        "lock_key!(\"item:<id>\")",
+        "keys::item(id)",
+        "id.to_string()",
+    ] {
         let name = written.split(['!', ':', '.']).next().unwrap();
         let message = format!("an argument needs its name: write `key = {name}…`");
         check(written, &[(name, &message)]);

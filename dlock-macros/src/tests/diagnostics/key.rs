@@ -73,8 +73,10 @@ fn names_in_the_key() {
 #[test]
 fn key_templates() {
     let places = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: for \
-                  anything else write an expression, `key = format!(\"…\")`";
+                  anything else write `key = { let part = …; lock_key!(\"item:<part>\") }`";
     check_key("item:é<x.y(1)>", places, "          ^^^^");
+    check_key("item:<id+1>", places, "       ^^^^");
+    check_key("item:<half(id)>", places, "       ^^^^^^^^");
     check_key(
         "a:< id >",
         "a placeholder has no spaces: write `<id>`",
@@ -128,7 +130,7 @@ fn other_notations() {
     ] {
         let literal = format!("{key:?}");
         let message = format!(
-            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = String::from({literal})` if it shall be"
+            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = Key::verbatim({literal})` if it shall be"
         );
         check(&format!("key = {literal}"), &[(&literal, &message)]);
     }
@@ -160,7 +162,7 @@ fn templates_in_expressions() {
             &[(
                 literal,
                 "in an expression `<id>` is text, the same for every value: write the template alone, `key = \"item:<id>\"`, or \
-                 `format!(\"item:{id}\")`",
+                 `lock_key!(\"item:<id>\")`",
             )],
         );
     }
@@ -168,13 +170,134 @@ fn templates_in_expressions() {
         r#"String::from("item:id")"#,
         r#"lock_key!("item:<id>")"#,
         r#"dlock_runtime::lock_key!("item:<id>").clone()"#,
-        r#"format!("<{id}>")"#,
+        r#"Key::verbatim(format!("<{id}>"))"#,
+        r#"Key::verbatim("item:<id>")"#,
         r#"f("<identity>", b"<id>")"#,
         r#"("item:<id>")"#,
         r##"r#"item:<id>"#"##,
     ] {
         accept(&format!("key = {expression}"));
     }
+}
+
+/// `format!` does not encode: beside a template it would be another lock for some values.
+#[test]
+fn format_where_it_becomes_a_key() {
+    let said = |write: &str| {
+        format!(
+            "`format!` leaves values as they are, templates encode them: write `{write}`, or `Key::verbatim(…)` if that is meant"
+        )
+    };
+    for (format, template) in [
+        (r#"format!("item:{id}")"#, r#""item:<id>""#),
+        (r#"format!("item:{}:{0}", id)"#, r#""item:<id>:<id>""#),
+        (r#"std::format!("{}/{}", id, buyer,)"#, r#""<id>/<buyer>""#),
+        (
+            r#"format!("{x}:{{{id}}}", x = &buyer.name.0)"#,
+            r#""<buyer.name.0>:{<id>}""#,
+        ),
+        (
+            r#"format!("a<b:{}", (buyer.len()))"#,
+            r#""a<<b:<buyer.len()>""#,
+        ),
+        (
+            r#"format_args!("item:{MAX}:{id}")"#,
+            r#"lock_key!("item:<MAX>:<id>")"#,
+        ),
+        (r#"format!("item:{other}")"#, r#"lock_key!("item:<other>")"#),
+        (
+            r#"format!("item:{id:08}:{buyer}")"#,
+            r#"{ let part = format!("{:08}", id); lock_key!("item:<part>:<buyer>") }"#,
+        ),
+        (
+            r#"format!("{}:{}", f(1), f(part))"#,
+            r#"{ let part2 = f(1); let part3 = f(part); lock_key!("<part2>:<part3>") }"#,
+        ),
+        (
+            r#"format!("item:{}", keys::half(&id) + 1)"#,
+            r#"{ let part = keys::half(&id) + 1; lock_key!("item:<part>") }"#,
+        ),
+        (
+            r#"format!("item:{}", ids[0])"#,
+            r#"{ let part = &ids[0]; lock_key!("item:<part>") }"#,
+        ),
+    ] {
+        let message = said(&format!("key = {template}"));
+        check(&format!("key = {format}"), &[(format, &message)]);
+    }
+    // Wherever it becomes the key.
+    let format = r#"format!("item:{id}")"#;
+    let template = said(r#"key = "item:<id>""#);
+    for around in [
+        "(@)",
+        "&@",
+        "@.as_str()",
+        "@.to_string().into()",
+        "String::from(@)",
+        "Some(&@)",
+    ] {
+        check(
+            &format!("key = {}", around.replace('@', format)),
+            &[(format, &template)],
+        );
+    }
+    let part = said(r#"lock_key!("item:<id>")"#);
+    for around in [
+        "{ let id = 1; @ }",
+        "if id == 1 { a() } else { @ }",
+        "match id { _ => @ }",
+        "@ + \"x\"",
+        "x.map_or_else(a, |id| @)",
+    ] {
+        check(
+            &format!("key = {}", around.replace('@', format)),
+            &[(format, &part)],
+        );
+    }
+    for around in ["ids.iter().map(|id| @)", "vec![@]", "&[@.clone()]"] {
+        check(
+            &format!("keys = {}", around.replace('@', format)),
+            &[(format, &part)],
+        );
+    }
+    let listed = said(r#""item:<id>""#);
+    check(&format!("keys = [\"a\", &{format}]"), &[(format, &listed)]);
+    let owner = said(r#"owner = "item:<id>""#);
+    check(
+        &format!("key = \"a\", reentrant, owner = {format}"),
+        &[(format, &owner)],
+    );
+    // What can't be put otherwise, or is no `format!` that compiles, gets the form alone.
+    let general = said(r#"key = { let part = …; lock_key!("item:<part>") }"#);
+    for format in [
+        r#"format!("{id}{buyer}")"#,
+        r#"format!("100%:{id}")"#,
+        r#"format!("{:width$}", id)"#,
+        r#"format!("{}:{}", id)"#,
+        r#"format!("{id")"#,
+        "format!()",
+        "format!(TEXT, id)",
+    ] {
+        check(&format!("key = {format}"), &[(format, &general)]);
+    }
+    let long = format!("format!(\"{}:{{id}}\")", "a".repeat(80));
+    check(&format!("key = {long}"), &[(&long, &general)]);
+}
+
+/// What a function makes of a text is the function's, and what is said to be verbatim is meant.
+#[test]
+fn format_that_is_no_key() {
+    for expression in [
+        r#"Key::verbatim(format!("item:{id}"))"#,
+        r#"Key::verbatim(format!("item:{id}")).clone()"#,
+        r#"item_key(&format!("item:{id}"))"#,
+        r#"{ let part = format!("{id:08}"); lock_key!("item:<part>") }"#,
+        "id.to_string()",
+    ] {
+        accept(&format!("key = {expression}"));
+    }
+    accept(r#"keys = ids.iter().map(|id| lock_key!("item:<id>"))"#);
+    accept(r#"key = "a", reentrant, owner = Key::verbatim(format!("{id}"))"#);
 }
 
 #[track_caller]

@@ -72,7 +72,7 @@ fn each_key_keeps_the_rules() {
             (
                 "\"<id>\"",
                 "in an expression `<id>` is text, the same for every value: write the template alone, `keys = [\"item:<id>\"]`, or \
-                 `format!(\"item:{id}\")`",
+                 `lock_key!(\"item:<id>\")`",
             ),
         ],
     );
@@ -80,7 +80,7 @@ fn each_key_keeps_the_rules() {
         r#"keys = ["a:id"]"#,
         &[(
             "\"a:id\"",
-            "`:id` is text, the same for every value: write `<id>`, or `String::from(\"a:id\")` if it shall be",
+            "`:id` is text, the same for every value: write `<id>`, or `Key::verbatim(\"a:id\")` if it shall be",
         )],
     );
     check(
@@ -88,7 +88,7 @@ fn each_key_keeps_the_rules() {
         &[(
             "\"a:<id>\"",
             "in an expression `<id>` is text, the same for every value: write the template alone, `keys = [\"item:<id>\"]`, or \
-             `format!(\"item:{id}\")`",
+             `lock_key!(\"item:<id>\")`",
         )],
     );
     check(

@@ -259,17 +259,17 @@ fn owners_are_templates() {
         ),
         (
             "\"step:{id}\"",
-            "`{id}` is text, the same for every value: write `<id>`, or `owner = String::from(\"step:{id}\")` if it shall be",
+            "`{id}` is text, the same for every value: write `<id>`, or `owner = Key::verbatim(\"step:{id}\")` if it shall be",
         ),
         (
             "\"step:id>\"",
-            "`id>` is text, the same for every value: write `<id>`, or `owner = String::from(\"step:id>\")` if it shall be",
+            "`id>` is text, the same for every value: write `<id>`, or `owner = Key::verbatim(\"step:id>\")` if it shall be",
         ),
     ] {
         check(&owned(owner), &[(owner, message)]);
     }
     let message = "in an expression `<id>` is text, the same for every value: write the template alone, `owner = \"item:<id>\"`, or \
-                   `format!(\"item:{id}\")`";
+                   `lock_key!(\"item:<id>\")`";
     check(&owned("String::from(\"<id>\")"), &[("\"<id>\"", message)]);
     check_on(
         "async fn f(&self) {}",

@@ -41,12 +41,7 @@ fn keys() {
     check(
         "keys",
         quote!(
-            keys = [
-                "account:<from>",
-                "account:<to>",
-                format!("bank:{bank}"),
-                BANK
-            ],
+            keys = ["account:<from>", "account:<to>", bank_key(bank), BANK],
             write,
             pool = self.locks
         ),

@@ -141,7 +141,7 @@ impl LockPool {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
     /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
     /// let (from, to) = (9, 7);
-    /// let accounts = [from, to].map(|id| format!("account:{id}"));
+    /// let accounts = [from, to].map(|id| dlock_runtime::lock_key!("account:<id>"));
     /// let moved = pool.lock_all(accounts).run(async |_| "moved").await?;
     ///
     /// let none: [&str; 0] = [];

@@ -8,7 +8,7 @@ async fn purchase(id: u64) -> Result<u64, LockError> {
 }
 
 // Mended.
-#[distributed_lock(key = format!("item:{id}"))]
+#[distributed_lock(key = "item:<id>")]
 async fn mended(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

@@ -1,6 +1,6 @@
 //! A value that may be missing has no text.
 
-use dlock_runtime::{LockError, distributed_lock};
+use dlock_runtime::{LockError, distributed_lock, lock_key};
 
 #[distributed_lock(key = "item:<id>")]
 async fn purchase(id: Option<u64>) -> Result<bool, LockError> {
@@ -8,7 +8,7 @@ async fn purchase(id: Option<u64>) -> Result<bool, LockError> {
 }
 
 // Mended.
-#[distributed_lock(key = format!("item:{id:?}"))]
+#[distributed_lock(key = { let part = format!("{id:?}"); lock_key!("item:<part>") })]
 async fn mended(id: Option<u64>) -> Result<bool, LockError> {
     Ok(id.is_some())
 }

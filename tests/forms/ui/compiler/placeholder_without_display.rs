@@ -1,6 +1,6 @@
 //! A placeholder whose value has no text.
 
-use dlock_runtime::{LockError, distributed_lock};
+use dlock_runtime::{LockError, distributed_lock, lock_key};
 
 #[distributed_lock(key = "items:<ids>")]
 async fn purchase(ids: Vec<u64>) -> Result<usize, LockError> {
@@ -8,7 +8,7 @@ async fn purchase(ids: Vec<u64>) -> Result<usize, LockError> {
 }
 
 // Mended.
-#[distributed_lock(key = format!("items:{ids:?}"))]
+#[distributed_lock(key = { let part = format!("{ids:?}"); lock_key!("items:<part>") })]
 async fn mended(ids: Vec<u64>) -> Result<usize, LockError> {
     Ok(ids.len())
 }

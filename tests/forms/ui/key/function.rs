@@ -1,6 +1,6 @@
 //! A placeholder with a function.
 
-use dlock_runtime::{LockError, distributed_lock};
+use dlock_runtime::{LockError, distributed_lock, lock_key};
 
 fn half(id: u64) -> u64 {
     id / 2
@@ -12,7 +12,7 @@ async fn purchase(id: u64) -> Result<u64, LockError> {
 }
 
 // Mended.
-#[distributed_lock(key = format!("item:{}", half(id)))]
+#[distributed_lock(key = { let part = half(id); lock_key!("item:<part>") })]
 async fn mended(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
