@@ -209,13 +209,15 @@ impl Reader {
             });
         }
         if let Err(error) = key::check(&rendered) {
-            let start = error.at().and_then(|at| {
-                let (rendered, written) = starts.iter().rev().find(|(start, _)| *start <= at)?;
-                Some(written + at - rendered)
+            let range = error.at().and_then(|at| {
+                let (begins, written) = starts.iter().rev().find(|(start, _)| *start <= at)?;
+                let start = written + at - begins;
+                let wrong = rendered.get(at..)?.chars().next()?;
+                Some(start..start + wrong.len_utf8())
             });
             self.faults.push(Fault {
                 message: error.to_string(),
-                range: start.map(|start| start..start + 1),
+                range,
             });
         }
     }

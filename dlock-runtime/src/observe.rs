@@ -1,22 +1,24 @@
 //! What an operator is told: one function for each event. The only place that names `tracing`.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::time::Duration;
 
 use crate::values::error::LostCause;
+use crate::values::shown::{TEXT_AT_MOST, shown};
 
 pub(crate) fn memory_only() {
     tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
 }
 
 pub(crate) fn lost(key: &str, cause: LostCause) {
-    tracing::warn!(key, ?cause, "lost a lock: {cause}");
+    tracing::warn!(key = &*fit(key), ?cause, "lost a lock: {cause}");
 }
 
 /// Once for each pair of classes.
 pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
     tracing::warn!(
-        key,
+        key = &*fit(key),
         "locks are taken in an order that can deadlock: {inversion}"
     );
 }
@@ -24,51 +26,54 @@ pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
 /// Once for each such key.
 pub(crate) fn template_as_text(key: &str) {
     tracing::warn!(
-        key,
+        key = &*fit(key),
         "a constant looks like a template and is text, one lock for all values; write it in the attribute itself, or use `lock_key!`"
     );
 }
 
 /// The body was let run on (`on_lost = "finish"`), or ended in time but the lock was gone by then.
 pub(crate) fn release_found_nothing(key: &str) {
-    tracing::warn!(key, "released a lock that was no longer ours");
+    tracing::warn!(key = &*fit(key), "released a lock that was no longer ours");
 }
 
 pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
     tracing::warn!(
-        key,
+        key = &*fit(key),
         total,
         "a release got no clear answer and is repeated in the background: {why}"
     );
 }
 
 pub(crate) fn cleaned_up(key: &str, found: bool) {
-    tracing::debug!(key, found, "cleaned up after a lock");
+    tracing::debug!(key = &*fit(key), found, "cleaned up after a lock");
 }
 
 pub(crate) fn clean_up_given_up(key: &str) {
     tracing::warn!(
-        key,
+        key = &*fit(key),
         "could not clean up after a lock; its key ends with its ttl"
     );
 }
 
 /// A body was left out: `on_busy = "skip"`.
 pub(crate) fn skipped(key: &str, holder: &dyn Display) {
-    tracing::debug!(key, %holder, "left a body out because its lock is busy");
+    tracing::debug!(key = &*fit(key), %holder, "left a body out because its lock is busy");
 }
 
 /// At the first failure of an outage.
 pub(crate) fn renewals_fail(key: &str, leases: usize, why: &dyn Display) {
     tracing::warn!(
-        key,
+        key = &*fit(key),
         leases,
         "can't renew a lock; it is tried again until its deadline: {why}"
     );
 }
 
 pub(crate) fn held_at_shutdown(key: &str) {
-    tracing::warn!(key, "a lock was still held when shutdown stopped waiting");
+    tracing::warn!(
+        key = &*fit(key),
+        "a lock was still held when shutdown stopped waiting"
+    );
 }
 
 /// At the first failure of an outage.
@@ -90,7 +95,7 @@ pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
 
 pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Display) {
     tracing::warn!(
-        key,
+        key = &*fit(key),
         ?waited,
         "still waiting for a lock while redis can't be used: {why}"
     );
@@ -98,4 +103,9 @@ pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Disp
 
 pub(crate) fn guardian_ended() {
     tracing::error!("dlock's guardian ended unexpectedly; every lease it watched over is lost");
+}
+
+/// A key as it may be printed: that of a message, which anybody may have published, comes here too.
+fn fit(key: &str) -> Cow<'_, str> {
+    shown(key, TEXT_AT_MOST)
 }

@@ -2,7 +2,7 @@
 //!
 //! * `lab`: one attempt and all that every failure has in common.
 //! * By where the fault is: `addresses`, `handshake` (what answers there), `requests` (what is asked for), `keys` (what stands at the
-//!   key), `servers` (what state the server is in). `fake` is a server that says whatever a test wants.
+//!   key; `planted`: to be printed), `servers` (what state the server is in). `fake` is a server that says whatever a test wants.
 //! * `secrets`: no password and no token in any text; `texts` collects them.
 
 #![allow(
@@ -16,6 +16,7 @@ mod fake;
 mod handshake;
 mod keys;
 mod lab;
+mod planted;
 mod pushes;
 mod requests;
 mod secrets;

@@ -60,6 +60,26 @@ impl Seen {
         self.error(&outcome.unwrap_err());
     }
 
+    pub(crate) fn text(&mut self, text: impl Into<String>) {
+        self.0.push(text.into());
+    }
+
+    /// No text has a character that a terminal obeys, that splits a line or that nobody sees, and none is endless.
+    #[track_caller]
+    pub(crate) fn all_are_fit_to_be_printed(&self) {
+        let is_hidden = |c: &char| {
+            // Pretty `Debug` has lines of its own.
+            (c.is_control() && *c != '\n')
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        };
+        for text in self.0.iter().chain(&heard()) {
+            let hidden = text.chars().find(is_hidden);
+            assert!(hidden.is_none(), "{hidden:?} in {text:?}");
+            assert!(text.len() < 20_000, "{} bytes", text.len());
+            assert!(!text.contains("\nFORGED"), "a line of its own: {text}");
+        }
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
@@ -112,6 +132,11 @@ impl Subscriber for Listener {
 struct Text(String);
 
 impl Visit for Text {
+    /// As it is: not every subscriber escapes it.
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let _ = write!(self.0, "{}={value} ", field.name());
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, "{}={value:?} ", field.name());
     }

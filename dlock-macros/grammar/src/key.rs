@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::visible::is_visible;
+
 /// The longest key in bytes, the pool's namespace included.
 pub const MAX_KEY_BYTES: usize = 512;
 
@@ -13,8 +15,8 @@ pub const MAX_KEY_BYTES: usize = 512;
 /// # Errors
 ///
 /// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (kept for our own keys), is named
-/// like one of our own keys of a longer namespace, holds a control byte, or has braces that are not exactly one `{tag}` with
-/// something in it.
+/// like one of our own keys of a longer namespace, holds a character that nobody sees (see [`is_visible`]), or has
+/// braces that are not exactly one `{tag}` with something in it.
 ///
 /// # Examples
 ///
@@ -31,8 +33,8 @@ pub fn check(key: &str) -> Result<(), KeyError> {
     if key.starts_with('@') {
         return Err(KeyError::Reserved);
     }
-    if let Some(at) = key.bytes().position(|byte| byte.is_ascii_control()) {
-        return Err(KeyError::Control { at });
+    if let Some((at, _)) = key.char_indices().find(|(_, c)| !is_visible(*c)) {
+        return Err(KeyError::Hidden { at });
     }
     check_tag(key)?;
     check_companion(key)?;
@@ -111,8 +113,8 @@ pub enum KeyError {
         /// Where the `@` is, in bytes.
         at: usize,
     },
-    /// It holds a control byte, DEL included.
-    Control {
+    /// It holds a character that nobody sees: a control character, a line separator, one that hides or reorders text.
+    Hidden {
         /// Where, in bytes.
         at: usize,
     },
@@ -151,7 +153,7 @@ impl KeyError {
             Self::Empty | Self::TooLong { .. } => None,
             Self::Reserved => Some(0),
             Self::Companion { at }
-            | Self::Control { at }
+            | Self::Hidden { at }
             | Self::LoneBrace { at }
             | Self::NestedTag { at }
             | Self::SecondTag { at }
@@ -166,7 +168,7 @@ impl fmt::Display for KeyError {
             Self::Empty => "the key is empty: name what is locked, such as \"item:7\"",
             Self::Reserved => "a key must not begin with `@`: such names are for the lock's own keys, so begin it with another character",
             Self::Companion { .. } => "such a name is kept for the queues and counters of a longer namespace: leave out the `@`, or write another word behind it",
-            Self::Control { .. } => "a key must not contain control bytes: use printable text",
+            Self::Hidden { .. } => "a key must not contain control characters or others that nobody sees: use printable text, or a template, which encodes its values",
             Self::LoneBrace { .. } => "braces in a key are the cluster's hash tag and come in a pair: write `{tag}` or no brace",
             Self::NestedTag { .. } => "a hash tag must not contain `{`: write one `{tag}`",
             Self::SecondTag { .. } => "a key has at most one hash tag: keep the one that the cluster shall place the key by, without braces elsewhere",

@@ -9,6 +9,7 @@
 //! * [`kind`]: which words about the kind of a lock go together, how many permits, keys and how long an owner there may be
 //! * [`key`]: what a key may look like, and how a value is encoded into one
 //! * [`spelling`]: the name that was probably meant
+//! * [`visible`]: which characters a reader can see
 
 pub mod bounds;
 pub mod duration;
@@ -16,3 +17,4 @@ pub mod hold;
 pub mod key;
 pub mod kind;
 pub mod spelling;
+pub mod visible;

@@ -120,7 +120,14 @@ fn separators() {
 fn faults() {
     check_fault("", &[("", "the key is empty")]);
     check_fault("@a", &[("@", "a key must not begin with `@`")]);
-    check_fault("a\n", &[("\n", "a key must not contain control bytes")]);
+    check_fault(
+        "a\n",
+        &[("\n", "a key must not contain control characters")],
+    );
+    check_fault(
+        "é\u{202e}b",
+        &[("\u{202e}", "a key must not contain control characters")],
+    );
     check_fault(&"x".repeat(513), &[("", "the key has 513 bytes")]);
     check_fault("a%b%", &[("%", "`%` is what"), ("%", "`%` is what")]);
     check_fault("a<>b", &[("<>", "this placeholder is empty")]);

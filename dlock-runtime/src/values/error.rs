@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::holder::Holder;
 use super::key::Key;
+use super::shown::{TEXT_AT_MOST, to_be_shown};
 
 /// Why a lock could not be had, or could not be kept.
 ///
@@ -202,12 +203,14 @@ impl LockError {
 }
 
 /// A cause in words: what the server or the wire said, without any secret.
+///
+/// On one line and fit to be printed: control characters and others that nobody sees are escaped, and what is too long is cut.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Text(Arc<str>);
 
 impl Text {
     pub(crate) fn new(text: impl fmt::Display) -> Self {
-        Self(text.to_string().into())
+        Self(to_be_shown(text.to_string(), TEXT_AT_MOST).into())
     }
 }
 

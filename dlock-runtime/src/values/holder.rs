@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::entry;
+use super::shown::{NAME_AT_MOST, shown, to_be_shown};
 use super::token::{Token, WIRE_AT_MOST};
 use super::ttl;
 
@@ -30,6 +31,9 @@ pub enum Holder {
 }
 
 /// A process that uses dlock, as it described itself when it took the lock.
+///
+/// Whoever may write to the server can describe itself as it likes. So both names are fit to be printed: at most 255 bytes,
+/// and what nobody sees (control characters, line separators, text from right to left) is escaped as in Rust, `\u{1b}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process(Arc<Description>);
 
@@ -121,11 +125,11 @@ impl About<'_> {
 
     fn write(&self, out: &mut String) {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
-        escape(self.host, out);
+        escape(&shown(self.host, NAME_AT_MOST), out);
         out.push('|');
         out.push_str(self.pid);
         out.push('|');
-        escape(self.function, out);
+        escape(&shown(self.function, NAME_AT_MOST), out);
         let _ = write!(out, "|{}", ttl::millis(since)); // a String takes everything
     }
 }
@@ -178,8 +182,8 @@ pub(crate) fn is_other_layout(value: &str) -> bool {
 fn parse(value: &str) -> Option<Description> {
     let (token, description) = token_and_description(value)?;
     let mut fields = description.split('|');
-    let (host, pid) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
-    let (function, since) = (unescape(fields.next()?)?, fields.next()?.parse().ok()?);
+    let (host, pid) = (name(fields.next()?)?, fields.next()?.parse().ok()?);
+    let (function, since) = (name(fields.next()?)?, fields.next()?.parse().ok()?);
     if fields.next().is_some() {
         return None;
     }
@@ -206,6 +210,11 @@ pub(crate) fn escape(text: &str, out: &mut String) {
             let _ = write!(out, "%{byte:02X}");
         }
     }
+}
+
+/// A name as it may be printed.
+fn name(text: &str) -> Option<String> {
+    Some(to_be_shown(unescape(text)?, NAME_AT_MOST))
 }
 
 fn unescape(text: &str) -> Option<String> {

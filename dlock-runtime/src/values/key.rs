@@ -2,6 +2,7 @@
 //!
 //! What may stand in a key is decided by `dlock_grammar::key`, which the attribute asks as well.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::fmt::Write as _;
@@ -9,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::error::LockError;
+use super::shown::{TEXT_AT_MOST, shown};
 
 /// A lock's name.
 ///
@@ -183,15 +185,19 @@ impl From<&Key> for Key {
     }
 }
 
+/// The name; of one that no pool accepts, what nobody sees is escaped.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(&shown(self.as_str(), TEXT_AT_MOST))
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
+        match shown(self.as_str(), TEXT_AT_MOST) {
+            Cow::Borrowed(key) => key.fmt(f),
+            Cow::Owned(escaped) => write!(f, "\"{escaped}\""),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::shown::{NAME_AT_MOST, shown};
+
 /// Who may hold a lock at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -32,7 +34,10 @@ impl fmt::Display for Kind {
             Kind::Exclusive => f.write_str("an exclusive lock"),
             Kind::Read | Kind::Write => f.write_str("a read/write lock"),
             Kind::Permits { of, .. } => write!(f, "a lock with {of} permits"),
-            Kind::Owned(owner) => write!(f, "a reentrant lock of the owner `{owner}`"),
+            Kind::Owned(owner) => {
+                let owner = shown(owner, NAME_AT_MOST); // it may stand at the key, written by anybody
+                write!(f, "a reentrant lock of the owner `{owner}`")
+            }
         }
     }
 }

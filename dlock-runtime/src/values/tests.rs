@@ -8,3 +8,4 @@ mod error;
 mod holder;
 mod key;
 mod lease;
+mod shown;

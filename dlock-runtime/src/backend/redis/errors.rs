@@ -4,6 +4,7 @@ use redis::{ErrorKind, RedisError};
 
 use crate::backend::fault::Fault;
 use crate::values::error::{Refusal, Text};
+use crate::values::shown::{WORDS_AT_MOST, shown};
 
 /// What an error of a command on a live connection means.
 pub(super) fn fault(error: &RedisError) -> Fault {
@@ -57,11 +58,8 @@ fn words(error: &RedisError) -> Text {
 /// The server's words, less the arguments that it repeats (a token or a password may be among them).
 fn without_arguments(said: &str) -> Text {
     let end = said.find("with args beginning with").unwrap_or(said.len());
-    Text::new(
-        said.get(..end)
-            .unwrap_or_default()
-            .trim_end_matches([' ', ',']),
-    )
+    let said = said.get(..end).unwrap_or_default();
+    Text::new(shown(said.trim_end_matches([' ', ',']), WORDS_AT_MOST))
 }
 
 /// Errors of commands inside a script keep their code or carry it in their text, as versions differ.

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::values::shown::{NAME_AT_MOST, shown};
+
 const EXAMPLE: &str = "give `redis://host:6379`, `redis+unix:///path` or `memory://`";
 
 /// A server's address.
@@ -203,13 +205,20 @@ impl fmt::Display for Address {
 impl fmt::Display for RedisAddress {
     /// Where to, never as whom.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let database = self.database;
         match &self.endpoint {
-            Endpoint::Tcp { host, port } if host.contains(':') => {
-                write!(f, "redis://[{host}]:{port}/{}", self.database)
+            Endpoint::Tcp { host, port } => {
+                let host = shown(host, NAME_AT_MOST); // `%0A` is decoded
+                if host.contains(':') {
+                    write!(f, "redis://[{host}]:{port}/{database}")
+                } else {
+                    write!(f, "redis://{host}:{port}/{database}")
+                }
             }
-            Endpoint::Tcp { host, port } => write!(f, "redis://{host}:{port}/{}", self.database),
             Endpoint::Unix(path) => {
-                write!(f, "redis+unix://{}?db={}", path.display(), self.database)
+                let path = path.display().to_string();
+                let path = shown(&path, NAME_AT_MOST);
+                write!(f, "redis+unix://{path}?db={database}")
             }
         }
     }

@@ -4,8 +4,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Address, Config, Settings};
+use dlock_grammar::visible::is_visible;
+
 use crate::values::error::LockError;
 use crate::values::handoff::{Handoff, MOST_HANDOFFS};
+use crate::values::shown::NAME_AT_MOST;
 use crate::values::ttl::Ttl;
 
 /// What `poll_interval` may be. Above, one lost poll would cost a waiter its place in the queue, which
@@ -56,9 +59,9 @@ impl Config {
         if self.max_in_flight == Some(0) {
             wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
         }
-        if let Err(why) = check_namespace(&self.namespace) {
-            wrong.push(why);
-        }
+        wrong.extend(check_namespace(&self.namespace).err());
+        let holder_name = self.holder_name.as_deref().map(check_holder_name);
+        wrong.extend(holder_name.and_then(Result::err));
         match (address, Ttl::new(self.default_ttl), local_handoff) {
             (Some(address), Ok(default_ttl), Some(local_handoff)) if wrong.is_empty() => {
                 Ok(Settings {
@@ -114,9 +117,25 @@ fn check_namespace(namespace: &str) -> Result<(), String> {
     }
     if namespace
         .chars()
-        .any(|c| matches!(c, '{' | '}' | '|' | '@') || c.is_control())
+        .any(|c| matches!(c, '{' | '}' | '|' | '@') || !is_visible(c))
     {
-        return Err("namespace: has a brace, a bar, an `@` or a control character; leave it out (a hash tag belongs in the key)".to_owned());
+        return Err("namespace: has a brace, a bar, an `@`, a control character or another that nobody sees; leave it out (a hash tag belongs in the key)".to_owned());
+    }
+    Ok(())
+}
+
+/// It stands in each value on the server, and in what others are told.
+fn check_holder_name(name: &str) -> Result<(), String> {
+    if name.len() > NAME_AT_MOST {
+        return Err(format!(
+            "holder_name: longer than {NAME_AT_MOST} bytes; shorten it"
+        ));
+    }
+    if !name.chars().all(is_visible) {
+        return Err(
+            "holder_name: has a control character or another that nobody sees; leave it out"
+                .to_owned(),
+        );
     }
     Ok(())
 }

@@ -91,7 +91,7 @@ impl Config {
 
     /// What stands in front of every key on the server. Default `lock:`.
     ///
-    /// All programs that share locks must agree on it. No braces, bars, `@` or control bytes, at most 128 bytes. Let
+    /// All programs that share locks must agree on it. No braces, bars, `@` or control characters, at most 128 bytes. Let
     /// none begin with another one: `shop:7` in `lock:` and `7` in `lock:shop:` are one lock with two queues, so a pool
     /// refuses the keys that lie in the namespace of another live pool of the process.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
@@ -183,6 +183,8 @@ impl Config {
     }
 
     /// How this process is called where its locks are in somebody's way. Default: the host's name.
+    ///
+    /// Printable text, at most 255 bytes.
     pub fn holder_name(mut self, name: impl Into<String>) -> Self {
         self.holder_name = Some(name.into());
         self

@@ -169,6 +169,8 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_MAX_IN_FLIGHT", "0"),
         ("DLOCK_MAX_IN_FLIGHT", "-3"),
         ("DLOCK_REPAIR_MISSING_TTL", "1ms"),
+        ("DLOCK_HOLDER_NAME", "a\u{1b}b"),
+        ("DLOCK_HOLDER_NAME", &"x".repeat(300_000)),
         ("DLOCK_LAZY", "yes"),
         ("DLOCK_LOCK_ORDER", "true"),
     ] {

@@ -55,8 +55,8 @@ fn what_can_be_no_key_is_refused_with_what_to_do() {
     for (key, says) in [
         ("", "name what is locked"),
         ("@w", "must not begin with `@`"),
-        ("a\nb", "control bytes"),
-        ("a\u{7f}", "control bytes"),
+        ("a\nb", "control characters"),
+        ("a\u{7f}", "control characters"),
         ("a{b", "write `{tag}`"),
         ("a}", "write `{tag}`"),
         ("{}a", "between `{` and `}`"),

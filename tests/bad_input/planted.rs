@@ -1,0 +1,100 @@
+//! What somebody planted at a key, in order that it is printed: no error, getter or event has a line break, a control character or
+//! one that nobody sees, and none is endless.
+
+use dlock_harness::RedisServer;
+use dlock_runtime::{Holder, LockError, LockPool, Wait, distributed_lock};
+use dlock_tests::of_kind;
+
+use crate::lab::{ms, patient};
+use crate::texts::{Seen, listen};
+
+/// As it stands on the server: a new line of a log, red, and text that runs backwards.
+const NAME: &str = "h%0AFORGED%1B[31m%C2%85%E2%80%A8%E2%80%AE%E2%81%A6%E2%80%8B%EF%BB%BF";
+
+/// The same without the encoding, which only names have.
+const RAW: &str = "h\nFORGED\u{1b}[31m\u{85}\u{2028}\u{202e}\u{2066}\u{200b}\u{feff}";
+
+const KINDS: [&str; 6] = ["x", "fair", "r", "w", "p:1/2", "o:a"];
+
+#[distributed_lock(key = "k", on_busy = "skip")]
+async fn skipped() -> Result<(), LockError> {
+    unreachable!("somebody holds it")
+}
+
+/// Asks in each way in which somebody is told who holds `k`.
+async fn ask(pool: &LockPool, seen: &mut Seen) {
+    for kind in KINDS {
+        for wait in [Wait::Once, Wait::For(ms(20))] {
+            let asked = of_kind(pool.lock("k"), kind).wait(wait).acquire().await;
+            let error = asked.unwrap_err();
+            if let LockError::Busy { holder, .. } = &error {
+                seen_holder(seen, holder);
+            }
+            seen.error(&error);
+        }
+    }
+    match pool.holder("k").await {
+        Ok(Some(holder)) => seen_holder(seen, &holder),
+        Ok(None) => {}
+        Err(error) => seen.error(&error),
+    }
+    if let Err(error) = pool.scope(skipped()).await {
+        seen.error(&error);
+    }
+}
+
+fn seen_holder(seen: &mut Seen, holder: &Holder) {
+    seen.debug(holder);
+    seen.text(holder.to_string());
+    if let Holder::Process(process) = holder {
+        seen.text(process.host());
+        seen.text(process.function());
+    }
+}
+
+#[tokio::test]
+async fn a_holder_with_a_hostile_name() {
+    listen();
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let mut seen = Seen::default();
+    for name in [NAME.to_owned(), NAME.repeat(6_000)] {
+        for value in [
+            format!("1|t|{name}|1|{name}|1"),
+            RAW.to_owned(),
+            format!("7|{RAW}"),
+            format!("1|t|{RAW}|1|{RAW}|1"),
+        ] {
+            server.cmd(&["SET", "lock:k", &value, "PX", "60000"]).await;
+            ask(&pool, &mut seen).await;
+        }
+    }
+    assert!(seen.count() > 100);
+    seen.all_are_fit_to_be_printed();
+}
+
+#[tokio::test]
+async fn a_set_of_hostile_entries() {
+    listen();
+    let server = RedisServer::start();
+    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let mut seen = Seen::default();
+    let long = RAW.repeat(6_000);
+    for (meta, letter, owner) in [
+        ("#|1|rw".to_owned(), "w|t|c|60000|0|0|", ""),
+        ("#|1|p|1".to_owned(), "p|t|c|60000|1|1|", ""),
+        (format!("#|1|o|{RAW}|5"), "o|t|c|60000|0|0|", RAW),
+        (format!("#|1|o|{long}|5"), "o|t|c|60000|0|0|", &long),
+        (format!("#|1|{RAW}"), "r|t|c|60000|0|0|", RAW),
+    ] {
+        let entry = format!("{letter}{owner}|{NAME}|1|{NAME}|1");
+        server.cmd(&["DEL", "lock:k"]).await;
+        server
+            .cmd(&["ZADD", "lock:k", "inf", &meta, "9e15", &entry])
+            .await;
+        server.cmd(&["PEXPIRE", "lock:k", "60000"]).await;
+        ask(&pool, &mut seen).await;
+    }
+    assert!(seen.count() > 50);
+    seen.all_are_fit_to_be_printed();
+}
