@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
+use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, given_back, ms, settled, soon};
@@ -14,8 +14,7 @@ on_every_backend!(
     several_are_taken_together_or_not_at_all,
     a_big_request_is_not_bypassed,
     a_big_request_that_gives_up_lets_the_small_on,
-    another_number_is_refused_with_both,
-    when_all_have_gone_another_number_counts,
+    a_rolling_deploy_changes_the_number,
     more_than_there_are_is_a_mistake,
     a_nested_request_takes_another_permit_while_there_is_one;
     seconds:
@@ -105,39 +104,36 @@ async fn a_big_request_that_gives_up_lets_the_small_on(pool: LockPool) {
     drop(small);
 }
 
-async fn another_number_is_refused_with_both(pool: LockPool) {
-    let held = permit(&pool, 3).acquire().await.unwrap();
-    for wait in [Wait::Once, Wait::For(LONG)] {
-        let error = permit(&pool, 5).wait(wait).acquire().await.unwrap_err();
-        assert!(
-            matches!(
-                &error,
-                LockError::Refused {
-                    reason: Refusal::WrongKind,
-                    ..
-                }
-            ),
-            "{error:?}"
-        );
-        let said = format!("{error:?}");
-        assert!(
-            said.contains("5 permits") && said.contains("3 permits"),
-            "{said}"
-        );
+/// From 3 to 5 while both programs run, and back: each request is let in by its own number.
+async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
+    let [old, new] = [3, 5].map(|of| {
+        let pool = &pool;
+        move || permit(pool, of)
+    });
+    let mut held = Vec::new();
+    for request in [old(), new(), old()] {
+        held.push(request.acquire().await.unwrap());
     }
-    held.verify().await.unwrap();
-}
+    assert!(!free(&pool, 3, 1).await, "three are in use");
+    assert!(!free(&pool, 5, 3).await);
+    held.push(new().take(2).acquire().await.unwrap());
+    assert!(!free(&pool, 5, 1).await, "five are in use");
 
-async fn when_all_have_gone_another_number_counts(pool: LockPool) {
-    permit(&pool, 3)
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
-    let five = permit(&pool, 5).take(5).acquire().await.unwrap();
-    five.release().await.unwrap();
+    // Back: who counts to three waits until two are left, and nobody passes.
+    let three = tokio::spawn(old().acquire());
+    settled(&pool).await;
+    held.pop().unwrap().release().await.unwrap();
+    settled(&pool).await;
+    assert!(!three.is_finished(), "three are in use");
+    assert!(!free(&pool, 5, 1).await, "somebody waits");
+    held.pop().unwrap().release().await.unwrap();
+    held.push(three.await.unwrap().unwrap());
+    assert!(!free(&pool, 3, 1).await && free(&pool, 5, 2).await);
+    for guard in held {
+        guard.verify().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    assert!(free(&pool, 5, 5).await && free(&pool, 3, 3).await);
 }
 
 async fn more_than_there_are_is_a_mistake(pool: LockPool) {

@@ -77,7 +77,7 @@ pub(crate) enum Acquired {
     },
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
-    /// The key is held, or waited for, as another kind of lock, or with another number of permits.
+    /// The key is held, or waited for, as another kind of lock.
     /// `there`: the set's meta member (see [`super::shared`]), the first place in the queue, or the value.
     WrongKind { time: u64, there: String },
 }

@@ -152,6 +152,7 @@ impl fmt::Display for There {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Some(kind) if self.waits => write!(f, "somebody who waits for {kind}"),
+            Some(Kind::Permits { of: 0, .. }) => f.write_str("a lock with permits"),
             Some(kind) => kind.fmt(f),
             None => f.write_str("a lock of another version"),
         }
@@ -162,10 +163,7 @@ fn kind_of_meta(meta: &str) -> Option<Kind> {
     let mut fields = meta.split('|');
     match (fields.next()?, fields.next()) {
         ("rw", _) => Some(Kind::Read),
-        ("p", Some(of)) => Some(Kind::Permits {
-            of: of.parse().ok()?,
-            take: 1,
-        }),
+        ("p", _) => Some(Kind::Permits { of: 0, take: 0 }), // of any number
         ("o", Some(owner)) => Some(Kind::Owned(owner.into())),
         _ => None,
     }

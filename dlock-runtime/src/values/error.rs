@@ -281,8 +281,8 @@ pub enum Refusal {
     Auth,
     /// A value of another type stands at the key.
     WrongType,
-    /// The key is held or waited for as another kind of lock (a reader's where this one is exclusive), or
-    /// with another number of permits. The source names what is there.
+    /// The key is held or waited for as another kind of lock (a reader's where this one is exclusive). The
+    /// source names what is there.
     WrongKind,
     /// Something left a value without a time to live at the key: it would never be free.
     NoTtl,
@@ -318,7 +318,7 @@ impl fmt::Display for Refusal {
             Refusal::NoPermission => "this user lacks a right; docs/OPERATIONS.md lists the commands, keys and channels that dlock needs",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials: `redis://:password@host` or `redis://user:password@host`",
             Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
-            Refusal::WrongKind => "this key is in use as another kind of lock; use one kind and one number of permits for a key, in the whole fleet",
+            Refusal::WrongKind => "this key is in use as another kind of lock; use one kind for a key, in the whole fleet",
             Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",
             Refusal::Busy => "a script of somebody else's keeps it busy; find it, or `SCRIPT KILL`",
             Refusal::Loading => "it is still loading its data; wait, or give the call a longer `wait`",

@@ -20,8 +20,8 @@ pub(super) struct Set {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Meta {
     ReadWrite,
-    /// How many there are.
-    Permits(u32),
+    /// Each entry says of how many: programs of two versions may count differently.
+    Permits,
     Owner {
         owner: Arc<str>,
         /// Of the hold, which ends when the owner's last entry is gone.
@@ -40,7 +40,7 @@ impl Set {
     pub(super) fn new(entry: &Entry<'_>, epoch: u64) -> Self {
         let meta = match entry.letter {
             Letter::Reader | Letter::Writer => Meta::ReadWrite,
-            Letter::Permits => Meta::Permits(entry.of),
+            Letter::Permits => Meta::Permits,
             Letter::Owner => Meta::Owner {
                 owner: entry.owner.into(),
                 epoch,
@@ -58,9 +58,9 @@ impl Set {
             (Meta::ReadWrite, Letter::Reader) => {
                 self.first().is_some_and(|first| first.starts_with("r|"))
             }
-            (Meta::Permits(of), Letter::Permits) => {
+            (Meta::Permits, Letter::Permits) => {
                 let used: u64 = self.holders.values().map(|it| u64::from(it.take)).sum();
-                *of == entry.of && used + u64::from(entry.take) <= u64::from(*of)
+                used + u64::from(entry.take) <= u64::from(entry.of)
             }
             (Meta::Owner { owner, .. }, Letter::Owner) => **owner == *entry.owner,
             _ => false,
@@ -188,12 +188,12 @@ fn order<'a>((entry, holder): &(&'a Arc<str>, &Holder)) -> (u64, &'a Arc<str>) {
 impl Meta {
     /// Whether an entry may stand in the same set, at this time or another.
     pub(super) fn is_kind_of(&self, entry: &Entry<'_>) -> bool {
-        match (self, entry.letter) {
+        matches!(
+            (self, entry.letter),
             (Meta::ReadWrite, Letter::Reader | Letter::Writer)
-            | (Meta::Owner { .. }, Letter::Owner) => true,
-            (Meta::Permits(of), Letter::Permits) => *of == entry.of,
-            _ => false,
-        }
+                | (Meta::Permits, Letter::Permits)
+                | (Meta::Owner { .. }, Letter::Owner)
+        )
     }
 
     /// The epoch that all entries of a hold share.
@@ -210,7 +210,7 @@ impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Meta::ReadWrite => write!(f, "{META}rw"),
-            Meta::Permits(of) => write!(f, "{META}p|{of}"),
+            Meta::Permits => write!(f, "{META}p"),
             Meta::Owner { owner, epoch } => write!(f, "{META}o|{owner}|{epoch}"),
         }
     }

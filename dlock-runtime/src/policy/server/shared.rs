@@ -178,7 +178,7 @@ impl Server {
         Some((epoch.unwrap_or_else(|| self.draw_epoch(time)), left))
     }
 
-    /// Who is there, if it is another kind or another number: holders, or the first who waits.
+    /// Who is there, if it is another kind: holders, or the first who waits.
     fn other_than(&mut self, entry: &Entry<'_>, key: &str, time: u64) -> Option<String> {
         match self.locks.live(key, time) {
             Some(Lock::One(_)) => return Some("1|".to_owned()), // no more of it: it is somebody's right to release

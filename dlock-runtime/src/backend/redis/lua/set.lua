@@ -2,7 +2,7 @@
 -- one holder's entry, its score that holder's end in µs. An entry is
 -- <letter>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<description>, the same bytes in the set,
 -- in W, in A and in every command; a reader's letter is r, a writer's w, p takes permits, o is an owner's.
--- The last member, at inf, is the meta: #|1|rw, #|1|p|<permits> or #|1|o|<owner>|<epoch of the hold>. A
+-- The last member, at inf, is the meta: #|1|rw, #|1|p or #|1|o|<owner>|<epoch of the hold>. A
 -- sorted set without it is foreign: never changed.
 
 -- The fields of an entry; nil for one of another kind or version, which only its own clients may touch.
@@ -19,7 +19,7 @@ local function read_entry(value)
     if take > of or take > 1000 or of > 4294967295 then
       return nil
     end
-    meta = '#|1|p|' .. string.format('%.0f', of)
+    meta = '#|1|p' -- without the number: each entry is admitted by its own
   else
     take = 1
     if letter == 'o' then

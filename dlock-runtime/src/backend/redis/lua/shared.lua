@@ -200,8 +200,7 @@ local function grant_all(lock, counter, W, A, there, T)
   return there
 end
 
--- Who is there, if it is another kind or another number of permits: the holders, or the first who waits. Of
--- a value no more than its kind: it is somebody's right to release.
+-- Who is there, if it is another kind: the holders, or the first who waits. Of a value no more than its kind: it is somebody's right to release.
 local function other_kind(there, head, e)
   local function differs(meta)
     return meta ~= e.meta and not (e.letter == 'o' and string.sub(meta, 1, 6) == '#|1|o|')

@@ -10,7 +10,7 @@
 --       {4, T, epoch, left}  ours already: this command was duplicated
 --       {5, T}               late
 --       {6, T}               a value of another type stands there
---       {8, T, there}        another kind, or another number of permits: the meta, '1|', or the first place
+--       {8, T, there}        another kind: the meta, '1|', or the first place
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, may_queue, T = read_entry(ARGV[1]), ARGV[4] == '1', now()
 if not e then

@@ -171,7 +171,7 @@ async fn an_entry_that_is_kept_is_nobodys_and_keeps_its_end() {
     assert_eq!(named.as_deref(), Some(&*kept));
     assert_eq!(
         lab.members().await,
-        [kept.clone(), format!("{kept}#2"), "#|1|p|2".to_owned()]
+        [kept.clone(), format!("{kept}#2"), "#|1|p".to_owned()]
     );
     let until = until.to_string();
     let at_its_end: u64 = lab.tell(&["ZCOUNT", LOCK, &until, &until]).await;

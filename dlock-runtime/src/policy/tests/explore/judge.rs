@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::kind::{Holds, agree, is_or_was, token_of_place};
+use super::kind::{Holds, fits, is_or_was, token_of_place};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World, token_in};
 use crate::policy::commands::{Acquired, Polled};
@@ -116,11 +116,9 @@ impl World {
                 seen.saw(Witness::Reentered);
             }
             (What::Acquire(acquire), Answer::Acquired(Acquired::Queued(_) | Acquired::Busy(_))) => {
-                let mut holds: Vec<_> = after.standing.iter().map(|it| Holds::of(it)).collect();
                 let ours = Holds::of(&acquire.claim.value);
-                holds.push(ours);
                 let waits = after.waiting.iter().any(|(_, alive)| *alive > time);
-                if waits && agree(&holds) && holds.len() > 1 {
+                if waits && fits(ours, &after.standing) && !after.standing.is_empty() {
                     seen.saw(match ours {
                         Holds::Takes { .. } => Witness::SmallBehindBig,
                         _ => Witness::ReaderBehindWriter,
@@ -172,7 +170,6 @@ fn head_fits(after: &Before, command: &Command, answer: &Answer) -> Option<&'sta
         && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
     let (head, _) = after.waiting.first()?;
     let is_left = entry::is_entry(head) && !entry::is_entry(&command.claim().value);
-    let mut holds: Vec<_> = after.standing.iter().map(|it| Holds::of(it)).collect();
-    holds.push(Holds::of(head));
-    (looks && !is_left && agree(&holds)).then_some("S6 the head fits and sleeps")
+    (looks && !is_left && fits(Holds::of(head), &after.standing))
+        .then_some("S6 the head fits and sleeps")
 }

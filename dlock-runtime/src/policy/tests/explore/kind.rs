@@ -103,14 +103,29 @@ pub(super) fn agree(holders: &[Holds<'_>]) -> bool {
     match first {
         Holds::Alone => false,
         Holds::Reads | Holds::As(_) => holders.iter().all(|it| it == first),
-        Holds::Takes { of: all, .. } => {
-            let taken = holders.iter().map(|it| match it {
-                Holds::Takes { take, of } if of == all => *take,
-                _ => u32::MAX / 16,
-            });
-            taken.sum::<u32>() <= *all
-        }
+        // The latest of them was let in beside all others, by its own number.
+        Holds::Takes { .. } => holders.iter().any(|it| fits_by_number(holders, *it)),
     }
+}
+
+/// Whether one more may hold the lock beside these.
+pub(super) fn fits(newcomer: Holds<'_>, beside: &[String]) -> bool {
+    let mut holders: Vec<_> = beside.iter().map(|it| Holds::of(it)).collect();
+    holders.push(newcomer);
+    match newcomer {
+        Holds::Takes { .. } => fits_by_number(&holders, newcomer),
+        _ => agree(&holders),
+    }
+}
+
+/// Whether all of them hold permits, and no more than one of them says that there are.
+fn fits_by_number(holders: &[Holds<'_>], one: Holds<'_>) -> bool {
+    let taken = holders.iter().map(|it| match it {
+        Holds::Takes { take, .. } => Some(*take),
+        _ => None,
+    });
+    let taken: Option<u32> = taken.sum();
+    matches!(one, Holds::Takes { of, .. } if taken.is_some_and(|taken| taken <= of))
 }
 
 /// The token in a place in the queue, and whose it is.

@@ -1,6 +1,6 @@
 //! Known-bad servers of the kinds with many holders, made around the shipped one.
 
-use super::kind::{Holds, agree};
+use super::kind::{Holds, fits};
 use super::mutants::Mutant;
 use super::run::Run;
 use super::serve::{Air, carry_out};
@@ -142,9 +142,8 @@ impl Bad<'_, '_> {
 
     fn fits(&mut self, value: &str) -> bool {
         let members = self.server.members(KEY, self.time);
-        let mut holds: Vec<_> = members.iter().map(|(it, _)| Holds::of(it)).collect();
-        holds.push(Holds::of(value));
-        agree(&holds)
+        let members: Vec<_> = members.into_iter().map(|(it, _)| it).collect();
+        fits(Holds::of(value), &members)
     }
 
     fn one_is_free(&mut self, value: &str) -> bool {

@@ -120,7 +120,7 @@ fn small() -> Vec<Row> {
         row("exclusive; read", &[WrongKind, Rest], two(&[Alone, Read])),
         row(
             "1 of 1; 1 of 2",
-            &[WrongKind, Rest],
+            &[TwoBelievers, Rest],
             two(&[Take(1, 1), Take(1, 2)]),
         ),
         row(
@@ -242,7 +242,7 @@ fn permits_and_owners() -> Vec<Row> {
         ),
         row(
             "1 of 2; 1 of 3; 1 of 2",
-            &[WrongKind, TwoBelievers, Rest],
+            &[TwoBelievers, Rest],
             three(&[Take(1, 2), Take(1, 3), Take(1, 2)]),
         ),
         row(

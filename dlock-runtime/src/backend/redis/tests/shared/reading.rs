@@ -13,7 +13,7 @@ const READ: &str = "
     for i, value in ipairs(ARGV) do
       local e = read_entry(value)
       all[i] = e and table.concat({
-        e.letter, e.address, string.format('%.0f %.0f', e.lease, e.take), e.meta,
+        e.letter, e.address, string.format('%.0f %.0f of %.0f', e.lease, e.take, e.letter == 'p' and e.of or 0), e.meta,
       }, ' ') or 'nothing'
     end
     return all";
@@ -34,11 +34,11 @@ fn told(text: &str) -> String {
     let (letter, meta) = match letter {
         Letter::Reader => ('r', "#|1|rw".to_owned()),
         Letter::Writer => ('w', "#|1|rw".to_owned()),
-        Letter::Permits => ('p', format!("#|1|p|{of}")),
+        Letter::Permits => ('p', "#|1|p".to_owned()),
         Letter::Owner => ('o', format!("#|1|o|{owner}")),
     };
     let lease = entry.lease.as_millis();
-    format!("{letter} {address} {lease} {take} {meta}")
+    format!("{letter} {address} {lease} {take} of {of} {meta}")
 }
 
 #[tokio::test]

@@ -84,33 +84,23 @@ fn f61_the_permit_of_a_dead_holder_comes_back() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// F61: permits with different numbers at one key are refused with both, until the old ones have gone.
+/// F61: while two numbers meet, each request counts all that are in use, and is let in by its own.
 #[test]
-fn f61_another_number_is_refused_until_the_old_ones_have_gone() {
-    let mut world = World::held_by(&[permits("a", 1, 3)]);
-    for claim in [permits("b", 1, 2), at_once(permits("b", 1, 2))] {
-        let there = world.refused(&claim);
-        assert_eq!(there, "#|1|p|3");
-        assert_eq!(There::read(&there).to_string(), "a lock with 3 permits");
+fn f61_each_is_let_in_by_its_own_number() {
+    let mut world = World::held_by(&[permits("a", 1, 3), permits("b", 1, 2)]);
+    busy(world.acquire(&at_once(permits("c", 1, 2))));
+    world.granted(&permits("d", 1, 3));
+    busy(world.acquire(&at_once(permits("e", 1, 3))));
+    world.granted(&permits("f", 2, 5));
+    world.queued(&permits("two", 1, 2));
+    busy(world.acquire(&at_once(permits("g", 1, 9)))); // it came before
+    for holder in [permits("a", 1, 3), permits("f", 2, 5)] {
+        world.give_back(&holder);
     }
-    let big = permits("big", 3, 3);
-    world.queued(&big);
-    world.wait_alive(std::slice::from_ref(&big), 29_500);
-    world.pass(500);
-    let there = world.refused(&permits("b", 1, 2));
-    assert_eq!(
-        There::read(&there).to_string(),
-        "a lock with 3 permits",
-        "the waiter got its turn"
-    );
-
-    let mut world = World::held_by(&[permits("a", 1, 3)]);
-    world.give_back(&permits("a", 1, 3));
-    world.granted(&permits("b", 1, 2));
-    assert_eq!(
-        world.server.meta(KEY, world.time).as_deref(),
-        Some("#|1|p|2")
-    );
+    assert_eq!(world.told(), [""; 0], "two are in use");
+    world.give_back(&permits("d", 1, 3));
+    assert_eq!(world.told(), ["two"]);
+    assert_eq!(world.server.meta(KEY, world.time).as_deref(), Some("#|1|p"));
 }
 
 #[test]

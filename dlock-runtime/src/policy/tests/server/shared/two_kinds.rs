@@ -8,7 +8,7 @@ fn k15_each_kind_is_refused_by_every_other() {
     let kinds = [
         (once("x"), "an exclusive lock"),
         (reader("r"), "a read/write lock"),
-        (permits("p", 1, 2), "a lock with 2 permits"),
+        (permits("p", 1, 2), "a lock with permits"),
         (owned("o", "me"), "a reentrant lock of the owner `me`"),
     ];
     for (holder, there) in &kinds {
@@ -87,13 +87,13 @@ fn who_waits_as_another_kind_refuses_a_newcomer() {
 
 /// In a lock that is held as the newcomer's own kind: a foreign value has come and gone in between.
 #[test]
-fn f61_who_waits_with_another_number_refuses_a_newcomer() {
+fn f61_who_waits_as_another_kind_refuses_a_newcomer() {
     for (holder, waits, newcomer, there) in [
         (
             permits("a", 1, 3),
-            permits("secret", 1, 2).entry(),
+            reader("secret").entry(),
             permits("b", 1, 3),
-            "p|-|secret|30000|1|2||host|1|f|0",
+            "r|-|secret|30000|0|0||host|1|f|0",
         ),
         (reader("a"), waiter("secret").entry(), reader("b"), "x|"),
         (
