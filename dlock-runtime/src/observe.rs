@@ -23,14 +23,6 @@ pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
     );
 }
 
-/// Once for each such key.
-pub(crate) fn template_as_text(key: &str) {
-    tracing::warn!(
-        key = &*fit(key),
-        "a constant looks like a template and is text, one lock for all values; write it in the attribute itself, or use `lock_key!`"
-    );
-}
-
 /// The body was let run on (`on_lost = "finish"`), or ended in time but the lock was gone by then.
 pub(crate) fn release_found_nothing(key: &str) {
     tracing::warn!(key = &*fit(key), "released a lock that was no longer ours");

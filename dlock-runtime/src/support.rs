@@ -5,9 +5,6 @@ mod spec;
 #[path = "support/target.rs"]
 mod target;
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-
 use crate::engine::guard::LockGuard;
 use crate::engine::guarded::Boxed;
 use crate::engine::scope;
@@ -51,17 +48,9 @@ impl<K: Into<Key>> IntoKey for K {
     }
 }
 
-/// A key that is a constant. A placeholder in it was meant as a template, which only a macro sees: said once for each.
+/// A key that is a constant.
 pub fn constant_key(key: impl IntoKey) -> Key {
-    static TOLD: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
-    let key = key.into_key().of_constant();
-    if key.looks_like_a_template() {
-        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(key.clone()) {
-            observe::template_as_text(key.as_str());
-        }
-    }
-    key
+    key.into_key().of_constant()
 }
 
 /// The guard of the body that calls this.

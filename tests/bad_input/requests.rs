@@ -81,6 +81,10 @@ async fn a_key_that_can_be_none_is_refused_before_anything_is_sent() {
         ("@fence", "must not begin with `@`"),
         ("a{b", "write `{tag}` or no brace"),
         ("{}", "put text or a value such as"),
+        (
+            "item:<id>",
+            "write `lock_key!(\"item:<id>\")`, or `Key::verbatim",
+        ),
     ] {
         let mut ran = false;
         let error = pool

@@ -89,36 +89,3 @@ async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
     assert!(told(&["left a body out", "\"lock:left:2\""]).is_empty());
     held.release().await.unwrap();
 }
-
-/// Only a macro can see what a template means; as text it is one lock for all.
-#[tokio::test]
-async fn a_template_in_a_constant_is_told_once() {
-    const TEMPLATE: &str = "as_text:<id>";
-    const TEXT: &str = "as_text: a < b > c";
-
-    #[distributed_lock(key = TEMPLATE)]
-    async fn locked(id: u8) -> Result<u8, LockError> {
-        Ok(id)
-    }
-
-    #[distributed_lock(key = TEXT)]
-    async fn text() -> Result<(), LockError> {
-        Ok(())
-    }
-
-    #[distributed_lock(key = "as_text:<<<tag>>")]
-    async fn escaped(tag: &str) -> Result<usize, LockError> {
-        Ok(tag.len())
-    }
-
-    listen();
-    let pool = LockPool::connect("memory://").await.unwrap();
-    for id in 0..3 {
-        pool.scope(escaped("b")).await.unwrap();
-        pool.scope(text()).await.unwrap();
-        pool.scope(locked(id)).await.unwrap();
-    }
-    let said = told(&["looks like a template", "as_text"]);
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("as_text:<id>"), "{said:?}");
-}

@@ -60,6 +60,55 @@ async fn lock_key_names_the_lock_of_the_attribute() {
     }
 }
 
+const TEMPLATE: &str = "constant:<id>";
+
+#[distributed_lock(key = TEMPLATE)]
+async fn constant(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(keys = [TEMPLATE, "<id>"])]
+async fn constants(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = Key::verbatim(TEMPLATE))]
+async fn meant(id: u64) -> Result<(u64, String), LockError> {
+    Ok((id, held()))
+}
+
+/// As text it would be one lock for all values.
+#[tokio::test]
+async fn a_template_that_no_macro_saw_is_no_key() {
+    let pool = memory().await;
+    let said = [
+        pool.scope(constant(7)).await.map(drop),
+        pool.scope(constants(7)).await.map(drop),
+        pool.lock(TEMPLATE).acquire().await.map(drop),
+        pool.lock(TEMPLATE.to_owned()).try_acquire().await.map(drop),
+        pool.lock_all(["a", TEMPLATE]).acquire().await.map(drop),
+        pool.holder(TEMPLATE).await.map(drop),
+    ];
+    for error in said.map(Result::unwrap_err) {
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+        let write = "write `lock_key!(\"constant:<id>\")`, or `Key::verbatim(\"constant:<id>\")`";
+        assert!(error.to_string().contains(write), "{error}");
+    }
+    let ran = pool.scope(meant(7)).await.unwrap();
+    assert_eq!(ran, (7, TEMPLATE.to_owned()));
+    // What comes back from a guard or an error was meant.
+    let guard = pool.lock(Key::verbatim(TEMPLATE)).acquire().await.unwrap();
+    let busy = pool.lock(guard.key()).try_acquire().await.unwrap();
+    assert!(busy.is_none());
+    let error = pool
+        .lock(guard.key())
+        .wait(Wait::Once)
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(pool.holder(error.key().unwrap()).await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn expressions_are_taken_as_they_are() {
     on_memory(async {

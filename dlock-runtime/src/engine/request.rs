@@ -182,7 +182,8 @@ impl LockRequest {
     /// Takes the lock, waiting for it if need be.
     ///
     /// The guard is told when the lease is lost, but what you do meanwhile is not stopped; that is
-    /// what [`run`](Self::run) and the attribute do.
+    /// what [`run`](Self::run) and the attribute do. Give it a name: `let _ = …` releases the lock at once, and only
+    /// `#![warn(let_underscore_drop)]` tells ([more](LockGuard#a-guard-needs-a-name)).
     ///
     /// # Errors
     /// [`LockError::Busy`] when somebody else held it for the whole wait, [`LockError::WouldDeadlock`]

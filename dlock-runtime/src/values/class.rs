@@ -142,7 +142,7 @@ impl Asked {
         let class = match key.origin() {
             Origin::Template(text) => Class::Template(text),
             Origin::Constant => Class::Constant(key.clone()),
-            Origin::Text => Class::Site(site),
+            Origin::Text | Origin::Verbatim => Class::Site(site),
         };
         Self { class, site }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::holder::Holder;
 use super::key::Key;
-use super::shown::{TEXT_AT_MOST, to_be_shown};
+use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, to_be_shown};
 
 /// Why a lock could not be had, or could not be kept.
 ///
@@ -36,7 +36,7 @@ pub enum LockError {
     Config(Text),
 
     /// The key is no name for a lock; nothing was sent.
-    #[error("{key:?} can't be a lock's key: {why}")]
+    #[error("{} can't be a lock's key: {why}", quoted(.key.as_str(), KEY_AT_MOST))]
     #[non_exhaustive]
     InvalidKey {
         /// The key as it was asked for.

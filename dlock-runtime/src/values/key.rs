@@ -2,7 +2,6 @@
 //!
 //! What may stand in a key is decided by `dlock_grammar::key`, which the attribute asks as well.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::fmt::Write as _;
@@ -10,13 +9,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::error::LockError;
-use super::shown::{TEXT_AT_MOST, shown};
+use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown};
 
 /// A lock's name.
 ///
 /// To build one from values, use [`lock_key!`](crate::lock_key) or a template in the attribute: both encode the values, so
 /// that none can forge a separator, and both give the same key. Text turns into a key too, taken as it is; it is checked
-/// when the lock is asked for. **Text from `format!` is another key than the template's for some values**
+/// when the lock is asked for, and refused if it looks like a template (`"item:<id>"`), which as text would be one lock for
+/// all values. **Text from `format!` is another key than the template's for some values**
 /// (`file:a b` and `file:a%20b`), and then the two do not exclude each other.
 ///
 /// The key of a guard or an error includes the pool's namespace, so it is the name on the server;
@@ -30,6 +30,14 @@ use super::shown::{TEXT_AT_MOST, shown};
 /// let buyer = "ann:admin";
 /// assert_eq!(lock_key!("item:<buyer>").as_str(), "item:ann%3Aadmin");
 /// assert_eq!(Key::from("report").as_str(), "report");
+/// ```
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+/// let error = pool.lock("item:<buyer>").acquire().await.unwrap_err();
+/// assert!(error.to_string().contains("write `lock_key!(\"item:<buyer>\")`"));
+/// # Ok(()) }
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<Text>);
@@ -47,6 +55,8 @@ struct Text {
 pub(crate) enum Origin {
     /// Nothing: some text.
     Text,
+    /// Its text was said to be meant as it is.
+    Verbatim,
     /// The template that it was made by.
     Template(&'static str),
     /// The text stands in a constant.
@@ -79,7 +89,7 @@ impl Ord for Origin {
 }
 
 impl Key {
-    /// This text, as it is: nothing in it is a template, and nothing is encoded.
+    /// This text, as it is: nothing in it is a template, also if it looks like one, and nothing is encoded.
     ///
     /// For a name that is put together elsewhere, such as that of a lock of another program. What varies in it must not
     /// be able to forge a separator; [`lock_key!`](crate::lock_key) sees to that.
@@ -95,7 +105,7 @@ impl Key {
     /// ```
     #[must_use]
     pub fn verbatim(text: impl Into<String>) -> Key {
-        Key::made_by(text.into(), Origin::Text)
+        Key::made_by(text.into(), Origin::Verbatim)
     }
 
     /// The name, with the namespace where it has one.
@@ -104,14 +114,21 @@ impl Key {
         &self.0.whole
     }
 
-    /// Whether it looks like a template that nobody filled in: text is one only where a macro sees it.
-    pub(crate) fn looks_like_a_template(&self) -> bool {
-        let of_place = |c: char| c.is_alphanumeric() || "_.()".contains(c);
-        let place = self
-            .bare()
-            .split_once('<')
-            .and_then(|(_, rest)| rest.split_once('>'));
-        place.is_some_and(|(place, _)| !place.is_empty() && place.chars().all(of_place))
+    /// What to write instead if this is a template that nobody filled in: text is one only where a macro sees it.
+    ///
+    /// Whatever stands between angle brackets and begins as a name does counts, be it no place: `<user id>` was meant as one too.
+    pub(crate) fn unfilled(&self) -> Option<String> {
+        if !matches!(self.origin(), Origin::Text | Origin::Constant) {
+            return None;
+        }
+        let opened = self.bare().split('<').skip(1);
+        let mut places = opened.filter_map(|rest| Some(rest.split_once('>')?.0));
+        places.find(|place| place.starts_with(|c: char| c.is_alphabetic() || c == '_'))?;
+        let text = quoted(self.bare(), KEY_AT_MOST);
+        Some(format!(
+            "text is no template, so it would be one lock for all values: write `lock_key!({text})`, or `Key::verbatim({text})` if it \
+             is meant as it stands"
+        ))
     }
 
     pub(crate) fn origin(&self) -> Origin {
@@ -147,6 +164,9 @@ impl Key {
         let bare = self.bare();
         if bare.starts_with(UNPRINTABLE) {
             let why = "the `Display` of one of its values failed, or it begins with a NUL: mend that, or name another value";
+            return Err(LockError::invalid_key(self, why));
+        }
+        if let Some(why) = self.unfilled() {
             return Err(LockError::invalid_key(self, why));
         }
         let checked = dlock_grammar::key::check(bare)
@@ -194,10 +214,7 @@ impl fmt::Display for Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match shown(self.as_str(), TEXT_AT_MOST) {
-            Cow::Borrowed(key) => key.fmt(f),
-            Cow::Owned(escaped) => write!(f, "\"{escaped}\""),
-        }
+        f.write_str(&quoted(self.as_str(), TEXT_AT_MOST))
     }
 }
 

@@ -13,6 +13,9 @@ use dlock_grammar::visible::is_visible;
 /// The most bytes of a name: a host's, a function's, an owner's.
 pub(crate) const NAME_AT_MOST: usize = 255;
 
+/// The most bytes of a key that can be none: it may be anything, and what is wrong with it stands behind it.
+pub(crate) const KEY_AT_MOST: usize = 80;
+
 /// The most bytes of what a server says.
 pub(crate) const WORDS_AT_MOST: usize = 512;
 
@@ -46,6 +49,14 @@ pub(crate) fn shown(text: &str, at_most: usize) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// [`shown`], in quotes.
+pub(crate) fn quoted(text: &str, at_most: usize) -> String {
+    match shown(text, at_most) {
+        Cow::Borrowed(text) => format!("{text:?}"),
+        Cow::Owned(escaped) => format!("\"{escaped}\""),
+    }
 }
 
 /// [`shown`], for a text that is kept.

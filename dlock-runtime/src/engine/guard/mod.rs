@@ -35,6 +35,22 @@ pub use self::release::Released;
 /// [`release`](Self::release) waits until that is done. It holds a *lease*: when that ends, somebody
 /// else may have the lock while this guard still exists. [`is_held`](Self::is_held) and
 /// [`lost`](Self::lost) tell; what must not happen twice needs the [`fence`](Self::fence).
+///
+/// # A guard needs a name
+///
+/// `let _ = pool.lock("report").acquire().await?;` gives the lock back before the next line: `_` is no variable. Neither
+/// `#[must_use]` nor any lint that is on by default sees it. This one does, in the root of your crate:
+///
+/// ```compile_fail
+/// #![deny(let_underscore_drop)]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// let pool = dlock_runtime::LockPool::connect("memory://").await?;
+/// let _ = pool.lock("report").acquire().await?; // does not compile; `let _lock = …` does
+/// # Ok(()) }
+/// ```
+///
+/// `clippy::let_underscore_must_use` sees it too. A body under [`run`](crate::LockRequest::run) or the attribute has no guard
+/// that could be forgotten.
 #[must_use = "dropping the guard gives the lock back at once"]
 pub struct LockGuard {
     hold: Hold,

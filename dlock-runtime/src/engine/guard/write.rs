@@ -132,7 +132,7 @@ fn with_outcome(fault: Fault) -> Fault {
 fn unfit(writes: &Writes<'_>, need: usize) -> LockError {
     let (key, why) = writes.unfit(need);
     LockError::Refused {
-        key: Some(Key::from(key)),
+        key: Some(Key::verbatim(key)),
         reason: Refusal::WrongType,
         source: Text::new(why),
     }

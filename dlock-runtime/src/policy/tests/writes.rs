@@ -44,6 +44,10 @@ fn keys_of_dlock_are_refused() {
     assert!(Writes::new(&batch, "item:{7}", "").is_err());
     assert!(Writes::new(&batch, LOCK, "lock:").is_ok());
     refused(&Batch::new().del("a{7}\n"), "control character");
+    refused(
+        &Batch::new().del("a{7}:<id>"),
+        "write `lock_key!(\"a{7}:<id>\")`",
+    );
     refused(&Batch::new().del("\0a{7}"), "control character");
 }
 

@@ -78,6 +78,9 @@ impl<'a> Writes<'a> {
         }
         let place = slot(lock);
         for (key, change) in &batch.commands {
+            if let Some(why) = key.unfilled() {
+                return Err(wrong(format_args!("{}: {why}", key.as_str())));
+            }
             let key = key.as_str();
             check_key(key, lock, namespace, place)?;
             check_change(key, change)?;

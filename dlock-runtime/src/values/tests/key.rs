@@ -107,6 +107,75 @@ fn a_value_that_does_not_print_makes_no_key() {
     assert!(key.in_namespace("lock:").is_err());
 }
 
+/// Text is a template only where a macro sees it: as text it would be one lock for all values.
+#[test]
+fn text_that_looks_like_a_template_is_refused() {
+    let refused = |key: Key| key.in_namespace("lock:").map_err(|error| error.to_string());
+    for text in [
+        "item:<id>",
+        "<id>",
+        "a{<id>}",
+        "a<-b>:<id>",
+        "<<id>",
+        "<user id>",
+        "<order.id>:x",
+        "<ä>",
+        "<_>",
+        "<a->b>",
+    ] {
+        for key in [Key::from(text), Key::from(text).of_constant()] {
+            let said = refused(key).unwrap_err();
+            let [template, verbatim] =
+                ["lock_key!", "Key::verbatim"].map(|it| format!("`{it}({text:?})`"));
+            assert!(
+                said.contains(&template) && said.contains(&verbatim),
+                "{said}"
+            );
+        }
+        let meant = refused(Key::verbatim(text)).unwrap();
+        assert_eq!(meant.as_str(), format!("lock:{text}"));
+        // The key of a guard or an error, and its name written anew.
+        assert_eq!(refused(meant.clone()), Ok(meant.clone()));
+        assert_eq!(
+            refused(Key::verbatim(meant.as_str())).unwrap().bare(),
+            meant.as_str()
+        );
+        assert_eq!(refused(meant.clone().of_constant()), Ok(meant));
+    }
+    for text in [
+        "a < b > c",
+        "a<b",
+        "a>b",
+        "a->b",
+        "<>",
+        "a<1>",
+        "<-b>",
+        "b>a<",
+    ] {
+        assert!(refused(Key::from(text)).is_ok(), "{text}");
+    }
+    // A value that stands in a template can't look like one, and `<<` is text that is meant.
+    let built = KeyBuilder::of("<<<tag>>")
+        .text("<")
+        .value("a>:<b")
+        .text(">")
+        .finish();
+    assert_eq!(refused(built).unwrap().as_str(), "lock:<a%3E%3A%3Cb>");
+}
+
+#[test]
+fn a_long_key_is_shown_by_its_beginning() {
+    let said = why("k".repeat(1_000_000), "lock:");
+    let (shown, _) = said.split_once(" can't be a lock's key").unwrap();
+    assert!(
+        shown.starts_with("\"kkk") && shown.ends_with(" more bytes)\""),
+        "{shown}"
+    );
+    assert!(shown.len() <= 82, "{shown}");
+    let said = why(format!("<id>{}", "z".repeat(1_000)), "");
+    assert!(said.len() < 500, "{said}");
+}
+
 /// The inverse of what the builder does, written from the documentation.
 fn decode(encoded: &str) -> String {
     let mut bytes = Vec::new();
