@@ -1,5 +1,7 @@
 //! Something answers, and is not what dlock can use.
 
+use std::error::Error;
+
 use dlock_harness::RedisServer;
 use dlock_runtime::{LockError, LockPool, Refusal};
 
@@ -104,4 +106,33 @@ async fn a_user_without_any_right_is_refused() {
         .await;
     let error = answers_no(format!("redis://nobody:pass@{}", server.addr())).await;
     refused(&error, Refusal::NoPermission, "docs/OPERATIONS.md");
+}
+
+/// Whatever opens a connection: the right that is missing is named, and nothing else is blamed.
+#[tokio::test]
+async fn a_right_that_is_missing_to_connect_is_named() {
+    let server = RedisServer::start();
+    for command in ["select", "time"] {
+        let rights = ["+@all", &format!("-{command}")];
+        let user = ["ACL", "SETUSER", "ann", "reset", "on", ">pass", "~*", "&*"];
+        server.cmd(&[&user[..], &rights].concat()).await;
+        for protocol in ["resp3", "resp2"] {
+            let url = format!("redis://ann:pass@{}/1?protocol={protocol}", server.addr());
+            let error = answers_no(url).await;
+            refused(&error, Refusal::NoPermission, "this user lacks a right");
+            let source = error.source().unwrap().to_string();
+            assert!(source.contains(&format!("'{command}'")), "{source}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_is_missing_is_not_blamed_on_the_database() {
+    let server = RedisServer::builder()
+        .args(["--requirepass", "pass"])
+        .start();
+    for protocol in ["resp3", "resp2"] {
+        let url = format!("redis://{}/1?protocol={protocol}", server.addr());
+        refused(&answers_no(url).await, Refusal::Auth, "missing password");
+    }
 }

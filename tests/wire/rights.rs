@@ -1,6 +1,7 @@
 //! The rights of `docs/OPERATIONS.md`: enough for all that a lock does, and none of them is idle.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -200,6 +201,12 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
                 // One bad key must not stop the renewal of others: so it gets no clear answer.
                 let is_renewal = step == Extend && matches!(error, LockError::Unavailable { .. });
                 assert!(is_named || is_renewal, "{right}, {step:?}: {error:?}");
+                let words = format!("{:?}", error.source()).to_lowercase();
+                let command = right.trim_start_matches('+');
+                assert!(
+                    words.contains(command) || is_renewal,
+                    "{right}, {step:?}: which command? {words}"
+                );
                 told.push(step);
             }
         }

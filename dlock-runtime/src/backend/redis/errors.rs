@@ -2,6 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::scripts;
 use crate::backend::fault::Fault;
 use crate::values::error::{Refusal, Text};
 use crate::values::shown::{WORDS_AT_MOST, shown};
@@ -28,12 +29,11 @@ pub(super) fn handshake_fault(error: &RedisError) -> Fault {
         Fault::Unclear(why) if why.to_string().contains("max number of clients") => {
             Fault::Refused(Refusal::TooManyClients, why)
         }
+        // The client library leaves out the code.
         Fault::Refused(_, why) | Fault::Unclear(why)
             if why.to_string().contains("switch database") =>
         {
-            Fault::Setup(Text::new(
-                "the URL's database does not exist there: give a smaller number, or raise `databases` in its redis.conf",
-            ))
+            database_refused(why)
         }
         // It may pass: a proxy whose server is away answers in its own words.
         Fault::Unclear(_) if error.kind() == ErrorKind::Parse => Fault::Unsent(Text::new(
@@ -42,6 +42,20 @@ pub(super) fn handshake_fault(error: &RedisError) -> Fault {
         Fault::Unclear(why) => Fault::Unsent(why),
         other => other,
     }
+}
+
+/// A `SELECT` that failed: for want of a right or of a password as well as of the database.
+fn database_refused(why: Text) -> Fault {
+    let words = why.to_string();
+    if ["out of range", "invalid DB index", "invalid first DB index"]
+        .iter()
+        .any(|it| words.contains(it))
+    {
+        return Fault::Setup(Text::new(
+            "the URL's database does not exist there: give a smaller number, or raise `databases` in its redis.conf",
+        ));
+    }
+    Fault::Refused(refusal("", &words), why)
 }
 
 /// The same for an error of one item among several, in the server's words.
@@ -59,7 +73,21 @@ fn words(error: &RedisError) -> Text {
 fn without_arguments(said: &str) -> Text {
     let end = said.find("with args beginning with").unwrap_or(said.len());
     let said = said.get(..end).unwrap_or_default();
-    Text::new(shown(said.trim_end_matches([' ', ',']), WORDS_AT_MOST))
+    let said = shown(said.trim_end_matches([' ', ',']), WORDS_AT_MOST);
+    let commands = commands_without_right(&said);
+    if commands.is_empty() {
+        return Text::new(said);
+    }
+    Text::new(format_args!("{said} ({})", commands.join(", ")))
+}
+
+/// What a user may not run of a script, for a server before 7.2 says the line, not the command. Nobody could tell which right is missing.
+fn commands_without_right(said: &str) -> Vec<&'static str> {
+    if said.contains("can't run this command") {
+        scripts::commands_of_error(said)
+    } else {
+        Vec::new()
+    }
 }
 
 /// Errors of commands inside a script keep their code or carry it in their text, as versions differ.
@@ -84,6 +112,10 @@ pub(super) fn refusal(code: &str, words: &str) -> Refusal {
         ("read only replica", Refusal::ReadOnly),
         ("WRONGTYPE", Refusal::WrongType),
         ("NOPERM", Refusal::NoPermission),
+        ("has no permissions", Refusal::NoPermission),
+        ("Authentication required", Refusal::Auth),
+        ("busy running a script", Refusal::Busy),
+        ("loading the dataset", Refusal::Loading),
         ("MISCONF", Refusal::Misconfigured),
         ("max number of clients", Refusal::TooManyClients),
     ];

@@ -105,6 +105,44 @@ fn release_by(compare_and_delete: &str) -> Script {
     Script::of([TIMES, &*at_once].iter().chain(&rest))
 }
 
+/// All of them.
+fn all() -> [&'static Script; 16] {
+    [
+        &ACQUIRE,
+        &ACQUIRE_ALL,
+        &POLL,
+        &RELEASE,
+        &RELEASE_BY_DELEX,
+        &RELEASE_BY_DELIFEQ,
+        &CANCEL,
+        &COMBINED,
+        &RENEW,
+        &WRITE,
+        &SHARED_ACQUIRE,
+        &SHARED_POLL,
+        &SHARED_RELEASE,
+        &SHARED_CANCEL,
+        &SHARED_DOWNGRADE,
+        &SHARED_LOOK,
+    ]
+}
+
+/// The commands in the line that an error of a script names, as far as it names one: `… script: <hash>, on @user_script:12.` (Redis 7),
+/// `… (call to f_<hash>): @user_script:12: …` (6.2). Without a hash it is an item of [`COMBINED`].
+pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
+    let Some((_, behind)) = said.rsplit_once("@user_script:") else {
+        return Vec::new();
+    };
+    let behind = behind.trim_start();
+    let end = behind.find(|c: char| !c.is_ascii_digit());
+    let line = behind.get(..end.unwrap_or(behind.len())).map(str::parse);
+    let of_hash = all().into_iter().find(|it| said.contains(&it.sha1));
+    match line {
+        Some(Ok(line)) => of_hash.unwrap_or(&COMBINED).commands_in(line),
+        _ => Vec::new(),
+    }
+}
+
 /// The release of an exclusive lock.
 pub(super) fn release(native: Option<Native>) -> &'static Script {
     match native {
@@ -137,6 +175,15 @@ impl Script {
     /// An operation of the kinds with many holders.
     fn shared(operation: &str) -> Self {
         Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
+    }
+
+    /// The commands that stand in a line of it, counted from 1.
+    fn commands_in(&self, line: usize) -> Vec<&str> {
+        let line = line.checked_sub(1).and_then(|at| self.text.lines().nth(at));
+        let parts = line.unwrap_or_default().split("('").skip(1);
+        let names = parts.filter_map(|rest| rest.split_once('\'').map(|(name, _)| name));
+        let is_command = |name: &&str| name.bytes().all(|it| it.is_ascii_uppercase());
+        names.filter(is_command).collect()
     }
 
     #[cfg(test)]

@@ -12,9 +12,10 @@ local function names(i)
   return keys[3 * i - 1], counter, keys[3 * i], keys[3 * i + 1]
 end
 
--- An error is a text or a table, as versions differ.
+-- An error is a text, with the line of the script, or a table, as versions differ.
 local function refused(err)
-  return {9, type(err) == 'table' and err.err or tostring(err)}
+  local line = type(err) == 'table' and err.line and ', on @user_script:' .. err.line or ''
+  return {9, type(err) == 'table' and err.err .. line or tostring(err)}
 end
 
 local function release_item(i, run)

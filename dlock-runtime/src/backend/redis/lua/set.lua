@@ -39,7 +39,7 @@ end
 local function meta(lock)
   local last = redis.pcall('ZRANGE', lock, -1, -1)
   if last.err then
-    return nil, last.err
+    return nil, last.err .. ' (ZRANGE)'
   elseif not last[1] then
     return false, nil
   end

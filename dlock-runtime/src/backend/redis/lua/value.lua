@@ -3,7 +3,7 @@
 local function look(lock)
   local held = redis.pcall('GET', lock)
   if type(held) == 'table' then
-    return false, held.err
+    return false, held.err .. ' (GET)' -- a server before 7.2 does not say which command it was
   end
   return held, nil
 end

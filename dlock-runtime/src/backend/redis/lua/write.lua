@@ -23,7 +23,7 @@ local function held_as(lock, value, T)
   for _, form in ipairs(forms) do
     local ends = redis.pcall('ZSCORE', lock, form)
     if type(ends) == 'table' then
-      return false, ends.err
+      return false, ends.err .. ' (ZSCORE)'
     elseif ends and tonumber(ends) > T then
       return form, nil
     end
@@ -75,7 +75,7 @@ end
 if ARGV[3] == '1' then
   local touched = touch(lock, form)
   if type(touched) == 'table' and touched.err then
-    return redis.error_reply(touched.err)
+    return redis.error_reply(touched.err .. ' (SET, ZADD)')
   end
 end
 local n = 0

@@ -255,3 +255,40 @@ async fn resp2_says_the_same() {
     assert!(!link.release(&ours, 0, CAP).await.unwrap().found);
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }
+
+/// The words of Redis 6.2 and 7.0, which name the line, and of an item of a combined command; 7.2 names the command itself.
+#[test]
+fn the_command_that_a_user_may_not_run_is_read_off_the_scripts_line() {
+    for (script, has) in [
+        (&*scripts::POLL, "('TIME')"),
+        (&scripts::COMBINED, "try('MGET'"),
+    ] {
+        let line = script.text().lines().position(|line| line.contains(has));
+        let (line, hash) = (line.unwrap() + 1, redis::Script::new(script.text()));
+        let hash = hash.get_hash();
+        let expected: &[&str] = if has.contains("TIME") {
+            &["TIME"]
+        } else {
+            &["MGET"]
+        };
+        let known = "The user executing the script can't run this command or subcommand";
+        for said in [
+            format!("ERR {known} script: {hash}, on @user_script:{line}."),
+            format!(
+                "ERR Error running script (call to f_{hash}): @user_script:{line}: @user_script: {line}: {known}"
+            ),
+        ] {
+            assert_eq!(scripts::commands_of_error(&said), expected, "{said}");
+        }
+    }
+    for strange in [
+        "@user_script:",
+        "@user_script:0",
+        "@user_script:99999999999999999999999",
+        "@user_script:99999",
+        "@user_script: x",
+        "",
+    ] {
+        assert_eq!(scripts::commands_of_error(strange), [""; 0], "{strange}");
+    }
+}
