@@ -28,6 +28,8 @@ enum Event {
     NotGranted(usize),
     GiveUp(usize),
     Stray(usize),
+    /// Of a number that is drawn only afterwards: so many ahead.
+    StrayAhead(u64),
     Keep {
         who: usize,
         until: u64,
@@ -65,6 +67,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => who().prop_map(Event::NotGranted),
         2 => who().prop_map(Event::GiveUp),
         1 => who().prop_map(Event::Stray),
+        1 => (0..4u64).prop_map(Event::StrayAhead),
         2 => (who(), 1..1000u64).prop_map(|(who, until)| Event::Keep { who, until }),
         2 => (who(), any::<bool>()).prop_map(|(who, behind)| Event::Abandon { who, behind }),
         2 => who().prop_map(Event::Release),

@@ -84,6 +84,9 @@ impl Account {
                 self.started += 1;
                 self.table.acquiring(token, claim(self.started));
                 self.phases.insert(token, Phase::Acquiring);
+                // A stray of this number was cleaned up after; what comes of that means nothing any more.
+                self.under_way.remove(&token);
+                self.kept.remove(&token);
             }
             Event::Queued(who) => {
                 let token = self.any(who);
@@ -117,7 +120,12 @@ impl Account {
                     *phase = Phase::CleaningUp;
                 }
             }
-            Event::Stray(who) => self.stray(self.any_number(who)),
+            Event::Stray(who) => {
+                let number = self.any_number(who);
+                self.started = self.started.max(number + 1);
+                self.stray(number);
+            }
+            Event::StrayAhead(ahead) => self.stray(self.started + ahead),
             Event::Keep { who, until } => {
                 let token = self.any(who);
                 let held = matches!(self.phases.get(&token), Some(Phase::Held { .. }));
@@ -197,7 +205,6 @@ impl Account {
             return;
         }
         let (now, give_up) = (self.now(), self.now().plus(ms(4000)));
-        self.started = self.started.max(number + 1);
         self.table.stray(token, claim(number + 1), give_up, now);
         if !is_known {
             self.phases.insert(token, Phase::CleaningUp);

@@ -48,7 +48,8 @@ impl Account {
 
     pub(super) fn look(&mut self, after: u64) {
         self.now += after;
-        let actions = self.table.due(self.now());
+        let (entries, actions) = (self.phases.len(), self.table.due(self.now()));
+        assert!(actions.len() <= 2 * entries, "a bounded number of steps");
         for action in actions {
             self.hear(Some(action));
         }
