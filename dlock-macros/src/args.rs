@@ -52,6 +52,12 @@ pub(crate) enum TextOrExpr {
     Expr(Box<Expr>),
 }
 
+impl TextOrExpr {
+    pub(crate) fn is_empty_text(&self) -> bool {
+        matches!(self, Self::Text(text) if text.value().is_empty())
+    }
+}
+
 pub(crate) enum Keys {
     /// `["item:<id>", other()]`
     List(Vec<TextOrExpr>),
@@ -133,6 +139,18 @@ impl Args {
             false
         };
         if let Some(literal) = input.fork().parse::<Option<LitStr>>().ok().flatten() {
+            let ahead = input.fork();
+            let quoted = literal.value();
+            let known = ARGUMENTS.into_iter().find(|name| *name == quoted);
+            if let Some(name) =
+                known.filter(|_| ahead.parse::<LitStr>().is_ok() && ahead.peek(Token![=]))
+            {
+                self.near.push(name);
+                let message =
+                    format!("an argument's name stands without quotes: write `{name} = …`");
+                errors.at(&literal, message);
+                return skip(input);
+            }
             self.near.push("key");
             let message = format!(
                 "an argument needs its name: write `key = {}`",

@@ -140,6 +140,10 @@ impl Scope<'_> {
         let kind = self.kind(&words, args.owner);
         let on_error = self.on_error(args.map_err, args.on_error);
         let what = self.what(args.key, args.keys);
+        if let Some(TextOrExpr::Text(name)) = args.pool.as_ref().filter(|it| it.is_empty_text()) {
+            let message = "a pool's name is not empty: write that of its `init_named`, or leave `pool` out for the one of `init`";
+            self.errors.at(name, message);
+        }
         let pool = args.pool.map(|pool| match pool {
             TextOrExpr::Text(name) => Pool::Named(name),
             TextOrExpr::Expr(expr) => Pool::Expr(Box::new(self.expr(*expr))),

@@ -21,6 +21,12 @@ impl Args {
     /// Puts a value where it belongs if it has the form that the argument takes; `false` if it was reported.
     pub(super) fn store_kind(&mut self, name: &str, value: Shape, errors: &mut Errors) -> bool {
         match (name, value) {
+            // As `renew = true`: what a `macro_rules!` passes in is a value.
+            (word, Shape::Bool(on, _)) if is_bare(word) => {
+                if !on {
+                    self.seen.retain(|seen| seen != word);
+                }
+            }
             ("permits", Shape::Number(number)) => self.permits = Some(number),
             ("take", Shape::Number(number)) => self.take = Some(number),
             ("owner", Shape::Text(text)) => self.owner = Some(TextOrExpr::Text(text)),

@@ -32,7 +32,7 @@ const ELSEWHERE: [(&str, &[&str]); 23] = [
     (
         "key",
         &[
-            "name", "id", "resource", "lock", "lockname", "lockkey", "lockid", "prefix", "value",
+            "name", "id", "resource", "lock", "lockname", "lockkey", "lockid", "value",
         ],
     ),
     (
@@ -65,11 +65,6 @@ const ELSEWHERE: [(&str, &[&str]); 23] = [
             "tryfor",
             "trylock",
             "blocking",
-            "retry",
-            "retries",
-            "retrycount",
-            "retrydelay",
-            "retryinterval",
         ],
     ),
     (

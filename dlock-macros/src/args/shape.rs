@@ -83,6 +83,19 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
             format!("`key` is one key, and several are a list under `keys`: write `{keys}`")
         }
         "key" => format!("a key is text: write `key = {:?}`", inner(value)),
+        "keys" if text.contains(',') => {
+            let keys = text.split(',').map(str::trim).filter(|key| !key.is_empty());
+            let keys: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
+            let keys = keys.join(", ");
+            let shown = if keys.chars().count() <= LONGEST {
+                keys.as_str()
+            } else {
+                "…"
+            };
+            format!(
+                "several keys stand in a list, each in its own quotes: write `keys = [{shown}]`"
+            )
+        }
         "keys" if !text.is_empty() => {
             format!(
                 "several keys stand in a list: write `keys = [{written}]`, or `key = {written}` for one"
@@ -105,8 +118,12 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals"
             if !matches!(value, Expr::Lit(_)) =>
         {
+            let value = match value {
+                Expr::Path(_) => written.replace(' ', ""),
+                _ => "…".to_owned(),
+            };
             format!(
-                "`{name}` is read when compiling, so no expression will do: write `{}`",
+                "`{name}` is read when compiling: write `{}`; a value that only the running program knows goes through `pool.lock(key).{name}({value})`",
                 example(name)
             )
         }

@@ -28,7 +28,15 @@ pub(super) fn unknown(text: &str, value: Option<Expr>) -> Unknown {
             vec!["wait", "ttl"],
             ": write `wait = \"3s\"` for how long to wait, `ttl = \"10s\"` for how long to hold".to_owned(),
         ),
-        "namespace" => pools(".namespace(\"shop:\")"),
+        "namespace" | "prefix" | "keyprefix" => pools(".namespace(\"shop:\")"),
+        "token" | "fence" | "fencing" | "fencingtoken" => (
+            vec!["guard"],
+            ": the token is the guard's, so write `guard = lock`, and `lock.fence()` in the body".to_owned(),
+        ),
+        "retry" | "retries" | "retrycount" | "retrydelay" | "retryinterval" | "interval" | "pollinterval" => (
+            Vec::new(),
+            ": nobody tries again at intervals, for a waiter is told when it is its turn; how long it waits is `wait = \"3s\"`".to_owned(),
+        ),
         "lockorder" => pools(".lock_order(LockOrder::Refuse)"),
         "kind" | "mode" | "type" | "locktype" | "lockmode" | "lockkind" => kind(value),
         "upgrade" | "upgradable" | "upgradeable" => (

@@ -65,3 +65,10 @@ fn check_on(item: &str, arguments: &str, expected: &[(&str, &str)]) {
 fn check(arguments: &str, expected: &[(&str, &str)]) {
     check_on(ITEM, arguments, expected);
 }
+
+#[track_caller]
+fn accept(arguments: &str) {
+    let [arguments, item]: [TokenStream; 2] = [arguments, ITEM].map(|text| text.parse().unwrap());
+    let errors = crate::rules::model(arguments, &item).err();
+    assert!(errors.is_none(), "{}", errors.unwrap());
+}

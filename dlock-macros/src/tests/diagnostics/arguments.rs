@@ -264,6 +264,66 @@ fn an_argument_needs_its_name() {
     );
 }
 
+/// What others have as an argument, and what takes its place.
+#[test]
+fn arguments_that_there_are_none_of() {
+    for theirs in [
+        "retry",
+        "retries",
+        "retry_count",
+        "retry_delay",
+        "retry_interval",
+        "poll_interval",
+    ] {
+        let message = format!(
+            "unknown argument `{theirs}`: nobody tries again at intervals, for a waiter is told when it is its turn; how long it waits is `wait = \"3s\"`"
+        );
+        check(
+            &format!("key = \"a\", {theirs} = \"100ms\""),
+            &[(theirs, &message)],
+        );
+    }
+    for theirs in ["token", "fence", "fencing", "fencing_token"] {
+        let message = format!(
+            "unknown argument `{theirs}`: the token is the guard's, so write `guard = lock`, and `lock.fence()` in the body"
+        );
+        check(
+            &format!("key = \"a\", {theirs} = true"),
+            &[(theirs, &message)],
+        );
+        check(&format!("key = \"a\", {theirs}"), &[(theirs, &message)]);
+    }
+    for theirs in ["prefix", "key_prefix"] {
+        let message = format!(
+            "unknown argument `{theirs}`, which is the pool's: write `Config::new(…).namespace(\"shop:\")`, once in `main`"
+        );
+        check(
+            &format!("key = \"a\", {theirs} = \"shop:\""),
+            &[(theirs, &message)],
+        );
+    }
+}
+
+#[test]
+fn names_have_no_quotes() {
+    for name in ["ttl", "wait", "key"] {
+        let message = format!("an argument's name stands without quotes: write `{name} = …`");
+        let quoted = format!("{name:?}");
+        let before = if name == "key" { "" } else { "key = \"a\", " };
+        check(
+            &format!("{before}{quoted} = \"10s\", fair"),
+            &[(&quoted, &message)],
+        );
+    }
+    check(
+        r#"key = "a", pool = """#,
+        &[(
+            "\"\"",
+            "a pool's name is not empty: write that of its `init_named`, or leave `pool` out for the one of `init`",
+        )],
+    );
+}
+
 #[test]
 fn equals_signs_and_commas() {
     for (written, at) in [

@@ -57,7 +57,7 @@ fn max_renewals() {
         r#"key = "a", renew, max_renewals = -1"#,
         &[(
             "-1",
-            "`max_renewals` is read when compiling, so no expression will do: write `max_renewals = 4`",
+            "`max_renewals` is read when compiling: write `max_renewals = 4`; a value that only the running program knows goes through `pool.lock(key).max_renewals(…)`",
         )],
     );
 }

@@ -1,7 +1,6 @@
 //! Keys that are refused, in the attribute and in `lock_key!`: names, templates, other notations, templates in expressions.
 
-use super::{ITEM, check, check_on};
-use proc_macro2::TokenStream;
+use super::{accept, check, check_on};
 
 /// One error about the key literal: the message, and the text above the carets.
 #[track_caller]
@@ -298,13 +297,6 @@ fn format_that_is_no_key() {
     }
     accept(r#"keys = ids.iter().map(|id| lock_key!("item:<id>"))"#);
     accept(r#"key = "a", reentrant, owner = Key::verbatim(format!("{id}"))"#);
-}
-
-#[track_caller]
-fn accept(arguments: &str) {
-    let [arguments, item]: [TokenStream; 2] = [arguments, ITEM].map(|text| text.parse().unwrap());
-    let errors = crate::rules::model(arguments, &item).err();
-    assert!(errors.is_none(), "{}", errors.unwrap());
 }
 
 #[track_caller]

@@ -84,6 +84,13 @@ fn each_key_keeps_the_rules() {
         )],
     );
     check(
+        r#"keys = "a:<id>, b,""#,
+        &[(
+            "\"a:<id>, b,\"",
+            "several keys stand in a list, each in its own quotes: write `keys = [\"a:<id>\", \"b\"]`",
+        )],
+    );
+    check(
         r#"keys = vec!["a:<id>"]"#,
         &[(
             "\"a:<id>\"",

@@ -7,7 +7,6 @@ fn words_stand_alone() {
     for word in ["read", "write", "reentrant", "fair"] {
         let message = format!("`{word}` takes no value: write `{word}` alone, or leave it out");
         for (value, at) in [
-            (" = true", "true"),
             (" = 5", "5"),
             (" =", word),
             (" == 5", "="),
@@ -17,6 +16,17 @@ fn words_stand_alone() {
             check(&format!("key = \"a\", {word}{value}"), &[(at, &message)]);
         }
     }
+    for word in ["read", "write", "reentrant", "fair"] {
+        super::accept(&format!("key = \"a\", {word} = true"));
+        super::accept(&format!("key = \"a\", permits = 5, {word} = false"));
+    }
+    check(
+        r#"key = "a", read = true, write = true"#,
+        &[(
+            "write",
+            "`write` and `read` are two kinds of lock, and a lock has one: remove either",
+        )],
+    );
     for word in ["read", "write", "fair"] {
         let message = format!("`{word}` takes no value: write `{word}` alone, or leave it out");
         for value in ["\"x\"", "me"] {

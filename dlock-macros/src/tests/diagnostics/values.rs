@@ -83,7 +83,12 @@ fn durations_without_quotes() {
         (
             "max_hold",
             "TTL",
-            "`max_hold` is read when compiling, so no expression will do: write `max_hold = \"5m\"`",
+            "`max_hold` is read when compiling: write `max_hold = \"5m\"`; a value that only the running program knows goes through `pool.lock(key).max_hold(TTL)`",
+        ),
+        (
+            "ttl",
+            "self.ttl",
+            "`ttl` is read when compiling: write `ttl = \"10s\"`; a value that only the running program knows goes through `pool.lock(key).ttl(…)`",
         ),
         (
             "min_hold",
@@ -93,7 +98,7 @@ fn durations_without_quotes() {
         (
             "wait",
             "W::X",
-            "`wait` is read when compiling, so no expression will do: write `wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"`",
+            "`wait` is read when compiling: write `wait = \"3s\"`, `wait = \"0s\"` or `wait = \"forever\"`; a value that only the running program knows goes through `pool.lock(key).wait(W::X)`",
         ),
         (
             "wait",
@@ -155,7 +160,7 @@ fn words_and_counts() {
         (
             "max_renewals",
             "N",
-            "`max_renewals` is read when compiling, so no expression will do: write `max_renewals = 4`",
+            "`max_renewals` is read when compiling: write `max_renewals = 4`; a value that only the running program knows goes through `pool.lock(key).max_renewals(N)`",
         ),
     ] {
         check_value(argument, value, message);
