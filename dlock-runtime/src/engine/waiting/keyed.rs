@@ -30,6 +30,8 @@ pub(super) struct Keyed {
     driver_seen: Option<Moment>,
     /// The first acquire, while whoever is first sends it.
     pub(super) first_ask: Option<Arc<FirstAsk>>,
+    /// The value of the last acquire, where the line is not for all: what `Keys` finds it by.
+    pub(super) asked: Option<Arc<str>>,
     /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
     pub(super) wakes: Wakes,
     pub(super) rings: bool,

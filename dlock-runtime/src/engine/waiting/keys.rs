@@ -1,12 +1,13 @@
 //! The gates of a pool, by their lines.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use super::Lane;
-use super::keyed::Keyed;
+use super::keyed::{Keyed, Wheel};
 use super::lane::HashedBefore;
+use crate::policy::gate::Position;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
@@ -17,8 +18,9 @@ const SWEEP_AT_LEAST: usize = 64;
 pub(super) struct Keys {
     /// Boxed: most slots of a table are empty.
     pub(super) gates: HashMap<Lane, Box<Keyed>, BuildHasherDefault<HashedBefore>>,
-    /// The lines that are not for all, by key: a push names the key alone.
-    own: HashMap<Arc<str>, BTreeSet<Lane>>,
+    /// The lines that are not for all, by the value of the last acquire of each: whatever a push names, one look finds its line,
+    /// however many wait for the key.
+    own: HashMap<Arc<str>, Lane>,
     /// With so many gates, those go that nobody would miss.
     sweep_at: usize,
     /// What everybody hears from here on who comes.
@@ -29,23 +31,45 @@ impl Keys {
     /// The gate of a line, new if there is none.
     pub(super) fn at(&mut self, lane: &Lane, now: Moment) -> &mut Keyed {
         self.sweep(now);
-        if !lane.is_for_all() {
-            let own = self.own.entry(lane.key().clone()).or_default();
-            own.insert(lane.clone());
-        }
         self.gates.entry(lane.clone()).or_default()
+    }
+
+    /// An acquire goes out; `false`: another one drives by now, and it must not.
+    pub(super) fn asking(
+        &mut self,
+        lane: &Lane,
+        wheel: Wheel,
+        position: Position,
+        now: Moment,
+    ) -> bool {
+        let Some(keyed) = self.gates.get_mut(lane) else {
+            return false;
+        };
+        let value = position.claim.value.clone();
+        let asks = keyed.asking(wheel, position, now);
+        if asks && !lane.is_for_all() {
+            if let Some(before) = keyed.asked.replace(value.clone()) {
+                self.own.remove(&before);
+            }
+            self.own.insert(value, lane.clone());
+        }
+        asks
     }
 
     /// The line whose place has this value.
     pub(super) fn awaits(&self, key: &Arc<str>, value: &str) -> Option<Lane> {
         let for_all = Lane::for_all(key.clone());
-        let own = self.own.get(key).into_iter().flatten();
-        let mut lanes = std::iter::once(&for_all).chain(own);
-        let awaits = |lane: &&Lane| {
+        let own = self.own.get(value).filter(|lane| lane.key() == key);
+        let awaits = |lane: &Lane| {
+            #[cfg(test)]
+            LOOKS.with(|looks| looks.set(looks.get() + 1));
             let keyed = self.gates.get(lane);
             keyed.is_some_and(|keyed| keyed.gate.awaits(value).is_some())
         };
-        lanes.find(awaits).cloned()
+        if awaits(&for_all) {
+            return Some(for_all);
+        }
+        own.filter(|lane| awaits(lane)).cloned()
     }
 
     /// Forgets the gates of locks that are held for so long that nobody here can have them from their holder. Each time that
@@ -65,15 +89,18 @@ impl Keys {
     }
 
     pub(super) fn remove(&mut self, lane: &Lane) {
-        self.gates.remove(lane);
+        let keyed = self.gates.remove(lane);
         self.sweep_at = self.sweep_at.min(self.gates.len() * 4); // what was many once is not many for ever
-        if let Some(own) = self.own.get_mut(lane.key()) {
-            own.remove(lane);
-            if own.is_empty() {
-                self.own.remove(lane.key());
-            }
+        if let Some(asked) = keyed.and_then(|it| it.asked) {
+            self.own.remove(&asked);
         }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many gates were looked at for a push.
+    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

@@ -197,6 +197,11 @@ impl Gates {
         .flatten()
     }
 
+    /// A driver's acquire goes out; `false`: it drives no more, and must not.
+    fn asking(&self, lane: &Lane, wheel: Wheel, position: Position, now: Moment) -> bool {
+        self.lock().asking(lane, wheel, position, now)
+    }
+
     fn is_waited_at(&self, lane: &Lane) -> bool {
         self.at(lane, |keyed| keyed.gate.is_waited_at())
             .unwrap_or(false)

@@ -173,10 +173,7 @@ impl Driver {
         let place = Place::new(address, order.terms.lease());
         let sent = Sent::prepare(pool, order, &link, Some(place), (now, within));
         let gates = pool.gates();
-        let may_ask = gates.at(lane, |keyed| {
-            keyed.asking(self.wheel, sent.position(), sent.at)
-        });
-        if may_ask != Some(true) {
+        if !gates.asking(lane, self.wheel, sent.position(), sent.at) {
             pool.guardian().not_granted(sent.token); // it was not sent
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{Keys, Lane, SWEEP_AT_LEAST};
+use super::{Keys, LOOKS, Lane, SWEEP_AT_LEAST};
 use crate::engine::guard::LockGuard;
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
@@ -98,6 +98,30 @@ async fn a_line_of_its_own_goes_with_its_gate() {
     assert!(gates(&pool) <= SWEEP_AT_LEAST, "{}", gates(&pool));
     let lines_of_their_own = pool.gates().lock().own.len();
     assert_eq!(lines_of_their_own, gates(&pool));
+}
+
+/// A push names the key and the value: whoever may publish says both, as often as it likes. So it costs two looks, however many
+/// wait for the key, each in a line of its own.
+#[tokio::test(start_paused = true)]
+async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let holder = numbered(&pool, 0).acquire().await.unwrap();
+    let waiters = (0..1000).map(|_| tokio::spawn(numbered(&pool, 0).fair().acquire()));
+    let waiters: Vec<_> = waiters.collect();
+    tokio::time::sleep(Duration::from_millis(1)).await; // until they all wait
+    let keys = pool.gates().lock();
+    assert_eq!((keys.own.len(), keys.gates.len()), (1000, 1001));
+    let (values, key) = (keys.own.keys().cloned(), holder.key().as_str());
+    let values: Vec<_> = values.chain(["1|forged|h|1|f|1".into()]).collect();
+    LOOKS.set(0);
+    let found = |value| keys.awaits(&key.into(), value).is_some();
+    let found = values.iter().filter(|value| found(value)).count();
+    assert_eq!(found, 1000, "all but the one that nobody asked with");
+    assert!(LOOKS.get() <= 2 * values.len(), "{} looks", LOOKS.get());
+    let elsewhere = keys.awaits(&"lock:another".into(), &values[0]);
+    assert_eq!(elsewhere, None, "the value of another key's");
+    drop(keys);
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[test]

@@ -178,10 +178,8 @@ impl Site {
         let position = position(number);
         let token = position.token;
         let asking = position.clone();
-        let may_ask = self
-            .gates
-            .at(&lane(), |keyed| keyed.asking(wheel, asking, self.now()));
-        assert_eq!(may_ask, Some(true), "no driver is ever stuck here");
+        let may_ask = self.gates.asking(&lane(), wheel, asking, self.now());
+        assert!(may_ask, "no driver is ever stuck here");
         let granted = self.acquire(number);
         if self.is_lost() {
             if self.gates.ended(&lane(), token, self.now()) {
