@@ -5,13 +5,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::sync::OnceCell;
 
-use crate::engine::pool::LockPool;
+use crate::engine::pool::{LockPool, made_before_a_fork};
 use crate::engine::shutdown::{Drained, shut_down};
 use crate::values::config::Config;
 use crate::values::error::LockError;
+use crate::values::process::{Known, PerProcess};
 
-static GLOBAL: OnceCell<LockPool> = OnceCell::new();
-static NAMED: Mutex<BTreeMap<String, LockPool>> = Mutex::new(BTreeMap::new());
+/// A forked child has none of its parent's, and may make its own.
+static POOLS: PerProcess<Pools> = PerProcess::new(Pools {
+    global: OnceCell::new(),
+    named: Mutex::new(BTreeMap::new()),
+});
+
+#[derive(Default)]
+struct Pools {
+    global: OnceCell<LockPool>,
+    named: Mutex<BTreeMap<String, LockPool>>,
+}
+
+impl Pools {
+    fn named(&self) -> MutexGuard<'_, BTreeMap<String, LockPool>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Makes the global pool, which locked functions use unless they say otherwise. Call it once, in `main`.
 ///
@@ -37,11 +53,12 @@ pub async fn init(config: impl Into<Config>) -> Result<LockPool, LockError> {
             "init was called before in this process (a pool that was shut down stays closed); call it once, in main, `init_named` for further servers, and in tests `LockPool::connect` and `pool.scope(…)`",
         )
     };
-    if GLOBAL.get().is_some() {
+    let pools = POOLS.ours();
+    if pools.global.get().is_some() {
         return Err(twice());
     }
     let pool = LockPool::connect(config).await?;
-    GLOBAL.set(pool.clone()).map_err(|_| twice())?;
+    pools.global.set(pool.clone()).map_err(|_| twice())?;
     Ok(pool)
 }
 
@@ -62,11 +79,12 @@ pub async fn init_named(
             "init_named was called twice for {name:?}; give each pool its own name"
         ))
     };
-    if named_pools().contains_key(&name) {
+    let pools = POOLS.ours();
+    if pools.named().contains_key(&name) {
         return Err(twice(&name));
     }
     let pool = LockPool::connect(config).await?;
-    let mut pools = named_pools();
+    let mut pools = pools.named();
     if pools.contains_key(&name) {
         return Err(twice(&name));
     }
@@ -77,9 +95,13 @@ pub async fn init_named(
 /// The global pool.
 ///
 /// # Errors
-/// [`LockError::NotInitialized`] before [`init`].
+/// [`LockError::NotInitialized`] before [`init`]; [`LockError::Config`] in a forked child, before an [`init`] of its own.
 pub fn pool() -> Result<LockPool, LockError> {
-    GLOBAL.get().cloned().ok_or(LockError::NotInitialized)
+    match POOLS.known() {
+        Known::Ours(pools) => pools.global.get().cloned().ok_or(LockError::NotInitialized),
+        Known::Inherited => Err(made_before_a_fork("the global pool")),
+        Known::Nobodys => Err(LockError::NotInitialized),
+    }
 }
 
 /// A pool by its name.
@@ -87,18 +109,20 @@ pub fn pool() -> Result<LockPool, LockError> {
 /// # Errors
 /// [`LockError::Config`] when there is none of that name, with those that there are.
 pub fn named(name: &str) -> Result<LockPool, LockError> {
-    let pools = named_pools();
-    pools.get(name).cloned().ok_or_else(|| {
-        let known: Vec<&str> = pools.keys().map(String::as_str).collect();
+    let pools = match POOLS.known() {
+        Known::Ours(pools) => Some(pools.named()),
+        Known::Inherited => return Err(made_before_a_fork("what this name stood for")),
+        Known::Nobodys => None,
+    };
+    let pool = pools.as_ref().and_then(|pools| pools.get(name).cloned());
+    pool.ok_or_else(|| {
+        let known = pools.iter().flat_map(|pools| pools.keys().map(String::as_str));
+        let known: Vec<&str> = known.collect();
         LockError::config(format_args!(
             "no pool is called {name:?}: call `dlock_runtime::init_named({name:?}, \"redis://…\").await?` in main (there {})",
             if known.is_empty() { "are none yet".to_owned() } else { format!("are: {}", known.join(", ")) },
         ))
     })
-}
-
-fn named_pools() -> MutexGuard<'static, BTreeMap<String, LockPool>> {
-    NAMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends the global pool and all named ones: no new locks, and time for what is held to come back. Not
@@ -122,7 +146,10 @@ fn named_pools() -> MutexGuard<'static, BTreeMap<String, LockPool>> {
 /// # }
 /// ```
 pub async fn shutdown() -> Drained {
-    let mut pools: Vec<LockPool> = named_pools().values().cloned().collect();
-    pools.extend(GLOBAL.get().cloned());
-    shut_down(&pools).await
+    let mut all = Vec::new();
+    if let Known::Ours(pools) = POOLS.known() {
+        all.extend(pools.named().values().cloned());
+        all.extend(pools.global.get().cloned());
+    }
+    shut_down(&all).await
 }

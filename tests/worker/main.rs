@@ -10,6 +10,7 @@
 )]
 
 mod counter;
+mod forked;
 mod guardians;
 mod holder;
 mod kinds;
@@ -23,6 +24,9 @@ fn main() {
     match settings.mode.as_str() {
         "count" => counter::locked(&settings),
         "count-unlocked" => counter::unlocked(&settings),
+        "fork" => forked::beside_a_runtime(&settings),
+        "fork-busy" => forked::while_others_lock(&settings),
+        "fork-inside" => forked::inside_a_runtime(&settings),
         "guardians" => guardians::come_and_go(&settings),
         "no-guardians" => guardians::memory_has_none(&settings),
         "hold" => holder::hold(&settings),

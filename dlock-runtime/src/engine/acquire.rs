@@ -137,7 +137,12 @@ async fn in_line(
     let mut begins = Some(now);
     std::future::poll_fn(|cx| {
         loop {
-            let now = begins.take().unwrap_or_else(|| clock.now());
+            let now = if let Some(begins) = begins.take() {
+                begins
+            } else {
+                pool.check_process()?; // it may have been begun by the parent
+                clock.now()
+            };
             while let Poll::Ready(turn) = ticket.poll(cx, now) {
                 let (position, offer) = turn?;
                 if let Some(guard) = take(pool, order, position, offer, now) {

@@ -135,7 +135,7 @@ impl<'a> OpenAttempt<'a> {
 
 impl Drop for OpenAttempt<'_> {
     fn drop(&mut self) {
-        if !self.settled && self.leaves_gate() {
+        if !self.settled && !self.pool.is_inherited() && self.leaves_gate() {
             let Sent {
                 token,
                 command,

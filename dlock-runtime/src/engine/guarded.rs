@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 
 use super::guard::LockGuard;
+use super::lease_cell::Lost;
 use super::scope::{self, Frame};
 use crate::values::error::{LockError, LostCause};
 
@@ -49,7 +50,7 @@ enum Stage {
     Run {
         owner: Owner,
         frame: Arc<Frame>,
-        lost: Option<Boxed<LostCause>>,
+        lost: Option<Lost>,
     },
     Release {
         release: Boxed<()>,
@@ -164,7 +165,7 @@ impl<F: Future> Future for Guarded<F> {
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
     frame: &Arc<Frame>,
-    lost: &mut Option<Boxed<LostCause>>,
+    lost: &mut Option<Lost>,
     on_lost: OnLost,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, LockError>> {
@@ -196,13 +197,9 @@ fn lost_by_now(guard: &LockGuard, finished: bool) -> Option<LockError> {
 }
 
 /// Wakes the task at the end of the lease.
-fn poll_lost(
-    guard: &LockGuard,
-    lost: &mut Option<Boxed<LostCause>>,
-    cx: &mut Context<'_>,
-) -> Poll<LockError> {
-    let lost = lost.get_or_insert_with(|| Box::pin(guard.lost()));
-    let cause = ready!(lost.as_mut().poll(cx));
+fn poll_lost(guard: &LockGuard, lost: &mut Option<Lost>, cx: &mut Context<'_>) -> Poll<LockError> {
+    let lost = lost.get_or_insert_with(|| guard.wait_lost());
+    let cause = ready!(Pin::new(lost).poll(cx));
     let (part, cause) = guard.lost_part().unwrap_or((guard, cause));
     Poll::Ready(lost_error(part, cause, false))
 }

@@ -4,9 +4,10 @@
 //! Invariant: once `cause` is set or `released` is true, the lease is never held again.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -18,9 +19,12 @@ use crate::policy::commands::GivenBack;
 use crate::policy::lease::Lease;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
+use crate::values::process::Home;
 
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
+    /// Where it was taken: in a forked child it is lost at once.
+    home: Home,
     key: Arc<str>,
     clock: Clock,
     deadline: AtomicU64,
@@ -42,6 +46,7 @@ pub(crate) struct LeaseCell {
 impl LeaseCell {
     pub(crate) fn new(key: Arc<str>, clock: Clock, lease: &Lease) -> Self {
         Self {
+            home: Home::here(),
             key,
             clock,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
@@ -72,10 +77,18 @@ impl LeaseCell {
     /// Why the lease is over although nobody released it; time alone is reason enough, and once
     /// somebody has seen that, no late renewal brings it back.
     pub(crate) fn why_lost(&self) -> Option<LostCause> {
+        if self.is_inherited() {
+            return Some(LostCause::Forked);
+        }
         if self.cause.get().is_none() && self.clock.now() >= self.deadline() {
             self.lose(cause(self.at_deadline.load(Ordering::Acquire)));
         }
         self.cause.get().copied()
+    }
+
+    /// It was taken by the process that this one was forked from.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.home.is_elsewhere()
     }
 
     /// When the lease ends without a renewal.
@@ -206,8 +219,15 @@ impl Cells {
         remaining.min().unwrap_or_default()
     }
 
-    /// As [`LeaseCell::wait_lost`].
-    pub(crate) async fn wait_lost(self) -> LostCause {
+    /// As [`LeaseCell::wait_lost`]; in a forked child it has ended.
+    pub(crate) fn wait_lost(self) -> Lost {
+        Lost {
+            home: self.first.home,
+            waits: Some(Box::pin(self.wait())),
+        }
+    }
+
+    async fn wait(self) -> LostCause {
         if self.others.is_empty() {
             return self.first.wait_lost().await;
         }
@@ -223,6 +243,35 @@ impl Cells {
 
     fn all(&self) -> impl Iterator<Item = &Arc<LeaseCell>> {
         std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+/// Ends when a lease is lost.
+pub(crate) struct Lost {
+    home: Home,
+    waits: Option<Pin<Box<dyn Future<Output = LostCause> + Send>>>,
+}
+
+impl Future for Lost {
+    type Output = LostCause;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostCause> {
+        if self.home.is_elsewhere() {
+            return Poll::Ready(LostCause::Forked);
+        }
+        match &mut self.waits {
+            Some(waits) => waits.as_mut().poll(cx),
+            None => Poll::Pending, // only while it is dropped
+        }
+    }
+}
+
+/// What waits is in a list with a mutex, which a forked child leaves alone.
+impl Drop for Lost {
+    fn drop(&mut self) {
+        if self.home.is_elsewhere() {
+            std::mem::forget(self.waits.take());
+        }
     }
 }
 

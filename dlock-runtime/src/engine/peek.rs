@@ -29,6 +29,7 @@ impl LockPool {
     /// # Ok(()) }
     /// ```
     pub fn peek(&self, key: impl Into<Key>) -> Result<Option<Stored>, LockError> {
+        self.check_process()?;
         let stored = self.backend().peek(key.into().as_str());
         stored.map_err(|fault| fault.into_error(None))
     }

@@ -269,6 +269,7 @@ impl LockRequest {
 
     /// What to do, all checked; every setting that can't work is in one error.
     pub(crate) fn orders(self) -> Result<(LockPool, Orders), LockError> {
+        self.pool.check_process()?;
         let settings = self.pool.settings();
         let mut wrong = Vec::new();
         let ttl = match self.ttl {

@@ -11,6 +11,8 @@ const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 
 /// Closes all of them before it waits for any.
 pub(crate) async fn shut_down(pools: &[LockPool]) -> Drained {
+    let ours = pools.iter().filter(|pool| !pool.is_inherited());
+    let pools: &[LockPool] = &ours.cloned().collect::<Vec<_>>();
     for pool in pools {
         pool.shut();
     }

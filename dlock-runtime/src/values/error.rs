@@ -245,6 +245,8 @@ pub enum LostCause {
     /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
     /// renew or watch the lease.
     Guardian,
+    /// This process was forked from the one that took it: the lock is the parent's, which goes on with it.
+    Forked,
 }
 
 impl fmt::Display for LostCause {
@@ -263,6 +265,7 @@ impl fmt::Display for LostCause {
                 "its `max_renewals` were used up; raise that, or the ttl, if the body may take longer"
             }
             LostCause::Guardian => "the guardian that watched over it ended",
+            LostCause::Forked => "it was taken before a fork, and is the parent process's",
         })
     }
 }

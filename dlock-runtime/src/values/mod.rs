@@ -2,7 +2,7 @@
 //!
 //! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
 //! Read in this order: `key`, `kind`, `token`, `holder`, `entry`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`,
-//! `lock_order`, `class`, `shown`, `error`, `config`; for writes under a lock `batch`, `stored`, `slot`.
+//! `lock_order`, `class`, `shown`, `error`, `config`, `process`; for writes under a lock `batch`, `stored`, `slot`.
 
 pub(crate) mod batch;
 pub(crate) mod bounds;
@@ -17,6 +17,7 @@ pub(crate) mod key;
 pub(crate) mod kind;
 pub(crate) mod lock_order;
 pub(crate) mod moment;
+pub(crate) mod process;
 pub(crate) mod release;
 pub(crate) mod shown;
 pub(crate) mod slot;

@@ -9,9 +9,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Memory};
+
+use once_cell::sync::OnceCell;
+
+use super::process::PerProcess;
 
 /// Names one attempt to take one lock, unique in the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +74,6 @@ impl Token {
         const OF_TEST: &Instance = &Instance {
             random: 7,
             text: "00000000000000000000000000000007",
-            pid: 7,
             pid_text: "7",
         };
         Self {
@@ -132,31 +133,25 @@ struct Instance {
     random: u128,
     /// The same, as it stands in each of its tokens.
     text: &'static str,
-    pid: u32,
     pid_text: &'static str,
 }
 
 impl Instance {
     /// This process; a forked child draws its own.
     fn ours() -> Result<&'static Self, getrandom::Error> {
-        static DRAWN: Mutex<Option<&Instance>> = Mutex::new(None);
-        let pid = std::process::id();
-        let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ours) = *drawn
-            && ours.pid == pid
-        {
-            return Ok(ours);
-        }
+        static DRAWN: PerProcess<OnceCell<Instance>> = PerProcess::new(OnceCell::new());
+        DRAWN.ours().get_or_try_init(Self::draw)
+    }
+
+    fn draw() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)?;
         let random = u128::from_le_bytes(bytes);
-        let ours = Self {
+        Ok(Self {
             random,
-            text: format!("{random:032x}").leak(),
-            pid,
-            pid_text: pid.to_string().leak(),
-        };
-        Ok(drawn.insert(Box::leak(Box::new(ours)))) // one for each process
+            text: format!("{random:032x}").leak(), // one for each process
+            pid_text: std::process::id().to_string().leak(),
+        })
     }
 }
 

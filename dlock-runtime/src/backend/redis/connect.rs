@@ -21,6 +21,7 @@ use super::names::Names;
 use super::native::Native;
 use super::push::Ear;
 use super::reply;
+use super::socket::Socket;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::fault::{self, Fault};
@@ -161,9 +162,10 @@ where
             Ok::<(), Infallible>(())
         });
     }
-    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
-        .await
-        .map_err(|error| errors::handshake_fault(&error))?;
+    let (connection, driver) =
+        MultiplexedConnection::new_with_config(&who, Socket::new(stream), config)
+            .await
+            .map_err(|error| errors::handshake_fault(&error))?;
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
     let sent = plan.clock.now();

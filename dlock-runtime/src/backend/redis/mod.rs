@@ -1,6 +1,6 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
-//! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, `link` speaks
+//! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, over a `socket`, `link` speaks
 //! the protocol over it and combines what many want at once, `calls` which script an operation is, `write` the batches of
 //! data, `push` hears what comes unasked, `names` the keys beside a lock's own, `scripts` holds the Lua, `native` says
 //! which command of the server's own it may use, `reply` and `errors` read what comes back. No `redis::` type leaves this folder, and the client library never repeats a command by itself.
@@ -16,6 +16,7 @@ mod reply;
 mod scripts;
 mod server_clock;
 mod slot;
+mod socket;
 mod supervisor;
 mod write;
 

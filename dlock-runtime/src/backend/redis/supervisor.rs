@@ -19,9 +19,11 @@ use crate::backend::fault::{self, Fault};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Text;
 use crate::values::moment::Moment;
+use crate::values::process::Home;
 
 #[derive(Debug)]
 pub(super) struct Supervisor {
+    home: Home,
     plan: Arc<Plan>,
     connections: usize,
     health_check_interval: Duration,
@@ -41,6 +43,7 @@ struct Links {
 impl Supervisor {
     pub(super) fn new(address: RedisAddress, settings: &Settings, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
+            home: Home::here(),
             plan: Arc::new(Plan {
                 address,
                 connect_timeout: settings.connect_timeout,
@@ -204,7 +207,10 @@ impl Departure {
 
 impl Drop for Departure {
     fn drop(&mut self) {
-        if let Some(supervisor) = self.supervisor.upgrade() {
+        // A runtime that a forked child inherited drops its tasks there too; the table is the parent's.
+        if let Some(supervisor) = self.supervisor.upgrade()
+            && !supervisor.home.is_elsewhere()
+        {
             supervisor.forget(self.runtime);
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use self::entered::Entered;
 use super::acquire::Order;
 use super::held::Held;
-use super::lease_cell::{Cells, LeaseCell};
+use super::lease_cell::{Cells, LeaseCell, Lost};
 use super::pool::LockPool;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
@@ -229,6 +229,10 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
+        self.wait_lost()
+    }
+
+    pub(crate) fn wait_lost(&self) -> Lost {
         self.cells().wait_lost()
     }
 

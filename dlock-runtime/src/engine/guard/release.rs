@@ -11,7 +11,7 @@ use crate::backend::fault::{self, Fault};
 use crate::observe;
 use crate::policy::commands::GivenBack;
 use crate::policy::tokens::ReleaseBy;
-use crate::values::error::{LockError, Text};
+use crate::values::error::{LockError, LostCause, Text};
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 
@@ -51,6 +51,8 @@ enum Left {
     At(Moment),
     /// The next in line of this process has it.
     HandedOn,
+    /// It is the parent's of this process, and was never to be given back here.
+    Forked,
 }
 
 impl LockGuard {
@@ -77,6 +79,7 @@ impl LockGuard {
         let now = match self.leave() {
             None => return Ok(Released::NotHeld),
             Some(Left::HandedOn) => return Ok(Released::Freed),
+            Some(Left::Forked) => return Err(self.lost_error(LostCause::Forked)),
             Some(Left::At(now)) => now,
         };
         match self.hold.pool.guardian().release(self.hold.token, now) {
@@ -123,6 +126,9 @@ impl LockGuard {
         } = &self.hold;
         if !cell.release() {
             return None;
+        }
+        if cell.is_inherited() {
+            return Some(Left::Forked);
         }
         let now = pool.backend().clock().now();
         if order.terms.bounds.min_hold.is_some() || cell.has_open_writes() {
@@ -220,7 +226,7 @@ struct Unclear<'a> {
 
 impl Drop for Unclear<'_> {
     fn drop(&mut self) {
-        if !self.settled {
+        if !self.settled && !self.guard.hold.cell.is_inherited() {
             self.guard
                 .hold
                 .pool

@@ -70,6 +70,9 @@ struct LastWord {
 impl Drop for LastWord {
     fn drop(&mut self) {
         let table = &self.work.table;
+        if table.home.is_elsewhere() {
+            return;
+        }
         let now = table.clock.now();
         let mut state = table.lock();
         if self.cell.is_handed_on() {

@@ -24,6 +24,7 @@ use crate::policy::lease::Lease;
 use crate::policy::tokens::{Census, ReleaseBy};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
+use crate::values::process::Home;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
@@ -47,6 +48,7 @@ impl Guardian {
     ) -> Result<Self, LockError> {
         let kind = backend.guardian();
         let table = Table {
+            home: Home::here(),
             state: Mutex::default(),
             clock: backend.clock(),
             wake: Notify::new(),
@@ -252,6 +254,11 @@ impl Guardian {
         }
     }
 
+    /// In a forked child: what it shares with its thread, which is not here, outlives it.
+    pub(crate) fn stay(&self) {
+        std::mem::forget(self.work.clone());
+    }
+
     fn table(&self) -> &Table {
         &self.work.table
     }
@@ -266,7 +273,13 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
+        if self.table().home.is_elsewhere() {
+            return;
+        }
         self.table().lock().closing = true;
         self.table().wake.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,12 +9,15 @@ use crate::engine::lease_cell::LeaseCell;
 use crate::observe;
 use crate::policy::tokens::{self, Action};
 use crate::values::moment::Moment;
+use crate::values::process::Home;
 
 pub(super) type Tokens = tokens::Tokens<Arc<LeaseCell>>;
 
 /// The token table, and how its host is woken.
 #[derive(Debug)]
 pub(super) struct Table {
+    /// A forked child must not wait for its mutex.
+    pub(super) home: Home,
     pub(super) state: Mutex<TableState>,
     pub(super) clock: Clock,
     /// There is something to do before the host would look by itself.

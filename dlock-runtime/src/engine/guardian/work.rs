@@ -114,6 +114,9 @@ impl Work {
     where
         News: IntoIterator<Item = Action<Arc<LeaseCell>>>,
     {
+        if self.table.home.is_elsewhere() {
+            return; // a runtime that a forked child inherited drops its tasks
+        }
         let mut state = self.table.lock();
         let now = self.table.clock.now(); // under the lock, so that reports are in order
         let news = change(&mut state.tokens, now);

@@ -25,8 +25,10 @@ use crate::policy::tokens::Census;
 use crate::values::class::Site;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Refusal, Text};
+use crate::values::handoff::Handoff;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
+use crate::values::process::Home;
 use crate::values::token::TokenSource;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
@@ -58,6 +60,8 @@ use crate::values::token::TokenSource;
 pub struct LockPool(Arc<Inner>);
 
 struct Inner {
+    /// Where it was made: a forked child has neither its guardian's thread nor a right to its connections.
+    home: Home,
     settings: Settings,
     neighbour: Option<Arc<Neighbour>>,
     backend: Arc<dyn Backend>,
@@ -95,6 +99,7 @@ impl LockPool {
             Fault::Setup(Text::new(why)).into_error(None)
         })?;
         let pool = LockPool(Arc::new(Inner {
+            home: Home::here(),
             tokens,
             guardian: Guardian::start(backend.clone(), settings.command_timeout)?,
             gates: Gates::new(
@@ -165,6 +170,7 @@ impl LockPool {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn ping(&self) -> Result<Duration, LockError> {
+        self.check_process()?;
         let to_error = |fault: Fault| fault.into_error(None);
         let link = self
             .backend()
@@ -188,6 +194,7 @@ impl LockPool {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn holder(&self, key: impl Into<Key>) -> Result<Option<Holder>, LockError> {
+        self.check_process()?;
         let key = key.into().in_namespace(&self.settings().namespace)?;
         let settings = self.settings();
         let read = async {
@@ -261,6 +268,19 @@ impl LockPool {
         shut_down(std::slice::from_ref(self)).await
     }
 
+    /// Before anything is locked or sent: an error in a forked child of the process that made the pool.
+    pub(crate) fn check_process(&self) -> Result<(), LockError> {
+        if self.is_inherited() {
+            return Err(made_before_a_fork("this pool"));
+        }
+        Ok(())
+    }
+
+    /// It is the parent's: none of its locks may be waited for here, and nothing of it dropped that says goodbye.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.0.home.is_elsewhere()
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
     }
@@ -326,6 +346,26 @@ impl LockPool {
 
     pub(crate) fn census(&self) -> Census {
         self.0.guardian.census()
+    }
+}
+
+/// What was made before it is of no use in a forked child.
+pub(crate) fn made_before_a_fork(what: &str) -> LockError {
+    LockError::config(format_args!(
+        "{what} was made before this process was forked, and stays with its parent: connect after the fork, with `init`, `init_named` or `LockPool::connect` in the child"
+    ))
+}
+
+/// In a forked child everything stays as it is: a connection that ended would end for the parent too, and who waits
+/// here may hold a mutex for ever.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.home.is_elsewhere() {
+            let nobody = Gates::new(Duration::ZERO, Handoff::DEFAULT);
+            std::mem::forget(std::mem::replace(&mut self.gates, nobody));
+            std::mem::forget(self.backend.clone());
+            self.guardian.stay();
+        }
     }
 }
 

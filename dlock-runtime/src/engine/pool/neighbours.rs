@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::values::config::{Address, Settings};
 use crate::values::error::LockError;
 use crate::values::key::Key;
+use crate::values::process::PerProcess;
 
-static POOLS: Mutex<Vec<Weak<Neighbour>>> = Mutex::new(Vec::new());
+static POOLS: PerProcess<Mutex<Vec<Weak<Neighbour>>>> = PerProcess::new(Mutex::new(Vec::new()));
 
 /// A pool as others see it, for as long as it lives.
 #[derive(Debug)]
@@ -80,5 +81,5 @@ impl Neighbour {
 }
 
 fn all() -> MutexGuard<'static, Vec<Weak<Neighbour>>> {
-    POOLS.lock().unwrap_or_else(PoisonError::into_inner)
+    POOLS.ours().lock().unwrap_or_else(PoisonError::into_inner)
 }

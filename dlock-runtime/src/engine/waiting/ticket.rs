@@ -122,6 +122,13 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        if self.done && self.own.is_none() {
+            return;
+        }
+        if self.pool.is_inherited() {
+            std::mem::forget(self.own.take());
+            return;
+        }
         if !self.done
             && let Some(position) = self.pool.gates().leave(&self.lane, self.seat)
         {

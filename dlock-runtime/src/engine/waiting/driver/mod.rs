@@ -258,7 +258,7 @@ fn answers_at(position: &Position, link: &dyn Link) -> bool {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.dismissed {
+        if !self.dismissed && !self.pool.is_inherited() {
             let wheel = self.wheel;
             self.pool
                 .gates()

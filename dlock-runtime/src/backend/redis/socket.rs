@@ -1,0 +1,110 @@
+//! The socket of a connection, which writes in the process that opened it and nowhere else.
+//!
+//! A forked child has the same socket as its parent: a byte that it sent would stand in the middle of a command of the
+//! parent's, and an end that it said would end both. So there it fails, and is left open when it is dropped: the
+//! system closes the child's end of it, which the parent does not notice.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::values::process::Home;
+
+pub(super) struct Socket<S> {
+    home: Home,
+    /// Gone only while it is dropped.
+    stream: Option<S>,
+}
+
+impl<S: Unpin> Socket<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self {
+            home: Home::here(),
+            stream: Some(stream),
+        }
+    }
+
+    /// To be read from only. Who reads has sent something, and that asked where it is.
+    fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
+        let stream = self.get_mut().stream.as_mut();
+        stream
+            .map(Pin::new)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// To be written to.
+    fn ours(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
+        if self.home.is_elsewhere() {
+            return Err(io::Error::other(
+                "this connection is the parent's of this forked process",
+            ));
+        }
+        self.stream()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.stream() {
+            Ok(stream) => stream.poll_read(cx, into),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.ours() {
+            Ok(stream) => stream.poll_write(cx, bytes),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.ours() {
+            Ok(stream) => stream.poll_write_vectored(cx, bytes),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(S::is_write_vectored)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.stream() {
+            Ok(stream) => stream.poll_flush(cx), // of a socket it does nothing
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.ours() {
+            Ok(stream) => stream.poll_shutdown(cx),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<S> Drop for Socket<S> {
+    fn drop(&mut self) {
+        if self.home.is_elsewhere() {
+            // Its runtime's poll set is the parent's as well, and would forget the socket.
+            std::mem::forget(self.stream.take());
+        }
+    }
+}

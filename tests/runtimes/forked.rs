@@ -1,0 +1,137 @@
+//! A forked child with its parent's pool: it is told so at once, sends nothing on its parent's connections, and may make its own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use dlock_harness::{Child, Monitor, RedisServer};
+
+const CAP: Duration = Duration::from_secs(60);
+const NO_ENVS: [(&str, &str); 0] = [];
+
+fn worker(words: &[&str]) -> Child {
+    Child::spawn(env!("CARGO_BIN_EXE_worker"), words, NO_ENVS)
+}
+
+/// What [`use_all`](../worker/forked.rs) prints in a child that is told everything.
+const TOLD: [&str; 26] = [
+    "acquire: Config",
+    "try_acquire: Config",
+    "run: Config",
+    "lock_all: Config",
+    "ping: Config",
+    "holder: Config",
+    "global: Config",
+    "named: Config",
+    "attribute: Config",
+    "attribute, named: Config",
+    "attribute, scoped: Config",
+    "shutdown Drained { held: 0, unconfirmed: 0 }",
+    "shutdown Drained { held: 0, unconfirmed: 0 }",
+    "held false",
+    "remaining 0ns",
+    "lost Some(Forked)",
+    "verify: Lost(Forked)",
+    "extend: Lost(Forked)",
+    "write: Lost(Forked)",
+    "downgrade: Lost(Forked)",
+    "release: Lost(Forked)",
+    "release of several: Lost(Forked)",
+    "own free false",
+    "own free false",
+    "own free false",
+    "own free false",
+];
+
+fn told(lines: &[String]) -> Vec<&str> {
+    let told = lines.iter().filter_map(|line| line.strip_prefix("child "));
+    told.collect()
+}
+
+/// Where a line of the record came from.
+fn sender(line: &str) -> Option<&str> {
+    line.split(['[', ']'])
+        .nth(1)
+        .filter(|it| !it.ends_with("lua"))
+}
+
+fn senders(lines: &[String]) -> BTreeSet<&str> {
+    lines.iter().filter_map(|line| sender(line)).collect()
+}
+
+/// The record before the child, of the time with it, and after it, by the parent's marks.
+async fn record(monitor: &Monitor) -> [Vec<String>; 3] {
+    let lines = monitor.settled().await;
+    let mark = |what: &str| lines.iter().position(|it| it.contains(what)).unwrap();
+    let (begins, ended) = (mark("child begins"), mark("child ended"));
+    [
+        &lines[..=begins],
+        &lines[begins + 1..ended],
+        &lines[ended..],
+    ]
+    .map(<[String]>::to_vec)
+}
+
+#[tokio::test]
+async fn a_child_is_told_that_the_pool_is_its_parents_and_sends_nothing_on_its_connections() {
+    let server = RedisServer::start();
+    let monitor = server.monitor();
+    let mut worker = worker(&["fork", &server.url()]);
+    assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
+
+    let lines = worker.lines();
+    let mut expected: Vec<&str> = TOLD.to_vec();
+    expected.push("own Ok(Freed)");
+    assert_eq!(told(&lines), expected);
+    let released = lines.iter().filter(|it| *it == "parent released Ok(Freed)");
+    assert_eq!(released.count(), 2, "{lines:#?}");
+
+    let [before, meanwhile, after] = record(&monitor).await;
+    let parents = senders(&before);
+    let inherited = senders(&meanwhile).intersection(&parents).count();
+    assert_eq!(inherited, 0, "{meanwhile:#?}");
+    let again = after.iter().find(|line| line.contains("lock:again"));
+    let again = sender(again.unwrap()).unwrap();
+    assert!(parents.contains(again), "the parent connected anew");
+}
+
+#[tokio::test]
+async fn a_child_waits_for_no_mutex_of_its_parents_other_threads() {
+    let server = RedisServer::start();
+    let mut worker = worker(&["fork-busy", &server.url(), "times=25"]);
+    for _ in 0..25 {
+        worker.expect_line("parent again", CAP).await;
+    }
+    assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
+    let lines = worker.lines();
+    let told = told(&lines);
+    assert_eq!(told.len(), 25 * (TOLD.len() + 1));
+    for child in told.chunks(TOLD.len() + 1) {
+        assert_eq!(child[..TOLD.len()], TOLD);
+    }
+}
+
+/// Its caretakers and drivers run in the child too, which tokio warns of; not a byte of theirs leaves.
+#[tokio::test]
+async fn the_tasks_of_an_inherited_runtime_send_nothing() {
+    let server = RedisServer::start();
+    let monitor = server.monitor();
+    let mut worker = worker(&["fork-inside", &server.url()]);
+    assert_eq!(
+        worker.expect_line("parent released ", CAP).await,
+        "Ok(Freed)"
+    );
+    assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
+    assert_eq!(told(&worker.lines()), ["held false"]);
+
+    let [before, meanwhile, after] = record(&monitor).await;
+    let taken = before.iter().find(|line| line.contains("lock:held"));
+    let parent = sender(taken.unwrap());
+    let sent = meanwhile.iter().filter(|line| sender(line) == parent);
+    assert_eq!(sent.count(), 0, "{meanwhile:#?}");
+    let released = after.iter().find(|line| line.contains("EVALSHA"));
+    assert_eq!(
+        sender(released.unwrap()),
+        parent,
+        "the parent goes on over the same connection"
+    );
+}
