@@ -5,6 +5,7 @@ use std::time::Duration;
 use dlock_harness::{Action, Child, until, wait};
 use dlock_runtime::{Batch, Config, LockError, LockPool, LostCause};
 
+use crate::body::lost;
 use crate::lab::{self, CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests, sha, tell};
 
 /// In the slot of the item's lock.
@@ -97,7 +98,7 @@ async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
     monitor.wait_for("next", CAP).await;
     lab.proxy.release_held();
     let written = writing.await.unwrap();
-    assert!(is_gone(&written), "{written:?}");
+    assert_eq!(lost(written), (LostCause::Deadline, false));
     assert_eq!(data(&lab).await, ["next"]);
 }
 

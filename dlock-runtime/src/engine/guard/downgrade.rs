@@ -2,8 +2,8 @@
 
 use dlock_grammar::bounds;
 
-use super::LockGuard;
 use super::prolong::By;
+use super::{LockGuard, undone};
 use crate::values::error::LockError;
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
@@ -44,13 +44,8 @@ impl LockGuard {
                 "only a lock that was taken with `write` can be downgraded to `read`",
             ));
         }
-        self.still_held()?;
-        let within = self.hold.pool.settings().command_timeout;
-        for part in self.parts() {
-            let ttl = Ttl::new(part.hold.cell.remaining().max(bounds::TTL_MIN))?;
-            let prolonged = part.prolong(By::Downgrade, ttl, ttl, within).await;
-            part.prolonged(prolonged)?;
-        }
-        Ok(())
+        let left = |part: &LockGuard| Ttl::new(part.hold.cell.remaining().max(bounds::TTL_MIN));
+        let downgraded = self.prolong_all(By::Downgrade, left).await;
+        downgraded.map_err(|lost| undone(lost, "it is not a read lock"))
     }
 }

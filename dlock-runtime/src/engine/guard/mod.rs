@@ -21,7 +21,7 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
 use crate::values::class::Asked;
-use crate::values::error::{LockError, LostCause, Refusal};
+use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
@@ -188,6 +188,11 @@ impl LockGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn verify(&self) -> Result<(), LockError> {
+        let verified = self.ask_whether_held().await;
+        verified.map_err(|lost| undone(lost, "nothing protects what comes after this"))
+    }
+
+    async fn ask_whether_held(&self) -> Result<(), LockError> {
         self.still_held()?;
         let timeout = self.hold.pool.settings().command_timeout;
         for part in self.parts() {
@@ -260,9 +265,15 @@ impl LockGuard {
         }
     }
 
+    /// The server said that it is not ours. Why, the token table knows: after the deadline that is no news.
     fn gone(&self) -> LockError {
         self.hold.pool.guardian().refused(self.hold.token);
-        self.lost_error(LostCause::Gone)
+        self.lost_error(self.why_lost().unwrap_or(LostCause::Gone))
+    }
+
+    /// The one cause that everybody is told.
+    fn why_lost(&self) -> Option<LostCause> {
+        self.hold.cell.why_lost()
     }
 
     fn lost_error(&self, cause: LostCause) -> LockError {
@@ -314,6 +325,24 @@ impl LockGuard {
 
     pub(crate) fn held(&self) -> Held {
         Held::new(self.key().clone(), self.hold.fence, self.cells())
+    }
+}
+
+/// `Lost`, as a call of the guard says it: whether a body was stopped is not its matter, but what it did not do.
+fn undone(error: LockError, what: &str) -> LockError {
+    match error {
+        LockError::Lost {
+            key,
+            cause,
+            finished,
+            ..
+        } => LockError::Lost {
+            key,
+            cause,
+            finished,
+            source: Some(Text::new(what)),
+        },
+        other => other,
     }
 }
 

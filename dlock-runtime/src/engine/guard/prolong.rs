@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::LockGuard;
+use super::{LockGuard, undone};
 use crate::backend::fault::Fault;
 use crate::backend::{Link, RENEWALS_AT_ONCE};
 use crate::policy::commands::{Renewal, Renewed};
@@ -42,20 +42,30 @@ impl LockGuard {
     /// did before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease)?;
+        let extended = self.prolong_all(By::Renewal, |_| Ok(ttl)).await;
+        extended.map_err(|lost| undone(lost, "the lease is not extended"))
+    }
+
+    pub(super) async fn prolong_all(
+        &self,
+        by: By,
+        ttl: impl Fn(&LockGuard) -> Result<Ttl, LockError>,
+    ) -> Result<(), LockError> {
         self.still_held()?;
         let within = self.hold.pool.settings().command_timeout;
         for part in self.parts() {
-            let prolonged = part.prolong(By::Renewal, ttl, ttl, within).await;
+            let ttl = ttl(part)?;
+            let prolonged = part.prolong(by, ttl, ttl, within).await;
             part.prolonged(prolonged)?;
         }
         Ok(())
     }
 
-    pub(super) fn prolonged(&self, prolonged: Result<Prolonged, Fault>) -> Result<(), LockError> {
+    fn prolonged(&self, prolonged: Result<Prolonged, Fault>) -> Result<(), LockError> {
         match prolonged {
             Ok(Prolonged::Yes) => Ok(()),
             Ok(Prolonged::TooLate) => {
-                Err(self.lost_error(self.hold.cell.why_lost().unwrap_or(LostCause::Deadline)))
+                Err(self.lost_error(self.why_lost().unwrap_or(LostCause::Deadline)))
             }
             Ok(Prolonged::NotOurs) => Err(self.gone()),
             Err(fault) => Err(fault.into_error(Some(self.key()))),

@@ -1,6 +1,6 @@
 //! Writes that the server applies only while the lock is held.
 
-use super::LockGuard;
+use super::{LockGuard, undone};
 use crate::backend::fault::Fault;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
@@ -66,7 +66,10 @@ impl LockGuard {
         }
         self.still_held().map_err(unwritten)?;
         match self.send(&writes).await {
-            Ok(None) => Err(unwritten(self.lost_error(LostCause::Gone))),
+            Ok(None) => {
+                let cause = self.why_lost().unwrap_or(LostCause::Gone);
+                Err(unwritten(self.lost_error(cause)))
+            }
             Ok(Some(Wrote::All)) => Ok(()),
             Ok(Some(Wrote::NotOurs)) => Err(unwritten(self.gone())),
             Ok(Some(Wrote::Unfit(need))) => Err(unfit(&writes, need)),
@@ -100,22 +103,8 @@ impl LockGuard {
     }
 }
 
-/// What `Lost` says of the body does not answer what became of the batch.
 fn unwritten(lost: LockError) -> LockError {
-    match lost {
-        LockError::Lost {
-            key,
-            cause,
-            finished,
-            ..
-        } => LockError::Lost {
-            key,
-            cause,
-            finished,
-            source: Some(Text::new("nothing of the batch was written")),
-        },
-        other => other,
-    }
+    undone(lost, "nothing of the batch was written")
 }
 
 /// What `Unavailable` says of any call, that it may be repeated, does not go for each batch.

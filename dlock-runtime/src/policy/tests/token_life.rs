@@ -192,6 +192,22 @@ fn what_the_server_denies_is_lost_and_needs_no_clean_up() {
     assert_empty(&table);
 }
 
+/// After the deadline the lock has to be gone: the server's word is no news then, and no second cause.
+#[test]
+fn what_the_server_denies_after_the_deadline_was_over_by_then() {
+    for (at_end, cause) in [(899, LostCause::Gone), (900, LostCause::Deadline)] {
+        let at_end = at(at_end - 11); // the margin
+        let mut table = holding();
+        assert_eq!(table.refused(token(1), at_end), Some(lost(cause)));
+        assert_empty(&table);
+        let mut table = holding();
+        table.due(at(300));
+        let told = table.renewed(token(1), at(300), Renewed::NotOurs, at_end);
+        assert_eq!(told, Some(lost(cause)));
+        assert_empty(&table);
+    }
+}
+
 #[test]
 fn an_answer_after_the_deadline_saves_nothing() {
     let mut table = holding();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::entries::State;
+use super::moves::End;
 use super::{Action, Census, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -11,7 +12,7 @@ use crate::values::token::Token;
 impl<H: Clone> Tokens<H> {
     /// Nobody would watch over this lease any longer: it is lost.
     pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
-        self.lose(token, LostCause::Guardian, now)
+        self.lose(token, End::Over(LostCause::Guardian), now)
     }
 
     /// All tokens, for a host that ends.

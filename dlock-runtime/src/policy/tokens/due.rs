@@ -1,6 +1,7 @@
 //! What time brings: renewals, deadlines, and the next step of each clean-up.
 
 use super::entries::{Entry, State};
+use super::moves::End;
 use super::{Action, Tokens};
 use crate::policy::commands::Renewal;
 use crate::policy::lease::{Due, Lease};
@@ -55,7 +56,7 @@ impl<H: Clone> Tokens<H> {
             State::Holding { lease, .. } => match lease.due(now) {
                 Due::Nothing => lease.next(),
                 Due::Renewal => return self.renew(token, |_| true),
-                Due::End(cause) => return self.lose(token, cause, now),
+                Due::End(cause) => return self.lose(token, End::Over(cause), now),
             },
             State::CleaningUp(it) if now >= it.give_up => {
                 let (holder, claim) = (it.holder.take(), entry.claim.clone());

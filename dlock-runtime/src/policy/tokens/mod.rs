@@ -28,6 +28,7 @@ mod timeline;
 
 use self::clean_up::CleanUp;
 use self::entries::{Entries, Entry, State};
+use self::moves::End;
 use super::commands::{Cancelled, Claim, GivenBack, Renewed};
 use super::lease::Lease;
 use crate::values::error::LostCause;
@@ -206,11 +207,11 @@ impl<H: Clone> Tokens<H> {
                     Renewed::Yes if now < before => lease.renewed(sent),
                     _ => lease.renewal_failed(now), // in any case none is on its way any more
                 }
-                if now >= before {
-                    return Err(lease.cause());
-                }
                 if outcome == Renewed::NotOurs {
-                    return Err(LostCause::Gone);
+                    return Err(End::NotOurs);
+                }
+                if now >= before {
+                    return Err(End::Over(lease.cause()));
                 }
                 let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
                 let is_news = deadline > before || cause != cause_before;
@@ -230,7 +231,7 @@ impl<H: Clone> Tokens<H> {
             }
             State::Acquiring | State::Waiting | State::Releasing { .. } => Ok(None),
         });
-        answered?.unwrap_or_else(|cause| self.lose(token, cause, now))
+        answered?.unwrap_or_else(|end| self.lose(token, end, now))
     }
 
     /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more, and
@@ -268,9 +269,9 @@ impl<H: Clone> Tokens<H> {
         Some((deadline, cause))
     }
 
-    /// The server said that the lock is not the token's.
+    /// The server said that the lock is not the token's: since its lease ended, or because somebody took it.
     pub(crate) fn refused(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
-        self.lose(token, LostCause::Gone, now)
+        self.lose(token, End::NotOurs, now)
     }
 
     /// A `cancel` was answered. `behind_acquire`: it went the way of the token's acquire, behind it,

@@ -9,25 +9,33 @@ use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
+/// How a lease ends under its holder.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// Without a word of the server's.
+    Over(LostCause),
+    /// The server says that the lock is not the token's. After the deadline that is how it has to be, and no news.
+    NotOurs,
+}
+
 impl<H: Clone> Tokens<H> {
-    /// Ends a lease under its holder. What may be left on the server is cleaned up, unless the server
-    /// itself said that nothing is.
-    pub(super) fn lose(
-        &mut self,
-        token: Token,
-        cause: LostCause,
-        now: Moment,
-    ) -> Option<Action<H>> {
+    /// Ends a lease under its holder, for one cause that all are told. What may be left on the server is cleaned up, unless
+    /// the server itself said that nothing is.
+    pub(super) fn lose(&mut self, token: Token, end: End, now: Moment) -> Option<Action<H>> {
         let entry = self.entries.get(token)?;
         let State::Holding { lease, holder } = &entry.state else {
             return None;
         };
         let (longest, busy) = (lease.longest(), lease.is_renewing());
+        let cause = match end {
+            End::Over(cause) => cause,
+            End::NotOurs if now >= lease.deadline() => lease.cause(),
+            End::NotOurs => LostCause::Gone,
+        };
         let (holder, claim) = (holder.clone(), entry.claim.clone());
-        if cause == LostCause::Gone {
-            self.entries.forget(token);
-        } else {
-            self.clean_up_after(token, longest, busy, None, now);
+        match end {
+            End::NotOurs => self.entries.forget(token),
+            End::Over(_) => self.clean_up_after(token, longest, busy, None, now),
         }
         Some(Action::Lost {
             holder,
