@@ -65,7 +65,7 @@ pub async fn init(config: impl Into<Config>) -> Result<LockPool, LockError> {
 /// Makes a pool that locked functions use which say `pool = "name"`.
 ///
 /// # Errors
-/// Those of [`LockPool::connect`], and [`LockError::Config`] when the name is taken.
+/// Those of [`LockPool::connect`], and [`LockError::Config`] when the name is empty or taken.
 ///
 /// # Cancel safety
 /// Dropping the future leaves the name free.
@@ -74,6 +74,11 @@ pub async fn init_named(
     config: impl Into<Config>,
 ) -> Result<LockPool, LockError> {
     let name = name.into();
+    if name.is_empty() {
+        return Err(LockError::config(
+            "init_named needs a name, the one that locked functions say as `pool = \"billing\"`; the pool without a name is that of `init`",
+        ));
+    }
     let twice = |name: &str| {
         LockError::config(format_args!(
             "init_named was called twice for {name:?}; give each pool its own name"

@@ -29,7 +29,15 @@
 //!
 //! What it does not promise: that a blocking call inside the body ends in time, that tasks which the
 //! body spawned end, or that a server which loses its data keeps its locks. Check the fencing token
-//! where that matters. `docs/GUARANTEES.md` has every case.
+//! where that matters. `docs/GUARANTEES.md` of the repository has every case.
+//!
+//! # Rights
+//!
+//! A Redis user of its own needs these, here with the namespace `lock:` (a `Batch` needs those of its commands, too):
+//!
+//! ```text
+//! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +time +get +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zcard +zremrangebyscore +publish +subscribe
+//! ```
 //!
 //! # Jobs, and work of unknown length
 //!

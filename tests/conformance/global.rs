@@ -182,6 +182,10 @@ fn pools_have_names() {
         );
         config_error(dlock_runtime::named("biling"), "there are: audit, billing");
         config_error(
+            dlock_runtime::init_named("", "memory://").await,
+            "init_named needs a name",
+        );
+        config_error(
             dlock_runtime::init_named("broken", "no url").await,
             "no scheme",
         );

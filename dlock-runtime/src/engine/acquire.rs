@@ -79,7 +79,7 @@ impl Patience {
 pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
     match nested::look(pool, order) {
         Nested::Join(guard) => return Ok(guard),
-        Nested::WouldDeadlock => return Err(nested::would_deadlock(order)),
+        Nested::WouldDeadlock(outer) => return Err(nested::would_deadlock(order, &outer)),
         Nested::Ask => {}
     }
     lock_order::check(pool, order)?;

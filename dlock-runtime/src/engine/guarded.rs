@@ -208,6 +208,7 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
     LockError::Lost {
         key: guard.key().clone(),
         cause,
+        renewed: guard.is_renewed(),
         finished,
         source: None,
     }

@@ -45,6 +45,7 @@ pub(super) fn check(pool: &LockPool, order: &Order) -> Result<(), LockError> {
             Some(inversion) => Err(LockError::WouldDeadlock {
                 key: order.key.clone(),
                 inversion: Some(Text::new(inversion)),
+                enclosing: None,
             }),
         };
     }

@@ -10,7 +10,7 @@ use super::acquire::Order;
 use super::guard::LockGuard;
 use super::pool::LockPool;
 use super::scope;
-use crate::values::error::LockError;
+use crate::values::error::{LockError, Text};
 use crate::values::kind::Kind;
 
 /// What becomes of a request, as far as its own scope is concerned.
@@ -19,7 +19,8 @@ pub(super) enum Nested {
     Ask,
     /// It is held already, by one more from here on.
     Join(LockGuard),
-    WouldDeadlock,
+    /// Who holds it, and what to write instead.
+    WouldDeadlock(Text),
 }
 
 pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
@@ -38,17 +39,34 @@ pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
         (Kind::Exclusive, Kind::Exclusive)
         | (Kind::Write, Kind::Read | Kind::Write)
         | (Kind::Owned(_), Kind::Owned(_))
-        | (Kind::Permits { .. }, Kind::Permits { .. }) => Nested::WouldDeadlock,
+        | (Kind::Permits { .. }, Kind::Permits { .. }) => {
+            Nested::WouldDeadlock(in_the_way(order, innermost))
+        }
         // Two kinds at one key, which the server refuses, and names.
         _ => Nested::Ask,
     }
 }
 
-pub(super) fn would_deadlock(order: &Order) -> LockError {
+pub(super) fn would_deadlock(order: &Order, enclosing: &Text) -> LockError {
     LockError::WouldDeadlock {
         key: order.key.clone(),
         inversion: None,
+        enclosing: Some(enclosing.clone()),
     }
+}
+
+/// Only what helps for these two kinds: whoever takes an exclusive lock has no use for the word `write`.
+fn in_the_way(order: &Order, outer: &LockGuard) -> Text {
+    let advice = match (&order.kind, outer.kind()) {
+        (Kind::Write, Kind::Read) => "a reader can't become the writer, so take `write` there",
+        (Kind::Write, _) => "pass the lock down, or take `read` here, which the writer may",
+        (Kind::Owned(_), _) => "name the same `owner` at both, or pass the lock down",
+        (Kind::Permits { .. }, _) => {
+            "it has taken permits that this one needs, so raise `permits`, or `take` all of them there"
+        }
+        _ => "pass the lock down, or say `reentrant` here to take it again",
+    };
+    Text::new(format_args!("by {}; {advice}", outer.site()))
 }
 
 fn join(outer: &LockGuard) -> Nested {
@@ -63,3 +81,6 @@ fn is_enough(of: u32, take: u32, outer: &[Arc<LockGuard>]) -> bool {
     });
     taken.sum::<u64>() + u64::from(take) <= u64::from(of)
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,15 +39,16 @@ pub(crate) async fn acquire(
     }
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
     let nested: Vec<Nested> = orders.iter().map(|it| nested::look(pool, it)).collect();
-    let mut asked = orders.iter().zip(&nested);
-    if let Some((order, _)) = asked.find(|(_, it)| matches!(it, Nested::WouldDeadlock)) {
-        return Err(nested::would_deadlock(order));
+    for (order, nested) in orders.iter().zip(&nested) {
+        if let Nested::WouldDeadlock(outer) = nested {
+            return Err(nested::would_deadlock(order, outer));
+        }
     }
     // What is joined is waited for by nobody.
     let mut asked = orders.iter().zip(nested);
     asked.try_for_each(|(order, nested)| match nested {
         Nested::Ask => lock_order::check(pool, order),
-        Nested::Join(_) | Nested::WouldDeadlock => Ok(()),
+        Nested::Join(_) | Nested::WouldDeadlock(_) => Ok(()),
     })?;
     pool.guardian().revive()?;
     let patience = Patience::begins(pool, first.wait);

@@ -61,9 +61,10 @@ pub enum LockError {
 
     /// The key is held by a scope that this call is made in: waiting would never end. Or, in a pool with
     /// [`LockOrder::Refuse`](crate::LockOrder::Refuse), it is asked for in an order that can deadlock.
-    #[error("{key} {}", match .inversion {
-        None => "is already held by an enclosing locked function of this call, so waiting for it would never end: pass the lock down, say `reentrant` to take it again (with an `owner`: the same at both), or take `write` outside where this reads and writes".to_owned(),
-        Some(inversion) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
+    #[error("{key} {}", match (.inversion, .enclosing) {
+        (Some(inversion), _) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
+        (None, Some(enclosing)) => format!("is already held around this call, so waiting for it would never end: {enclosing}"),
+        (None, None) => "is already held around this call, so waiting for it would never end".to_owned(),
     })]
     #[non_exhaustive]
     WouldDeadlock {
@@ -71,10 +72,12 @@ pub enum LockError {
         key: Key,
         /// Both orders, with the places in the program; `None` where the key itself is held.
         inversion: Option<Text>,
+        /// Where the key itself is held: by which function, and what to write instead.
+        enclosing: Option<Text>,
     },
 
     /// The lease ended while the body ran, or before a call of its guard that needs it.
-    #[error("{key} was lost ({cause}): {}", match (*.finished, .source.is_some()) {
+    #[error("{key} was lost ({}): {}", cause.of_lease(*.renewed), match (*.finished, .source.is_some()) {
         (true, _) => "the body ended after its lease and its value was dropped; treat what it wrote as unprotected",
         (false, false) => "the body was stopped; what it did before that stands",
         (false, true) => "what was done before that stands",
@@ -85,6 +88,8 @@ pub enum LockError {
         key: Key,
         /// How the end came about.
         cause: LostCause,
+        /// Whether its lease was renewed.
+        renewed: bool,
         /// Whether the body had come to its end, too late.
         finished: bool,
         /// Where a call of the guard says it: what became of what that call was to do.
@@ -92,7 +97,10 @@ pub enum LockError {
     },
 
     /// The server did not answer for as long as the caller was willing to wait.
-    #[error("redis can't be reached{}: check that it runs, its address, and the network; the call may be repeated", at(.key.as_ref()))]
+    #[error("redis can't be reached{}: check that it runs, its address, and the network; {}", at(.key.as_ref()), match .key {
+        Some(_) => "the call may be repeated",
+        None => "nothing goes on trying, so call it again, or connect with `lazy`, which lets each lock try",
+    })]
     #[non_exhaustive]
     Unavailable {
         /// The lock, where the call was about one.
@@ -249,6 +257,21 @@ pub enum LostCause {
     Forked,
 }
 
+impl LostCause {
+    /// In words, for a lease of which it is known whether it was renewed.
+    fn of_lease(self, renewed: bool) -> String {
+        match (self, renewed) {
+            (LostCause::Deadline, true) => {
+                "its lease ran out although it was renewed: the server could not be reached in time, or this process stood still".to_owned()
+            }
+            (LostCause::Deadline, false) => {
+                "its lease ran out: its `ttl` is too short for the body, so raise it or add `renew`; or this process stood still".to_owned()
+            }
+            (cause, _) => cause.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -318,7 +341,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Refusal::ReadOnly => "it is a read-only replica; give dlock the master's address",
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
-            Refusal::NoPermission => "this user lacks a right; docs/OPERATIONS.md lists the commands, keys and channels that dlock needs",
+            Refusal::NoPermission => "this user lacks a right; https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights lists the commands, keys and channels that dlock needs",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials: `redis://:password@host` or `redis://user:password@host`",
             Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
             Refusal::WrongKind => "this key is in use as another kind of lock; use one kind for a key, in the whole fleet",

@@ -20,7 +20,7 @@ use super::pool::LockPool;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
-use crate::values::class::Asked;
+use crate::values::class::{Asked, Site};
 use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -280,6 +280,7 @@ impl LockGuard {
         LockError::Lost {
             key: self.key().clone(),
             cause,
+            renewed: self.is_renewed(),
             finished: false,
             source: None,
         }
@@ -318,9 +319,18 @@ impl LockGuard {
         self.hold.pool.is(pool)
     }
 
+    /// Where in the program it was asked for.
+    pub(crate) fn site(&self) -> Site {
+        self.hold.order.site
+    }
+
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.hold.order.terms.renew.is_some()
+    }
+
     /// What it was asked for as.
     pub(crate) fn asked(&self) -> Asked {
-        Asked::new(self.key(), self.hold.order.site)
+        Asked::new(self.key(), self.site())
     }
 
     pub(crate) fn held(&self) -> Held {
@@ -334,11 +344,13 @@ fn undone(error: LockError, what: &str) -> LockError {
         LockError::Lost {
             key,
             cause,
+            renewed,
             finished,
             ..
         } => LockError::Lost {
             key,
             cause,
+            renewed,
             finished,
             source: Some(Text::new(what)),
         },

@@ -99,3 +99,19 @@ async fn the_bounds_are_compared_with_the_pools_ttl() {
     assert!(said.contains("shorter than a ttl of 10s"), "{said}");
     assert!(pool.lock("k").renew().min_hold(11 * S).order().is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_knows_whether_the_lease_was_renewed() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let request = || pool.lock("k").ttl(S);
+    let bounded = request().renew().max_hold(2 * S);
+    for (request, by) in [(request(), false), (bounded, true)] {
+        let error = request.run(async |_| std::future::pending::<()>().await);
+        let error = error.await.unwrap_err();
+        assert!(
+            matches!(error, LockError::Lost { renewed, .. } if renewed == by),
+            "{error:?}"
+        );
+        assert_eq!(error.to_string().contains("add `renew`"), !by, "{error}");
+    }
+}

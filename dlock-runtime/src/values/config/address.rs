@@ -80,6 +80,14 @@ fn parse(text: &str) -> Result<Url, String> {
 }
 
 fn tcp(url: &Url) -> Result<RedisAddress, String> {
+    // `redis://user:p@ss/word@host`: what follows the `/`, `?` or `#` of a password is no path. Nothing of ours has an `@`.
+    let parts = [Some(url.path()), url.query(), url.fragment()];
+    if parts.into_iter().flatten().any(|part| part.contains('@')) {
+        return Err(format!(
+            "url: an `@` behind the host, as from a password that is not escaped: percent-encode its special characters, `/` as %2F, `@` as %40, \
+             `:` as %3A, `?` as %3F, `#` as %23; {EXAMPLE}"
+        ));
+    }
     let host = match url.host() {
         Some(url::Host::Domain(name)) if name.contains(',') => {
             return Err(format!(

@@ -129,6 +129,21 @@ fn what_can_t_work_is_refused_with_what_to_write() {
         ("redis://host?db=1", "unknown option"),
         ("redis://host?protocol=4", "resp2 or resp3"),
         ("redis://host#0", "percent-encode it as %23"),
+        (
+            "redis://user:12/word@host",
+            "a password that is not escaped",
+        ),
+        ("redis://user:p@ss/word@host", "`/` as %2F"),
+        (
+            "redis://user:p@ss/1@host/0",
+            "a password that is not escaped",
+        ),
+        ("redis://:p@12?word@host", "a password that is not escaped"),
+        ("redis://:p@12#word@host", "a password that is not escaped"),
+        (
+            "redis://user:pass/word@host",
+            "percent-encode special characters",
+        ),
         ("redis://:%FF@host", "the password is not valid UTF-8"),
         ("redis+unix://run/redis.sock", "no path of a socket"),
         ("redis+unix:///", "no path of a socket"),

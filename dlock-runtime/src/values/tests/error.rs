@@ -42,6 +42,7 @@ fn lost(cause: LostCause, finished: bool) -> LockError {
     LockError::Lost {
         key: key(),
         cause,
+        renewed: false,
         finished,
         source: None,
     }
@@ -52,6 +53,7 @@ fn undone() -> LockError {
     LockError::Lost {
         key: key(),
         cause: LostCause::Gone,
+        renewed: true,
         finished: false,
         source: Some(Text::new("NOTHING OF IT WAS DONE")),
     }
@@ -80,10 +82,12 @@ fn all() -> Vec<LockError> {
         LockError::WouldDeadlock {
             key: key(),
             inversion: None,
+            enclosing: Some(Text::new("by shop::sell, x.rs:1; pass the lock down")),
         },
         LockError::WouldDeadlock {
             key: key(),
             inversion: Some(Text::new("`a` (f, x.rs:1) then `b` (g, x.rs:2) here")),
+            enclosing: None,
         },
         LockError::Unavailable {
             key: Some(key()),
@@ -179,7 +183,10 @@ fn a_refusal_says_what_to_do() {
     for (reason, says) in [
         (Refusal::ReadOnly, "the master's address"),
         (Refusal::OutOfMemory, "raise `maxmemory`"),
-        (Refusal::NoPermission, "docs/OPERATIONS.md"),
+        (
+            Refusal::NoPermission,
+            "https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights",
+        ),
         (Refusal::Auth, "check the URL's credentials"),
         (Refusal::WrongType, "choose another key or namespace"),
         (Refusal::NoTtl, "`repair_missing_ttl`"),
@@ -194,6 +201,21 @@ fn a_refusal_says_what_to_do() {
     }
 }
 
+/// What a text sends to stands in what every user of the crate has, and says what the page for operators says.
+#[test]
+fn the_rights_stand_in_the_documentation_of_the_crate() {
+    let page = include_str!("../../../../docs/OPERATIONS.md");
+    let mut lines = page.lines();
+    let rights = lines.find(|line| line.starts_with("ACL SETUSER dlock on "));
+    let expected = format!("//! {}", rights.unwrap());
+    let documentation = include_str!("../../lib.rs");
+    let found = documentation.lines().any(|line| line == expected);
+    assert!(
+        found && documentation.contains("//! # Rights\n"),
+        "{expected}"
+    );
+}
+
 #[test]
 fn others_say_what_to_do() {
     for (error, says) in [
@@ -202,19 +224,38 @@ fn others_say_what_to_do() {
             LockError::WouldDeadlock {
                 key: key(),
                 inversion: None,
+                enclosing: Some(Text::new("by shop::sell, x.rs:1; pass the lock down")),
             },
-            "pass the lock down, say `reentrant` to take it again (with an `owner`: the same at both)",
+            "would never end: by shop::sell, x.rs:1; pass the lock down",
         ),
         (
             LockError::WouldDeadlock {
                 key: key(),
                 inversion: Some(Text::new("`a` then `b` here")),
+                enclosing: None,
             },
             "take locks in one order everywhere: `a` then `b` here",
         ),
         (
             lost(LostCause::Deadline, false),
-            "without `renew` its `ttl` is too short",
+            "its `ttl` is too short for the body, so raise it or add `renew`",
+        ),
+        (
+            LockError::Lost {
+                key: key(),
+                cause: LostCause::Deadline,
+                renewed: true,
+                finished: false,
+                source: None,
+            },
+            "although it was renewed: the server could not be reached in time",
+        ),
+        (
+            LockError::Unavailable {
+                key: None,
+                source: Text::new("refused"),
+            },
+            "nothing goes on trying, so call it again, or connect with `lazy`",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),

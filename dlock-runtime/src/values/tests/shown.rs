@@ -136,10 +136,17 @@ fn no_error_shows_what_nobody_sees() {
         LockError::WouldDeadlock {
             key: key(),
             inversion: Some(text()),
+            enclosing: None,
+        },
+        LockError::WouldDeadlock {
+            key: key(),
+            inversion: None,
+            enclosing: Some(text()),
         },
         LockError::Lost {
             key: key(),
             cause: LostCause::Gone,
+            renewed: true,
             finished: false,
             source: Some(text()),
         },

@@ -1,0 +1,68 @@
+//! What a nested call is told that would wait for itself: by whom, and only what helps.
+
+use crate::engine::pool::LockPool;
+use crate::engine::request::LockRequest;
+use crate::values::error::LockError;
+
+type Ask = fn(LockRequest) -> LockRequest;
+
+async fn told(outer: Ask, inner: Ask) -> String {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let ask = |how: Ask| how(pool.lock("k"));
+    let outer = ask(outer);
+    let error = outer.run(async |_| ask(inner).acquire().await.unwrap_err());
+    let error = error.await.unwrap();
+    let deadlock = matches!(
+        &error,
+        LockError::WouldDeadlock {
+            inversion: None,
+            enclosing: Some(_),
+            ..
+        }
+    );
+    assert!(deadlock, "{error:?}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn it_names_who_holds_the_key_and_what_helps() {
+    let cases: [(Ask, Ask, &str); 6] = [
+        (
+            |it| it,
+            |it| it,
+            "pass the lock down, or say `reentrant` here",
+        ),
+        (LockRequest::read, LockRequest::write, "take `write` there"),
+        (
+            LockRequest::write,
+            LockRequest::write,
+            "or take `read` here",
+        ),
+        (
+            |it| it.reentrant().owner("a"),
+            |it| it.reentrant().owner("b"),
+            "the same `owner` at both",
+        ),
+        (
+            |it| it.permits(2),
+            |it| it.permits(2).take(2),
+            "raise `permits`",
+        ),
+        (
+            |it| it.reentrant(),
+            |it| it,
+            "pass the lock down, or say `reentrant` here",
+        ),
+    ];
+    for (outer, inner, helps) in cases {
+        let said = told(outer, inner).await;
+        let by = format!("would never end: by {}:", file!());
+        assert!(said.contains(&by) && said.contains(helps), "{said}");
+        if helps.contains("reentrant") {
+            assert!(
+                !said.contains("`write`") && !said.contains("owner"),
+                "{said}"
+            );
+        }
+    }
+}
