@@ -3,7 +3,7 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `growth`.
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `growth`, `hostile`.
 //! `part` is another process of this program.
 
 mod chapter;
@@ -11,6 +11,7 @@ mod contenders;
 mod contention;
 mod cycles;
 mod growth;
+mod hostile;
 mod keeping;
 mod lab;
 mod market;
@@ -110,6 +111,7 @@ fn chapter(
             Program::W5 => keeping::chapter(&lab, plan.keep).await,
             Program::W6 => market::chapter(&lab).await,
             Program::Growth => growth::chapter(&lab).await,
+            Program::Hostile => hostile::chapter(&lab).await,
         }
     })
 }

@@ -19,10 +19,11 @@ pub(crate) enum Program {
     W5,
     W6,
     Growth,
+    Hostile,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 8] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -30,6 +31,7 @@ impl Program {
         ("w5", Self::W5),
         ("w6", Self::W6),
         ("growth", Self::Growth),
+        ("hostile", Self::Hostile),
     ];
 
     fn parse(word: &str) -> Result<Self, Failure> {
