@@ -36,6 +36,7 @@ pub(crate) async fn everything(lab: &Lab) -> Result<(), LockError> {
     }
     several(lab).await?;
     many_at_once(&lab.pool().await?).await?;
+    many_wait(&lab.pool().await?).await?;
     beside_each_other(lab).await
 }
 
@@ -43,6 +44,19 @@ pub(crate) async fn everything(lab: &Lab) -> Result<(), LockError> {
 pub(crate) async fn many_at_once(pool: &LockPool) -> Result<(), LockError> {
     let guards = try_join_all((0..8).map(|it| pool.lock(format!("many:{it}")).acquire())).await?;
     try_join_all(guards.into_iter().map(LockGuard::release)).await?;
+    Ok(())
+}
+
+/// So many that their signs of life are put together, until each has shown some; then they are let in.
+pub(crate) async fn many_wait(pool: &LockPool) -> Result<(), LockError> {
+    let held = pool.lock("many").write().acquire().await?;
+    let wait = || pool.lock("many").read().wait(Wait::Forever).acquire();
+    let waiters: Vec<_> = (0..20).map(|_| tokio::spawn(wait())).collect();
+    tokio::time::sleep(Duration::from_millis(300)).await; // six polls
+    held.release().await?;
+    for waiter in waiters {
+        waiter.await.unwrap()?.release().await?;
+    }
     Ok(())
 }
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
 
-use crate::everything::{As, Waiter, everything, many_at_once, wait_for};
+use crate::everything::{As, Waiter, everything, many_at_once, many_wait, wait_for};
 use crate::user::Lab;
 
 const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
 
 /// Redis from 7 on asks for no right to HELLO; 6.2 does, so the documented line has `+hello` besides.
-const RIGHTS: [&str; 20] = [
+const RIGHTS: [&str; 21] = [
     "+ping",
     "+command|info",
     "+time",
@@ -32,6 +32,7 @@ const RIGHTS: [&str; 20] = [
     "+zrem",
     "+zrange",
     "+zscore",
+    "+zmscore",
     "+zcard",
     "+zremrangebyscore",
     "+publish",
@@ -263,6 +264,18 @@ async fn the_rights_of_many_at_once_make_it_cheaper() {
         refused.dedup();
         assert_eq!(refused, [missing]);
     }
+}
+
+/// Without it many who wait keep their places all the same, each by its own poll.
+#[tokio::test]
+async fn the_right_of_many_heartbeats_makes_them_cheaper() {
+    let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    let pool = lab.pool().await.unwrap();
+    lab.user(["-zmscore"]).await;
+    many_wait(&pool).await.unwrap();
+    let mut refused = lab.refused().await;
+    refused.dedup();
+    assert_eq!(refused, ["zmscore"]);
 }
 
 /// A lock of a kind with many holders is a sorted set, so it needs more of the same rights, and two besides.

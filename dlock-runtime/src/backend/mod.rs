@@ -98,6 +98,7 @@ pub(crate) trait Listener: Debug + Send + Sync {
 
 /// One live connection. Commands are executed in the order in which they were first polled; an `acquire` or a `release`
 /// may come later, but never behind what was first polled after its future was dropped: it is before that, or is never sent.
+/// A `heartbeat` may come later in any case, since it creates nothing.
 ///
 /// Each command ends `within` the time given, with [`Fault::Unclear`] if it may have been or may yet
 /// be executed. Dropping a command's future takes nothing back that was sent.
@@ -123,6 +124,13 @@ pub(crate) trait Link: Debug + Send + Sync {
 
     /// What became of a claim in the queue, and a sign of life for it.
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;
+
+    /// As `poll`, for a waiter to whom nothing has happened that it knows of: it may be late by a small part of the interval
+    /// between two polls, together with others. Who still waits is told so by the next heartbeat at the latest, also if a poll
+    /// at this moment would have let it in.
+    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
+        self.poll(claim, within)
+    }
 
     /// Whether the claim held the lock. Before the server's time `keep_until` (µs, 0: no such time) the
     /// key stays, as nobody's.

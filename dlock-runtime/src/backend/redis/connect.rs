@@ -40,6 +40,8 @@ pub(super) struct Plan {
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
+    /// How long its waiters sleep between two polls, at most.
+    pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,
     pub(super) names: Names,
     /// Who hears pushes.
@@ -48,6 +50,13 @@ pub(super) struct Plan {
     pub(super) warned: AtomicBool,
     /// How often connecting has failed since it last did not, whichever runtime tried.
     pub(super) failures: AtomicU32,
+}
+
+/// As it is with pushes, and without.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PollInterval {
+    pub(super) told: Duration,
+    pub(super) untold: Duration,
 }
 
 impl Plan {

@@ -1,6 +1,7 @@
 //! Reading what the server answers. Anything unexpected is a fault, never a guess.
 
 mod combined;
+mod heartbeat;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::policy::commands::{
 use crate::values::error::{Refusal, Text};
 
 pub(super) use self::combined::{Item, combined};
+pub(super) use self::heartbeat::heartbeat;
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
     match outcome(reply) {

@@ -79,6 +79,9 @@ pub(super) static SHARED_CANCEL: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_cancel.lua")));
 pub(super) static SHARED_DOWNGRADE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_downgrade.lua")));
+/// Of any kind, mixed.
+pub(super) static HEARTBEAT: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/heartbeat.lua")));
 pub(super) static SHARED_LOOK: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_look.lua")));
 

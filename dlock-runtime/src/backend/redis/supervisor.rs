@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
-use super::connect::Plan;
+use super::connect::{Plan, PollInterval};
 use super::link::RedisLink;
 use super::names::Names;
 use super::slot::Slot;
@@ -48,6 +48,10 @@ impl Supervisor {
                 address,
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
+                poll_interval: PollInterval {
+                    told: settings.poll_interval(true),
+                    untold: settings.poll_interval(false),
+                },
                 command_timeout: settings.command_timeout,
                 clock,
                 names: Names::new(&settings.namespace),

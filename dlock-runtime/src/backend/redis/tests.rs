@@ -1,9 +1,10 @@
 //! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself,
-//! `combining` several of them in one command, `shared` the kinds with many holders, `native` what a server has of its own, `refusals` when the server does not want to, `write` for batches of data; beside
+//! `combining` several of them in one command, `heartbeats` those of many who wait, `shared` the kinds with many holders, `native` what a server has of its own, `refusals` when the server does not want to, `write` for batches of data; beside
 //! them what needs no server.
 
 mod alike;
 mod combining;
+mod heartbeats;
 mod lab;
 mod names;
 mod native;

@@ -1,7 +1,8 @@
 //! One live connection. Read `wire` first: its deadlines, and whether it is dead; then `combiner`, which sends what
-//! many callers want at once in one command; `operations` are the protocol's commands over both.
+//! many callers want at once in one command, and `heartbeats`, which does so for those who wait; `operations` are the protocol's commands over both.
 
 pub(super) mod combiner;
+pub(super) mod heartbeats;
 mod operations;
 mod pulse;
 mod wire;
@@ -13,6 +14,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
 use self::combiner::{Combiner, Limits};
+use self::heartbeats::{Heartbeats, Pace};
 use self::wire::Wire;
 use super::connect::Plan;
 use super::native::Native;
@@ -34,6 +36,7 @@ pub(super) struct Hello {
 pub(super) struct RedisLink {
     wire: Arc<Wire>,
     combiner: Arc<Combiner>,
+    heartbeats: Arc<Heartbeats>,
     /// The channel that this connection has subscribed to.
     address: Option<Arc<str>>,
 }
@@ -54,12 +57,14 @@ impl RedisLink {
         } = hello;
         let wire = Arc::new(Wire::new(connection, driver, plan, time, ear, native));
         // A limit on the commands in flight is the client library's to keep, and it keeps no order among those that wait for it.
-        let limits = match plan.max_in_flight {
-            None => Limits::MEASURED,
-            Some(_) => Limits::OFF,
+        let (limits, pace) = match (plan.max_in_flight, &address) {
+            (None, Some(_)) => (Limits::MEASURED, Some(Pace::of(plan.poll_interval.told))),
+            (None, None) => (Limits::MEASURED, Some(Pace::of(plan.poll_interval.untold))),
+            (Some(_), _) => (Limits::OFF, None),
         };
         Self {
             combiner: Combiner::new(&wire, limits),
+            heartbeats: Heartbeats::new(&wire, pace),
             wire,
             address,
         }
@@ -77,6 +82,11 @@ impl RedisLink {
     /// One more over the same wire.
     pub(super) fn combiner(&self, limits: Limits) -> Arc<Combiner> {
         Combiner::new(&self.wire, limits)
+    }
+
+    /// Others over the same wire.
+    pub(super) fn heartbeats(&self, pace: Pace) -> Arc<Heartbeats> {
+        Heartbeats::new(&self.wire, Some(pace))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::RedisLink;
 use super::combiner::Ask;
@@ -82,6 +83,17 @@ impl Link for RedisLink {
             let answer = reply::polled(&reply.await?)?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
+        })
+    }
+
+    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
+        Box::pin(async move {
+            let until = Instant::now() + within;
+            if let Some(waits) = self.heartbeats.beat(claim, within).await? {
+                return Ok(waits);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            self.poll(claim, left).await
         })
     }
 

@@ -221,7 +221,8 @@ impl Wire {
         .await
     }
 
-    async fn run(
+    /// By whichever call the server knows it.
+    pub(super) async fn run(
         &self,
         within: Duration,
         call: impl Fn(By) -> redis::Cmd,

@@ -49,6 +49,8 @@ enum Op {
         acquires: Vec<(Who, Seconds, bool)>,
     },
     Poll(Who),
+    /// Of several, in one command.
+    Heartbeats(Vec<Who>),
     Release {
         who: Who,
         keep: Option<Seconds>,
@@ -101,6 +103,7 @@ fn op(people: &'static [usize]) -> impl Strategy<Value = Op> {
             .prop_map(|(people, lease, late)| Op::Together { people, lease, late }),
         5 => combined.prop_map(|(releases, acquires)| Op::Combined { releases, acquires }),
         4 => who().prop_map(Op::Poll),
+        4 => vec(who(), 1..8).prop_map(Op::Heartbeats),
         3 => (who(), keep()).prop_map(|(who, keep)| Op::Release { who, keep }),
         3 => (who(), keep(), any::<bool>()).prop_map(|(who, keep, over)| Op::Cancel { who, keep, over }),
         3 => vec((who(), seconds()), 0..6).prop_map(Op::Renew),

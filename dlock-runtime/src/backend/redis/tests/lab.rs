@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
-use crate::backend::redis::connect::{Plan, connect};
+use crate::backend::redis::connect::{Plan, PollInterval, connect};
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::{Link, Listener};
@@ -119,6 +119,10 @@ pub(super) fn plan(url: &str) -> Plan {
         address,
         connect_timeout: CAP,
         max_in_flight: None,
+        poll_interval: PollInterval {
+            told: Duration::from_secs(1),
+            untold: Duration::from_millis(100),
+        },
         clock: Clock::real(),
         names: Names::new("lock:"),
         listener: OnceLock::new(),

@@ -9,6 +9,7 @@ use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::combiner::{Ask, Limits};
+use crate::backend::redis::link::heartbeats::Pace;
 use crate::policy::commands::Claim;
 use crate::policy::queue::Place;
 use crate::values::entry;
@@ -23,6 +24,7 @@ enum Operation {
     QueueAgain,
     Poll,
     PollOfAFreeLock,
+    Heartbeats,
     Release,
     HandOver,
     Keep,
@@ -36,12 +38,13 @@ enum Operation {
 
 use Operation::*;
 
-const OPERATIONS: [Operation; 14] = [
+const OPERATIONS: [Operation; 15] = [
     Acquire,
     Queue,
     QueueAgain,
     Poll,
     PollOfAFreeLock,
+    Heartbeats,
     Release,
     HandOver,
     Keep,
@@ -88,7 +91,7 @@ async fn prepare(lab: &Lab, operation: Operation, ours: &Claim, other: &Claim) {
     let before: &[&Claim] = match operation {
         Acquire | AcquireAll | Combined => &[],
         Queue => &[other],
-        QueueAgain | Poll | PollOfAFreeLock | Leave => &[other, ours],
+        QueueAgain | Poll | PollOfAFreeLock | Heartbeats | Leave => &[other, ours],
         HandOver => &[ours, other],
         Release | Keep | Cancel | Renew | Downgrade => &[ours],
     };
@@ -107,6 +110,11 @@ async fn operate(link: &RedisLink, operation: Operation, ours: &Claim) {
     match operation {
         Acquire | Queue | QueueAgain => drop(link.acquire(&command(ours), CAP).await),
         Poll | PollOfAFreeLock => drop(link.poll(ours, CAP).await),
+        Heartbeats => {
+            let twice = vec![ours.clone(); 2];
+            let heartbeats = link.heartbeats(Pace::of(CAP));
+            drop(heartbeats.beat_together(twice, CAP).await);
+        }
         Release | HandOver => drop(link.release(ours, 0, CAP).await),
         Keep => drop(link.release(ours, until, CAP).await),
         Leave | Cancel => drop(link.cancel(ours, 0, 0, CAP).await),
@@ -134,7 +142,7 @@ async fn nothing_stays_for_ever_whatever_right_is_missing() {
     let lab = Lab::new().await;
     let endless = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
                    if redis.call('PTTL', key) == -1 then all[#all + 1] = key end end return all";
-    let rights = [&RIGHTS[..], &MORE_RIGHTS].concat();
+    let rights = [&RIGHTS[..], &MORE_RIGHTS, &["+zmscore"]].concat();
     let mut wrote = 0;
     for missing in rights.iter().filter(|it| it.starts_with('+')) {
         let link = as_user(&lab.server, &rights).await;

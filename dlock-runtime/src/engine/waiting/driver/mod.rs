@@ -46,6 +46,8 @@ pub(super) struct Driver {
     outage: Outage,
     /// Since when the key was seen without a time to live.
     endless_since: Option<Moment>,
+    /// When the place has to be looked at again, unless somebody hurries.
+    poll_due: Moment,
 }
 
 impl Driver {
@@ -59,6 +61,7 @@ impl Driver {
             jitter: Jitter::seeded(wheel.wrapping_add(*SEED)),
             outage: Outage::default(),
             endless_since: None,
+            poll_due: Moment::from_nanos(0),
         }
     }
 
@@ -96,7 +99,7 @@ impl Driver {
             let (next, first) = self.next(now);
             match (next, first) {
                 (Next::Ask, Some(order)) => self.ask(&order, now).await,
-                (Next::Poll(position), _) => self.poll(position).await,
+                (Next::Poll(position), _) => self.poll(position, now).await,
                 (Next::GiveUp(position), _) => self.pool.give_up(&position),
                 // Everybody has gone; or whose turn it is has been woken.
                 (Next::Ask, None) | (Next::PassOn, _) => {}
@@ -217,7 +220,8 @@ impl Driver {
         Ok(())
     }
 
-    async fn poll(&mut self, position: Position) {
+    /// Ahead of its time somebody has hurried, and may be let in: then by a poll of its own. Else with others.
+    async fn poll(&mut self, position: Position, now: Moment) {
         let (pool, token) = (self.pool.clone(), position.token);
         let within = pool.settings().command_timeout.min(POLL_AT_MOST);
         let link = match pool.backend().link(self.lane.key(), within).await {
@@ -225,7 +229,12 @@ impl Driver {
             Err(fault) => return self.poll_failed(token, fault),
         };
         let sent = self.now();
-        match link.poll(&position.claim, within).await {
+        let answer = if now < self.poll_due {
+            link.poll(&position.claim, within)
+        } else {
+            link.heartbeat(&position.claim, within)
+        };
+        match answer.await {
             Ok(Polled::Yours { time, epoch, left }) => {
                 self.offered(token, Offer::in_turn(sent, left, epoch, time))
                     .await;

@@ -3,6 +3,7 @@
 mod combined;
 mod compare;
 mod epochs;
+mod heartbeats;
 mod people;
 
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ impl<'a> Pair<'a> {
             } => self.together(*people, *lease, *late).await,
             Op::Combined { releases, acquires } => self.combined(releases, acquires).await,
             Op::Poll(who) => self.poll(*who).await,
+            Op::Heartbeats(people) => self.heartbeats(people).await,
             Op::Release { who, keep } => self.release(*who, *keep).await,
             Op::Cancel { who, keep, over } => self.cancel(*who, *keep, *over).await,
             Op::Renew(items) => self.renew(items).await,

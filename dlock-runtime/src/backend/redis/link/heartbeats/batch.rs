@@ -1,0 +1,105 @@
+//! One command of many heartbeats: those of one lock side by side, so that it is looked at once.
+
+use std::collections::BTreeMap;
+
+use redis::Cmd;
+
+use super::{Heartbeats, Item};
+use crate::backend::fault::Fault;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::reply;
+use crate::backend::redis::scripts::{self, By};
+use crate::policy::commands::Polled;
+use crate::values::entry;
+use crate::values::error::Refusal;
+use crate::values::moment::Moment;
+
+impl Heartbeats {
+    /// Everybody in it is answered, unless the runtime of the connection ends.
+    pub(super) async fn send(&self, batch: Vec<Item>) {
+        let groups = Groups::of(batch);
+        if groups.items() < 2 {
+            return groups.answer(|_| Ok(None)); // its own poll says more
+        }
+        let until = groups.all().map(|it| it.until).max();
+        let within = until.map_or_else(Default::default, |until| {
+            until.saturating_duration_since(tokio::time::Instant::now())
+        });
+        let sent = self.wire.clock.now();
+        let names = &self.wire.names;
+        let reply = self
+            .wire
+            .run(within, |by| groups.command(by, names))
+            .await
+            .and_then(|reply| reply::heartbeat(&reply, &groups.sizes()));
+        match reply {
+            Ok((time, answers)) => self.hand_out(groups, time, answers, sent),
+            // Of one of the keys, it may be: none was looked at.
+            Err(Fault::Refused(Refusal::NoPermission, _)) => groups.answer(|_| Ok(None)),
+            Err(fault) => groups.answer(|_| Err(fault.clone())),
+        }
+    }
+
+    fn hand_out(&self, groups: Groups, time: u64, answers: Vec<Option<Polled>>, sent: Moment) {
+        self.wire.heard_time(time, sent);
+        let mut answers = answers.into_iter();
+        groups.answer(|_| Ok(answers.next().flatten()));
+    }
+}
+
+/// Those who wait for one lock, for the exclusive one or as one of many holders.
+struct Groups(Vec<Vec<Item>>);
+
+impl Groups {
+    /// Without those who have gone.
+    fn of(batch: Vec<Item>) -> Self {
+        let mut groups = BTreeMap::<_, Vec<Item>>::new();
+        for item in batch.into_iter().filter(|it| !it.answer.is_closed()) {
+            let is_entry = entry::is_entry(&item.claim.value);
+            let group = groups.entry((item.claim.key.clone(), is_entry));
+            group.or_default().push(item);
+        }
+        Self(groups.into_values().collect())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Item> {
+        self.0.iter().flatten()
+    }
+
+    fn items(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.0.iter().map(Vec::len).collect()
+    }
+
+    fn command(&self, by: By, names: &Names) -> Cmd {
+        let bytes = |it: &Item| 4 * it.claim.key.len() + 2 * it.claim.value.len();
+        let words = 1 + 4 * self.0.len() + self.items();
+        let mut command = scripts::HEARTBEAT.called(by, words, self.all().map(bytes).sum());
+        command.arg(3 * self.0.len());
+        let mut name = String::new();
+        for group in &self.0 {
+            let Some(Item { claim, .. }) = group.first() else {
+                continue; // none is empty
+            };
+            let keys = names.of(&claim.key);
+            command.arg(&*claim.key);
+            command.arg(keys.waiting.text_in(&mut name));
+            command.arg(keys.alive.text_in(&mut name));
+        }
+        command.arg(self.sizes());
+        for item in self.all() {
+            command.arg(&*item.claim.entry());
+        }
+        command
+    }
+
+    fn answer(self, mut outcome: impl FnMut(&Item) -> super::Outcome) {
+        for item in self.0.into_iter().flatten() {
+            let outcome = outcome(&item);
+            let _ = item.answer.send(outcome); // unless its caller has gone
+        }
+    }
+}

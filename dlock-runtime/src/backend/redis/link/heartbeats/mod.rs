@@ -1,0 +1,195 @@
+//! Heartbeats: the routine polls of a connection's waiters, many in one command (`lua/heartbeat.lua`). `state` decides who
+//! goes when, `batch` is what is sent.
+//!
+//! - **A lone waiter waits for nobody**: the first heartbeat after a pause goes out at once, as its own poll. Those that
+//!   follow within a [`Pace::window`] go out together at its end, or when [`Pace::most`] have come.
+//! - **Who may be let in polls by himself**: the command beats, and says who still waits. Whoever it can't say that of, for
+//!   whatever reason, is told to poll, on its own task and for its own error.
+//! - **Nothing is lost with a caller**: one that goes before its heartbeat is sent takes it back. One that goes later leaves a
+//!   sign of life behind, which creates nothing and finds no entry that a `cancel` has taken out.
+//! - The lock is never held across an `await`, and nothing that is called under it takes another.
+
+mod batch;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use self::state::{Number, State, Ticket};
+use super::wire::Wire;
+use crate::backend::fault::Fault;
+use crate::policy::commands::{Claim, Polled};
+use crate::values::error::Text;
+
+/// What heartbeats are measured by.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::backend::redis) struct Pace {
+    /// At most one command within so long, but for those that are full.
+    pub(in crate::backend::redis) window: Duration,
+    /// At most so many entries go into one command, so that it never blocks the server for long.
+    pub(in crate::backend::redis) most: usize,
+}
+
+impl Pace {
+    /// For waiters that poll so often. Little beside an interval, and enough for thousands of them to fill a command.
+    pub(in crate::backend::redis) fn of(poll_interval: Duration) -> Self {
+        Self {
+            window: Duration::from_millis(25).min(poll_interval / 8),
+            most: 128,
+        }
+    }
+}
+
+/// The heartbeats of one connection.
+#[derive(Debug)]
+pub(in crate::backend::redis) struct Heartbeats {
+    wire: Arc<Wire>,
+    /// `None`: each goes by itself.
+    state: Option<Mutex<State<Item>>>,
+}
+
+/// What one caller waits for.
+struct Item {
+    claim: Claim,
+    until: Instant,
+    /// Closed when its caller goes.
+    answer: oneshot::Sender<Outcome>,
+}
+
+impl fmt::Debug for Item {
+    /// Its lock alone: there is a token in the value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.claim.key.fmt(f)
+    }
+}
+
+/// `None`: poll by yourself.
+type Outcome = Result<Option<Polled>, Fault>;
+
+impl Heartbeats {
+    pub(super) fn new(wire: &Arc<Wire>, pace: Option<Pace>) -> Arc<Self> {
+        Arc::new(Self {
+            wire: wire.clone(),
+            state: pace.map(|pace| Mutex::new(State::new(pace.window, pace.most))),
+        })
+    }
+
+    /// What a poll would say; `None`: its caller has to ask by a poll of its own.
+    pub(in crate::backend::redis) async fn beat(
+        self: &Arc<Self>,
+        claim: &Claim,
+        within: Duration,
+    ) -> Outcome {
+        let until = Instant::now() + within;
+        match self.wait(claim, until) {
+            None => Ok(None),
+            Some(mut waiting) => waiting.outcome(within, until).await,
+        }
+    }
+
+    /// `None`: it goes by itself, at once.
+    fn wait(self: &Arc<Self>, claim: &Claim, until: Instant) -> Option<Waiting<'_>> {
+        claim.place.as_ref()?; // else it has no entry
+        let now = Instant::now();
+        let mut state = self.state()?;
+        if state.goes_at_once(now) {
+            return None;
+        }
+        let (sender, answer) = oneshot::channel();
+        let item = Item {
+            claim: claim.clone(),
+            until,
+            answer: sender,
+        };
+        let waits = state.wait(item, now);
+        drop(state);
+        if let Some((due, number)) = waits.opens {
+            let flusher = Flusher(self.clone(), number);
+            self.wire.runtime.spawn(flusher.run(due));
+        }
+        if !waits.full.is_empty() {
+            let own = self.clone();
+            let send = async move { own.send(waits.full).await };
+            self.wire.runtime.spawn(send);
+        }
+        Some(Waiting {
+            heartbeats: self,
+            ticket: waits.ticket,
+            answer,
+        })
+    }
+
+    /// `None`: each goes by itself.
+    fn state(&self) -> Option<MutexGuard<'_, State<Item>>> {
+        let state = self.state.as_ref()?;
+        Some(state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn take(&self, number: Number) -> Vec<Item> {
+        let now = Instant::now();
+        let batch = self.state().map(|mut state| state.due(number, now));
+        batch.unwrap_or_default()
+    }
+}
+
+/// Sends a batch that did not become full in time. Whatever becomes of it, its batch is not left behind: with the runtime of the
+/// connection those who wait are told.
+struct Flusher(Arc<Heartbeats>, Number);
+
+impl Flusher {
+    async fn run(self, due: Instant) {
+        sleep_until(due).await;
+        let batch = self.0.take(self.1);
+        self.0.send(batch).await;
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        drop(self.0.take(self.1)); // each is told by the end of its channel
+    }
+}
+
+/// A caller whose heartbeat waits, or is in a batch.
+struct Waiting<'a> {
+    heartbeats: &'a Heartbeats,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Outcome>,
+}
+
+impl Waiting<'_> {
+    async fn outcome(&mut self, within: Duration, until: Instant) -> Outcome {
+        match timeout_at(until, &mut self.answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Fault::Unclear(Text::new(
+                "the runtime of the connection has ended",
+            ))),
+            Err(_) if self.withdraw() => Err(Fault::Unsent(Text::new(format_args!(
+                "not sent within {within:?}"
+            )))),
+            Err(_) => Err(self.heartbeats.wire.no_answer(within)),
+        }
+    }
+
+    /// Whether it was certainly not sent.
+    fn withdraw(&mut self) -> bool {
+        let state = self.heartbeats.state();
+        self.answer.close();
+        state.is_some_and(|mut state| state.withdraw(self.ticket).is_some())
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answer.is_terminated() {
+            self.withdraw();
+        }
+    }
+}

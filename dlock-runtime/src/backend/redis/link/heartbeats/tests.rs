@@ -1,0 +1,167 @@
+//! The state of the heartbeats of a connection in random sequences of what can happen to it.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, prop_oneof};
+use proptest::proptest;
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::state::{Number, State, Ticket};
+use super::{Heartbeats, Item, Outcome};
+use crate::policy::commands::Claim;
+
+const WINDOW: Duration = Duration::from_millis(25);
+const MOST: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// So many ms pass, and what is due is sent.
+    Pass(u64),
+    Beats,
+    /// One of those who wait goes, or one who is in a batch.
+    Goes(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => (1..40_u64).prop_map(Event::Pass),
+        6 => (0..1_u8).prop_map(|_| Event::Beats),
+        2 => (0..4_usize).prop_map(Event::Goes),
+    ]
+}
+
+/// What the state has to account for.
+struct World {
+    state: State<usize>,
+    now: Instant,
+    beats: usize,
+    /// When the last command went out.
+    last: Option<Instant>,
+    /// Batches that have a time at which they go.
+    due: Vec<(Instant, Number)>,
+    waiting: Vec<(Ticket, usize)>,
+    gone: Vec<Ticket>,
+}
+
+impl World {
+    fn step(&mut self, event: &Event) {
+        match *event {
+            Event::Beats => self.beats(),
+            Event::Pass(ms) => self.pass(Duration::from_millis(ms)),
+            Event::Goes(at) if at < self.waiting.len() => {
+                let (ticket, who) = self.waiting.remove(at);
+                assert_eq!(self.state.withdraw(ticket), Some(who));
+                self.gone.push(ticket);
+            }
+            Event::Goes(_) => {
+                for ticket in &self.gone {
+                    assert_eq!(self.state.withdraw(*ticket), None);
+                }
+            }
+        }
+    }
+
+    fn beats(&mut self) {
+        let who = self.beats;
+        self.beats += 1;
+        let is_lone = self.last.is_none_or(|last| last + WINDOW <= self.now);
+        let at_once = self.state.goes_at_once(self.now);
+        assert_eq!(at_once, is_lone && self.waiting.is_empty(), "who waits");
+        if at_once {
+            self.last = Some(self.now);
+            return;
+        }
+        let waits = self.state.wait(who, self.now);
+        self.waiting.push((waits.ticket, who));
+        if let Some((due, number)) = waits.opens {
+            assert!(due <= self.now + WINDOW, "nobody waits for longer");
+            self.due.push((due, number));
+        }
+        assert_eq!(waits.full.is_empty(), self.waiting.len() < MOST);
+        if !waits.full.is_empty() {
+            self.sent(&waits.full);
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(at) = self.due.iter().position(|(due, _)| *due <= until) {
+            let (due, number) = self.due.remove(at);
+            self.now = self.now.max(due);
+            let batch = self.state.due(number, self.now);
+            if !batch.is_empty() {
+                self.sent(&batch);
+            }
+        }
+        self.now = until;
+    }
+
+    /// All who wait, once each and in order.
+    fn sent(&mut self, batch: &[usize]) {
+        let expected: Vec<_> = self.waiting.iter().map(|it| it.1).collect();
+        assert_eq!(batch, expected);
+        assert!(batch.len() <= MOST);
+        self.gone.extend(self.waiting.drain(..).map(|it| it.0));
+        self.last = Some(self.now);
+    }
+
+    /// Nobody waits without a time at which it is sent.
+    fn check(&self) {
+        assert!(self.waiting.is_empty() || !self.due.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_waits_is_sent_once_within_the_window_or_goes(events in vec(event(), 0..200)) {
+        let mut world = World {
+            state: State::new(WINDOW, MOST),
+            now: Instant::now(),
+            beats: 0,
+            last: None,
+            due: Vec::new(),
+            waiting: Vec::new(),
+            gone: Vec::new(),
+        };
+        for event in &events {
+            world.step(event);
+            world.check();
+        }
+        world.step(&Event::Pass(25));
+        assert!(world.waiting.is_empty());
+        world.step(&Event::Pass(25));
+        assert!(world.state.goes_at_once(world.now), "a lone one waits for nobody");
+    }
+}
+
+/// For the tests of what a batch answers.
+impl Heartbeats {
+    /// One command, at once.
+    pub(in crate::backend::redis) async fn beat_together(
+        &self,
+        claims: Vec<Claim>,
+        within: Duration,
+    ) -> Vec<Option<Outcome>> {
+        let until = Instant::now() + within;
+        let item = |claim| {
+            let (answer, receiver) = oneshot::channel();
+            (
+                Item {
+                    claim,
+                    until,
+                    answer,
+                },
+                receiver,
+            )
+        };
+        let (batch, receivers): (Vec<_>, Vec<_>) = claims.into_iter().map(item).unzip();
+        self.send(batch).await;
+        let outcome = |mut it: oneshot::Receiver<Outcome>| it.try_recv().ok();
+        receivers.into_iter().map(outcome).collect()
+    }
+}

@@ -1,0 +1,121 @@
+-- heartbeat: signs of life of many entries, of one lock or of many, each for a poll that would only say that its waiter still
+-- waits. Never creates, grants or removes: where that may be called for, a poll is. Idempotent.
+-- KEYS  for each group: the lock, W and A (see queue.lua); the entries of a group wait for one lock, either all for the
+--       exclusive one or none
+-- ARGV  how many entries each group has, then the entries
+-- reply T, then for each group: left and holder, as poll answers them to all of it; and who has to poll instead: 0 nobody, or
+--       their numbers in the group. Each one does that is not in W, or that its own poll may let in. Where a poll of anybody
+--       might change something (the lock is free, the head fits, somebody has lapsed), the first does; to the others left is
+--       then -2 and holder '': they look again when an interval has passed.
+local T, keys, arguments, groups = now(), KEYS, ARGV, #KEYS / 3
+
+local function has_lapsed(A)
+  return redis.call('ZRANGE', A, '-inf', string.format('%.0f', T), 'BYSCORE', 'LIMIT', 0, 1)[1]
+end
+
+-- Whether a poll of a kind with many holders would drop a holder, sweep out a place or grant to the head.
+local function may_change(lock, W, A, there)
+  local first = is_set(there) and redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')
+  if first and (tonumber(first[2]) <= T or string.sub(first[1], 1, 1) == '#') or has_lapsed(A) then
+    return true
+  end
+  local head = first_place(W)
+  local e = head and read_place(head)
+  return e and (fits(lock, there, e) or not redis.call('ZSCORE', A, head))
+end
+
+-- What a poll of an exclusive lock would say to those who wait; nothing where it might change something.
+local function exclusive(lock, W, A, there, held)
+  if held then
+    return redis.call('PTTL', lock), held
+  elseif there then
+    return first_holder(lock, T)
+  end
+  local head = first_place(W)
+  if head and not read(head) and not has_lapsed(A) then
+    return -2, '' -- free, behind a place of another kind or version
+  end
+end
+
+local function shared(lock, W, A, there)
+  if not may_change(lock, W, A, there) then
+    local reply = still_waits(lock, W, A, there, T)
+    return reply[3], reply[4]
+  end
+end
+
+-- An entry whose own poll may let it in: its value holds the lock already, or its owner does.
+local function is_let_in(lock, there, held, entry, is_exclusive)
+  if is_exclusive then
+    return held and string.sub(entry, -#held) == held
+  elseif is_set(there) and string.sub(there, 1, 6) == '#|1|o|' then
+    local e = read_entry(entry)
+    return not e or e.letter == 'o' and fits(lock, there, e)
+  end
+  return false
+end
+
+-- Everything is read before the first write. That is allowed when memory is out, and refused before anything was changed to
+-- whoever may not expire: what is added has an end.
+local function beat_all(lock, W, A, entries)
+  local held, err = look(lock)
+  local there = is_other_type(err) and meta(lock)
+  if err and not there then
+    return nil
+  end
+  local is_exclusive = string.sub(entries[1], 1, 2) == 'x|'
+  there = held and ONE or there
+  local until_then, arrivals = string.format('%.0f', T + HEARTBEAT), redis.call('ZMSCORE', W, unpack(entries))
+  local words, polls, first = {}, {}, nil
+  for i = 1, #entries do
+    local entry = entries[i]
+    if arrivals[i] then
+      words[#words + 1] = until_then
+      words[#words + 1] = entry
+    end
+    if not arrivals[i] or is_let_in(lock, there, held, entry, is_exclusive) then
+      polls[#polls + 1] = i
+    else
+      first = first or i
+    end
+  end
+  if #words > 0 then
+    redis.call('PEXPIRE', W, QUEUE_TTL)
+    redis.call('ZADD', A, unpack(words))
+    redis.call('PEXPIRE', A, QUEUE_TTL)
+  end
+  local left, holder
+  if first and is_exclusive then
+    left, holder = exclusive(lock, W, A, there, held)
+  elseif first then
+    left, holder = shared(lock, W, A, there)
+  end
+  if first and not left then
+    polls[#polls + 1] = first
+  end
+  return left or -2, holder or '', polls
+end
+
+local function all(n)
+  local numbers = {}
+  for i = 1, n do
+    numbers[i] = i
+  end
+  return numbers
+end
+
+local replies, to = {T}, groups
+for group = 1, groups do
+  local entries, n = {}, tonumber(arguments[group])
+  for i = 1, n do
+    entries[i] = arguments[to + i]
+  end
+  to = to + n
+  local done, left, holder, polls = pcall(beat_all, keys[3 * group - 2], keys[3 * group - 1], keys[3 * group], entries)
+  if not done or not left then
+    left, holder, polls = -2, '', all(n) -- each hears from its own poll what is wrong
+  end
+  local at = 3 * group
+  replies[at - 1], replies[at], replies[at + 1] = left, holder, #polls > 0 and polls or 0
+end
+return replies
