@@ -157,6 +157,7 @@ impl Lock {
         let release = self.release.as_ref().map(|release| match release {
             Release::Confirmed => quote!(.release_confirmed()),
             Release::Background => quote!(.release_background()),
+            Release::Strict => quote!(.release_strict()),
         });
         let on_lost = match self.on_lost {
             OnLost::Cancel => None,

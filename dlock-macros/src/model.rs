@@ -115,6 +115,7 @@ pub(crate) enum OnLost {
 pub(crate) enum Release {
     Confirmed,
     Background,
+    Strict,
 }
 
 pub(crate) enum Pool {

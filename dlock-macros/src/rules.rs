@@ -240,9 +240,11 @@ impl Scope<'_> {
         match text.value().as_str() {
             "confirmed" => Some(Release::Confirmed),
             "background" => Some(Release::Background),
+            "strict" => Some(Release::Strict),
             other => {
-                let message =
-                    format!("unknown `release` {other:?}: write \"confirmed\" or \"background\"");
+                let message = format!(
+                    "unknown `release` {other:?}: write \"confirmed\", \"background\" or \"strict\""
+                );
                 self.errors.at(text, message);
                 None
             }

@@ -1,8 +1,12 @@
 //! Whether the end of a body waits for the answer to its release, and what it leaves if it does not.
 
+use std::time::Duration;
+
 use dlock_harness::wait::within;
 use dlock_harness::{Proxy, RedisServer, until};
-use dlock_runtime::{LockError, LockPool, Release, Released, distributed_lock};
+use dlock_runtime::{LockError, LockPool, LostCause, Release, Released, distributed_lock};
+
+use dlock_tests::of_kind;
 
 use crate::backends::{LONG, ms, nothing_left, patient, settled};
 
@@ -11,7 +15,17 @@ on_every_backend!(
     a_release_in_the_background_grants_to_who_waits,
     a_skipped_function_does_nothing_while_others_hold_its_lock,
     a_skipped_function_that_waits_gets_its_turn,
+    a_strict_release_that_finds_the_lock_changes_nothing,
+    a_strict_release_that_finds_nothing_is_a_loss;
+    seconds:
+    a_strict_lock_goes_to_the_next_waiter_by_the_server,
 );
+
+#[distributed_lock(key = "k", ttl = "150ms", on_lost = "finish", release = "strict")]
+async fn strict(for_so_long: Duration) -> Result<u64, LockError> {
+    tokio::time::sleep(for_so_long).await;
+    Ok(7)
+}
 
 #[distributed_lock(key = "k", ttl = "60s", release = "background")]
 async fn sent_off() -> Result<u64, LockError> {
@@ -172,4 +186,55 @@ async fn an_answer_that_is_late_takes_nothing_from_the_next_holder() {
     held.verify().await.unwrap();
     drop(held);
     nothing_left(&server).await;
+}
+
+async fn a_strict_release_that_finds_the_lock_changes_nothing(pool: LockPool) {
+    assert_eq!(pool.scope(strict(Duration::ZERO)).await.unwrap(), 7);
+    for kind in ["x", "fair", "r", "w", "p:2/3", "o:a"] {
+        let request = || {
+            of_kind(pool.lock("k"), kind)
+                .ttl(LONG)
+                .release(Release::Strict)
+        };
+        assert_eq!(request().run(async |_| 7).await.unwrap(), 7, "{kind}");
+        let held = request().acquire().await.unwrap();
+        assert_eq!(held.release().await.unwrap(), Released::Freed, "{kind}");
+    }
+    let both = pool.lock_all(["a", "b"]).release(Release::Strict);
+    assert_eq!(both.run(async |_| 7).await.unwrap(), 7);
+    // Nested: the inner one only counts.
+    let outer = pool.lock("k").reentrant().release(Release::Strict);
+    let inner = || pool.lock("k").reentrant().release(Release::Strict);
+    let nested = outer.run(async |_| inner().run(async |_| 7).await);
+    assert_eq!(nested.await.unwrap().unwrap(), 7);
+    assert!(pool.holder("k").await.unwrap().is_none());
+}
+
+async fn a_strict_release_that_finds_nothing_is_a_loss(pool: LockPool) {
+    let error = pool.scope(strict(ms(400))).await.unwrap_err();
+    assert!(is_lost_at_its_end(&error, LostCause::Deadline), "{error:?}");
+    assert!(error.to_string().contains("its value was dropped"));
+    let short = |release| pool.lock("k").ttl(ms(150)).release(release).acquire();
+    let held = short(Release::Strict).await.unwrap();
+    let lenient = pool.lock("other").ttl(ms(150)).acquire().await.unwrap();
+    tokio::time::sleep(ms(400)).await;
+    let error = held.release().await.unwrap_err();
+    assert!(is_lost_at_its_end(&error, LostCause::Deadline), "{error:?}");
+    assert_eq!(lenient.release().await.unwrap(), Released::NotHeld);
+}
+
+/// Handed on within the process, nobody would have asked the server.
+async fn a_strict_lock_goes_to_the_next_waiter_by_the_server(pool: LockPool) {
+    let request = || pool.lock("k").ttl(LONG).wait(LONG).release(Release::Strict);
+    let held = request().acquire().await.unwrap();
+    let waiter = tokio::spawn(request().acquire());
+    settled(&pool).await;
+    held.release().await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(next.fence().get() % 1024, 0, "the first of a grant");
+    next.release().await.unwrap();
+}
+
+fn is_lost_at_its_end(error: &LockError, why: LostCause) -> bool {
+    matches!(error, LockError::Lost { cause, finished: true, .. } if *cause == why)
 }

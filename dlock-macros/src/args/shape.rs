@@ -230,11 +230,11 @@ pub(super) fn inner(value: &Expr) -> String {
     }
 }
 
-fn words(name: &str) -> [&'static str; 2] {
+fn words(name: &str) -> &'static [&'static str] {
     match name {
-        "on_busy" => ["error", "skip"],
-        "on_lost" => ["cancel", "finish"],
-        _ => ["confirmed", "background"],
+        "on_busy" => &["error", "skip"],
+        "on_lost" => &["cancel", "finish"],
+        _ => &["confirmed", "background", "strict"],
     }
 }
 
@@ -256,7 +256,9 @@ pub(super) fn example(name: &str) -> &'static str {
         "owner" => "reentrant, owner = \"<workflow>\"",
         "fair" => "fair",
         "on_busy" => "on_busy = \"skip\"` or `on_busy = \"error\"",
-        "release" => "release = \"confirmed\"` or `release = \"background\"",
+        "release" => {
+            "release = \"confirmed\"`, `release = \"background\"` or `release = \"strict\""
+        }
         "on_lost" => "on_lost = \"cancel\"` or `on_lost = \"finish\"",
         "guard" => "guard = lock",
         "pool" => "pool = \"billing\"` or `pool = self.locks",

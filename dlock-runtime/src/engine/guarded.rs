@@ -53,7 +53,7 @@ enum Stage {
         lost: Option<Lost>,
     },
     Release {
-        release: Boxed<()>,
+        release: Boxed<Result<(), LockError>>,
         /// It is sent, and then goes on by itself.
         in_background: bool,
     },
@@ -149,6 +149,10 @@ impl<F: Future> Future for Guarded<F> {
                         return Poll::Pending;
                     }
                     *this.stage = Stage::Done;
+                    if let Poll::Ready(Err(error)) = released {
+                        this.slot.set(Slot::Value { value: None });
+                        return Poll::Ready(Err(error));
+                    }
                     if let SlotProj::Value { value } = this.slot.as_mut().project()
                         && let Some(value) = value.take()
                     {
@@ -214,13 +218,17 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
     }
 }
 
-/// A release that fails is logged, and goes on in the background: it never masks the body's value.
-async fn give_back(owner: Owner) {
-    let _ = owner.0.give_back().await;
+/// A release that fails is logged, and goes on in the background: it masks the body's value only if it is strict.
+async fn give_back(owner: Owner) -> Result<(), LockError> {
+    let given_back = owner.0.give_back().await;
+    if owner.0.is_strict() {
+        given_back?;
+    }
+    Ok(())
 }
 
 /// Leaves a release that is under way to the runtime; `false`: there is none here.
-fn goes_on(release: &mut Boxed<()>) -> bool {
+fn goes_on(release: &mut Boxed<Result<(), LockError>>) -> bool {
     let Ok(here) = Handle::try_current() else {
         return false;
     };

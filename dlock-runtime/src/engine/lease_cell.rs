@@ -86,6 +86,17 @@ impl LeaseCell {
         self.cause.get().copied()
     }
 
+    /// Why it was not there any more when its holder gave it back.
+    pub(crate) fn why_gone(&self) -> LostCause {
+        self.cause.get().copied().unwrap_or_else(|| {
+            if self.clock.now() >= self.deadline() {
+                cause(self.at_deadline.load(Ordering::Acquire))
+            } else {
+                LostCause::Gone
+            }
+        })
+    }
+
     /// It was taken by the process that this one was forked from.
     pub(crate) fn is_inherited(&self) -> bool {
         self.home.is_elsewhere()

@@ -161,8 +161,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether [`run`](Self::run) waits for the answer to its release. Default: the pool's `release`,
-    /// [`Release::Confirmed`].
+    /// Whether [`run`](Self::run) waits for the answer to its release, and fails where that found nothing. Default: the
+    /// pool's `release`, [`Release::Confirmed`].
     ///
     /// # Examples
     ///

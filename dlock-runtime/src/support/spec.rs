@@ -178,6 +178,12 @@ impl Spec {
         self
     }
 
+    #[must_use]
+    pub const fn release_strict(mut self) -> Self {
+        self.release = Some(Release::Strict);
+        self
+    }
+
     /// A body that lost its lock runs to its end.
     #[must_use]
     pub const fn finish_when_lost(mut self) -> Self {

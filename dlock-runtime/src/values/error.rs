@@ -77,8 +77,9 @@ pub enum LockError {
     },
 
     /// The lease ended while the body ran, or before a call of its guard that needs it.
-    #[error("{key} was lost ({}): {}", cause.of_lease(*.renewed), match (*.finished, .source.is_some()) {
-        (true, _) => "the body ended after its lease and its value was dropped; treat what it wrote as unprotected",
+    #[error("{key} {} lost ({}): {}", if *.cause == LostCause::Unclear { "may have been" } else { "was" }, cause.of_lease(*.renewed), match (*.finished, .source.is_some()) {
+        (true, false) => "the body ended after its lease and its value was dropped; treat what it wrote as unprotected",
+        (true, true) => "the body ended and its value was dropped; treat what it wrote as unprotected",
         (false, false) => "the body was stopped; what it did before that stands",
         (false, true) => "what was done before that stands",
     })]
@@ -92,7 +93,7 @@ pub enum LockError {
         renewed: bool,
         /// Whether the body had come to its end, too late.
         finished: bool,
-        /// Where a call of the guard says it: what became of what that call was to do.
+        /// Where a call of the guard says it, or a strict release: what became of what that was to do.
         source: Option<Text>,
     },
 
@@ -253,6 +254,9 @@ pub enum LostCause {
     /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
     /// renew or watch the lease.
     Guardian,
+    /// Nobody knows whether it was: the release of a [`Release::Strict`](crate::Release::Strict) got no clear answer. It goes on in the
+    /// background.
+    Unclear,
     /// This process was forked from the one that took it: the lock is the parent's, which goes on with it.
     Forked,
 }
@@ -288,6 +292,9 @@ impl fmt::Display for LostCause {
                 "its `max_renewals` were used up; raise that, or the ttl, if the body may take longer"
             }
             LostCause::Guardian => "the guardian that watched over it ended",
+            LostCause::Unclear => {
+                "its release got no clear answer, so it is not known whether it was held to the end"
+            }
             LostCause::Forked => "it was taken before a fork, and is the parent process's",
         })
     }

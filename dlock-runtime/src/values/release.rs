@@ -1,9 +1,10 @@
-//! Whether the end of a locked body waits until its lock is known to be free.
+//! What the end of a locked body waits for, and whether its value counts if the lock was gone by then.
 
 /// How a lock is given back at the end of its body.
 ///
 /// For the attribute and [`LockRequest::run`](crate::LockRequest::run). A
-/// [`LockGuard::release`](crate::LockGuard::release) of your own always waits, a dropped guard never does.
+/// [`LockGuard::release`](crate::LockGuard::release) of your own always waits, and is strict if it is told to be; a dropped guard
+/// never waits, and nobody is told.
 ///
 /// # Examples
 ///
@@ -32,4 +33,13 @@ pub enum Release {
     /// guardian, counted and logged, but no caller hears of it; and after a crash just then the key may
     /// stay until its ttl is over.
     Background,
+    /// As [`Confirmed`](Self::Confirmed), and the call succeeds only if the release found the lock: held from its grant to its end.
+    ///
+    /// A key that somebody deleted while the body ran is noticed by a renewal or by the release. By default the body's value
+    /// is returned then, and only the log tells; this way the value is dropped, and the call is
+    /// [`LockError::Lost`](crate::LockError::Lost) with `finished: true`. So it is where the release got no clear answer: the
+    /// cause is [`LostCause::Unclear`](crate::LostCause::Unclear), and the release goes on in the background. With
+    /// `on_lost = "finish"` the body runs to its end, and its caller is told. For work that is checked or undone when it may have run twice; what
+    /// it wrote stands. A strict lock asks the server at each end, so it is never handed on within the process.
+    Strict,
 }

@@ -145,7 +145,7 @@ fn words_and_counts() {
         (
             "release",
             "later",
-            "write `release = \"confirmed\"` or `release = \"background\"`",
+            "write `release = \"confirmed\"`, `release = \"background\"` or `release = \"strict\"`",
         ),
         (
             "max_renewals",
@@ -311,7 +311,7 @@ fn words() {
         r#"key = "a", release = "later""#,
         &[(
             "\"later\"",
-            "unknown `release` \"later\": write \"confirmed\" or \"background\"",
+            "unknown `release` \"later\": write \"confirmed\", \"background\" or \"strict\"",
         )],
     );
     check(

@@ -244,6 +244,8 @@ impl LockGuard {
     /// Gives the lock back, and waits until that is done.
     ///
     /// # Errors
+    /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true` where it found nothing, or got no clear
+    /// answer. Else
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it within
     /// `command_timeout` (twice that where a renewal was on its way); the release is then repeated in the background, and the lock is free at the
     /// latest when its lease ends.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: whoever flips the lease cell to released, and nobody else, gives the lock back.
 
+use std::error::Error;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -70,6 +71,35 @@ impl LockGuard {
     }
 
     async fn give_back_part(&self) -> Result<Released, LockError> {
+        let released = self.give_back_however().await;
+        if self.is_strict() {
+            self.found(released)
+        } else {
+            released
+        }
+    }
+
+    /// What a strict release comes to.
+    fn found(&self, released: Result<Released, LockError>) -> Result<Released, LockError> {
+        let (cause, source) = match released {
+            Ok(Released::NotHeld) => {
+                let nothing = Text::new("its release found nothing");
+                (self.hold.cell.why_gone(), nothing)
+            }
+            Ok(found) => return Ok(found),
+            Err(LockError::Lost { cause, .. }) => (cause, Text::new("it was not released")),
+            Err(unclear) => (LostCause::Unclear, in_words(&unclear)),
+        };
+        Err(LockError::Lost {
+            key: self.key().clone(),
+            cause,
+            renewed: self.is_renewed(),
+            finished: true,
+            source: Some(source),
+        })
+    }
+
+    async fn give_back_however(&self) -> Result<Released, LockError> {
         if self.entered.is_inner() {
             let Hold { cell, .. } = &self.hold;
             let left = self.entered.leave(&cell.holds);
@@ -131,7 +161,8 @@ impl LockGuard {
             return Some(Left::Forked);
         }
         let now = pool.backend().clock().now();
-        if order.terms.bounds.min_hold.is_some() || cell.has_open_writes() {
+        // The server is to be asked: about the time that the key stays, a write that may come late, or whether it was ours.
+        if order.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict() {
             pool.gates().vacated(&order.lane, *token, now);
         } else if pool.gates().left(&order.lane, *token, now) && self.hand_on(now) {
             return Some(Left::HandedOn);
@@ -162,6 +193,10 @@ impl LockGuard {
 
     pub(crate) fn is_released_in_background(&self) -> bool {
         self.hold.order.release == Release::Background
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.hold.order.release == Release::Strict
     }
 
     /// Without a clear answer, the guardian has been told to see to it.
@@ -215,6 +250,14 @@ impl LockGuard {
             GivenBack { rest: 0, .. } => Released::Freed,
             GivenBack { rest, .. } => Released::StillHeld(rest),
         }
+    }
+}
+
+/// An error and what it comes from, in one line.
+fn in_words(error: &LockError) -> Text {
+    match error.source() {
+        Some(source) => Text::new(format_args!("{error}: {source}")),
+        None => Text::new(error),
     }
 }
 

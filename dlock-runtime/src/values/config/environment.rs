@@ -67,7 +67,7 @@ impl Config {
     /// | `DLOCK_NAMESPACE` | `shop:lock:` | `lock:` |
     /// | `DLOCK_DEFAULT_TTL` | `10s` | `30s` |
     /// | `DLOCK_DEFAULT_WAIT` | `500ms`, `0s`, `forever` | `3s` |
-    /// | `DLOCK_RELEASE` | `background` | `confirmed` |
+    /// | `DLOCK_RELEASE` | `background`, `strict` | `confirmed` |
     /// | `DLOCK_CONNECTIONS` | `2` | `1` |
     /// | `DLOCK_CONNECT_TIMEOUT` | `2s` | `1s` |
     /// | `DLOCK_COMMAND_TIMEOUT` | `250ms` | `500ms` |
@@ -165,7 +165,8 @@ impl Setting {
             Setting::Release(set) => match value.as_str() {
                 "confirmed" => Ok(set(config.clone(), Release::Confirmed)),
                 "background" => Ok(set(config.clone(), Release::Background)),
-                _ => Err(format!("{value:?} is neither confirmed nor background")),
+                "strict" => Ok(set(config.clone(), Release::Strict)),
+                _ => Err(format!("{value:?} is not confirmed, background or strict")),
             },
             Setting::Count(set) => value
                 .parse()

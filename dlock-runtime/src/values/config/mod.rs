@@ -113,7 +113,7 @@ impl Config {
         self
     }
 
-    /// Whether the end of a locked body waits for the answer to its release. Default
+    /// Whether the end of a locked body waits for the answer to its release, and fails where that found nothing. Default
     /// [`Release::Confirmed`]; a lock's own `release` comes first.
     pub fn release(mut self, release: Release) -> Self {
         self.release = release;

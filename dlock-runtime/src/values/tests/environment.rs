@@ -53,6 +53,7 @@ fn every_variable_sets_its_setting() {
     for (value, release) in [
         ("confirmed", Release::Confirmed),
         ("background", Release::Background),
+        ("strict", Release::Strict),
     ] {
         assert_eq!(settings("DLOCK_RELEASE", value).release, release);
     }
