@@ -302,7 +302,7 @@ async fn try_once(pool: &LockPool, order: &Arc<Order>) -> Result<Attempt, Fault>
     let left = settings.command_timeout.saturating_sub(begun.until(now));
     let within = left
         .max(Duration::from_millis(1))
-        .min(order.terms.ttl.validity());
+        .min(order.terms.validity());
     let sent = Sent::prepare(pool, order, &link, None, (now, within));
     let open = OpenAttempt::new(pool, &sent, &link, None);
     let offer = match link.acquire(&sent.command, within).await {

@@ -306,6 +306,7 @@ impl LockRequest {
                     ttl,
                     renew: interval,
                     bounds: self.bounds,
+                    margin: settings.clock_margin,
                 },
                 wait,
                 release,

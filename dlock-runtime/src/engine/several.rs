@@ -82,7 +82,7 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
             settings.connect_timeout.min(settings.command_timeout),
         )
         .await?;
-    let within = settings.command_timeout.min(first.terms.ttl.validity());
+    let within = settings.command_timeout.min(first.terms.validity());
     let prepare = |order: &Arc<Order>| Sent::prepare(pool, order, &link, None, (now, within));
     let sent: Vec<Sent> = orders.iter().map(prepare).collect();
     let open: Vec<_> = sent

@@ -13,9 +13,10 @@ use crate::policy::commands::{Claim, GivenBack};
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
+use crate::values::config::Config;
 use crate::values::error::LostCause;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 use crate::values::wait::Wait;
 
 const fn ms(millis: u64) -> Duration {
@@ -30,7 +31,16 @@ fn cell() -> Arc<LeaseCell> {
 fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
     let (clock, ttl) = (Clock::pausable(), Ttl::new(ms(100)).unwrap());
     let renew = None;
-    let lease = Lease::granted(clock.now(), ttl.get(), &Terms { ttl, renew, bounds });
+    let lease = Lease::granted(
+        clock.now(),
+        ttl.get(),
+        &Terms {
+            ttl,
+            renew,
+            bounds,
+            margin: Margin::DEFAULT,
+        },
+    );
     Arc::new(LeaseCell::new("lock:x".into(), clock, &lease))
 }
 
@@ -213,4 +223,43 @@ async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     let give_up = now.plus(ms(60_000));
     (pool.guardian()).abandoned(token, claim, u64::MAX, give_up, link);
     assert_eq!(pool.census(), Census::default());
+}
+
+/// Ten per cent of ten seconds, and 2 ms.
+#[tokio::test(start_paused = true)]
+async fn every_way_to_a_lease_keeps_the_margin_of_the_settings() {
+    let config = Config::new("memory://").clock_margin(10);
+    let config = config.local_handoff(0, Duration::ZERO);
+    let pool = LockPool::connect(config).await.unwrap();
+    let ask = |key: &str| pool.lock(key).ttl(ms(10_000));
+    let counts = ms(8_998);
+
+    let at_once = ask("at once").acquire().await.unwrap();
+    assert_eq!(at_once.remaining(), counts);
+    at_once.extend(ms(20_000)).await.unwrap();
+    assert_eq!(at_once.remaining(), ms(17_998));
+    let tried = ask("tried").try_acquire().await.unwrap().unwrap();
+    assert_eq!(tried.remaining(), counts);
+    let several = pool
+        .lock_all(["a", "b"])
+        .ttl(ms(10_000))
+        .acquire()
+        .await
+        .unwrap();
+    assert_eq!(several.remaining(), counts);
+    let written = ask("written").write().acquire().await.unwrap();
+    assert_eq!(written.remaining(), counts);
+    written.downgrade().await.unwrap();
+    assert_eq!(written.remaining(), counts);
+    let renewed = ask("renewed").renew().acquire().await.unwrap();
+    advance(ms(3_400)).await;
+    tokio::task::yield_now().await;
+    assert!(renewed.remaining() > ms(8_500) && renewed.remaining() <= counts);
+
+    let held = ask("in turn").acquire().await.unwrap();
+    let waits = tokio::spawn(ask("in turn").acquire());
+    tokio::time::sleep(ms(500)).await;
+    held.release().await.unwrap();
+    let in_turn = waits.await.unwrap().unwrap();
+    assert!(in_turn.remaining() <= counts);
 }

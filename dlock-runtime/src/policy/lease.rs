@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
-use crate::values::ttl::{self, Ttl};
+use crate::values::ttl::{Margin, Ttl};
 
 /// A failed renewal is repeated after a tenth of the lease, and at the latest after this.
 const RETRY_AT_MOST: Duration = Duration::from_millis(250);
@@ -26,12 +26,14 @@ pub(crate) struct Terms {
     /// The watchdog's interval.
     pub(crate) renew: Option<Duration>,
     pub(crate) bounds: Bounds,
+    pub(crate) margin: Margin,
 }
 
 /// A lease that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lease {
     ttl: Ttl,
+    margin: Margin,
     /// The most that any command about it asked for, answered or not.
     longest: Duration,
     deadline: Moment,
@@ -73,6 +75,11 @@ pub(crate) enum Due {
 }
 
 impl Terms {
+    /// What of the ttl the holder may count on.
+    pub(crate) fn validity(&self) -> Duration {
+        self.margin.validity(self.ttl.get())
+    }
+
     /// How long the server shall keep the lock: the holder counts on the ttl, and a job that must not
     /// run again too soon keeps the key for longer.
     pub(crate) fn lease(&self) -> Ttl {
@@ -96,6 +103,7 @@ impl Lease {
         let short = counts < terms.ttl.get();
         let mut lease = Self {
             ttl: terms.ttl,
+            margin: terms.margin,
             longest: left.max(terms.lease().get()),
             deadline: Moment::from_nanos(0),
             is_as_granted: true,
@@ -111,7 +119,7 @@ impl Lease {
                 rest: terms.bounds.max_renewals,
             },
         };
-        lease.last_until(since.plus(ttl::validity(counts)));
+        lease.last_until(since.plus(terms.margin.validity(counts)));
         lease.watchdog.next = match (short, lease.watchdog.every) {
             (true, renew) => since.plus(renew.map_or(counts / 3, |every| every.min(counts / 3))),
             (false, Some(every)) => since.plus(every),
@@ -227,7 +235,7 @@ impl Lease {
 
     /// A command sent at `sent` made the lease last at least `by` from then on.
     pub(crate) fn extended(&mut self, sent: Moment, by: Ttl) {
-        self.last_until(sent.plus(by.validity()));
+        self.last_until(sent.plus(self.margin.validity(by.get())));
         if self.watchdog.short && by.get() >= self.ttl.get() {
             self.watchdog.short = false;
             let every = self.watchdog.every;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -42,5 +42,6 @@ fn terms(length: u64, renew: Option<u64>) -> Terms {
         ttl: ttl(length),
         renew: renew.map(ms),
         bounds: Bounds::default(),
+        margin: Margin::DEFAULT,
     }
 }

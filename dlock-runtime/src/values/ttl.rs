@@ -25,21 +25,47 @@ impl Ttl {
         self.0
     }
 
-    /// What the holder may count on from the moment it *sent* the request: the lease less 1 % for
-    /// clocks that run at different rates and 2 ms for the granularity of timers.
-    pub(crate) fn validity(self) -> Duration {
-        validity(self.0)
-    }
-
     /// Whole milliseconds, as Redis takes them.
     pub(crate) fn as_millis(self) -> u64 {
         millis(self.0)
     }
 }
 
-/// A lease of `left` on the server, less the margin (see [`Ttl::validity`]).
-pub(crate) fn validity(left: Duration) -> Duration {
-    left.saturating_sub(left / 100 + Duration::from_millis(2))
+/// By how much the server's clock may run faster than ours, or slower, while a lease lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Margin {
+    percent: u32,
+}
+
+impl Margin {
+    /// Enough for clocks that are slewed by some thousand ppm.
+    pub(crate) const DEFAULT: Margin = Margin { percent: 1 };
+
+    pub(crate) const MOST: u32 = 20;
+
+    /// `None`: out of range.
+    pub(crate) fn percent(percent: usize) -> Option<Self> {
+        let percent = u32::try_from(percent).ok()?;
+        (Self::DEFAULT.percent..=Self::MOST)
+            .contains(&percent)
+            .then_some(Self { percent })
+    }
+
+    /// What the holder may count on of a lease of `left` at the server, from the moment at which it *sent* the request:
+    /// that less the margin, and 2 ms for the granularity of timers.
+    pub(crate) fn validity(self, left: Duration) -> Duration {
+        left.saturating_sub(left / 100 * self.percent + Duration::from_millis(2))
+    }
+
+    /// The least that our clock shows while the server's shows this.
+    pub(crate) fn at_least(self, at_the_server: Duration) -> Duration {
+        at_the_server.saturating_sub(at_the_server / 100 * self.percent)
+    }
+
+    /// The most that it shows.
+    pub(crate) fn at_most(self, at_the_server: Duration) -> Duration {
+        at_the_server / (100 - self.percent) * 100
+    }
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -28,6 +28,7 @@ use crate::backend::fault::{self, Fault};
 use crate::observe;
 use crate::values::config::{Endpoint, RedisAddress};
 use crate::values::error::{Refusal, Text};
+use crate::values::ttl::Margin;
 
 /// How many commands fit into the pipe: all. Those that wait for room in it are not sent in the order in which they came, so
 /// that a cancel could overtake its acquire; and one that is never polled again would keep its room for ever.
@@ -43,6 +44,7 @@ pub(super) struct Plan {
     /// How long its waiters sleep between two polls, at most.
     pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,
+    pub(super) margin: Margin,
     pub(super) names: Names,
     /// Who hears pushes.
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
@@ -163,7 +165,12 @@ where
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
-    let ear = Ear::new(plan.clock, channel(plan)?, plan.listener.get().cloned());
+    let ear = Ear::new(
+        plan.clock,
+        plan.margin,
+        channel(plan)?,
+        plan.listener.get().cloned(),
+    );
     if protocol.supports_resp3() {
         let ear = ear.clone();
         config = config.set_push_sender(move |push: PushInfo| {

@@ -12,6 +12,7 @@ use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::policy::commands::Grant;
 use crate::values::moment::Moment;
+use crate::values::ttl::Margin;
 
 /// An answer that is older says too little about what time it is there: the clocks may have drifted,
 /// or one of them was set.
@@ -21,6 +22,7 @@ const KNOWS_THE_TIME_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Ear {
     clock: Clock,
+    margin: Margin,
     /// The channel of this connection.
     channel: String,
     listener: Option<Weak<dyn Listener>>,
@@ -38,11 +40,13 @@ struct Answered {
 impl Ear {
     pub(super) fn new(
         clock: Clock,
+        margin: Margin,
         channel: String,
         listener: Option<Weak<dyn Listener>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             clock,
+            margin,
             channel,
             listener,
             answered: Mutex::default(),
@@ -88,15 +92,18 @@ impl Ear {
     }
 
     /// A moment that is no later than the server's time `time`, which passed before `received`: a
-    /// command sent at s and executed at T says that it was T no earlier than s.
+    /// command sent at s and executed at T says that it was T no earlier than s. The server's clock may be the faster one
+    /// of the two, within the margin.
     fn no_later_than(&self, time: u64, received: Moment) -> Option<Moment> {
         let answered = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let known = answered.filter(|it| it.sent.until(received) <= KNOWS_THE_TIME_FOR)?;
         let nanos = if time >= known.time {
             let later = Duration::from_micros(time - known.time);
-            known.sent.plus(later).as_nanos()
+            known.sent.plus(self.margin.at_least(later)).as_nanos()
         } else {
-            let earlier = (known.time - time).saturating_mul(1000);
+            let earlier = Duration::from_micros(known.time - time);
+            let earlier = self.margin.at_most(earlier).as_nanos();
+            let earlier = u64::try_from(earlier).unwrap_or(u64::MAX);
             known.sent.as_nanos().saturating_sub(earlier)
         };
         Some(Moment::from_nanos(nanos).min(received))

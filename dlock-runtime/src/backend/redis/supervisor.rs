@@ -54,6 +54,7 @@ impl Supervisor {
                 },
                 command_timeout: settings.command_timeout,
                 clock,
+                margin: settings.clock_margin,
                 names: Names::new(&settings.namespace),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),

@@ -30,6 +30,7 @@ use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::process::Home;
 use crate::values::token::TokenSource;
+use crate::values::ttl::Margin;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -105,6 +106,7 @@ impl LockPool {
             gates: Gates::new(
                 settings.connect_timeout + settings.command_timeout,
                 settings.local_handoff,
+                settings.clock_margin,
             ),
             nestings: Nestings::default(),
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
@@ -361,7 +363,7 @@ pub(crate) fn made_before_a_fork(what: &str) -> LockError {
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.home.is_elsewhere() {
-            let nobody = Gates::new(Duration::ZERO, Handoff::DEFAULT);
+            let nobody = Gates::new(Duration::ZERO, Handoff::DEFAULT, Margin::DEFAULT);
             std::mem::forget(std::mem::replace(&mut self.gates, nobody));
             std::mem::forget(self.backend.clone());
             self.guardian.stay();

@@ -28,6 +28,7 @@ use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::Margin;
 
 use self::first_ask::FirstAsk;
 use self::keyed::{Keyed, Waiter, Wheel};
@@ -44,6 +45,7 @@ pub(crate) struct Gates {
     /// A driver that was not heard of for so long is stuck: nobody runs its runtime.
     stuck_after: Duration,
     handoff: Handoff,
+    margin: Margin,
 }
 
 /// A seat that was taken.
@@ -78,11 +80,12 @@ struct Beside {
 /// What waiters do.
 impl Gates {
     /// `one_step`: what a driver may take for one command, connecting included.
-    pub(crate) fn new(one_step: Duration, handoff: Handoff) -> Self {
+    pub(crate) fn new(one_step: Duration, handoff: Handoff, margin: Margin) -> Self {
         Self {
             keys: Mutex::default(),
             stuck_after: one_step + Duration::from_secs(2),
             handoff,
+            margin,
         }
     }
 
@@ -232,7 +235,7 @@ impl Gates {
 
     /// What the server granted may be handed on within the pool's bounds.
     fn to_be_handed_on(&self, offer: Offer) -> Offer {
-        offer.to_be_handed_on(&self.handoff)
+        offer.to_be_handed_on(&self.handoff, self.margin)
     }
 
     /// Sends everybody away who waits for anything, or comes later; the tokens that have to be cleaned up.

@@ -7,6 +7,7 @@ use super::{Gate, Offer, Place, Seat};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::Margin;
 
 /// How a lock that was granted may be handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,8 +32,9 @@ impl Row {
 }
 
 impl Offer {
-    /// May be handed on within these bounds.
-    pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff) -> Self {
+    /// May be handed on within these bounds, by pools that keep this margin.
+    pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff, margin: Margin) -> Self {
+        self.margin = margin;
         self.row.left = bounds.most;
         self.row.until = self.since.plus(bounds.window(self.lease));
         self

@@ -6,7 +6,7 @@ use super::handing::Row;
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl;
+use crate::values::ttl::Margin;
 
 /// What the process has at the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,7 @@ pub(crate) struct Offer {
     /// The server's time of the grant, or when it was found.
     pub(crate) time: u64,
     pub(crate) how: Granted,
+    pub(crate) margin: Margin,
     /// How far it has gone from holder to holder inside the process, and may still go.
     pub(crate) row: Row,
 }
@@ -73,6 +74,7 @@ impl Offer {
             epoch,
             time,
             how: Granted::AtOnce,
+            margin: Margin::DEFAULT,
             row: Row::ALONE,
         }
     }
@@ -87,6 +89,6 @@ impl Offer {
 
     /// Nobody may begin after this.
     pub(super) fn deadline(&self) -> Moment {
-        self.since.plus(ttl::validity(self.lease))
+        self.since.plus(self.margin.validity(self.lease))
     }
 }

@@ -5,6 +5,7 @@ use super::{at, ms};
 use crate::policy::gate::{Fate, Look, Next, Place, Seat};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
+use crate::values::ttl::Margin;
 
 /// Token 1 is in the queue, to be polled at 50.
 fn queued() -> Line {
@@ -251,7 +252,7 @@ fn a_wheel_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
 fn held_in_a_row() -> (Line, [Seat; 2]) {
     let (mut gate, seats) = asking(["a", "b"]);
     let bounds = Handoff::up_to(1, ms(50));
-    let row = offer(0).to_be_handed_on(&bounds);
+    let row = offer(0).to_be_handed_on(&bounds, Margin::DEFAULT);
     assert_eq!(gate.granted(token(1), row), Fate::Taken);
     assert_eq!(
         gate.next(at(0)),
@@ -260,6 +261,18 @@ fn held_in_a_row() -> (Line, [Seat; 2]) {
     );
     assert_eq!(gate.look(seats[0], at(1)), Look::Yours(position(1), row));
     (gate, seats)
+}
+
+#[test]
+fn an_offer_is_over_earlier_where_the_margin_is_wider() {
+    let margin = Margin::percent(10).unwrap();
+    for (now, is_over) in [(897, false), (898, true)] {
+        let (mut gate, [a]) = asking(["a"]);
+        let offer = offer(0).to_be_handed_on(&Handoff::up_to(0, ms(0)), margin);
+        assert_eq!(gate.granted(token(1), offer), Fate::Taken);
+        let found = gate.look(a, at(now));
+        assert_eq!(found == Look::Stale(position(1)), is_over, "{now}");
+    }
 }
 
 #[test]

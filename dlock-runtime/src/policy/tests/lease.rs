@@ -13,7 +13,7 @@ use crate::policy::lease::{Due, Lease, Terms};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
-use crate::values::ttl::validity;
+use crate::values::ttl::Margin;
 
 const OVER: Due = Due::End(LostCause::Deadline);
 
@@ -116,7 +116,7 @@ proptest! {
         let terms = Terms { bounds, ..terms(length, watched.then_some(length / 3)) };
         let mut lease = Lease::granted(at(0), ms(left), &terms);
         let ends = max_hold.map_or(Moment::NEVER, at);
-        let (mut now, mut given) = (0, at(0).plus(validity(ms(length.min(left)))).min(ends));
+        let (mut now, mut given) = (0, at(0).plus(Margin::DEFAULT.validity(ms(length.min(left)))).min(ends));
         prop_assert_eq!(lease.deadline(), given);
         for (event, step, by) in events {
             now += step;
@@ -125,12 +125,12 @@ proptest! {
                 0 => lease.renewing(),
                 1 => {
                     lease.renewed(sent);
-                    given = given.max(sent.plus(validity(ms(length))));
+                    given = given.max(sent.plus(Margin::DEFAULT.validity(ms(length))));
                 }
                 2 => lease.renewal_failed(at(now)),
                 _ => {
                     lease.extended(sent, ttl(by));
-                    given = given.max(sent.plus(validity(ms(by))));
+                    given = given.max(sent.plus(Margin::DEFAULT.validity(ms(by))));
                 }
             }
             prop_assert!(lease.deadline() >= before);

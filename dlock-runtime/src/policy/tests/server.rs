@@ -1,5 +1,6 @@
 //! The server's side at its boundaries; that the scripts do the same is tested with them.
 
+mod clock_rates;
 mod granting;
 mod queueing;
 mod shared;

@@ -9,7 +9,7 @@ use dlock_grammar::visible::is_visible;
 use crate::values::error::LockError;
 use crate::values::handoff::{Handoff, MOST_HANDOFFS};
 use crate::values::shown::NAME_AT_MOST;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 
 /// What `poll_interval` may be. Above, one lost poll would cost a waiter its place in the queue, which
 /// is kept for 3.5 s after its last.
@@ -56,14 +56,25 @@ impl Config {
         let local_handoff = check_local_handoff(self.local_handoff)
             .map_err(|why| wrong.push(why))
             .ok();
+        let clock_margin = Margin::percent(self.clock_margin);
+        if clock_margin.is_none() {
+            wrong.push(format!(
+                "clock_margin: {} per cent is out of range; give 1 to {}",
+                self.clock_margin,
+                Margin::MOST
+            ));
+        }
         if self.max_in_flight == Some(0) {
             wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
         }
         wrong.extend(check_namespace(&self.namespace).err());
         let holder_name = self.holder_name.as_deref().map(check_holder_name);
         wrong.extend(holder_name.and_then(Result::err));
-        match (address, Ttl::new(self.default_ttl), local_handoff) {
-            (Some(address), Ok(default_ttl), Some(local_handoff)) if wrong.is_empty() => {
+        let bounds = local_handoff.zip(clock_margin);
+        match (address, Ttl::new(self.default_ttl), bounds) {
+            (Some(address), Ok(default_ttl), Some((local_handoff, clock_margin)))
+                if wrong.is_empty() =>
+            {
                 Ok(Settings {
                     address,
                     namespace: self.namespace,
@@ -81,6 +92,7 @@ impl Config {
                     lazy: self.lazy,
                     lock_order: self.lock_order,
                     local_handoff,
+                    clock_margin,
                 })
             }
             _ => Err(LockError::config(wrong.join("; "))),

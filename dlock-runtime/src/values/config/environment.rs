@@ -56,6 +56,7 @@ const SETTINGS: &[(&str, Setting)] = &[
         "DLOCK_LOCAL_HANDOFF",
         Setting::Handoffs(Config::local_handoff),
     ),
+    ("DLOCK_CLOCK_MARGIN", Setting::Count(Config::clock_margin)),
 ];
 
 impl Config {
@@ -79,6 +80,7 @@ impl Config {
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |
     /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, else `off` |
     /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |
+    /// | `DLOCK_CLOCK_MARGIN` | `16`, in per cent | `1` |
     ///
     /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.
     ///

@@ -60,6 +60,7 @@ pub struct Config {
     lazy: bool,
     lock_order: LockOrder,
     local_handoff: (usize, Duration),
+    clock_margin: usize,
 }
 
 impl Config {
@@ -86,6 +87,7 @@ impl Config {
             lazy: false,
             lock_order: LockOrder::default(),
             local_handoff: (Handoff::DEFAULT.most.into(), Handoff::DEFAULT.within),
+            clock_margin: 1,
         }
     }
 
@@ -225,6 +227,33 @@ impl Config {
     /// ```
     pub fn local_handoff(mut self, most: usize, within: Duration) -> Self {
         self.local_handoff = (most, within);
+        self
+    }
+
+    /// By how many per cent the server's clock and this machine's may run at different rates while a lease lasts: 1 to
+    /// 20. Default 1.
+    ///
+    /// Each holder counts on so much less of its lease, and on 2 ms less besides. Clocks that are slewed within some
+    /// thousand ppm need no more than the default. chrony's own default slews by up to 8.33 % (`maxslewrate`), which takes 8
+    /// here for the server's clock alone, and 16 for both: rather set `maxslewrate 4000` on all machines.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    /// use std::time::Duration;
+    ///
+    /// let pool = LockPool::connect(Config::new("memory://").clock_margin(16)).await?;
+    /// let lock = pool.lock("report").ttl(Duration::from_secs(10)).acquire().await?;
+    /// assert!(lock.remaining() < Duration::from_millis(8_400));
+    ///
+    /// let error = LockPool::connect(Config::new("memory://").clock_margin(0)).await.unwrap_err();
+    /// assert!(error.to_string().contains("clock_margin"));
+    /// # Ok(()) }
+    /// ```
+    pub fn clock_margin(mut self, percent: usize) -> Self {
+        self.clock_margin = percent;
         self
     }
 }

@@ -6,7 +6,7 @@ use super::Address;
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 use crate::values::wait::Wait;
 
 /// A configuration that can work.
@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) holder_name: Option<String>,
     pub(crate) lazy: bool,
     pub(crate) local_handoff: Handoff,
+    pub(crate) clock_margin: Margin,
     pub(crate) lock_order: LockOrder,
 }
 

@@ -7,6 +7,7 @@ use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
+use crate::values::ttl::Margin;
 use crate::values::wait::Wait;
 
 fn from(variables: &[(&str, &str)]) -> Result<Config, LockError> {
@@ -70,6 +71,10 @@ fn every_variable_sets_its_setting() {
         Handoff::up_to(1023, ms(10))
     );
     assert_eq!(settings("DLOCK_LOCAL_HANDOFF", "0").local_handoff.most, 0);
+    for percent in [1, 16, 20] {
+        let set = settings("DLOCK_CLOCK_MARGIN", &percent.to_string());
+        assert_eq!(Some(set.clock_margin), Margin::percent(percent));
+    }
     assert_eq!(
         settings("DLOCK_CONNECT_TIMEOUT", "2s").connect_timeout,
         ms(2_000)
@@ -161,6 +166,9 @@ fn a_bad_value_is_refused_by_its_name() {
         ("DLOCK_CONNECTIONS", "two"),
         ("DLOCK_LOCAL_HANDOFF", "1024"),
         ("DLOCK_LOCAL_HANDOFF", "10ms"),
+        ("DLOCK_CLOCK_MARGIN", "0"),
+        ("DLOCK_CLOCK_MARGIN", "21"),
+        ("DLOCK_CLOCK_MARGIN", "8%"),
         ("DLOCK_CONNECT_TIMEOUT", "0s"),
         ("DLOCK_COMMAND_TIMEOUT", "0ms"),
         ("DLOCK_COMMAND_TIMEOUT", "2h"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::values::fence::Fence;
 use crate::values::moment::Moment;
-use crate::values::ttl::{Renew, Ttl, validity};
+use crate::values::ttl::{Margin, Renew, Ttl};
 use crate::values::wait::Wait;
 
 const fn ms(millis: u64) -> Duration {
@@ -37,7 +37,7 @@ fn a_holder_counts_on_less_than_the_server_gives() {
         (0, 0),
     ] {
         assert_eq!(
-            validity(ms(left)),
+            Margin::DEFAULT.validity(ms(left)),
             Duration::from_micros(counts),
             "{left} ms"
         );

@@ -19,7 +19,7 @@ use crate::policy::queue::Place;
 use crate::values::config::Address;
 use crate::values::error::Refusal;
 use crate::values::moment::Moment;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 
 /// Nothing here is about timeouts.
 pub(super) const CAP: Duration = Duration::from_secs(20);
@@ -119,6 +119,7 @@ pub(super) fn plan(url: &str) -> Plan {
         address,
         connect_timeout: CAP,
         max_in_flight: None,
+        margin: Margin::DEFAULT,
         poll_interval: PollInterval {
             told: Duration::from_secs(1),
             untold: Duration::from_millis(100),

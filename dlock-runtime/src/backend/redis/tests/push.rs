@@ -12,6 +12,7 @@ use crate::backend::clock::Clock;
 use crate::backend::redis::push::Ear;
 use crate::policy::commands::Grant;
 use crate::values::moment::Moment;
+use crate::values::ttl::Margin;
 
 const CHANNEL: &str = "lock:@grant:1";
 const SECOND: u64 = 1_000_000;
@@ -27,7 +28,7 @@ impl Hearing {
         let (clock, heard) = (Clock::pausable(), Arc::<Heard>::default());
         let weak = Arc::downgrade(&heard);
         let listener: std::sync::Weak<dyn Listener> = weak;
-        let ear = Ear::new(clock, CHANNEL.to_owned(), Some(listener));
+        let ear = Ear::new(clock, Margin::DEFAULT, CHANNEL.to_owned(), Some(listener));
         Self { clock, heard, ear }
     }
 
@@ -129,10 +130,18 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
 
     let at = |millis: u64| sent.plus(Duration::from_millis(millis));
     pass(900).await;
-    assert_eq!(hearing.since(20 * SECOND + 300_000), Some(at(300)));
+    assert_eq!(
+        hearing.since(20 * SECOND + 300_000),
+        Some(at(297)),
+        "by a clock that is 1 % fast"
+    );
     assert_eq!(hearing.since(20 * SECOND), Some(sent));
-    let before = Moment::from_nanos(sent.as_nanos() - 250_000_000);
-    assert_eq!(hearing.since(20 * SECOND - 250_000), Some(before));
+    let before = Moment::from_nanos(sent.as_nanos() - 200_000_000);
+    assert_eq!(
+        hearing.since(20 * SECOND - 198_000),
+        Some(before),
+        "by one that is slow"
+    );
     let received = hearing.clock.now();
     assert_eq!(
         hearing.since(25 * SECOND),
@@ -163,5 +172,9 @@ async fn an_old_answer_tells_nothing_and_the_latest_counts() {
     hearing.ear.answered(12 * SECOND + 1000, second);
     hearing.ear.answered(10 * SECOND, first); // whose task was late
     let since = hearing.since(12 * SECOND + 4000);
-    assert_eq!(since, Some(second.plus(Duration::from_millis(3))));
+    assert_eq!(
+        since,
+        Some(second.plus(Duration::from_micros(2970))),
+        "3 ms of a clock that is 1 % fast"
+    );
 }

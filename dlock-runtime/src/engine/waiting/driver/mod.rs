@@ -171,7 +171,7 @@ impl Driver {
             .backend()
             .link_at(now, lane.key(), settings.connect_timeout)
             .await?;
-        let within = settings.command_timeout.min(order.terms.ttl.validity());
+        let within = settings.command_timeout.min(order.terms.validity());
         let address = link.address().cloned().unwrap_or_default();
         let place = Place::new(address, order.terms.lease());
         let sent = Sent::prepare(pool, order, &link, Some(place), (now, within));

@@ -27,7 +27,7 @@ use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 use crate::values::wait::Wait;
 
 pub(super) const KEY: &str = "k";
@@ -113,6 +113,7 @@ impl Site {
             gates: Gates::new(
                 Duration::from_secs(1),
                 Handoff::up_to(chances.handoffs, WITHIN),
+                Margin::DEFAULT,
             ),
             server: Mutex::new(server),
             held: Mutex::default(),
@@ -273,6 +274,7 @@ fn order(ttl: Duration) -> Arc<Order> {
             ttl: Ttl::new(ttl).unwrap(),
             renew: None,
             bounds: Bounds::default(),
+            margin: Margin::DEFAULT,
         },
         wait: Wait::Forever,
         release: Release::Confirmed,

@@ -7,6 +7,7 @@ use super::seen::Witness;
 use super::world::What;
 use crate::policy::commands::{Acquired, Busy, Left, Polled};
 use crate::policy::gate::{Fate, Granted, Next, Offer, Place, Position};
+use crate::values::ttl::Margin;
 
 use crate::policy::retry::{self, Jitter};
 use crate::values::moment::Moment;
@@ -257,7 +258,7 @@ impl Process {
         }
         self.was_late = false;
         Self::saw_held(turn, offer.how);
-        let offer = offer.to_be_handed_on(&turn.run.handoff());
+        let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT);
         let fate = self.gate.granted(token, offer);
         self.give_up_if_unwanted(turn, fate);
     }

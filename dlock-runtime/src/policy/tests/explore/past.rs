@@ -9,6 +9,7 @@ use super::world::{Clock, Push, What, token_in};
 use crate::policy::commands::{Acquired, Claim};
 use crate::policy::gate::{Fate, Granted, Position};
 use crate::policy::queue::CLAIM;
+use crate::values::ttl::Margin;
 
 /// Past the line.
 impl Process {
@@ -82,7 +83,7 @@ pub(super) fn pushed(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
             return;
         }
         Some(token) => {
-            let offer = offer.to_be_handed_on(&turn.run.handoff());
+            let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT);
             process.gate.granted(token, offer)
         }
     };

@@ -175,7 +175,7 @@ impl Process {
         } else {
             run.terms(self.at).lease()
         };
-        let within = run.tick.min(run.terms(self.at).ttl.validity());
+        let within = run.tick.min(run.terms(self.at).validity());
         let address = queues.then(|| self.address());
         let command = Acquire {
             claim: run.asks(self.at).claim(number, address.as_deref(), lease),

@@ -8,7 +8,7 @@ use super::mutants::Mutant;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 
 /// How somebody wants the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +111,7 @@ impl Run {
                 min_hold: self.min_hold,
                 ..Bounds::default()
             },
+            margin: Margin::DEFAULT,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::policy::tests::gate::{offer, position, token};
 use crate::policy::tests::{at, ms};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
-use crate::values::ttl::validity;
+use crate::values::ttl::Margin;
 
 /// Where a token stands. Two of the three ends are told to the host, which cleans up; each ends once.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +94,7 @@ impl Account {
                 let until = at(since).plus(ms(300).min(lease / 2));
                 (offer.row.left, offer.row.until) = (handoffs, until);
                 let from_bounds = Offer::in_turn(at(since), lease, since, since);
-                assert_eq!(from_bounds.to_be_handed_on(&bounds), offer);
+                assert_eq!(from_bounds.to_be_handed_on(&bounds, Margin::DEFAULT), offer);
                 self.granted(self.number(ago), offer);
             }
             Event::Ended { ago, pause } => self.ended(self.number(ago), self.now + pause),
@@ -346,5 +346,5 @@ fn is_there(stand: Stand) -> bool {
 }
 
 fn deadline(offer: Offer) -> Moment {
-    offer.since.plus(validity(offer.lease))
+    offer.since.plus(Margin::DEFAULT.validity(offer.lease))
 }

@@ -8,7 +8,7 @@ use crate::policy::tokens::{Census, ReleaseBy, Tokens};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
-use crate::values::ttl::Ttl;
+use crate::values::ttl::{Margin, Ttl};
 mod news;
 
 use std::collections::BTreeMap;
@@ -108,6 +108,7 @@ impl Account {
                     ttl: Ttl::new(ttl).unwrap(),
                     renew,
                     bounds,
+                    margin: Margin::DEFAULT,
                 };
                 self.grant(self.any(who), given, &terms);
             }
@@ -246,7 +247,7 @@ impl Account {
         let told = self.table.extended(token, now, by, now);
         match (told, self.phases.get_mut(&token)) {
             (Some((told, cause)), Some(Phase::Held { deadline, ends })) => {
-                let given = now.plus(by.validity()).min(*ends);
+                let given = now.plus(Margin::DEFAULT.validity(by.get())).min(*ends);
                 assert!(now < *deadline && told == (*deadline).max(given));
                 assert_eq!(cause == LostCause::MaxHold, told == *ends);
                 *deadline = told;
