@@ -49,9 +49,10 @@ fn events() -> Vec<(&'static str, &'static str, Vec<String>)> {
         let (level, rest) = call.split_once("!(").expect("a macro");
         let (fields, rest) = rest.split_once('"').expect("a text");
         let text = rest.split('"').next().unwrap();
+        let name = |it: &'static str| it.split('=').next().unwrap_or(it).trim();
         let fields = fields
             .split(',')
-            .map(|it| it.trim().trim_start_matches(['%', '?']));
+            .map(|it| name(it).trim_start_matches(['%', '?']));
         let mut fields: Vec<String> = fields.map(str::to_owned).collect();
         fields.retain(|field| !field.is_empty());
         (level, text, fields)
