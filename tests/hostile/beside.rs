@@ -1,0 +1,92 @@
+//! A task that takes a lock of its own in the same pool, on a thread of its own: it must go on, whatever the pool is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use dlock_harness::wait;
+use dlock_runtime::LockPool;
+
+use crate::lab::LONG;
+
+/// Longer than anything but a bug keeps a task from an uncontended lock.
+const STANDS_STILL_AFTER: Duration = Duration::from_secs(10);
+
+pub(crate) struct Beside {
+    cycles: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    works: Option<JoinHandle<()>>,
+    /// It needs no lock, no timer and no runtime of the program: those may be what stands still.
+    watches: Option<JoinHandle<()>>,
+}
+
+impl Beside {
+    pub(crate) fn of(pool: &LockPool) -> Self {
+        let (cycles, ends) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let works = {
+            let (pool, cycles, ends) = (pool.clone(), cycles.clone(), ends.clone());
+            std::thread::spawn(move || work(&pool, &cycles, &ends))
+        };
+        let watches = {
+            let (cycles, ends) = (cycles.clone(), ends.clone());
+            std::thread::spawn(move || watch(&cycles, &ends))
+        };
+        Self {
+            cycles,
+            ends,
+            works: Some(works),
+            watches: Some(watches),
+        }
+    }
+
+    pub(crate) fn cycles(&self) -> u64 {
+        self.cycles.load(Ordering::SeqCst)
+    }
+}
+
+fn work(pool: &LockPool, cycles: &AtomicU64, ends: &AtomicBool) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        while !ends.load(Ordering::SeqCst) {
+            let guard = pool.lock("beside").ttl(LONG).acquire().await.unwrap();
+            guard.release().await.unwrap();
+            cycles.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+/// A process in which a mutex is held for ever can't even fail a test.
+fn watch(cycles: &AtomicU64, ends: &AtomicBool) {
+    let (mut known, mut since) = (0, Instant::now());
+    while !ends.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = cycles.load(Ordering::SeqCst);
+        if now != known {
+            (known, since) = (now, Instant::now());
+        }
+        if since.elapsed() > wait::scaled(STANDS_STILL_AFTER) {
+            eprintln!("a task beside the storm stands still after {now} locks");
+            std::process::abort();
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::SeqCst);
+        for thread in [self.works.take(), self.watches.take()]
+            .into_iter()
+            .flatten()
+        {
+            let ended = thread.join();
+            if !std::thread::panicking() {
+                ended.unwrap();
+            }
+        }
+    }
+}

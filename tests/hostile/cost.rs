@@ -1,0 +1,136 @@
+//! What forged messages cost those who hear them: few commands, and no memory.
+
+use std::time::Instant;
+
+use dlock_tests::{Seeded, alone, of_kind};
+
+use crate::eve::{Eve, Message};
+use crate::forge;
+use crate::lab::{LONG, Lab, channel};
+use crate::storm::seed;
+
+/// How many waiters hear it all: of each kind one, in a queue of its own.
+const KINDS: [&str; 6] = ["x", "fair", "r", "w", "p:1/2", "o:a"];
+
+/// Somebody holds each of these locks, and somebody waits for it.
+async fn all_wait(lab: &Lab) -> Vec<tokio::task::JoinHandle<()>> {
+    let (pool, other) = (lab.pool().await, lab.pool().await);
+    let mut tasks = Vec::new();
+    for (kind, number) in KINDS.iter().zip(0..) {
+        let key = format!("k{number}");
+        let against = match *kind {
+            "r" | "w" => "w",
+            "p:1/2" => "p:2/2",
+            "o:a" => "o:b",
+            _ => "x",
+        };
+        let holder = of_kind(other.lock(&*key).ttl(LONG), against);
+        let holder = holder.acquire().await.unwrap();
+        let request = of_kind(pool.lock(&*key).ttl(LONG).wait(LONG), kind);
+        let waiter = lab.queued(&key, request).await;
+        tasks.push(tokio::spawn(async move {
+            let _held = waiter.await.unwrap();
+            drop(holder);
+        }));
+    }
+    tasks
+}
+
+/// Said in as few packets as it fits into, and heard.
+async fn say(lab: &Lab, eve: &mut Eve, messages: &[Message]) {
+    for some in messages.chunks(500) {
+        eve.say(some).await;
+    }
+    lab.server.cmd(&["PING"]).await;
+}
+
+/// What she would say now, and of nothing but these places.
+fn storm(eve: &mut Eve, number: usize) -> Vec<Message> {
+    let mut all = Vec::with_capacity(number);
+    while all.len() < number {
+        let message = forge::message(&mut eve.seeded, &eve.seen);
+        if message.1.len() < 10_000 {
+            all.push(message);
+        }
+    }
+    all
+}
+
+/// A place that is told something is asked about at most ten times a second, and looks by itself once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "until grants are authenticated"]
+async fn forgeries_are_no_amplifier() {
+    for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
+        let tasks = all_wait(&lab).await;
+        let mut eve = lab.eve(seed()).await;
+        eve.look().await;
+        let messages = storm(&mut eve, 10_000);
+        let (before, begun) = (lab.commands().await, Instant::now());
+        say(&lab, &mut eve, &messages).await;
+        let sent = lab.commands().await - before;
+        let tenths = u64::try_from(begun.elapsed().as_millis() / 100).unwrap() + 1;
+        // Each place: a poll of its own and ten that were provoked; a stray of the pool now and then.
+        let places = KINDS.len() as u64;
+        let at_most = places * (tenths + 1 + tenths.div_ceil(10)) + 2 * tenths + 2;
+        assert!(sent <= at_most, "{sent} commands, not {at_most}");
+        for task in tasks {
+            assert!(!task.is_finished(), "somebody has a lock");
+            task.abort();
+        }
+    }
+}
+
+/// What this process has of the machine's memory, in kB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.unwrap().trim().trim_end_matches(" kB");
+    number.parse().unwrap()
+}
+
+/// Fifty thousand messages about tokens that were never drawn, or that were and are forgotten, leave nothing.
+#[test]
+#[cfg(target_os = "linux")]
+fn forgeries_leave_nothing_in_memory() {
+    alone("cost::forgeries_leave_nothing_in_memory", || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let lab = Lab::without_a_secret().await;
+            let _tasks = all_wait(&lab).await;
+            let pool = lab.pool().await;
+            let mut eve = lab.eve(1).await;
+            eve.look().await;
+            let place = lab.places("k0").await.remove(0);
+            let mut numbers = Seeded(1);
+            let mut some = |how_many: usize| -> Vec<Message> {
+                let one = |_| {
+                    let value = crate::findings::with_number(
+                        &crate::lab::value(&place),
+                        numbers.between(0, u64::MAX),
+                    );
+                    let text = format!("lock:k0\n{value}{}\n1\n1\n3000", "7".repeat(500));
+                    (channel(&place), text.into_bytes())
+                };
+                (0..how_many).map(one).collect()
+            };
+            let (mut least, mut before) = (u64::MAX, resident());
+            for _ in 0..5 {
+                for _ in 0..40 {
+                    eve.say(&some(250)).await; // few at a time, for it is this process that says them too
+                }
+                pool.ping().await.unwrap();
+                let now = resident();
+                (least, before) = (least.min(now.saturating_sub(before)), now);
+            }
+            // Buffers and caches grow to what they need, and then no more; what is kept of each message grows each time.
+            assert!(
+                least < 2_000,
+                "{least} kB for each 10,000 messages of 600 bytes"
+            );
+        });
+    });
+}

@@ -1,0 +1,164 @@
+//! What somebody sees who may read and listen, and how it is said again.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dlock_tests::Seeded;
+use futures_util::StreamExt;
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Value};
+use tokio::task::JoinHandle;
+
+use crate::lab::{channel, value};
+
+/// More than this she forgets.
+const REMEMBERS: usize = 400;
+
+pub(crate) type Message = (String, Vec<u8>);
+
+pub(crate) struct Eve {
+    connection: MultiplexedConnection,
+    pub(crate) seeded: Seeded,
+    heard: Arc<Mutex<Vec<Message>>>,
+    listens: JoinHandle<()>,
+    pub(crate) seen: Seen,
+}
+
+/// What she has seen at keys and in queues, of now and before.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) keys: BTreeSet<String>,
+    pub(crate) channels: BTreeSet<String>,
+    /// Those who hold and those who wait, the latest last; and those who did.
+    pub(crate) sights: Vec<Sight>,
+    /// What was really said.
+    pub(crate) messages: Vec<Message>,
+    /// The last epoch that the server drew.
+    pub(crate) counter: u64,
+}
+
+/// Somebody who waits, or holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sight {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    /// Where it is told of its grant; empty: its value does not say.
+    pub(crate) channel: String,
+}
+
+impl Eve {
+    pub(crate) async fn at(url: &str, seed: u64) -> Self {
+        let client = Client::open(url).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut listener = client.get_async_pubsub().await.unwrap();
+        listener.psubscribe("*").await.unwrap();
+        let heard = Arc::<Mutex<Vec<Message>>>::default();
+        let ear = heard.clone();
+        let listens = tokio::spawn(async move {
+            let mut messages = listener.into_on_message();
+            while let Some(message) = messages.next().await {
+                let channel = message.get_channel_name().to_owned();
+                let mut heard = ear.lock().unwrap_or_else(PoisonError::into_inner);
+                // A grant is short; what she said herself comes back too, and most of that is not.
+                if heard.len() < REMEMBERS && message.get_payload_bytes().len() < 1000 {
+                    heard.push((channel, message.get_payload_bytes().to_vec()));
+                }
+            }
+        });
+        Self {
+            connection,
+            seeded: Seeded(seed),
+            heard,
+            listens,
+            seen: Seen::default(),
+        }
+    }
+
+    /// What was said since she listens and is not forgotten, her own words among them.
+    pub(crate) fn hears(&self) -> Vec<Message> {
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Looks at every key that she may see.
+    pub(crate) async fn look(&mut self) {
+        let mut keys: Vec<String> = self.ask(&["KEYS", "lock:*"]).await;
+        keys.sort(); // the queues last, as those who stand there are the next to hold
+        keys.reverse();
+        for key in keys {
+            match &*self.ask::<String>(&["TYPE", &key]).await {
+                "string" if key.ends_with("@fence") => {
+                    let counter: Option<u64> = self.ask(&["GET", &key]).await;
+                    self.seen.counter = counter.unwrap_or(0);
+                }
+                "string" => {
+                    let value: Option<String> = self.ask(&["GET", &key]).await;
+                    let (key, channel) = (key, String::new());
+                    self.sees(value.map(|value| Sight {
+                        key,
+                        value,
+                        channel,
+                    }));
+                }
+                "zset" => {
+                    let members: Vec<String> = self.ask(&["ZRANGE", &key, "0", "-1"]).await;
+                    let of = key.split(['{', '}']).nth(1).unwrap_or(&key);
+                    let members = members.iter().filter(|it| !it.starts_with('#'));
+                    self.sees(members.map(|member| Sight {
+                        key: of.to_owned(),
+                        value: value(member),
+                        channel: channel(member),
+                    }));
+                }
+                _ => {}
+            }
+        }
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        self.seen.messages.append(&mut heard);
+        drop(heard);
+        let Seen {
+            sights, messages, ..
+        } = &mut self.seen;
+        sights.drain(..sights.len().saturating_sub(REMEMBERS));
+        messages.drain(..messages.len().saturating_sub(REMEMBERS));
+    }
+
+    fn sees(&mut self, sights: impl IntoIterator<Item = Sight>) {
+        for sight in sights {
+            self.seen.keys.insert(sight.key.clone());
+            if !sight.channel.is_empty() {
+                self.seen.channels.insert(sight.channel.clone());
+            }
+            self.seen.sights.retain(|it| *it != sight);
+            self.seen.sights.push(sight);
+        }
+    }
+
+    /// Says all of this, in as few packets as it fits into; how many connections heard it.
+    pub(crate) async fn say(&mut self, messages: &[Message]) -> u64 {
+        let mut pipe = redis::pipe();
+        for (channel, payload) in messages {
+            pipe.cmd("PUBLISH").arg(channel).arg(payload);
+        }
+        let heard: Vec<u64> = pipe.query_async(&mut self.connection).await.unwrap();
+        heard.iter().sum()
+    }
+
+    pub(crate) async fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        let reply: Value = command
+            .arg(&words[1..])
+            .query_async(&mut self.connection)
+            .await
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+}
+
+impl Drop for Eve {
+    fn drop(&mut self) {
+        self.listens.abort();
+    }
+}

@@ -1,0 +1,100 @@
+//! A private server with a user who may read, listen and publish; and pools of those whom she attacks.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockGuard, LockPool, LockRequest};
+use dlock_tests::patient;
+use tokio::task::JoinHandle;
+
+use crate::eve::Eve;
+
+pub(crate) const CAP: Duration = Duration::from_secs(20);
+
+/// A lease that no test waits out.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+pub(crate) const PASSWORD: &str = "sesame";
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) struct Lab {
+    pub(crate) server: RedisServer,
+}
+
+impl Lab {
+    /// The pools share a secret: their password.
+    pub(crate) async fn with_a_secret() -> Self {
+        Self::of(RedisServer::builder().password(PASSWORD).start()).await
+    }
+
+    /// Who may publish can be told from who may grant by nothing but what is said.
+    pub(crate) async fn without_a_secret() -> Self {
+        Self::of(RedisServer::start()).await
+    }
+
+    async fn of(server: RedisServer) -> Self {
+        let rights =
+            "ACL SETUSER eve reset on >eve ~lock:* &* +@read +publish +psubscribe +info +time";
+        server.cmd(&rights.split(' ').collect::<Vec<_>>()).await;
+        Self { server }
+    }
+
+    pub(crate) async fn pool(&self) -> LockPool {
+        LockPool::connect(patient(self.server.url())).await.unwrap()
+    }
+
+    pub(crate) async fn eve(&self, seed: u64) -> Eve {
+        Eve::at(&format!("redis://eve:eve@{}", self.server.addr()), seed).await
+    }
+
+    /// What stands at a key.
+    pub(crate) async fn value(&self, key: &str) -> Option<String> {
+        self.server.ask(&["GET", key]).await
+    }
+
+    /// The places in a queue, in their order.
+    pub(crate) async fn places(&self, key: &str) -> Vec<String> {
+        let queue = format!("lock:@w:{{lock:{key}}}");
+        self.server.ask(&["ZRANGE", &queue, "0", "-1"]).await
+    }
+
+    /// The last epoch that was drawn.
+    pub(crate) async fn counter(&self) -> u64 {
+        let counter: Option<u64> = self.server.ask(&["GET", "lock:@fence"]).await;
+        counter.unwrap_or(0)
+    }
+
+    /// How many commands of a pool the server has executed.
+    pub(crate) async fn commands(&self) -> u64 {
+        self.server.commandstats("evalsha").await + self.server.commandstats("eval").await
+    }
+
+    /// A task that wants the lock of this request and stands in its queue.
+    pub(crate) async fn queued(&self, key: &str, request: LockRequest) -> JoinHandle<LockGuard> {
+        let before = self.places(key).await.len();
+        let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
+        until("it stands in the queue", CAP, async || {
+            self.places(key).await.len() == before + 1
+        })
+        .await;
+        waiter
+    }
+}
+
+/// The channel that stands in a place.
+pub(crate) fn channel(place: &str) -> String {
+    let field = if place.starts_with("x|") { 1 } else { 2 };
+    place.split('|').nth(field).expect("a place").to_owned()
+}
+
+/// The value that is granted to a place.
+pub(crate) fn value(place: &str) -> String {
+    if place.starts_with("x|") {
+        place.splitn(4, '|').nth(3).expect("a place").to_owned()
+    } else {
+        place.to_owned()
+    }
+}
