@@ -102,10 +102,18 @@ pub(crate) fn key(krate: &TokenStream, key: &Key) -> TokenStream {
 fn part(part: &KeyPart) -> TokenStream {
     match part {
         KeyPart::Text(text) => quote!(.text(#text)),
-        KeyPart::Value { root, place, span } => {
+        KeyPart::Value {
+            root,
+            place,
+            generic,
+            span,
+        } => {
             let value = borrow(&place.tokens(root, *span), *span);
             let span = Span::mixed_site().located_at(*span);
-            quote_spanned!(span=> .value(#value))
+            match generic {
+                true => quote_spanned!(span=> .generic(#value)),
+                false => quote_spanned!(span=> .value(#value)),
+            }
         }
     }
 }

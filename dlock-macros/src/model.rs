@@ -90,6 +90,8 @@ pub(crate) enum KeyPart {
     Value {
         root: Ident,
         place: Place,
+        /// Of a type parameter: there the compiler's own proposal is the best, `T: Display`.
+        generic: bool,
         span: Span,
     },
 }

@@ -250,7 +250,12 @@ impl KeyBuilder {
     }
 
     /// Appends a value: rendered once by its `Display`, encoded so that it can't be taken for text.
-    pub fn value<T: Placeholder + ?Sized>(mut self, value: &T) -> Self {
+    pub fn value<T: Placeholder + ?Sized>(self, value: &T) -> Self {
+        self.generic(value)
+    }
+
+    /// [`value`](Self::value) of a type parameter, for which the compiler proposes the bound that is missing: `Display`, and no trait of ours.
+    pub fn generic<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
         let written = write!(dlock_grammar::key::Encoder(&mut self.text), "{value}");
         self.unprintable |= written.is_err();
         self
