@@ -16,7 +16,7 @@ const EXAMPLE: &str = "give `redis://host:6379`, `redis+unix:///path` or `memory
 pub(crate) enum Address {
     /// `memory://`
     Memory,
-    /// `redis://` and `redis+unix://`
+    /// `redis://` and `redis+unix://`, or the same with `valkey`.
     Redis(RedisAddress),
 }
 
@@ -62,10 +62,10 @@ impl Address {
         match scheme {
             "memory" if rest.is_empty() => Ok(Address::Memory),
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
-            "redis" => tcp(&parse(text)?).map(Address::Redis),
-            "redis+unix" => unix(&parse(text)?).map(Address::Redis),
-            "rediss" | "redis+sentinel" | "redis-sentinel" | "redis+cluster" | "redis-cluster"
-            | "redlock" => Err(format!(
+            "redis" | "valkey" => tcp(&parse(text)?).map(Address::Redis),
+            "redis+unix" | "valkey+unix" => unix(&parse(text)?).map(Address::Redis),
+            "rediss" | "valkeys" | "redis+sentinel" | "redis-sentinel" | "redis+cluster"
+            | "redis-cluster" | "redlock" => Err(format!(
                 "url: `{scheme}://` is not supported yet; {EXAMPLE}"
             )),
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),

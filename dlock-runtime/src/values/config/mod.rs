@@ -68,7 +68,7 @@ impl Config {
     ///
     /// `redis://[user:password@]host[:port][/db]`, `redis+unix:///path?db=0&user=…&pass=…` or
     /// `memory://`, which protects one process only and is meant for development and tests.
-    /// `?protocol=resp2` keeps a Redis connection from asking for RESP3.
+    /// `valkey` may stand for `redis`. `?protocol=resp2` keeps a Redis connection from asking for RESP3.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -95,6 +95,24 @@ fn databases_and_protocols() {
 }
 
 #[test]
+fn a_valkey_is_named_as_such_too() {
+    for (theirs, ours) in [
+        (
+            "valkey://ann:x@h/3?protocol=resp2",
+            "redis://ann:x@h/3?protocol=resp2",
+        ),
+        (
+            "valkey+unix:///s?db=1&pass=x",
+            "redis+unix:///s?db=1&pass=x",
+        ),
+    ] {
+        let [theirs, ours] =
+            [theirs, ours].map(|url| format!("{:?}", Address::parse(url).unwrap()));
+        assert_eq!(theirs, ours);
+    }
+}
+
+#[test]
 fn sockets() {
     assert_eq!(socket("redis+unix:///run/redis.sock"), "/run/redis.sock");
     assert_eq!(
@@ -113,6 +131,8 @@ fn what_can_t_work_is_refused_with_what_to_write() {
         ("Redis://host", "unknown scheme"),
         ("memory://x", "takes nothing after it"),
         ("rediss://host", "`rediss://` is not supported yet"),
+        ("valkeys://host", "`valkeys://` is not supported yet"),
+        ("valkey+unix://run/s", "no path of a socket"),
         ("redis+sentinel://host", "not supported yet"),
         ("redis+cluster://host", "not supported yet"),
         ("redis-cluster://host", "not supported yet"),
