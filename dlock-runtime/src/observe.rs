@@ -93,6 +93,24 @@ pub(crate) fn waiting_through_outage(key: &str, waited: Duration, why: &dyn Disp
     );
 }
 
+/// Once, until the clocks keep pace again.
+pub(crate) fn clock_rate(address: &dyn Display, ppm: i64) {
+    tracing::warn!(
+        %address,
+        ppm,
+        "the server's clock and this machine's run at different rates, by more than `clock_margin`: two may hold a lock; slew both clocks more slowly, or widen it"
+    );
+}
+
+/// The same.
+pub(crate) fn clock_stepped(address: &dyn Display, ms: i64) {
+    tracing::warn!(
+        %address,
+        ms,
+        "the server's clock was set, or another server answers: leases end earlier or later by as much"
+    );
+}
+
 pub(crate) fn guardian_ended() {
     tracing::error!("dlock's guardian ended unexpectedly; every lease it watched over is lost");
 }

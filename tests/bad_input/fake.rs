@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Dropping it closes the port; its connections end with their clients.
 pub(crate) struct Fake {
@@ -47,6 +48,26 @@ impl Fake {
                 _ => "+OK\r\n",
             };
             answer.to_owned()
+        })
+    }
+
+    /// A redis whose clock is set forward by an hour between two questions.
+    pub(crate) fn setting_its_clock() -> Self {
+        let (began, hours) = (Instant::now(), AtomicU64::new(0));
+        Self::start(move |request| match request {
+            _ if request.starts_with(b"HELLO") => {
+                "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned()
+            }
+            _ if request.starts_with(b"TIME") => {
+                let hours = hours.fetch_add(1, Ordering::SeqCst);
+                let now = Duration::from_secs(1_700_000_000 + hours * 3_600) + began.elapsed();
+                let (seconds, micros) = (now.as_secs(), now.subsec_micros().to_string());
+                format!(
+                    "*2\r\n$10\r\n{seconds}\r\n${}\r\n{micros}\r\n",
+                    micros.len()
+                )
+            }
+            _ => "+OK\r\n".to_owned(),
         })
     }
 

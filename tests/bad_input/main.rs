@@ -2,7 +2,7 @@
 //!
 //! * `lab`: one attempt and all that every failure has in common.
 //! * By where the fault is: `addresses`, `handshake` (what answers there), `requests` (what is asked for), `keys` (what stands at the
-//!   key; `planted`: to be printed), `servers` (what state the server is in). `fake` is a server that says whatever a test wants.
+//!   key; `planted`: to be printed), `servers` (what state the server is in), `clocks`. `fake` is a server that says whatever a test wants.
 //! * `secrets`: no password and no token in any text; `texts` collects them.
 
 #![allow(
@@ -12,6 +12,7 @@
 )]
 
 mod addresses;
+mod clocks;
 mod fake;
 mod handshake;
 mod keys;

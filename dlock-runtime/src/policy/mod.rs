@@ -3,10 +3,11 @@
 //!
 //! Read `commands` (what a server is asked) and `server` (what it answers) first, then `lease` (one lease, from its
 //! grant to its end), `tokens` (every token of this process, whatever became of it), `gate` (who waits here for one key),
-//! `retry` (when to try again) and `lock_order` (which locks are taken inside which); `writes` (a batch of the user's own
+//! `retry` (when to try again), `clock_watch` (whether the server's clock keeps pace) and `lock_order` (which locks are taken inside which); `writes` (a batch of the user's own
 //! writes, checked) and `data` (where those go in memory) stand by themselves. The states are drawn in
 //! `docs/PROTOCOL.md`.
 
+pub(crate) mod clock_watch;
 pub(crate) mod commands;
 pub(crate) mod data;
 pub(crate) mod gate;

@@ -1,5 +1,6 @@
 //! The machines, each by itself: tables for what is promised at a boundary, random sequences for what always holds.
 
+mod clock_watch;
 mod commands;
 mod explore;
 mod gate;

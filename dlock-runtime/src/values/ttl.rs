@@ -57,6 +57,16 @@ impl Margin {
         left.saturating_sub(left / 100 * self.percent + Duration::from_millis(2))
     }
 
+    /// By how many ppm the server's clock may run faster than ours.
+    pub(crate) fn fastest_ppm(self) -> i64 {
+        i64::from(self.percent) * 1_000_000 / i64::from(100 - self.percent)
+    }
+
+    /// And by how many slower: a number below zero.
+    pub(crate) fn slowest_ppm(self) -> i64 {
+        i64::from(self.percent) * -10_000
+    }
+
     /// The least that our clock shows while the server's shows this.
     pub(crate) fn at_least(self, at_the_server: Duration) -> Duration {
         at_the_server.saturating_sub(at_the_server / 100 * self.percent)

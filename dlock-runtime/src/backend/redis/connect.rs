@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::errors;
 use super::link::{Hello, RedisLink};
 use super::names::Names;
 use super::native::Native;
+use super::pace::Pace;
 use super::push::Ear;
 use super::reply;
 use super::socket::Socket;
@@ -45,6 +46,7 @@ pub(super) struct Plan {
     pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,
     pub(super) margin: Margin,
+    pub(super) pace: Arc<Pace>,
     pub(super) names: Names,
     /// Who hears pushes.
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
@@ -191,6 +193,7 @@ where
     let (asked, subscribed) = both(asked, subscribed).await;
     let (time, native) = asked?;
     ear.answered(time, sent);
+    plan.pace.heard(time, sent, plan.clock.now());
     let address = match subscribed {
         Ok(()) => Some(ear.channel().into()),
         // What passes by itself says nothing about pushes.

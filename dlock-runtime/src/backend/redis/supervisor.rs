@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::connect::{Plan, PollInterval};
 use super::link::RedisLink;
 use super::names::Names;
+use super::pace::Pace;
 use super::slot::Slot;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
@@ -45,6 +46,7 @@ impl Supervisor {
         Arc::new(Self {
             home: Home::here(),
             plan: Arc::new(Plan {
+                pace: Arc::new(Pace::new(address.clone(), settings.clock_margin)),
                 address,
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,

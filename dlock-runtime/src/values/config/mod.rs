@@ -235,7 +235,8 @@ impl Config {
     ///
     /// Each holder counts on so much less of its lease, and on 2 ms less besides. Clocks that are slewed within some
     /// thousand ppm need no more than the default. chrony's own default slews by up to 8.33 % (`maxslewrate`), which takes 8
-    /// here for the server's clock alone, and 16 for both: rather set `maxslewrate 4000` on all machines.
+    /// here for the server's clock alone, and 16 for both: rather set `maxslewrate 4000` on all machines. A pool measures the
+    /// server's clock, and says in the log when it runs outside this margin.
     ///
     /// # Examples
     ///

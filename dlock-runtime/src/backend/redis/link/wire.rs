@@ -19,6 +19,7 @@ use crate::backend::redis::connect::Plan;
 use crate::backend::redis::errors;
 use crate::backend::redis::names::{Keys, Names};
 use crate::backend::redis::native::{Deletes, Native};
+use crate::backend::redis::pace::Pace;
 use crate::backend::redis::push::Ear;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
@@ -46,6 +47,7 @@ pub(in crate::backend::redis) struct Wire {
     pub(super) server_clock: Mutex<ServerClock>,
     pub(super) names: Names,
     pub(in crate::backend::redis) deletes: Deletes,
+    pace: Arc<Pace>,
     ear: Arc<Ear>,
     pulse: Pulse,
 }
@@ -72,6 +74,7 @@ impl Wire {
             server_clock: Mutex::new(ServerClock { time, heard }),
             names: plan.names.clone(),
             deletes: Deletes::by(native),
+            pace: plan.pace.clone(),
             ear,
             pulse: Pulse::new(),
         }
@@ -102,8 +105,10 @@ impl Wire {
             .server_clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        clock.hear(time, sent, self.clock.now());
+        let now = self.clock.now();
+        clock.hear(time, sent, now);
         drop(clock);
+        self.pace.heard(time, sent, now);
         self.ear.answered(time, sent);
     }
 

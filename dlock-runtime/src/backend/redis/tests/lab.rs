@@ -13,6 +13,7 @@ use crate::backend::fault::Fault;
 use crate::backend::redis::connect::{Plan, PollInterval, connect};
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
+use crate::backend::redis::pace::Pace;
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewal};
 use crate::policy::queue::Place;
@@ -115,6 +116,7 @@ pub(super) fn plan(url: &str) -> Plan {
         panic!("not the URL of a redis server");
     };
     Plan {
+        pace: Arc::new(Pace::new(address.clone(), Margin::DEFAULT)),
         command_timeout: CAP,
         address,
         connect_timeout: CAP,

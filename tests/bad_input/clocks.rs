@@ -1,0 +1,35 @@
+//! A server whose clock is no clock: the log says so.
+
+use std::time::Duration;
+
+use dlock_harness::until;
+use dlock_runtime::{Config, LockPool};
+
+use crate::fake::Fake;
+use crate::texts::{heard, listen};
+
+const CAP: Duration = Duration::from_secs(20);
+
+fn told(address: &str) -> Vec<String> {
+    let is_told =
+        |text: &String| text.contains("the server's clock was set") && text.contains(address);
+    heard().into_iter().filter(is_told).collect()
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_is_told() {
+    listen();
+    let server = Fake::setting_its_clock();
+    let address = server.addr().to_string();
+    // An idle connection is asked for the time so often; one answer a second is looked at.
+    let often = Duration::from_millis(100);
+    let config = Config::new(server.url()).health_check_interval(often);
+    let pool = LockPool::connect(config).await.unwrap();
+    until("it is told", CAP, async || !told(&address).is_empty()).await;
+    let news = told(&address);
+    // Hours of ms, less the seconds between.
+    let hours = news[0].split("ms=").nth(1).unwrap();
+    let millis: u64 = hours.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(millis >= 3_590_000, "{news:?}");
+    drop(pool);
+}
