@@ -29,8 +29,8 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Named<LitStr>>,
     pub(crate) max_renewals: Option<Named<LitInt>>,
     pub(crate) min_hold: Option<Named<LitStr>>,
-    pub(crate) permits: Option<LitInt>,
-    pub(crate) take: Option<LitInt>,
+    pub(crate) permits: Option<Count>,
+    pub(crate) take: Option<Count>,
     pub(crate) owner: Option<TextOrExpr>,
     pub(crate) on_busy: Option<LitStr>,
     pub(crate) on_lost: Option<LitStr>,
@@ -44,6 +44,12 @@ pub(crate) struct Args {
     seen: Vec<Ident>,
     /// Names that were probably meant by what is none.
     near: Vec<&'static str>,
+}
+
+/// How many: a number that is checked now, or an expression that is checked when the function is called.
+pub(crate) enum Count {
+    Literal(LitInt),
+    Expr(Box<Expr>),
 }
 
 /// `"text"` or any other expression.

@@ -65,12 +65,19 @@ pub(crate) enum Kind {
     Read,
     Write,
     Permits {
-        of: u32,
-        take: Option<u32>,
+        of: Count,
+        take: Option<Count>,
     },
     Reentrant,
     /// Reentrant for all of this owner, whose name is put together as a key is.
     Owned(Key),
+}
+
+/// How many.
+pub(crate) enum Count {
+    Known(u32),
+    /// Known, and checked, when the function is called.
+    Expr(Box<Expr>),
 }
 
 pub(crate) enum Key {

@@ -137,7 +137,7 @@ impl Scope<'_> {
         let release = args.release.as_ref().and_then(|text| self.release(text));
         let words = kind::words(&args);
         self.check_kind(&args, &words);
-        let kind = self.kind(&words, args.owner);
+        let kind = self.kind(&words, args.owner, (args.permits, args.take));
         let on_error = self.on_error(args.map_err, args.on_error);
         let what = self.what(args.key, args.keys);
         if let Some(TextOrExpr::Text(name)) = args.pool.as_ref().filter(|it| it.is_empty_text()) {

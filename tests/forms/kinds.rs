@@ -40,6 +40,35 @@ async fn large_renderer() -> Result<Option<String>, LockError> {
     Ok(Some(held()))
 }
 
+const SEATS: u32 = 2;
+
+/// Says how many more fit beside it.
+async fn rest(pool: &LockPool, of: u32) -> Result<usize, LockError> {
+    let mut others = Vec::new();
+    while let Some(other) = tokio::spawn(pool.lock("seats").permits(of).try_acquire())
+        .await
+        .unwrap()?
+    {
+        others.push(other);
+    }
+    Ok(others.len())
+}
+
+#[distributed_lock(key = "seats", permits = SEATS, pool = pool)]
+async fn seated(pool: &LockPool) -> Result<usize, LockError> {
+    rest(pool, SEATS).await
+}
+
+#[distributed_lock(key = "seats", permits = of + 1, take = weight, pool = pool)]
+async fn weighed(pool: &LockPool, of: u32, weight: u32) -> Result<usize, LockError> {
+    rest(pool, of + 1).await
+}
+
+#[distributed_lock(key = "seats", permits = 5, take = weight, fair = false, pool = pool)]
+async fn of_five(pool: &LockPool, weight: u32) -> Result<usize, LockError> {
+    rest(pool, 5).await
+}
+
 #[distributed_lock(keys = ["account:<from>", "account:<to>", bank(from)], write, max_hold = "1m", renew)]
 async fn transfer(from: u64, to: u64) -> Result<u64, LockError> {
     Ok(from + to)
@@ -92,12 +121,22 @@ impl Shop {
     async fn count(&self, id: u64) -> Result<u64, LockError> {
         Ok(id)
     }
+
+    fn limit(&self) -> u32 {
+        u32::try_from(self.name.len()).unwrap()
+    }
+
+    #[distributed_lock(key = "seats", permits = self.limit(), take = 2, pool = self.locks)]
+    async fn limited(&self) -> Result<usize, LockError> {
+        rest(&self.locks, self.limit()).await
+    }
 }
 
 #[async_trait]
 trait Stock {
     async fn take(&self, items: &[u64]) -> Result<usize, LockError>;
     async fn put(&self, id: u64) -> Result<u64, LockError>;
+    async fn seat(&self, weight: u32) -> Result<usize, LockError>;
 }
 
 #[async_trait]
@@ -110,6 +149,11 @@ impl Stock for Shop {
     #[distributed_lock(key = "item:<id>", reentrant, owner = self.name, pool = self.locks)]
     async fn put(&self, id: u64) -> Result<u64, LockError> {
         Ok(id)
+    }
+
+    #[distributed_lock(key = "seats", permits = self.limit(), take = weight, pool = self.locks)]
+    async fn seat(&self, weight: u32) -> Result<usize, LockError> {
+        rest(&self.locks, self.limit()).await
     }
 }
 
@@ -180,6 +224,35 @@ async fn an_owner_has_a_text() {
         on_memory(step(7, String::new())).await,
         "the owner is empty",
     );
+}
+
+/// They reach the lock, and are checked there as literals are when compiling.
+#[tokio::test]
+async fn numbers_may_be_expressions() {
+    let pool = memory().await;
+    assert_eq!(seated(&pool).await.unwrap(), 1);
+    assert_eq!(weighed(&pool, 6, 3).await.unwrap(), 4);
+    assert_eq!(of_five(&pool, 4).await.unwrap(), 1);
+    let shop = |name| async move {
+        let locks = memory().await;
+        Shop { locks, name }
+    };
+    assert_eq!(shop("north").await.limited().await.unwrap(), 3);
+    assert_eq!(shop("north").await.seat(1).await.unwrap(), 4);
+    check_config(
+        shop("").await.limited().await,
+        "permits 0 would let nobody in",
+    );
+    check_config(
+        shop("north").await.seat(0).await,
+        "take 0 would hold nothing",
+    );
+    check_config(
+        weighed(&pool, 1_000_000, 1).await,
+        "at most 1000000 permits",
+    );
+    check_config(weighed(&pool, 5, 7).await, "more than the 6 permits");
+    check_config(of_five(&pool, 6).await, "more than the 5 permits");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! The arguments that say which kind of lock it is, and the list of several keys.
 
 use super::{
-    Args, Keys, TextOrExpr, refuse,
+    Args, Count, Keys, TextOrExpr, refuse,
     shape::{Shape, inner},
 };
 use crate::errors::Errors;
-use syn::ExprArray;
+use syn::{Expr, ExprArray, UnOp};
 
 /// Arguments that are a word alone.
 pub(super) fn is_bare(name: &str) -> bool {
@@ -27,8 +27,14 @@ impl Args {
                     self.seen.retain(|seen| seen != word);
                 }
             }
-            ("permits", Shape::Number(number)) => self.permits = Some(number),
-            ("take", Shape::Number(number)) => self.take = Some(number),
+            ("permits", value) => match count(value) {
+                Ok(count) => self.permits = Some(count),
+                Err(other) => return refuse(name, other, errors),
+            },
+            ("take", value) => match count(value) {
+                Ok(count) => self.take = Some(count),
+                Err(other) => return refuse(name, other, errors),
+            },
             ("owner", Shape::Text(text)) => self.owner = Some(TextOrExpr::Text(text)),
             ("owner", Shape::Path(path)) => {
                 let expr = Box::new(Shape::Path(path).into_expr());
@@ -49,6 +55,22 @@ impl Args {
             (_, other) => return refuse(name, other, errors),
         }
         true
+    }
+}
+
+/// A number, or what may give one; else the value as it was.
+fn count(value: Shape) -> Result<Count, Shape> {
+    match value {
+        Shape::Number(number) => Ok(Count::Literal(number)),
+        Shape::Other(
+            Expr::Unary(syn::ExprUnary {
+                op: UnOp::Neg(_), ..
+            })
+            | Expr::Closure(_)
+            | Expr::Tuple(_),
+        ) => Err(value),
+        Shape::Path(_) | Shape::Other(_) => Ok(Count::Expr(Box::new(value.into_expr()))),
+        other => Err(other),
     }
 }
 

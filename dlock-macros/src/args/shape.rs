@@ -3,7 +3,7 @@
 use super::kind::{alone, is_bare};
 use dlock_grammar::duration;
 use quote::ToTokens;
-use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitInt, LitStr, Path, UnOp};
+use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitInt, LitStr, Path};
 
 /// A value, by its form.
 pub(super) enum Shape {
@@ -114,7 +114,9 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         "ttl" | "wait" | "renew" | "max_hold" | "min_hold" if is_number => {
             quoted(name, "a duration has a unit and", &format!("{written}s"))
         }
-        "permits" | "take" if !matches!(value, Expr::Lit(_)) => at_run_time(name, value),
+        "permits" | "take" if matches!(value, Expr::Unary(_)) => {
+            format!("`{name}` is a number from 1: write `{}`", example(name))
+        }
         "ttl" | "wait" | "max_hold" | "min_hold" | "max_renewals"
             if !matches!(value, Expr::Lit(_)) =>
         {
@@ -148,25 +150,6 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
         _ if is_bare(name) => alone(name),
         _ => format!("write `{}`", example(name)),
     }
-}
-
-/// A count that is no literal.
-fn at_run_time(name: &str, value: &Expr) -> String {
-    let (literal, before) = match name {
-        "take" => ("take = 2", ".permits(5)"),
-        _ => (example(name), ""),
-    };
-    let number = match value {
-        Expr::Unary(negative) if matches!(negative.op, UnOp::Neg(_)) => {
-            return format!("`{name}` is a number from 1: write `{literal}`");
-        }
-        Expr::Path(_) => value.to_token_stream().to_string().replace(' ', ""),
-        _ => "n".to_owned(),
-    };
-    format!(
-        "`{name}` is read when compiling: write a literal such as `{literal}`; a number that only the running program knows goes through \
-         `pool.lock(key){before}.{name}({number})`"
-    )
 }
 
 /// What was written under another name or in another place, as the argument that it was meant for; `None` if it does not fit there, or is

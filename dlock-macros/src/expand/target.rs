@@ -1,10 +1,10 @@
 //! What is made when the function is called, before its body takes the arguments: the key, and what goes beside it.
 
 use super::{borrow, key, operand, ours};
-use crate::model::{Key, Kind, Lock, Pool, What};
+use crate::model::{Count, Key, Kind, Lock, Pool, What};
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Expr, spanned::Spanned as _};
+use syn::{Expr, Ident, spanned::Spanned as _};
 
 /// A statement, and the call that uses what it binds.
 pub(super) struct Call {
@@ -18,7 +18,7 @@ impl Lock {
     //     run(&__DLOCK_SPEC, __key, __body)
     //
     // Output:
-    //     let __target = Target::new(key).owner(&owner).pool(pool);
+    //     let __target = Target::new(key).owner(&owner).permits(of).take(n).pool(pool);
     //     run_with(&__DLOCK_SPEC, __target, __body)
     pub(super) fn call(&self) -> Call {
         let krate = &self.krate;
@@ -27,12 +27,16 @@ impl Lock {
             Kind::Owned(owner) => Some(self.owner(owner)),
             _ => None,
         };
+        let permits = match &self.kind {
+            Kind::Permits { of, take } => counts(of, take.as_ref(), false),
+            _ => TokenStream::new(),
+        };
         let pool = match &self.pool {
             Some(Pool::Expr(pool)) => Some(self.own_pool(pool)),
             _ => None,
         };
         let made = match &self.what {
-            What::One(one) if owner.is_none() && pool.is_none() => {
+            What::One(one) if owner.is_none() && pool.is_none() && permits.is_empty() => {
                 let one = key(krate, one);
                 return Call {
                     bind: quote!(let #single = #one;),
@@ -51,7 +55,7 @@ impl Lock {
             What::ListExpr(keys) => quote!(all(#krate::__private::into_keys(#keys))),
         };
         Call {
-            bind: quote!(let #target = #krate::__private::Target::#made #owner #pool;),
+            bind: quote!(let #target = #krate::__private::Target::#made #owner #permits #pool;),
             run: quote!(run_with(&__DLOCK_SPEC, #target, #body)),
         }
     }
@@ -84,15 +88,33 @@ impl Lock {
             Kind::Exclusive => TokenStream::new(),
             Kind::Read => quote!(.read()),
             Kind::Write => quote!(.write()),
-            Kind::Permits { of, take } => {
-                let [of, take] =
-                    [Some(*of), *take].map(|number| number.map(Literal::u32_unsuffixed));
-                let take = take.map(|take| quote!(.take(#take)));
-                quote!(.permits(#of) #take)
-            }
+            Kind::Permits { of, take } => counts(of, take.as_ref(), true),
             Kind::Reentrant | Kind::Owned(_) => quote!(.reentrant()),
         };
         let fair = self.fair.then(|| quote!(.fair()));
         quote!(#kind #fair)
     }
+}
+
+/// What the static says of the numbers, or what is left to be said when the function is called: a `take` goes with its `permits`.
+fn counts(of: &Count, take: Option<&Count>, in_the_static: bool) -> TokenStream {
+    let known = |count: &Count| matches!(count, Count::Known(_));
+    let take_is_static = known(of) && take.is_none_or(known);
+    let said = |name: &str, count: &Count| {
+        let name = Ident::new(name, Span::call_site());
+        match count {
+            Count::Known(number) => {
+                let number = Literal::u32_unsuffixed(*number);
+                quote!(.#name(#number))
+            }
+            Count::Expr(expr) => {
+                quote_spanned!(Span::mixed_site().located_at(expr.span())=> .#name(#expr))
+            }
+        }
+    };
+    let of = (known(of) == in_the_static).then(|| said("permits", of));
+    let take = take
+        .filter(|_| take_is_static == in_the_static)
+        .map(|take| said("take", take));
+    quote!(#of #take)
 }

@@ -2,8 +2,8 @@
 
 use super::{Scope, key::is_constant_path};
 use crate::{
-    args::{Args, Keys, TextOrExpr},
-    model::{Key, Kind, What},
+    args::{self, Args, Keys, TextOrExpr},
+    model::{Count, Key, Kind, What},
 };
 use dlock_grammar::kind::{self, KindError, Word};
 use proc_macro2::TokenStream;
@@ -16,8 +16,8 @@ pub(super) fn words(args: &Args) -> Vec<Word> {
         Some(match name.as_str() {
             "read" => Word::Read,
             "write" => Word::Write,
-            "permits" => Word::Permits(args.permits.as_ref().map(number)),
-            "take" => Word::Take(args.take.as_ref().map(number)),
+            "permits" => Word::Permits(args.permits.as_ref().and_then(number)),
+            "take" => Word::Take(args.take.as_ref().and_then(number)),
             "reentrant" => Word::Reentrant,
             "owner" => Word::Owner,
             "fair" => Word::Fair,
@@ -48,7 +48,12 @@ impl Scope<'_> {
     }
 
     /// The kind that the words say. Past an error it does not matter which.
-    pub(super) fn kind(&mut self, words: &[Word], owner: Option<TextOrExpr>) -> Kind {
+    pub(super) fn kind(
+        &mut self,
+        words: &[Word],
+        owner: Option<TextOrExpr>,
+        (mut permits, mut take): (Option<args::Count>, Option<args::Count>),
+    ) -> Kind {
         let owner = owner.and_then(|owner| match owner {
             TextOrExpr::Text(literal) => self.owner(&literal),
             TextOrExpr::Expr(_) => self.key("owner", owner),
@@ -56,14 +61,12 @@ impl Scope<'_> {
         let mut kinds = words.iter().filter_map(|word| match word {
             Word::Read => Some(Kind::Read),
             Word::Write => Some(Kind::Write),
-            Word::Permits(of) => {
-                let take = words.iter().find_map(|word| match word {
-                    Word::Take(take) => *take,
-                    _ => None,
-                });
-                let of = of.unwrap_or_default();
-                Some(Kind::Permits { of, take })
-            }
+            Word::Permits(_) => Some(Kind::Permits {
+                of: permits
+                    .take()
+                    .map_or(Count::Known(0), |of| self.how_many(of)),
+                take: take.take().map(|take| self.how_many(take)),
+            }),
             Word::Reentrant => Some(Kind::Reentrant),
             _ => None,
         });
@@ -71,6 +74,13 @@ impl Scope<'_> {
         match (kind, owner) {
             (Kind::Reentrant, Some(owner)) => Kind::Owned(owner),
             (kind, _) => kind,
+        }
+    }
+
+    fn how_many(&self, count: args::Count) -> Count {
+        match count {
+            args::Count::Expr(expr) => Count::Expr(Box::new(self.expr(*expr))),
+            args::Count::Literal(literal) => Count::Known(digits(&literal)),
         }
     }
 
@@ -111,19 +121,30 @@ impl Scope<'_> {
     }
 }
 
+/// As far as it is known now.
+fn number(count: &args::Count) -> Option<u32> {
+    match count {
+        args::Count::Literal(literal) => Some(digits(literal)),
+        args::Count::Expr(_) => None,
+    }
+}
+
 /// A number that is too large for one is too large for any rule.
-fn number(number: &LitInt) -> u32 {
-    number.base10_parse().unwrap_or(u32::MAX)
+fn digits(literal: &LitInt) -> u32 {
+    literal.base10_parse().unwrap_or(u32::MAX)
 }
 
 /// The number where another one would do, else the name; `None` if it was not written but meant, by a word that was reported.
 fn at_fault(args: &Args, error: KindError) -> Option<TokenStream> {
-    let number = match error {
+    let count = match error {
         KindError::NoPermits | KindError::TooManyPermits => &args.permits,
         KindError::TakeNothing | KindError::TakeTooMany | KindError::TakeOverPermits { .. } => {
             &args.take
         }
         _ => return Some(args.name(error.argument())?.to_token_stream()),
     };
-    number.as_ref().map(ToTokens::to_token_stream)
+    count.as_ref().map(|count| match count {
+        args::Count::Literal(literal) => literal.to_token_stream(),
+        args::Count::Expr(expr) => expr.to_token_stream(),
+    })
 }

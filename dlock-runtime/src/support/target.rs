@@ -12,6 +12,8 @@ use crate::values::key::Key;
 pub struct Target {
     keys: Keys,
     owner: Option<String>,
+    permits: Option<u32>,
+    take: Option<u32>,
     pool: Option<LockPool>,
 }
 
@@ -32,6 +34,8 @@ impl Target {
         Self {
             keys,
             owner: None,
+            permits: None,
+            take: None,
             pool: None,
         }
     }
@@ -40,6 +44,20 @@ impl Target {
     #[must_use]
     pub fn owner<T: Owner + ?Sized>(mut self, owner: &T) -> Self {
         self.owner = Some(owner.text());
+        self
+    }
+
+    /// How many permits there are, by an expression.
+    #[must_use]
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.permits = Some(permits);
+        self
+    }
+
+    /// How many of them it takes, where either number is an expression.
+    #[must_use]
+    pub fn take(mut self, take: u32) -> Self {
+        self.take = Some(take);
         self
     }
 
@@ -54,11 +72,17 @@ impl Target {
         self.pool.take()
     }
 
-    /// The request for the keys, as `request` makes one, with the owner.
+    /// The request for the keys, as `request` makes one, with what is known only now. It is checked as any other.
     pub(super) fn request(self, request: impl FnOnce(Keys) -> LockRequest) -> LockRequest {
-        let request = request(self.keys);
-        match self.owner {
-            Some(owner) => request.owner(owner),
+        let mut request = request(self.keys);
+        if let Some(owner) = self.owner {
+            request = request.owner(owner);
+        }
+        if let Some(permits) = self.permits {
+            request = request.permits(permits);
+        }
+        match self.take {
+            Some(take) => request.take(take),
             None => request,
         }
     }

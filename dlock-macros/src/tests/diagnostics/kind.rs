@@ -129,31 +129,29 @@ fn numbers_have_bounds() {
     );
 }
 
-/// A number that is known later goes another way.
+/// A number that is known later is checked later.
 #[test]
 fn numbers_of_the_running_program() {
-    for (value, number) in [
-        ("N", "N"),
-        ("limits::SEATS", "limits::SEATS"),
-        ("2 * N", "n"),
+    for value in [
+        "N",
+        "limits::SEATS",
+        "2 * N",
+        "self.limit()",
+        "{ n }",
+        "(2 + n)",
     ] {
-        let message = format!(
-            "`permits` is read when compiling: write a literal such as `permits = 5`; a number that only the running program knows goes \
-             through `pool.lock(key).permits({number})`"
-        );
+        super::accept(&format!("key = \"a\", take = 2, permits = {value}"));
+        super::accept(&format!("key = \"a\", permits = 5, take = {value}"));
+    }
+    for value in ["|| 5", "(5, 6)", "[5]"] {
         check(
-            &format!("key = \"a\", take = 2, permits = {value}"),
-            &[(value, &message)],
-        );
-        let message = format!(
-            "`take` is read when compiling: write a literal such as `take = 2`; a number that only the running program knows \
-             goes through `pool.lock(key).permits(5).take({number})`"
-        );
-        check(
-            &format!("key = \"a\", permits = 5, take = {value}"),
-            &[(value, &message)],
+            &format!("key = \"a\", permits = {value}"),
+            &[(value, "write `permits = 5`")],
         );
     }
+    // What is known is checked all the same.
+    let take = "one holder takes at most 1000 permits: lower `take`, or count in larger units";
+    check(r#"key = "a", permits = N, take = 1001"#, &[("1001", take)]);
 }
 
 /// The second is at fault, and what stands between does not matter.

@@ -30,6 +30,9 @@ fn each_kind() {
         quote!(key = "k", take = 2, permits = 5),
         ".permits(5).take(2)",
     );
+    check_spec(quote!(key = "k", permits = N), "");
+    check_spec(quote!(key = "k", permits = N, take = 2), "");
+    check_spec(quote!(key = "k", permits = 5, take = n()), ".permits(5)");
     check_spec(quote!(key = "k", reentrant), ".reentrant()");
     check_spec(quote!(key = "k", reentrant, owner = "<id>"), ".reentrant()");
     check_spec(quote!(fair, key = "k"), ".fair()");
