@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dlock_tests::Seeded;
 use futures_util::StreamExt;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Value};
+use redis::{AsyncConnectionConfig, Client, Value};
 use tokio::task::JoinHandle;
 
 use crate::lab::{channel, value};
@@ -49,7 +49,11 @@ pub(crate) struct Sight {
 impl Eve {
     pub(crate) async fn at(url: &str, seed: u64) -> Self {
         let client = Client::open(url).unwrap();
-        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None); // on a machine that is busy
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        let connection = connection.await.unwrap();
         let mut listener = client.get_async_pubsub().await.unwrap();
         listener.psubscribe("*").await.unwrap();
         let heard = Arc::<Mutex<Vec<Message>>>::default();
