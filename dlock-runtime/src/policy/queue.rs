@@ -22,11 +22,9 @@ pub(crate) const CLAIM: Duration = Duration::from_secs(3);
 /// The queue's keys end so long after the last sign of life in them.
 pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(7);
 
-/// So many lapsed places are swept out in one go; the next look goes on.
-pub(crate) const SWEEP_AT_ONCE: usize = 16;
-
-/// So many places are granted in one go, so that it never blocks the server for long; the next poll goes on.
-pub(crate) const GRANTS_AT_ONCE: usize = 100;
+/// So many places a script handles in one call, whoever's they are, so that it never blocks the server for long; its sender goes
+/// on at once. Here that is one step.
+pub(crate) const PLACES_AT_ONCE: usize = 200;
 
 /// A lease of more digits is no lease; so that both sides agree on what can be read.
 const MOST_DIGITS: usize = 15;

@@ -106,8 +106,17 @@ pub(crate) fn reader_form(entry: &str) -> Option<String> {
     entry.strip_prefix("w|").map(|rest| format!("r|{rest}"))
 }
 
-/// What is kept for `min_hold` when its holder has done: it counts, and answers to no token.
+/// What is kept for `min_hold` when its holder has done: it counts, and answers to no token. Of an owner it is the same for all
+/// entries, so that nobody has to count those that live.
 pub(crate) fn retired(entry: &str) -> String {
+    if let Some(Entry {
+        letter: Letter::Owner,
+        owner,
+        ..
+    }) = read(entry)
+    {
+        return format!("o|-||1|0|0|{owner}|-|0|min_hold|0");
+    }
     match entry.split_once('|') {
         Some((letter, rest)) => format!("{letter}|-{rest}"),
         None => entry.to_owned(),

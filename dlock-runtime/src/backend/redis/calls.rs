@@ -79,6 +79,19 @@ pub(super) fn poll(claim: &Claim) -> Call<'_> {
     by_kind(claim, &scripts::POLL, &scripts::SHARED_POLL, [])
 }
 
+/// A poll that is nobody's: it grants what is free to who is first.
+pub(super) fn go_on(is_shared: bool) -> Call<'static> {
+    let (script, arguments) = if is_shared {
+        (&scripts::SHARED_POLL, ["r|-||1|0|0||", "0"])
+    } else {
+        (&scripts::POLL, ["", ""])
+    };
+    Call {
+        script,
+        arguments: arguments.map(Cow::from).into(),
+    }
+}
+
 pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) -> Call<'_> {
     let value = Cow::from(&*claim.value);
     let script = if entry::is_entry(&value) {

@@ -67,9 +67,9 @@ impl Deletes {
         self.native.filter(|_| !is_refused)
     }
 
-    /// An exclusive release was answered; by a list, if its native call was refused (`lua/release.lua`).
+    /// An exclusive release was answered; by a list that ends with 1, if its native call was refused (`lua/release.lua`).
     pub(super) fn answered(&self, reply: &Value) {
-        if matches!(reply, Value::Array(_)) {
+        if matches!(reply, Value::Array(items) if items.get(3) == Some(&Value::Int(1))) {
             self.refused.store(true, Ordering::Relaxed);
         }
     }

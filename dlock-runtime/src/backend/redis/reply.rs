@@ -16,6 +16,26 @@ use crate::values::error::{Refusal, Text};
 pub(super) use self::combined::{Item, combined};
 pub(super) use self::heartbeat::heartbeat;
 
+/// A script had more to tidy up than one call does, and has done nothing else yet: it is to be repeated.
+const AGAIN: i64 = 10;
+
+pub(super) fn says_again(reply: &Value) -> bool {
+    matches!(reply, Value::Array(items) if items.first() == Some(&Value::Int(AGAIN)))
+}
+
+/// What a command did that gives back; and whether others may have the lock now, but the server has handled as many
+/// of them as one call does.
+#[derive(Debug)]
+pub(super) struct Done<T> {
+    pub(super) answer: T,
+    pub(super) more: bool,
+}
+
+/// A flag behind the rest of a reply.
+fn more(reply: &Value, at: usize) -> bool {
+    matches!(reply, Value::Array(items) if items.get(at) == Some(&Value::Int(1)))
+}
+
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
     match outcome(reply) {
         Some(Outcome::Granted { time, epoch }) => Ok(Acquired::Granted { time, epoch }),
@@ -162,7 +182,7 @@ fn other_type() -> Fault {
     Fault::Refused(Refusal::WrongType, why)
 }
 
-pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
+pub(super) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, Fault> {
     let read = || {
         let Value::Array(items) = reply else {
             return None;
@@ -177,7 +197,9 @@ pub(super) fn cancelled(reply: &Value) -> Result<Cancelled, Fault> {
             },
         })
     };
-    read().ok_or_else(|| unexpected("cancel", reply))
+    let answer = read().ok_or_else(|| unexpected("cancel", reply))?;
+    let more = more(reply, 4);
+    Ok(Done { answer, more })
 }
 
 /// What `renew` answers for a key that it may not write because the server is a replica.
@@ -203,7 +225,7 @@ pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault
     .ok_or_else(|| unexpected("renew", reply))
 }
 
-pub(super) fn given_back(reply: &Value) -> Result<GivenBack, Fault> {
+pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, Fault> {
     let read = || match reply {
         Value::Array(items) => Some(GivenBack {
             found: number(items.first()?)? == 1,
@@ -214,12 +236,19 @@ pub(super) fn given_back(reply: &Value) -> Result<GivenBack, Fault> {
             rest: 0,
         }),
     };
-    read().ok_or_else(|| unexpected("release", reply))
+    let answer = read().ok_or_else(|| unexpected("release", reply))?;
+    let more = more(reply, 2);
+    Ok(Done { answer, more })
 }
 
-pub(super) fn downgraded(reply: &Value) -> Result<bool, Fault> {
-    let reads = number(reply).map(|it| it == 1);
-    reads.ok_or_else(|| unexpected("downgrade", reply))
+pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, Fault> {
+    let reads = match reply {
+        Value::Array(items) => items.first().and_then(number),
+        reads => number(reads),
+    };
+    let answer = reads.ok_or_else(|| unexpected("downgrade", reply))? == 1;
+    let more = more(reply, 2);
+    Ok(Done { answer, more })
 }
 
 /// What a look at a set tells.

@@ -3,6 +3,7 @@
 //! them what needs no server.
 
 mod alike;
+mod bounded;
 mod combining;
 mod heartbeats;
 mod lab;

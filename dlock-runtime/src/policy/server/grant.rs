@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Publish, Reached, Server};
 use crate::policy::commands::Grant;
-use crate::policy::queue::{self, GRANTS_AT_ONCE};
+use crate::policy::queue;
 use crate::values::entry;
 
 /// Which places a command may grant.
@@ -35,7 +35,6 @@ impl Server {
         publish: &mut dyn Publish,
     ) {
         self.queues.drop_lapsed(key, time);
-        let mut grants = 0;
         while let Some(head) = self.queues.first(key, time) {
             let Some(place) = Place::read(&head.entry, heads) else {
                 return; // of another kind or version: its own clients know what to do with it
@@ -52,8 +51,7 @@ impl Server {
             let address = place.address();
             // Without an address it has to poll, and will find the grant.
             if address.is_empty() || publish.publish(address, &grant) != Reached::Nobody {
-                grants += 1;
-                if matches!(place, Place::One(_)) || grants == GRANTS_AT_ONCE {
+                if matches!(place, Place::One(_)) {
                     return;
                 }
             } else {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::micros;
-use crate::policy::queue::{HEARTBEAT, QUEUE_TTL, SWEEP_AT_ONCE};
+use crate::policy::queue::{HEARTBEAT, PLACES_AT_ONCE, QUEUE_TTL};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Queues(BTreeMap<Arc<str>, Queue>);
@@ -102,7 +102,7 @@ impl Queues {
             .map(|place| (place.alive_until, place.entry.clone()))
             .collect();
         lapsed.sort_unstable();
-        lapsed.truncate(SWEEP_AT_ONCE);
+        lapsed.truncate(PLACES_AT_ONCE);
         self.retain(key, time, |place| {
             !lapsed.iter().any(|(_, entry)| *entry == place.entry)
         });

@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 use crate::values::entry::{self, Entry, Letter, META};
 
+/// So many members are looked at to name a holder: those that are kept for nobody may be many.
+const NAMED_AMONG: u32 = 16;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Set {
     pub(super) meta: Meta,
@@ -143,13 +146,18 @@ impl Set {
         self.holders.values().map(|it| it.expires).max()
     }
 
-    /// Who is named as the holder: the first to end, and somebody who lives rather than one that is kept.
+    /// Who is named as the holder: the first to end, and somebody who lives rather than one that is kept, if one of the first
+    /// [`NAMED_AMONG`] members does.
     pub(super) fn named(&self) -> Option<Arc<str>> {
-        let living = self.holders.iter().filter(|(it, _)| !entry::is_retired(it));
-        living
-            .min_by_key(order)
-            .map(|(entry, _)| entry.clone())
-            .or_else(|| self.first())
+        let mut holders: Vec<_> = self.holders.iter().collect();
+        holders.sort_unstable_by_key(order);
+        let mut members = 0;
+        let mut looked_at = holders.iter().take_while(|(_, holder)| {
+            members += holder.take;
+            members - holder.take < NAMED_AMONG
+        });
+        let living = looked_at.find(|(it, _)| !entry::is_retired(it));
+        living.or(holders.first()).map(|(it, _)| (*it).clone())
     }
 
     fn first(&self) -> Option<Arc<str>> {

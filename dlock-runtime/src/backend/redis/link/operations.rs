@@ -5,14 +5,15 @@ use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use redis::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::RedisLink;
 use super::combiner::Ask;
 use crate::backend::fault::Fault;
-use crate::backend::redis::calls;
-use crate::backend::redis::reply::{self, Item, Looked};
+use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::reply::{self, Done, Item, Looked};
 use crate::backend::redis::scripts;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
@@ -20,7 +21,7 @@ use crate::policy::commands::{
 };
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::entry;
-use crate::values::error::Refusal;
+use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
@@ -43,20 +44,26 @@ impl Link for RedisLink {
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
         Box::pin(async move {
-            let sent = self.clock.now();
-            let reply = if entry::is_entry(&command.claim.value) {
-                let (lock, call) = (&command.claim.key, calls::acquire(command));
-                Item::Other(Box::pin(self.script_on(lock, call, within)).await?)
-            } else {
-                self.combiner
-                    .ask(Ask::Acquire(Cow::Borrowed(command)), within)
-                    .await?
-            };
-            let answer = reply.acquired()?;
-            if let Item::Other(_) = reply {
-                self.heard_time(answer.time(), sent); // in company it was heard once for all
+            let mut rounds = Rounds::new(within);
+            loop {
+                let (sent, within) = (self.clock.now(), rounds.next()?);
+                let reply = if entry::is_entry(&command.claim.value) {
+                    let (lock, call) = (&command.claim.key, calls::acquire(command));
+                    Item::Other(Box::pin(self.script_on(lock, call, within)).await?)
+                } else {
+                    self.combiner
+                        .ask(Ask::Acquire(Cow::Borrowed(command)), within)
+                        .await?
+                };
+                if reply.says_again() {
+                    continue;
+                }
+                let answer = reply.acquired()?;
+                if let Item::Other(_) = reply {
+                    self.heard_time(answer.time(), sent); // in company it was heard once for all
+                }
+                return Ok(answer);
             }
-            Ok(answer)
         })
     }
 
@@ -66,10 +73,17 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, TakenTogether> {
         Box::pin(async move {
-            let (sent, call) = (self.clock.now(), calls::acquire_all(commands, &self.names));
+            let call = calls::acquire_all(commands, &self.names);
             let (keys, arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
-            let reply = self.script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
-            let reply = reply.await?;
+            let mut rounds = Rounds::new(within);
+            let (reply, sent) = loop {
+                let (sent, within) = (self.clock.now(), rounds.next()?);
+                let reply = self.script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
+                let reply = reply.await?;
+                if !reply::says_again(&reply) {
+                    break (reply, sent);
+                }
+            };
             let answer = reply::taken_together(&reply, commands.len())?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
@@ -78,9 +92,9 @@ impl Link for RedisLink {
 
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
         Box::pin(async move {
-            let sent = self.clock.now();
-            let reply = self.script_on(&claim.key, calls::poll(claim), within);
-            let answer = reply::polled(&reply.await?)?;
+            let call = || calls::poll(claim);
+            let (reply, sent) = self.repeated(&claim.key, call, within).await?;
+            let answer = reply::polled(&reply)?;
             self.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -105,14 +119,15 @@ impl Link for RedisLink {
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
             let reply = if entry::is_entry(&claim.value) {
-                let call = calls::release(claim, keep_until, None);
-                Item::Other(Box::pin(self.script_on(&claim.key, call, within)).await?)
+                let call = || calls::release(claim, keep_until, None);
+                let (reply, _) = Box::pin(self.repeated(&claim.key, call, within)).await?;
+                Item::Other(reply)
             } else {
                 let claim = Cow::Borrowed(claim);
                 let ask = Ask::Release { claim, keep_until };
                 self.combiner.ask(ask, within).await?
             };
-            reply.given_back()
+            Ok(self.go_on(claim, reply.given_back()?))
         })
     }
 
@@ -124,9 +139,9 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, Cancelled> {
         Box::pin(async move {
-            let sent = self.clock.now();
-            let call = calls::cancel(claim, keep_until, not_after);
-            let answer = reply::cancelled(&self.script_on(&claim.key, call, within).await?)?;
+            let call = || calls::cancel(claim, keep_until, not_after);
+            let (reply, sent) = self.repeated(&claim.key, call, within).await?;
+            let answer = self.go_on(claim, reply::cancelled(&reply)?);
             self.heard_time(answer.time, sent);
             Ok(answer)
         })
@@ -151,8 +166,9 @@ impl Link for RedisLink {
 
     fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {
         Box::pin(async move {
-            let call = calls::downgrade(claim, ttl);
-            reply::downgraded(&self.script_on(&claim.key, call, within).await?)
+            let call = || calls::downgrade(claim, ttl);
+            let (reply, _) = self.repeated(&claim.key, call, within).await?;
+            Ok(self.go_on(claim, reply::downgraded(&reply)?))
         })
     }
 
@@ -201,7 +217,72 @@ impl Link for RedisLink {
     }
 }
 
+/// How often a script may say that it is to be repeated. Each time it has taken out what was dead, 200 at once.
+const MOST_ROUNDS: u32 = 10_000;
+
+/// The rounds of one command, which all have to fit into its time.
+struct Rounds {
+    until: Instant,
+    left: u32,
+}
+
+impl Rounds {
+    fn new(within: Duration) -> Self {
+        Self {
+            until: Instant::now() + within,
+            left: MOST_ROUNDS,
+        }
+    }
+
+    /// The time for the next one.
+    fn next(&mut self) -> Result<Duration, Fault> {
+        let within = self.until.saturating_duration_since(Instant::now());
+        if within.is_zero() || self.left == 0 {
+            let why = "the server had to tidy up after others for longer than that";
+            return Err(Fault::Unsent(Text::new(why)));
+        }
+        self.left -= 1;
+        Ok(within)
+    }
+}
+
 impl RedisLink {
+    /// A script about one lock, until it has done what it is for; and when it was sent then.
+    async fn repeated<'a>(
+        &self,
+        lock: &str,
+        call: impl Fn() -> Call<'a>,
+        within: Duration,
+    ) -> Result<(Value, Moment), Fault> {
+        let mut rounds = Rounds::new(within);
+        loop {
+            let (sent, within) = (self.clock.now(), rounds.next()?);
+            let reply = self.script_on(lock, call(), within).await?;
+            if !reply::says_again(&reply) {
+                return Ok((reply, sent));
+            }
+        }
+    }
+
+    /// Has the server go on with a queue of which it has handled as much as one call does. In the background: whoever gave the
+    /// lock back need not wait for it. If it fails, the next look of a waiter goes on.
+    fn go_on<T>(&self, claim: &Claim, done: Done<T>) -> T {
+        if done.more {
+            let (wire, lock) = (self.wire.clone(), claim.key.clone());
+            let is_shared = entry::is_entry(&claim.value);
+            self.runtime.spawn(async move {
+                for _ in 0..MOST_ROUNDS {
+                    let call = calls::go_on(is_shared);
+                    let reply = wire.script_on(&lock, call, wire.command_timeout).await;
+                    if !reply.is_ok_and(|reply| reply::says_again(&reply)) {
+                        return;
+                    }
+                }
+            });
+        }
+        done.answer
+    }
+
     /// At a lock of a kind with many holders.
     async fn look(&self, lock: &str, entry: &str, within: Duration) -> Result<Looked, Fault> {
         let (keys, arguments) = ([lock], [entry]);

@@ -38,7 +38,7 @@ pub(in crate::backend::redis) struct Wire {
     pub(super) runtime: Handle,
     driver: Option<AbortHandle>,
     pub(in crate::backend::redis) clock: Clock,
-    command_timeout: Duration,
+    pub(super) command_timeout: Duration,
     broken: AtomicBool,
     /// When the server last answered, in nanoseconds of `clock`.
     answered: AtomicU64,

@@ -15,5 +15,6 @@
 --       {6, T}               a value of another type stands there
 --       {8, T, there}        another kind: the meta of the set that stands there (see set.lua), or the first
 --                            place in the queue of a key that is free; who has a place already keeps it
+--       {10, T}              nothing yet: more places were dead than one call takes out; repeat it at once
 -- The long way; the common cases are acquire_at_once.lua, which stands before it.
 return acquire(lock, counter, W, KEYS[4], value, ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), place, T)

@@ -6,6 +6,7 @@
 --       {2, T, i}            not granted, and nothing taken: the i-th (from 0) is somebody else's, or waited for
 --       {4, T, epoch, pttl}  all ours already: this command was duplicated; the shortest pttl
 --       {5, T}               late
+--       {10, T}              nothing yet: more places were dead than one call takes out; repeat it at once
 local counter, T, lease = KEYS[1], now(), ARGV[2]
 if T > tonumber(ARGV[1]) then
   return {5, T}
@@ -20,7 +21,10 @@ for i = 1, number do
   end
   local taken = err or held
   if not taken then
-    local granted, somebody_waits = grant_next(lock, counter, W, A, T)
+    local granted, somebody_waits, more = grant_next(lock, counter, W, A, T)
+    if more then
+      return {10, T}
+    end
     taken = granted or somebody_waits
   end
   if held == value then

@@ -3,19 +3,18 @@
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
 -- ARGV  1 value, 2 place: the beginning of its entry, up to the value ('': it has none), 3 keep_until µs as
 --       for release, 4 not_after µs of its acquire (0: it was answered)
--- reply {found, conclusive, T}; found: it was in the queue, or held the lock
+-- reply {found, conclusive, T}; found: it was in the queue, or held the lock; {…, 0, 1}: more places were dead than
+--       one call takes out, and nobody has the lock yet
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local value, place, T = ARGV[1], ARGV[2], now()
 local waited = 0
 if place ~= '' then
   waited = leave(W, A, place .. value)
 end
-local found, err = release(lock, counter, W, A, value, tonumber(ARGV[3]), T)
+local found, err, more = release(lock, counter, W, A, value, tonumber(ARGV[3]), T)
 if err then
   return redis.error_reply(err)
 end
 found = math.max(found, waited)
-if found == 1 or T > tonumber(ARGV[4]) then
-  return {found, 1, T}
-end
-return {found, 0, T}
+local conclusive = (found == 1 or T > tonumber(ARGV[4])) and 1 or 0
+return more and {found, conclusive, T, 0, 1} or {found, conclusive, T}

@@ -20,8 +20,11 @@ end
 
 local function release_item(i, run)
   local lock, _, W, A = names(i)
-  local done, found, err = pcall(release, lock, counter, W, A, arguments[behind + i], run.keep_until, nil)
-  return not (done and found) and refused(done and err or found) or found
+  local done, found, err, more = pcall(release, lock, counter, W, A, arguments[behind + i], run.keep_until, nil)
+  if not (done and found) then
+    return refused(done and err or found)
+  end
+  return more and {found, 0, 1, 0} or found
 end
 
 local function acquire_item(i, run, T)

@@ -19,14 +19,18 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, pla
     elseif left then
       return {8, T, there}
     end
-    redis.call('DEL', lock) -- all its holders have lapsed
+    if clear(lock) then
+      return {10, T}
+    end
   elseif err then
     return redis.error_reply(err)
   end
   if not held then
-    local head
-    held, head = grant_next(lock, counter, W, A, T)
-    if not held and not head then
+    local head, more
+    held, head, more = grant_next(lock, counter, W, A, T)
+    if more then
+      return {10, T}
+    elseif not held and not head then
       local epoch = draw_epochs(counter, T, 1)
       redis.call('SET', lock, value, 'PX', lease)
       return epoch == T and T or {1, T, epoch} -- a list costs more than a number

@@ -6,9 +6,10 @@
 --       {4, T, epoch, pttl}  ours: granted, and the push was lost or is on its way
 --       {6, T}               a value of another type stands there
 --       {7, T}               neither: the claim is dead
+--       {10, T}              a sign of life at most: more places were dead than one call takes out; repeat it at once
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local value, entry = ARGV[1], ARGV[2] ~= '' and ARGV[2] .. ARGV[1]
-local T = now()
+local T, _ = now(), nil
 local held, err = look(lock)
 local there = is_other_type(err) and meta(lock) -- holders of another kind
 if err and not there then
@@ -23,10 +24,16 @@ if there then
   if left then
     return waits and {3, T, left, holder} or {7, T}
   end
-  redis.call('DEL', lock) -- all of them have lapsed
+  if clear(lock) then
+    return {10, T}
+  end
 end
 if not held then
-  held = grant_next(lock, counter, W, A, T)
+  local more
+  held, _, more = grant_next(lock, counter, W, A, T)
+  if more then
+    return {10, T}
+  end
   waits = waits and redis.call('ZSCORE', W, entry)
 end
 if held == value then

@@ -3,6 +3,13 @@
 -- x|<reply address>|<lease ms>|<value>, the same bytes in W and in A; a command has its value, and what stands
 -- before that as its place. The times are those of times.lua.
 
+-- One call handles so many places in all, so that it never blocks the server for long: whoever has more to do says so,
+-- and its sender goes on at once.
+local budget = PLACES_AT_ONCE
+
+-- Where nobody heard of a grant in this call.
+local unheard = {}
+
 -- The address, lease in ms and value of an entry; nothing for one of another kind or version, which
 -- only its own clients may touch.
 local function read(entry)
@@ -44,9 +51,10 @@ end
 -- Takes out the lapsed, but not too many at once; whether there were any.
 local function sweep(W, A, T)
   local by = string.format('%.0f', T)
-  local lapsed = redis.call('ZRANGE', A, '-inf', by, 'BYSCORE', 'LIMIT', 0, SWEEP_AT_ONCE)
+  local lapsed = redis.call('ZRANGE', A, '-inf', by, 'BYSCORE', 'LIMIT', 0, budget)
   if #lapsed > 0 then
     leave(W, A, unpack(lapsed))
+    budget = budget - #lapsed
   end
   return #lapsed > 0
 end
@@ -55,7 +63,8 @@ end
 -- has to poll, and finds the grant. The lapsed go first, so that they do not pile up behind a head that
 -- can't be read. Without a queue: one look at W, no write; else begins with ZREM, which is allowed when
 -- memory is out. Returns the value that now stands at the lock, or false; second, the first of W, if this
--- can't grant it: it is of another kind or version. T may be nil: most releases have no use for the time.
+-- can't grant it: it is of another kind or version; third, whether the lock is free because this call has handled as many
+-- places as it may. T may be nil: most releases have no use for the time.
 local function grant_next(lock, counter, W, A, T)
   local head = redis.call('ZRANGE', W, 0, 0)[1]
   if not head then
@@ -69,16 +78,20 @@ local function grant_next(lock, counter, W, A, T)
     local address, lease, value = read(head)
     if not address then
       return false, head
+    elseif budget <= 0 then
+      return false, nil, true
     end
+    budget = budget - 1
     local alive_until = tonumber(redis.call('ZSCORE', A, head) or 0)
     leave(W, A, head)
-    if alive_until > T then
+    if alive_until > T and not unheard[address] then
       lease = math.min(lease, CLAIM)
       local epoch = draw_epochs(counter, T, 1)
       redis.call('SET', lock, value, 'PX', lease)
       if address == '' or publish(address, lock, value, epoch, T, lease) then
         return value, nil
       end
+      unheard[address] = true
       redis.call('DEL', lock)
     end
     head = redis.call('ZRANGE', W, 0, 0)[1]
@@ -86,7 +99,8 @@ local function grant_next(lock, counter, W, A, T)
   return false, nil
 end
 
--- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known.
+-- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known; third, what
+-- grant_next says third.
 -- Before keep_until it stays, as nobody's: a retired value, which answers to no token, for the rest of
 -- the time, and nobody is granted. Else the next one is, also where nothing was found: whoever held it
 -- may have lapsed. The first writes are DEL or PEXPIRE, for they are allowed when memory is out. T may be
@@ -112,7 +126,7 @@ local function release(lock, counter, W, A, value, keep_until, T)
   if held then
     redis.call('DEL', lock)
   end
-  grant_next(lock, counter, W, A, T)
-  return held and 1 or 0, nil
+  local _, _, more = grant_next(lock, counter, W, A, T)
+  return held and 1 or 0, nil, more
 end
 

@@ -47,7 +47,7 @@ local function meta(lock)
 end
 
 -- How many ms the first of the holders has left, rounded up, and who is named as the holder: one that lives
--- rather than one that is kept for nobody. nil: all have lapsed, and only the key has not yet.
+-- rather than one that is kept for nobody, if one of the first does. nil: all have lapsed, and only the key has not yet.
 local function first_holder(lock, T)
   local after = string.format('(%.0f', T)
   local first = redis.call('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
@@ -56,7 +56,7 @@ local function first_holder(lock, T)
     return nil
   end
   if string.sub(named, 2, 3) == '|-' then
-    for _, member in ipairs(redis.call('ZRANGE', lock, after, '+inf', 'BYSCORE')) do
+    for _, member in ipairs(redis.call('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 16)) do
       if string.sub(member, 2, 3) ~= '|-' and string.sub(member, 1, 1) ~= '#' then
         named = member
         break
@@ -69,5 +69,16 @@ end
 -- A place in the queue as others are told of it: without what grants the right to give it up.
 local function without_token(place)
   return (string.gsub(place, '^([rwpo]|)[^|]*|', '%1-|', 1))
+end
+
+-- Deletes a set whose holders have all lapsed; whether there are more of them than one call takes out.
+local function clear(lock)
+  local lapsed = redis.call('ZRANGE', lock, 0, PLACES_AT_ONCE)
+  if #lapsed > PLACES_AT_ONCE then
+    redis.call('ZREM', lock, unpack(lapsed, 1, PLACES_AT_ONCE))
+    return true
+  end
+  redis.call('DEL', lock)
+  return false
 end
 

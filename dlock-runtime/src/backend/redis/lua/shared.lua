@@ -3,7 +3,7 @@
 -- earlier than the last entry. `there` is what stands at the key: the meta of a set, ONE for a value, false
 -- for nothing. Every script begins with a write that is allowed when memory is out, but the acquire, which
 -- begins with the counter's SET and is refused as a whole.
-local ONE, GRANTS_AT_ONCE, NO_ENTRY = 'a value', 100, 'ERR that is no entry'
+local ONE, NO_ENTRY = 'a value', 'ERR that is no entry'
 
 -- `there`; second, an error: a value of another type stands there (ONE as well), or it can't be read.
 local function stands_at(lock)
@@ -31,16 +31,24 @@ local function settle(lock, there, T)
   return there
 end
 
+-- Returns `there`; second, whether there are more of them than one call takes out, so that nothing else can be decided.
 local function drop_lapsed(lock, there, T)
   if not is_set(there) then
-    return there
+    return there, false
   end
-  redis.call('ZREMRANGEBYSCORE', lock, '-inf', string.format('%.0f', T))
-  if redis.call('ZCARD', lock) == 1 then
+  local members = redis.call('ZCARD', lock)
+  if members - 1 > PLACES_AT_ONCE then
+    local beyond = redis.call('ZRANGE', lock, PLACES_AT_ONCE, PLACES_AT_ONCE, 'WITHSCORES')[2]
+    if beyond ~= 'inf' and tonumber(beyond) <= T then
+      redis.call('ZREM', lock, unpack(redis.call('ZRANGE', lock, 0, PLACES_AT_ONCE - 1)))
+      return there, true
+    end
+  end
+  if members - redis.call('ZREMRANGEBYSCORE', lock, '-inf', string.format('%.0f', T)) == 1 then
     redis.call('DEL', lock)
-    return false
+    return false, false
   end
-  return there
+  return there, false
 end
 
 -- One member for each permit, so that the set's size says how many are in use.
@@ -100,7 +108,16 @@ local function add(lock, value, take, ends, new_meta)
   for i, member in ipairs(members(value, take)) do
     words[behind + 2 * i - 1], words[behind + 2 * i] = string.format('%.0f', ends), member
   end
-  redis.call('ZADD', lock, unpack(words))
+  redis.call('ZADD', lock, 'GT', unpack(words))
+end
+
+-- What is kept of an entry that is nobody's any more. Of an owner it is the same for all entries, and ends with the
+-- latest of them, so that nobody has to count.
+local function retired(form, e)
+  if e.letter == 'o' then
+    return 'o|-||1|0|0|' .. string.sub(e.meta, 7) .. '|-|0|min_hold|0'
+  end
+  return string.sub(form, 1, 2) .. '-' .. string.sub(form, 3)
 end
 
 -- Gives the lock to an entry that fits. Returns `there`, and the epoch. Who may not expire keys fails before anything
@@ -129,20 +146,18 @@ local function give_back(lock, there, e, keep_until, T)
   end
   redis.call('ZREM', lock, unpack(members(form, e.take)))
   if keep_until > T then
-    add(lock, string.sub(form, 1, 2) .. '-' .. string.sub(form, 3), e.take, keep_until)
+    add(lock, retired(form, e), e.take, keep_until)
   end
   return settle(lock, there, T), 1
 end
 
 -- How many entries of its owner hold the lock besides one that was taken out; 0 for every other kind.
 local function rest_of(lock, there, e)
-  local rest = 0
-  if is_set(there) and e.letter == 'o' then
-    for _, member in ipairs(redis.call('ZRANGE', lock, 0, -2)) do
-      rest = rest + (string.sub(member, 2, 3) ~= '|-' and 1 or 0)
-    end
+  if not is_set(there) or e.letter ~= 'o' then
+    return 0
   end
-  return rest
+  local kept = redis.call('ZSCORE', lock, retired(e.value, e)) and 1 or 0
+  return redis.call('ZCARD', lock) - 1 - kept
 end
 
 local function take_back(lock, there, e, T)
@@ -167,37 +182,40 @@ local function read_place(place)
 end
 
 -- Grants to the first place, and the next, as long as they fit; the rules are those of grant_next in
--- queue.lua. Nobody passes a head that lives. Returns `there`.
+-- queue.lua. Nobody passes a head that lives. Returns `there`; second, whether the next one has to be looked at by another
+-- call, because this one has handled as many as it may.
 local function grant_all(lock, counter, W, A, there, T)
-  local head, grants = first_place(W), 0
+  local head = first_place(W)
   if head and sweep(W, A, T) then
     head = first_place(W)
   end
   while head do
     local e = read_place(head)
     if not e then
-      return there
+      return there, false
     end
     local alive = tonumber(redis.call('ZSCORE', A, head) or 0) > T
     if alive and not fits(lock, there, e) then
-      return there
+      return there, false
+    elseif budget <= 0 then
+      return there, true
     end
+    budget = budget - 1
     leave(W, A, head)
-    if alive then
+    if alive and not unheard[e.address] then
+      budget = budget - (e.take or 1)
       local lease, epoch = math.min(e.lease, CLAIM), draw_epochs(counter, T, 1)
       there, epoch = put(lock, there, e, lease, epoch, T)
       if e.address ~= '' and not publish(e.address, lock, e.value, epoch, T, lease) then
+        unheard[e.address] = true
         there = take_back(lock, there, e, T)
-      else
-        grants = grants + 1
-        if there == ONE or grants == GRANTS_AT_ONCE then
-          return there
-        end
+      elseif there == ONE then
+        return there, false
       end
     end
     head = first_place(W)
   end
-  return there
+  return there, false
 end
 
 -- Who is there, if it is another kind: the holders, or the first who waits. Of a value no more than its kind: it is somebody's right to release.

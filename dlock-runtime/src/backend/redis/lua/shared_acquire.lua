@@ -11,6 +11,7 @@
 --       {5, T}               late
 --       {6, T}               a value of another type stands there
 --       {8, T, there}        another kind: the meta, '1|', or the first place
+--       {10, T}              nothing yet: there was more to tidy up than one call does; repeat it at once
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, may_queue, T = read_entry(ARGV[1]), ARGV[4] == '1', now()
 if not e then
@@ -25,10 +26,14 @@ elseif err then
   return redis.error_reply(err)
 end
 local epoch = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
-there = grant_all(lock, counter, W, A, drop_lapsed(lock, there, T), T)
+local more
+there, more = drop_lapsed(lock, there, T)
+if not more then
+  there, more = grant_all(lock, counter, W, A, there, T)
+end
 local yours = yours_among(lock, counter, there, e, T)
-if yours then
-  return yours
+if yours or more then
+  return yours or {10, T}
 end
 if may_queue and redis.call('ZSCORE', W, e.value) then
   beat(W, A, e.value, T)

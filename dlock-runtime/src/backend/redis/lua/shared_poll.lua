@@ -7,6 +7,7 @@
 --       {4, T, epoch, left}  ours: granted, and the push was lost or is on its way
 --       {6, T}               a value of another type stands there
 --       {7, T}               neither: the claim is dead
+--       {10, T}              a sign of life at most: there was more to do than one call does; repeat it at once
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 if not e then
@@ -22,7 +23,14 @@ local waits = ARGV[2] == '1' and redis.call('ZSCORE', W, e.value)
 if waits then
   beat(W, A, e.value, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
 end
-there = grant_all(lock, counter, W, A, drop_lapsed(lock, there, T), T)
+local more
+there, more = drop_lapsed(lock, there, T)
+if not more then
+  there, more = grant_all(lock, counter, W, A, there, T)
+end
+if more then
+  return yours_among(lock, counter, there, e, T) or {10, T}
+end
 if waits and redis.call('ZSCORE', W, e.value) then
   if not (e.letter == 'o' and there and fits(lock, there, e)) then
     return still_waits(lock, W, A, there, T)

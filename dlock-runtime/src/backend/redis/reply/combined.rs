@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{acquired, given_back, number, text, unexpected};
+use super::{Done, acquired, given_back, number, says_again, text, unexpected};
 use crate::backend::fault::Fault;
 use crate::backend::redis::errors;
 use crate::policy::commands::{Acquired, GivenBack};
@@ -49,7 +49,12 @@ impl Item {
         }
     }
 
-    pub(in crate::backend::redis) fn given_back(&self) -> Result<GivenBack, Fault> {
+    /// It is to be repeated.
+    pub(in crate::backend::redis) fn says_again(&self) -> bool {
+        matches!(self, Item::Other(reply) if says_again(reply))
+    }
+
+    pub(in crate::backend::redis) fn given_back(&self) -> Result<Done<GivenBack>, Fault> {
         match self {
             Item::Granted { .. } => Err(unexpected("release", &Value::Nil)),
             Item::Other(reply) => given_back(reply),

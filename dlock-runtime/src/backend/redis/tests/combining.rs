@@ -49,7 +49,7 @@ async fn together(link: &RedisLink, asks: Vec<Ask<'static>>) -> Vec<String> {
         Some(Err(Fault::Refused(refusal, _))) => format!("{refusal:?}"),
         Some(Err(fault)) => panic!("{fault:?}"),
         Some(Ok(value)) if is_release => {
-            let found = value.given_back().unwrap().found;
+            let found = value.given_back().unwrap().answer.found;
             if found { "free" } else { "not ours" }.to_owned()
         }
         Some(Ok(value)) => match value.acquired() {

@@ -141,7 +141,7 @@ async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
             ["ours", "theirs", "set", "kept"].map(|key| claim(&format!("lock:{key}"), "1|ours"));
         let found = async |who: &Claim, keep_until| {
             let answer = released_by(native, &lab, who, keep_until).await;
-            reply::given_back(&answer).unwrap().found
+            reply::given_back(&answer).unwrap().answer.found
         };
         lab.granted(&ours).await;
         assert!(found(&ours, 0).await);
@@ -226,12 +226,14 @@ async fn a_user_who_may_not_ask_or_not_call_releases_all_the_same() {
 }
 
 #[test]
-fn only_a_list_says_that_a_call_was_refused() {
+fn the_end_of_a_list_says_that_a_call_was_refused() {
     let deletes = Deletes::by(Some(Native::Delex));
-    for reply in [Value::Int(1), Value::Int(0), Value::Nil] {
+    let list = |numbers: [i64; 4]| Value::Array(numbers.map(Value::Int).into());
+    let more = list([1, 0, 1, 0]);
+    for reply in [Value::Int(1), Value::Int(0), Value::Nil, more] {
         deletes.answered(&reply);
         assert_eq!(deletes.native(), Some(Native::Delex), "{reply:?}");
     }
-    deletes.answered(&Value::Array(vec![Value::Int(1), Value::Int(0)]));
+    deletes.answered(&list([1, 0, 0, 1]));
     assert_eq!(deletes.native(), None);
 }

@@ -276,6 +276,7 @@ async fn the_cost_does_not_grow_with_the_holders() {
     for number in 0..200 {
         lab.granted(&reader(&lab, &format!("{number}"))).await;
     }
-    assert_eq!(calls(&reader(&lab, "b")).await, few);
+    // But for one look each, whether more have lapsed than one call takes out.
+    assert_eq!(calls(&reader(&lab, "b")).await, few + 2);
     assert!(few <= 18, "{few}");
 }

@@ -223,10 +223,10 @@ fn more_silent_places_than_one_sweep_takes_are_passed_over_in_one_grant() {
 
 /// One look at the queue must not block the server; the next one goes on.
 #[test]
-fn a_sweep_takes_sixteen_places_those_that_lapsed_first() {
+fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
     let mut world = World::with_waiters(&[]);
     world.server.enter(KEY, "r|reader|30000|1|r", world.time);
-    for number in 0..20 {
+    for number in 0..204 {
         world.pass(1);
         world.acquire(&waiter(&format!("{number}")));
     }
@@ -234,7 +234,7 @@ fn a_sweep_takes_sixteen_places_those_that_lapsed_first() {
     // Nobody else is left alive, and the head is alive and can't be read.
     world.server.enter(KEY, "r|reader|30000|1|r", world.time);
     world.release(&once("holder"));
-    assert_eq!(world.waiting(), ["?", "16", "17", "18", "19"]);
+    assert_eq!(world.waiting(), ["?", "200", "201", "202", "203"]);
     world.release(&once("holder"));
     assert_eq!(world.waiting(), ["?"]);
 }

@@ -221,11 +221,11 @@ fn a_cancel_takes_out_only_its_own_entry() {
 fn the_machines_times_are_the_scripts() {
     let lua = include_str!("../../../backend/redis/lua/times.lua");
     let times = format!(
-        "local HEARTBEAT, CLAIM, QUEUE_TTL, SWEEP_AT_ONCE = {}, {}, {}, {}\n",
+        "local HEARTBEAT, CLAIM, QUEUE_TTL, PLACES_AT_ONCE = {}, {}, {}, {}\n",
         queue::HEARTBEAT.as_micros(),
         queue::CLAIM.as_millis(),
         queue::QUEUE_TTL.as_millis(),
-        queue::SWEEP_AT_ONCE
+        queue::PLACES_AT_ONCE
     );
     assert!(lua.contains(&times), "{times}");
 }

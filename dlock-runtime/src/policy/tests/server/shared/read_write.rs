@@ -111,19 +111,17 @@ fn all_readers_at_the_head_are_granted_at_once() {
     assert_eq!(world.line(), ["v", "c"]);
 }
 
-/// One release must not block the server for thousands of readers; the next poll goes on.
+/// The scripts do so in steps, so that the server is never blocked for long; their sender goes on at once.
 #[test]
-fn a_hundred_readers_are_granted_in_one_command() {
+fn all_readers_are_granted_however_many_they_are() {
     let mut world = World::held_by(&[writer("w")]);
     let readers: Vec<_> = (0..150).map(|it| reader(&format!("{it:03}"))).collect();
     for claim in &readers {
         world.queued(claim);
     }
     world.give_back(&writer("w"));
-    assert_eq!(world.told().len(), 100);
-    assert_eq!(world.line().first().map(String::as_str), Some("100"));
-    assert!(matches!(world.poll(&readers[149]), Polled::Yours { .. }));
-    assert_eq!(world.told().len(), 50);
+    assert_eq!(world.told().len(), 150);
+    assert!(world.line().is_empty());
 }
 
 #[test]

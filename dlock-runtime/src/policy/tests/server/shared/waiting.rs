@@ -322,12 +322,6 @@ fn what_cant_be_read_is_waited_behind_and_not_granted() {
 
 #[test]
 fn the_machines_bounds_are_the_scripts() {
-    let shared = include_str!("../../../../backend/redis/lua/shared.lua");
-    let grants = format!(
-        "GRANTS_AT_ONCE, NO_ENTRY = 'a value', {}, ",
-        queue::GRANTS_AT_ONCE
-    );
-    assert!(shared.contains(&grants), "{grants}");
     let set = include_str!("../../../../backend/redis/lua/set.lua");
     assert!(set.contains(&format!("== '{}'", entry::META)));
 }

@@ -38,7 +38,7 @@ impl Pair<'_> {
         self.compare_pushes().await;
         let (first, then) = real.split_at(releases.len());
         for (real, pure) in first.iter().zip(given_back) {
-            let real = real.as_ref().unwrap().given_back().unwrap();
+            let real = real.as_ref().unwrap().given_back().unwrap().answer;
             assert_eq!(real, pure, "release");
         }
         let mut granted = Vec::new();

@@ -1,0 +1,268 @@
+//! One call handles a bounded number of places and entries, and its sender goes on at once: counted, not timed.
+
+use std::sync::Arc;
+
+use dlock_harness::until;
+
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, seconds, waiter};
+use crate::backend::Link;
+use crate::policy::commands::{Acquired, Claim, Polled};
+use crate::policy::queue::{PLACES_AT_ONCE, Place};
+use crate::values::entry;
+use crate::values::kind::Kind;
+
+const LOCK: &str = "lock:a";
+const W: &str = "lock:@w:{lock:a}";
+const A: &str = "lock:@a:{lock:a}";
+/// Far more than one call handles.
+const CROWD: u64 = 2_999;
+
+fn kinds() -> [Kind; 5] {
+    [
+        Kind::Exclusive,
+        Kind::Read,
+        Kind::Write,
+        Kind::Permits { of: 1, take: 1 },
+        Kind::Owned("one".into()),
+    ]
+}
+
+fn of(lab: &Lab, kind: &Kind, token: &str, address: &str) -> Claim {
+    let address = if address.is_empty() {
+        lab.link.address().unwrap()
+    } else {
+        address
+    };
+    match entry::write(kind, token, address, seconds(30), "host|1|f|0") {
+        None => waiter(LOCK, address, &format!("1|{token}")),
+        Some(value) => Claim {
+            place: Some(Place::new(address, seconds(30))),
+            ..claim(LOCK, &value)
+        },
+    }
+}
+
+/// How its waiters came to be dead.
+#[derive(Clone, Copy, Debug)]
+enum Dead {
+    /// No sign of life.
+    Silent,
+    /// Their connection has ended.
+    Deaf,
+    /// Each had a connection of its own.
+    DeafEach,
+    /// Half of them, one behind the other.
+    Both,
+}
+
+impl Lab {
+    /// So many dead places before all others: their names are made by the server.
+    async fn crowd(&self, kind: &Kind, dead: Dead) {
+        let place = of(self, kind, "TOKEN", "ADDRESS").entry();
+        let script = "
+            local future = redis.call('TIME')[1] * 1000000 + 3600000000
+            for i = 1, tonumber(ARGV[1]) do
+              local place = string.gsub(ARGV[2], 'TOKEN', 'dead' .. i)
+              place = string.gsub(place, 'ADDRESS', ARGV[3] == 'DeafEach' and 'deaf' .. i or 'deaf')
+              local silent = ARGV[3] == 'Silent' or ARGV[3] == 'Both' and i % 2 == 0
+              redis.call('ZADD', KEYS[1], i, place)
+              redis.call('ZADD', KEYS[2], silent and 1 or string.format('%.0f', future), place)
+            end
+            redis.call('PEXPIRE', KEYS[1], 60000)
+            redis.call('PEXPIRE', KEYS[2], 60000)";
+        let (crowd, dead) = (CROWD.to_string(), format!("{dead:?}"));
+        self.tell::<()>(&["EVAL", script, "2", W, A, &crowd, &place, &dead])
+            .await;
+    }
+
+    async fn calls(&self) -> u64 {
+        self.server.commandstats("evalsha").await + self.server.commandstats("eval").await
+    }
+
+    /// Since the statistics were reset: no call has handled more than it may, and none was made in vain.
+    async fn assert_bounded(&self, handled: u64, what: &str) {
+        let (calls, at_once) = (self.calls().await, PLACES_AT_ONCE as u64);
+        let least = handled / at_once;
+        assert!(
+            (least..=2 * least + 6).contains(&calls),
+            "{what}: {calls} calls"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
+    let lab = Lab::new().await;
+    for kind in kinds() {
+        for dead in [Dead::Silent, Dead::Deaf, Dead::DeafEach, Dead::Both] {
+            let what = format!("{kind:?}, {dead:?}");
+            let holder = match &kind {
+                Kind::Read => Kind::Write,
+                Kind::Owned(_) => Kind::Owned("other".into()),
+                kind => kind.clone(),
+            };
+            let (ours, alive) = (of(&lab, &holder, "ours", ""), of(&lab, &kind, "alive", ""));
+            lab.granted(&ours).await;
+            let queued = lab.acquire(&alive).await;
+            assert!(
+                matches!(queued, Ok(Acquired::Queued(_))),
+                "{what}: {queued:?}"
+            );
+            lab.crowd(&kind, dead).await;
+            lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+            assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
+            let mut heard = Vec::new();
+            until("it hears of its grant, without a poll", CAP, async || {
+                heard.extend(lab.heard.take());
+                !heard.is_empty()
+            })
+            .await;
+            assert_eq!(heard[0].0.value, alive.value, "{what}");
+            lab.assert_bounded(CROWD, &what).await;
+            let tried = lab.server.commandstats("publish").await;
+            let calls = lab.calls().await;
+            assert!(
+                matches!(dead, Dead::DeafEach) || tried <= calls + 2,
+                "{what}: {tried} tries in {calls} calls"
+            );
+            assert!(lab.link.release(&alive, 0, CAP).await.unwrap().found);
+            assert_eq!(lab.keys().await, [FENCES], "{what}");
+        }
+    }
+}
+
+/// Whoever comes to a free lock with a queue of dead ones, and whatever it asks, goes on until it is answered.
+#[tokio::test]
+async fn each_asker_goes_on_until_it_is_answered() {
+    let lab = Lab::new().await;
+    let until_then = || lab.link.server_time() + HOUR;
+    for kind in kinds() {
+        let ours = of(&lab, &kind, "ours", "");
+        let once = Claim {
+            place: None,
+            ..ours.clone()
+        };
+        for claim in [&ours, &once] {
+            lab.crowd(&kind, Dead::Both).await;
+            lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+            lab.granted(claim).await;
+            lab.assert_bounded(CROWD, &format!("{kind:?} acquires"))
+                .await;
+            lab.link.release(claim, 0, CAP).await.unwrap();
+        }
+        lab.crowd(&kind, Dead::Silent).await;
+        let gone = lab.link.poll(&once, CAP).await.unwrap();
+        assert!(matches!(gone, Polled::Gone { .. }), "{kind:?}: {gone:?}");
+        lab.crowd(&kind, Dead::Silent).await;
+        let cancelled = lab.link.cancel(&ours, 0, 0, CAP).await.unwrap();
+        assert!(!cancelled.found && cancelled.conclusive, "{kind:?}");
+        until("the queue is empty", CAP, async || {
+            lab.keys().await == [FENCES]
+        })
+        .await;
+    }
+    lab.crowd(&Kind::Exclusive, Dead::Both).await;
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+    let all = [LOCK, "lock:b"].map(|key| acquire(&claim(key, "1|all"), until_then()));
+    let taken = lab.link.acquire_all(&all, CAP).await.unwrap();
+    assert!(
+        matches!(taken, crate::policy::commands::TakenTogether::All { .. }),
+        "{taken:?}"
+    );
+    lab.assert_bounded(CROWD, "all").await;
+}
+
+/// In one command with others: what one call handles is counted over all of its items.
+#[tokio::test]
+async fn combined_items_go_on_each_by_itself() {
+    let lab = Lab::new().await;
+    let place = of(&lab, &Kind::Exclusive, "TOKEN", "deaf").entry();
+    let script = "
+        for i = 1, 150 do
+          for key = 1, 40 do
+            local place = string.gsub(ARGV[1], 'TOKEN', 'dead' .. i)
+            redis.call('ZADD', 'lock:@w:{lock:' .. key .. '}', i, place)
+            redis.call('ZADD', 'lock:@a:{lock:' .. key .. '}', 1, place)
+          end
+        end";
+    lab.tell::<()>(&["EVAL", script, "0", &place]).await;
+    lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+    let all: Vec<_> = (1..=40)
+        .map(|key| claim(&format!("lock:{key}"), "1|ours"))
+        .collect();
+    let lab = Arc::new(lab);
+    let asking = all.into_iter().map(|it| {
+        let lab = lab.clone();
+        tokio::spawn(async move { lab.acquire(&it).await })
+    });
+    for answer in asking.collect::<Vec<_>>() {
+        let answer = answer.await.unwrap();
+        assert!(matches!(answer, Ok(Acquired::Granted { .. })), "{answer:?}");
+    }
+    let calls = lab.calls().await;
+    assert!((30..=120).contains(&calls), "{calls} for 6,000 places");
+    assert_eq!(lab.keys().await.len(), 41);
+}
+
+/// Holders that have lapsed are taken out in steps, before anything is decided.
+#[tokio::test]
+async fn thousands_of_lapsed_holders_keep_nobody_out() {
+    let lab = Lab::new().await;
+    let script = "
+        for i = 1, tonumber(ARGV[1]) do
+          redis.call('ZADD', KEYS[1], i, (string.gsub(ARGV[2], 'TOKEN', 'dead' .. i)))
+        end
+        redis.call('ZADD', KEYS[1], 'inf', ARGV[3])
+        redis.call('PEXPIRE', KEYS[1], 60000)";
+    let crowd = CROWD.to_string();
+    let fill = async |kind: &Kind, meta: &str| {
+        let dead = of(&lab, kind, "TOKEN", "deaf").value;
+        lab.tell::<()>(&["EVAL", script, "1", LOCK, &crowd, &dead, meta])
+            .await;
+        lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
+    };
+    let sets = [
+        (Kind::Read, "#|1|rw"),
+        (Kind::Permits { of: 1, take: 1 }, "#|1|p"),
+        (Kind::Owned("one".into()), "#|1|o|one|7"),
+    ];
+    for (kind, meta) in &sets {
+        for newcomer in kinds() {
+            fill(kind, meta).await;
+            let newcomer = of(&lab, &newcomer, "new", "");
+            lab.granted(&newcomer).await;
+            lab.assert_bounded(CROWD, &format!("{newcomer:?} at {kind:?}"))
+                .await;
+            lab.link.release(&newcomer, 0, CAP).await.unwrap();
+            assert_eq!(lab.keys().await, [FENCES]);
+        }
+        fill(kind, meta).await;
+        let ours = of(&lab, kind, "new", "");
+        assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
+        assert_eq!(lab.keys().await, [FENCES]);
+    }
+}
+
+/// What `min_hold` keeps of an owner's entries is one member, so that the rest need not be counted.
+#[tokio::test]
+async fn what_is_kept_of_an_owner_is_one() {
+    let lab = Lab::new().await;
+    let kind = Kind::Owned("one".into());
+    let all = ["a", "b", "c", "d"].map(|token| of(&lab, &kind, token, ""));
+    for claim in &all {
+        lab.granted(claim).await;
+    }
+    let until = lab.link.server_time() + 20_000_000;
+    for (claim, keep, rest) in [
+        (&all[0], until, 3),
+        (&all[1], 0, 2),
+        (&all[2], until - 1_000_000, 1),
+    ] {
+        assert_eq!(lab.link.release(claim, keep, CAP).await.unwrap().rest, rest);
+    }
+    let members: Vec<String> = lab.tell(&["ZRANGE", LOCK, "0", "-1"]).await;
+    assert_eq!(members.len(), 3, "{members:?}");
+    assert_eq!(members[0], entry::retired(&all[0].value));
+    let end: String = lab.tell(&["ZSCORE", LOCK, &members[0]]).await;
+    assert_eq!(end, until.to_string(), "the latest");
+}
