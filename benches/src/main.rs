@@ -3,9 +3,10 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `growth`, `hostile`.
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `growth`, `bounds`, `hostile`.
 //! `part` is another process of this program.
 
+mod bounds;
 mod chapter;
 mod contenders;
 mod contention;
@@ -112,6 +113,7 @@ fn chapter(
             Program::W6 => market::chapter(&lab).await,
             Program::Growth => growth::chapter(&lab).await,
             Program::Hostile => hostile::chapter(&lab).await,
+            Program::Bounds => bounds::chapter(&lab).await,
         }
     })
 }

@@ -20,10 +20,11 @@ pub(crate) enum Program {
     W6,
     Growth,
     Hostile,
+    Bounds,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 8] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -32,6 +33,7 @@ impl Program {
         ("w6", Self::W6),
         ("growth", Self::Growth),
         ("hostile", Self::Hostile),
+        ("bounds", Self::Bounds),
     ];
 
     fn parse(word: &str) -> Result<Self, Failure> {

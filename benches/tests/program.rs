@@ -71,6 +71,20 @@ fn growth_has_a_row_for_each_number() {
 }
 
 #[test]
+fn bounds_has_a_row_for_each_kind_and_queue() {
+    let page = quick("bounds", &[]);
+    for row in [
+        "| exclusive | 1000 silent | ",
+        "| read | 10 alive | ",
+        "| write | 1000 deaf | ",
+        "| permits = 1 | 10 silent | ",
+        "| owner | 1000 alive | ",
+    ] {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+}
+
+#[test]
 fn a_mistake_costs_no_run() {
     let ran = run(&["--only", "w1,x"]);
     assert!(!ran.status.success());
