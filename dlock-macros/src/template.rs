@@ -10,7 +10,7 @@ use syn::{Ident, LitStr, ext::IdentExt as _, parse::Parser as _};
 
 /// What a placeholder may hold.
 const PLACES: &str = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: \
-                      for anything else write `key = { let part = …; lock_key!(\"item:<part>\") }`";
+                      else write `key = { let part = …; dlock_runtime::lock_key!(\"item:<part>\") }`";
 
 /// A template without a fault that can be known from its text.
 #[derive(Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ impl Scope<'_> {
                 _ => shown,
             };
             let message = format!(
-                "`format!` leaves values as they are, templates encode them: write `{write}`, or `Key::verbatim(…)` if that is meant"
+                "`format!` leaves values as they are, templates encode them: write `{write}`, or `Key::verbatim(…)` if that is meant\n  (both are in `dlock_runtime`)"
             );
             self.errors.at(&format, message);
         }

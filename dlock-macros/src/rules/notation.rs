@@ -31,7 +31,10 @@ impl Scope<'_> {
                 "`{written}` is text in a cluster's hash tag, the same for every value: write `<{meant}>`, or `{{<{meant}>}}` for a hash tag"
             )
         } else {
-            let verbatim = said(argument, &format!("Key::verbatim({})", literal.token()));
+            let verbatim = said(
+                argument,
+                &format!("dlock_runtime::Key::verbatim({})", literal.token()),
+            );
             format!(
                 "`{written}` is text, the same for every value: write `<{meant}>`, or `{verbatim}` if it shall be"
             )
@@ -81,7 +84,7 @@ impl Scope<'_> {
             };
             let message = format!(
                 "in an expression `<{name}>` is text, the same for every value: write the template alone, `{template}`, \
-                 or `lock_key!(\"item:<{name}>\")`"
+                 or `dlock_runtime::lock_key!(\"item:<{name}>\")`"
             );
             self.errors.at(literal, message);
         }

@@ -276,7 +276,7 @@ impl KeyBuilder {
     message = "`{Self}` can't stand in a key: it has no `Display`",
     label = "no text",
     note = "name a field (`<order.id>`) or a method (`<path.display()>`) that has one, implement `Display`, or give its text a name: \
-            `key = {{ let part = format!(\"…\"); lock_key!(\"item:<part>\") }}`"
+            `key = {{ let part = format!(\"…\"); dlock_runtime::lock_key!(\"item:<part>\") }}`"
 )]
 pub trait Placeholder: fmt::Display {}
 

@@ -71,8 +71,8 @@ fn names_in_the_key() {
 
 #[test]
 fn key_templates() {
-    let places = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: for \
-                  anything else write `key = { let part = …; lock_key!(\"item:<part>\") }`";
+    let places = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: else \
+                  write `key = { let part = …; dlock_runtime::lock_key!(\"item:<part>\") }`";
     check_key("item:é<x.y(1)>", places, "          ^^^^");
     check_key("item:<id+1>", places, "       ^^^^");
     check_key("item:<half(id)>", places, "       ^^^^^^^^");
@@ -129,7 +129,7 @@ fn other_notations() {
     ] {
         let literal = format!("{key:?}");
         let message = format!(
-            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = Key::verbatim({literal})` if it shall be"
+            "`{written}` is text, the same for every value: write `<{meant}>`, or `key = dlock_runtime::Key::verbatim({literal})` if it shall be"
         );
         check(&format!("key = {literal}"), &[(&literal, &message)]);
     }
@@ -161,7 +161,7 @@ fn templates_in_expressions() {
             &[(
                 literal,
                 "in an expression `<id>` is text, the same for every value: write the template alone, `key = \"item:<id>\"`, or \
-                 `lock_key!(\"item:<id>\")`",
+                 `dlock_runtime::lock_key!(\"item:<id>\")`",
             )],
         );
     }
@@ -184,7 +184,7 @@ fn templates_in_expressions() {
 fn format_where_it_becomes_a_key() {
     let said = |write: &str| {
         format!(
-            "`format!` leaves values as they are, templates encode them: write `{write}`, or `Key::verbatim(…)` if that is meant"
+            "`format!` leaves values as they are, templates encode them: write `{write}`, or `Key::verbatim(…)` if that is meant\n  (both are in `dlock_runtime`)"
         )
     };
     for (format, template) in [

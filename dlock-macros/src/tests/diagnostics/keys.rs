@@ -72,7 +72,7 @@ fn each_key_keeps_the_rules() {
             (
                 "\"<id>\"",
                 "in an expression `<id>` is text, the same for every value: write the template alone, `keys = [\"item:<id>\"]`, or \
-                 `lock_key!(\"item:<id>\")`",
+                 `dlock_runtime::lock_key!(\"item:<id>\")`",
             ),
         ],
     );
@@ -80,7 +80,7 @@ fn each_key_keeps_the_rules() {
         r#"keys = ["a:id"]"#,
         &[(
             "\"a:id\"",
-            "`:id` is text, the same for every value: write `<id>`, or `Key::verbatim(\"a:id\")` if it shall be",
+            "`:id` is text, the same for every value: write `<id>`, or `dlock_runtime::Key::verbatim(\"a:id\")` if it shall be",
         )],
     );
     check(
@@ -95,7 +95,7 @@ fn each_key_keeps_the_rules() {
         &[(
             "\"a:<id>\"",
             "in an expression `<id>` is text, the same for every value: write the template alone, `keys = [\"item:<id>\"]`, or \
-             `lock_key!(\"item:<id>\")`",
+             `dlock_runtime::lock_key!(\"item:<id>\")`",
         )],
     );
     check(

@@ -267,17 +267,17 @@ fn owners_are_templates() {
         ),
         (
             "\"step:{id}\"",
-            "`{id}` is text, the same for every value: write `<id>`, or `owner = Key::verbatim(\"step:{id}\")` if it shall be",
+            "`{id}` is text, the same for every value: write `<id>`, or `owner = dlock_runtime::Key::verbatim(\"step:{id}\")` if it shall be",
         ),
         (
             "\"step:id>\"",
-            "`id>` is text, the same for every value: write `<id>`, or `owner = Key::verbatim(\"step:id>\")` if it shall be",
+            "`id>` is text, the same for every value: write `<id>`, or `owner = dlock_runtime::Key::verbatim(\"step:id>\")` if it shall be",
         ),
     ] {
         check(&owned(owner), &[(owner, message)]);
     }
     let message = "in an expression `<id>` is text, the same for every value: write the template alone, `owner = \"item:<id>\"`, or \
-                   `lock_key!(\"item:<id>\")`";
+                   `dlock_runtime::lock_key!(\"item:<id>\")`";
     check(&owned("String::from(\"<id>\")"), &[("\"<id>\"", message)]);
     check_on(
         "async fn f(&self) {}",
