@@ -29,11 +29,11 @@ impl Args {
             }
             ("permits", value) => match count(value) {
                 Ok(count) => self.permits = Some(count),
-                Err(other) => return refuse(name, other, errors),
+                Err(other) => return refuse(name, *other, errors),
             },
             ("take", value) => match count(value) {
                 Ok(count) => self.take = Some(count),
-                Err(other) => return refuse(name, other, errors),
+                Err(other) => return refuse(name, *other, errors),
             },
             ("owner", Shape::Text(text)) => self.owner = Some(TextOrExpr::Text(text)),
             ("owner", Shape::Path(path)) => {
@@ -59,7 +59,7 @@ impl Args {
 }
 
 /// A number, or what may give one; else the value as it was.
-fn count(value: Shape) -> Result<Count, Shape> {
+fn count(value: Shape) -> Result<Count, Box<Shape>> {
     match value {
         Shape::Number(number) => Ok(Count::Literal(number)),
         Shape::Other(
@@ -68,9 +68,9 @@ fn count(value: Shape) -> Result<Count, Shape> {
             })
             | Expr::Closure(_)
             | Expr::Tuple(_),
-        ) => Err(value),
+        ) => Err(Box::new(value)),
         Shape::Path(_) | Shape::Other(_) => Ok(Count::Expr(Box::new(value.into_expr()))),
-        other => Err(other),
+        other => Err(Box::new(other)),
     }
 }
 
