@@ -1,7 +1,7 @@
 //! The token of one attempt: what makes a lock *ours*.
 //!
-//! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process, which of its pools
-//! drew it, and a sequence number; a token is never used for a second attempt. A pool knows its own tokens again, and
+//! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process, 64 for the pool that
+//! drew it, so that two copies of a machine share no pools that are made afterwards, and a sequence number; a token is never used for a second attempt. A pool knows its own tokens again, and
 //! only those that it has drawn: a number that a stranger guesses ahead is nobody's. Whoever knows a token may release
 //! its lock, so it is never shown: no `Display`, an empty `Debug`.
 
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Memory};
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
 use once_cell::sync::OnceCell;
 
@@ -20,15 +20,15 @@ use super::process::PerProcess;
 pub(crate) struct Token {
     /// First, for it alone tells those of one process apart.
     sequence: u64,
-    pool: u32,
+    pool: u64,
     instance: &'static Instance,
 }
 
 /// Draws the tokens of one pool, and knows them again.
 #[derive(Debug)]
 pub(crate) struct TokenSource {
-    /// Which pool of the process.
-    pool: u32,
+    /// Which pool; random, for a clone of this process counts on from where it was.
+    pool: u64,
     instance: &'static Instance,
     /// The number of the next.
     next: AtomicU64,
@@ -36,9 +36,10 @@ pub(crate) struct TokenSource {
 
 impl TokenSource {
     pub(crate) fn new() -> Result<Self, getrandom::Error> {
-        static POOLS: AtomicU32 = AtomicU32::new(1);
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes)?;
         Ok(Self {
-            pool: POOLS.fetch_add(1, Memory::Relaxed),
+            pool: u64::from_le_bytes(bytes),
             instance: Instance::ours()?,
             next: AtomicU64::new(1),
         })
@@ -113,13 +114,13 @@ impl Token {
             reason = "any 64 of the random bits will do"
         )]
         let random = self.instance.random as u64;
-        let number = self.sequence ^ (u64::from(self.pool) << 32);
+        let number = self.sequence ^ self.pool;
         random ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
 /// The longest that a token is: three numbers in hexadecimal digits, and a dash between each.
-pub(super) const WIRE_AT_MOST: usize = 32 + 1 + 8 + 1 + 16;
+pub(super) const WIRE_AT_MOST: usize = 32 + 1 + 16 + 1 + 16;
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -286,3 +286,17 @@ fn tokens_are_never_the_same() {
     assert_ne!(one.to_wire(), two.to_wire());
     assert_ne!(one.scatter(), two.scatter());
 }
+
+/// A clone of this process (a snapshot that is restored twice) has its instance, and counts on as it does.
+#[test]
+fn a_pool_is_told_from_others_by_chance_and_not_by_counting() {
+    let number = |_| {
+        let wire = TokenSource::new().unwrap().draw().to_wire();
+        u64::from_str_radix(wire.split('-').nth(1).unwrap(), 16).unwrap()
+    };
+    let mut pools: Vec<u64> = (0..8).map(number).collect();
+    pools.sort_unstable();
+    for pair in pools.windows(2) {
+        assert!(pair[1] - pair[0] > 1 << 24, "{pools:?}");
+    }
+}
