@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod redis;
 
 use std::fmt::Debug;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -125,11 +126,11 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// What became of a claim in the queue, and a sign of life for it.
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;
 
-    /// As `poll`, for a waiter to whom nothing has happened that it knows of: it may be late by a small part of the interval
-    /// between two polls, together with others. Who still waits is told so by the next heartbeat at the latest, also if a poll
-    /// at this moment would have let it in.
-    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        self.poll(claim, within)
+    /// A sign of life of a claim in the queue to which nothing has happened that its waiter knows of. It may be late by a small part
+    /// of the interval between two polls, together with others. What a poll would say; `None`: only a poll can say it. A claim that
+    /// still waits is told so, by the next heartbeat at the latest, also if a poll at this moment would have let it in.
+    fn heartbeat<'a>(&'a self, _: &'a Claim, _: Duration) -> Answer<'a, Option<Polled>> {
+        Box::pin(ready(Ok(None)))
     }
 
     /// Whether the claim held the lock. Before the server's time `keep_until` (µs, 0: no such time) the

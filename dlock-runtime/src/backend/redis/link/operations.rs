@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 use super::RedisLink;
 use super::combiner::Ask;
@@ -100,15 +99,8 @@ impl Link for RedisLink {
         })
     }
 
-    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        Box::pin(async move {
-            let until = Instant::now() + within;
-            if let Some(waits) = self.heartbeats.beat(claim, within).await? {
-                return Ok(waits);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            self.poll(claim, left).await
-        })
+    fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Option<Polled>> {
+        Box::pin(self.heartbeats.beat(claim, within))
     }
 
     fn release<'a>(

@@ -228,13 +228,20 @@ impl Driver {
             Ok(link) => link,
             Err(fault) => return self.poll_failed(token, fault),
         };
-        let sent = self.now();
-        let answer = if now < self.poll_due {
-            link.poll(&position.claim, within)
+        let is_hurried = now < self.poll_due;
+        let answer = if is_hurried {
+            Ok(None)
         } else {
-            link.heartbeat(&position.claim, within)
+            link.heartbeat(&position.claim, within).await
         };
-        match answer.await {
+        let sent = self.now();
+        let answer = match answer {
+            // With all of its time, however late a server or a process that has too much to do has said so.
+            Ok(None) => link.poll(&position.claim, within).await,
+            Ok(Some(waits)) => Ok(waits),
+            Err(fault) => Err(fault),
+        };
+        match answer {
             Ok(Polled::Yours { time, epoch, left }) => {
                 self.offered(token, Offer::in_turn(sent, left, epoch, time))
                     .await;
