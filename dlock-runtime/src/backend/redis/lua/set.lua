@@ -73,11 +73,15 @@ end
 
 -- Deletes a set whose holders have all lapsed; whether there are more of them than one call takes out.
 local function clear(lock)
-  local lapsed = redis.call('ZRANGE', lock, 0, PLACES_AT_ONCE)
-  if #lapsed > PLACES_AT_ONCE then
-    redis.call('ZREM', lock, unpack(lapsed, 1, PLACES_AT_ONCE))
+  local members = redis.call('ZCARD', lock)
+  if members - 1 > budget then
+    if budget > 0 then
+      redis.call('ZREM', lock, unpack(redis.call('ZRANGE', lock, 0, budget - 1)))
+      budget = 0
+    end
     return true
   end
+  budget = budget - members + 1
   redis.call('DEL', lock)
   return false
 end

@@ -37,14 +37,19 @@ local function drop_lapsed(lock, there, T)
     return there, false
   end
   local members = redis.call('ZCARD', lock)
-  if members - 1 > PLACES_AT_ONCE then
-    local beyond = redis.call('ZRANGE', lock, PLACES_AT_ONCE, PLACES_AT_ONCE, 'WITHSCORES')[2]
+  if members - 1 > budget then
+    local beyond = redis.call('ZRANGE', lock, budget, budget, 'WITHSCORES')[2]
     if beyond ~= 'inf' and tonumber(beyond) <= T then
-      redis.call('ZREM', lock, unpack(redis.call('ZRANGE', lock, 0, PLACES_AT_ONCE - 1)))
+      if budget > 0 then
+        redis.call('ZREM', lock, unpack(redis.call('ZRANGE', lock, 0, budget - 1)))
+        budget = 0
+      end
       return there, true
     end
   end
-  if members - redis.call('ZREMRANGEBYSCORE', lock, '-inf', string.format('%.0f', T)) == 1 then
+  local lapsed = redis.call('ZREMRANGEBYSCORE', lock, '-inf', string.format('%.0f', T))
+  budget = budget - lapsed
+  if members - lapsed == 1 then
     redis.call('DEL', lock)
     return false, false
   end
