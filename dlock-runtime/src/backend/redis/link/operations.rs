@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use super::RedisLink;
 use super::combiner::Ask;
