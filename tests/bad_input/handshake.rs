@@ -105,7 +105,7 @@ async fn a_user_without_any_right_is_refused() {
         .cmd(&["ACL", "SETUSER", "nobody", "on", ">pass"])
         .await;
     let error = answers_no(format!("redis://nobody:pass@{}", server.addr())).await;
-    refused(&error, Refusal::NoPermission, "docs/OPERATIONS.md");
+    refused(&error, Refusal::NoPermission, "dlock_runtime/#rights");
 }
 
 /// Whatever opens a connection: the right that is missing is named, and nothing else is blamed.

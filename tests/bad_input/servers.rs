@@ -183,7 +183,7 @@ async fn a_user_without_the_rights_is_refused_at_once_and_leaves_nothing() {
         refused(
             &fails_at_once(&pool).await,
             Refusal::NoPermission,
-            "docs/OPERATIONS.md lists the commands",
+            "dlock_runtime/#rights lists the commands",
         );
         nothing_left(&server).await;
     }
