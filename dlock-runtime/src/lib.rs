@@ -36,7 +36,7 @@
 //! A Redis user of its own needs these, here with the namespace `lock:` (a `Batch` needs those of its commands, too):
 //!
 //! ```text
-//! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +time +get +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
+//! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +info +time +get +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
 //! ```
 //!
 //! # Jobs, and work of unknown length

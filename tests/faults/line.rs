@@ -91,7 +91,10 @@ impl Lab {
     pub(crate) async fn channel(&self) -> String {
         let places = self.places().await;
         let address = places.first().and_then(|place| place.split('|').nth(1));
-        address.expect("somebody waits").to_owned()
+        let (_, channel) = address
+            .and_then(|it| it.split_once(';'))
+            .expect("somebody waits");
+        channel.to_owned()
     }
 
     /// From now on no poll reaches the server: what a waiter hears now, it was told.

@@ -161,12 +161,12 @@ const NO_GRANTS: [&str; 10] = [
     "\n\n\n\n",
     "lock:item",
     "lock:item\n%",
-    "lock:item\n1|x|h|1|f|1\n1\n1\n1",
-    "lock:item\n1|0123456789abcdef0123456789abcdef-%|h|1|f|1\n%\n%\n3000",
-    "lock:item\n1|a-1|h|1|f|1\n-1\n1e99\n99999999999999999999999999",
-    "lock:item\nvalue\n18446744073709551615\n18446744073709551615\n18446744073709551615",
-    "lock:nobody's\nvalue\n%\n%\n%",
-    "lock:item\nvalue\n1\n1\n1\n1",
+    "lock:item\n1|x|h|1|f|1\n1\n1\n1\n",
+    "lock:item\n1|0123456789abcdef0123456789abcdef-1-%|h|1|f|1\n%\n%\n3000\n",
+    "lock:item\n1|a-1-1|h|1|f|1\n-1\n1e99\n99999999999999999999999999\n",
+    "lock:item\nvalue\n18446744073709551615\n18446744073709551615\n18446744073709551615\n",
+    "lock:nobody's\nvalue\n%\n%\n%\n",
+    "lock:item\nvalue\n1\n1\n1\n1\n",
 ];
 
 /// Counts what reached the server after the messages had been heard.
@@ -224,7 +224,7 @@ async fn value_of_the_past(lab: &Lab, pool: &LockPool) -> String {
 async fn granted_now(lab: &Lab, key: &str, value: &str) -> String {
     let time: Vec<u64> = lab.server.ask(&["TIME"]).await;
     let micros = time[0] * 1_000_000 + time[1];
-    format!("{key}\n{value}\n{micros}\n{micros}\n3000")
+    format!("{key}\n{value}\n{micros}\n{micros}\n3000\n")
 }
 
 /// The value with another attempt of the same pool: the digits behind the last dash of its token count those.
@@ -341,7 +341,7 @@ async fn a_held_lock_is_not_cleaned_up_after_a_forged_push() {
     let value = lab.value(ON_SERVER).await.unwrap();
     let cancels = lab.proxy.on(requests("cancel"), Action::Signal);
     for number in 1..=100 {
-        let grant = format!("{ON_SERVER}\n{value}\n{number}\n{number}\n3000");
+        let grant = format!("{ON_SERVER}\n{value}\n{number}\n{number}\n3000\n");
         let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
         assert_eq!(heard, 1);
     }

@@ -57,7 +57,7 @@ async fn queued(
     (entry, waiter)
 }
 
-/// `x|<channel>|<lease ms>|<value>`, taken apart at the first bars: the value has some of its own.
+/// `x|<run id>;<channel>|<lease ms>|<value>`, taken apart at the first bars: the value has some of its own.
 fn parts(entry: &str) -> [String; 4] {
     let parts: Vec<String> = entry.splitn(4, '|').map(str::to_owned).collect();
     parts.try_into().unwrap()
@@ -67,9 +67,12 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
 
-fn is_channel(name: &str) -> bool {
-    name.strip_prefix("lock:@grant:")
-        .is_some_and(|id| id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit()))
+/// The beginning of the server's run id, and a channel.
+fn is_address(name: &str) -> bool {
+    let is_hex =
+        |id: &str, digits| id.len() == digits && id.bytes().all(|it| it.is_ascii_hexdigit());
+    let parts = name.split_once(";lock:@grant:");
+    parts.is_some_and(|(run_id, id)| is_hex(run_id, 16) && is_hex(id, 32))
 }
 
 #[tokio::test]
@@ -79,12 +82,16 @@ async fn an_entry_names_its_channel_its_lease_and_its_value() {
     let held = one.lock("key").acquire().await.unwrap();
     let sets = ["lock:@w:{lock:key}", "lock:@a:{lock:key}"];
     let (entry, waiter) = queued(&server, &two, "key", sets).await;
-    let [kind, channel, lease, value] = parts(&entry);
+    let [kind, address, lease, value] = parts(&entry);
     assert_eq!((kind.as_str(), lease.as_str()), ("x", "30000"));
-    assert!(is_channel(&channel), "{channel}");
+    assert!(is_address(&address), "{address}");
+    let (run_id, channel) = address.split_once(';').unwrap();
+    let info: String = server.ask(&["INFO", "server"]).await;
+    assert!(info.contains(&format!("run_id:{run_id}")), "{info}");
     let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
-    assert!(heard.contains(&channel), "{heard:?}");
-    assert!(heard.iter().all(|it| is_channel(it)), "{heard:?}");
+    assert!(heard.iter().any(|it| it == channel), "{heard:?}");
+    let is_one = |it: &String| is_address(&format!("{run_id};{it}"));
+    assert!(heard.iter().all(is_one), "{heard:?}");
     let fields: Vec<&str> = value.split('|').collect();
     assert_eq!((fields.len(), fields[0]), (6, "1"));
 
@@ -102,7 +109,7 @@ async fn an_entry_names_its_channel_its_lease_and_its_value() {
     let publish = &find(&["PUBLISH"]).words;
     assert_eq!(publish[1], channel);
     let message: Vec<&str> = publish[2].split("\\n").collect();
-    let [key, of, epoch, time, lease] = message[..] else {
+    let [key, of, epoch, time, lease, ""] = message[..] else {
         panic!("{message:?}");
     };
     assert_eq!((key, of, lease), ("lock:key", value.as_str(), "3000"));

@@ -15,9 +15,10 @@ const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
 
 /// Redis from 7 on asks for no right to HELLO; 6.2 does, so the documented line has `+hello` besides.
-const RIGHTS: [&str; 21] = [
+const RIGHTS: [&str; 22] = [
     "+ping",
     "+command|info",
+    "+info",
     "+time",
     "+get",
     "+mget",
@@ -229,6 +230,7 @@ async fn each_right_of_every_lock_is_missed() {
     check_needed("+evalsha", &scripts).await;
     check_needed("+ping", &[Ping]).await;
     check_needed("+command|info", &QUIET).await;
+    check_needed("+info", &QUIET).await;
     // A release that nobody waits for, and that keeps nothing, has no use for the time.
     let time = [Connect, Acquire, Busy, Keep, Wait, Poll, HandOver];
     check_needed("+time", &time).await;

@@ -89,9 +89,12 @@ pub(crate) enum GuardianKind {
 /// Hears what a server says unasked. Called from the task that moves a connection's bytes, or from
 /// inside another command's call: it must not block, and must not send anything itself.
 pub(crate) trait Listener: Debug + Send + Sync {
-    /// A waiter's claim was granted. `since` is no later than the grant, on the backend's clock;
+    /// A waiter's claim was granted, which is to be believed. `since` is no later than the grant, on the backend's clock;
     /// `None` when that can't be told, so that the waiter has to ask.
     fn granted(&self, grant: Grant, since: Option<Moment>);
+
+    /// Somebody says that this value was granted, and it may not be true: the waiter has to ask.
+    fn hinted(&self, key: &Arc<str>, value: &str);
 
     /// A connection ended: pushes may have been lost, and those who wait on it should look.
     fn disconnected(&self);

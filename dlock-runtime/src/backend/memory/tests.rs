@@ -27,6 +27,8 @@ struct Curious {
 }
 
 impl Listener for Curious {
+    fn hinted(&self, _: &Arc<str>, _: &str) {}
+
     fn granted(&self, grant: Grant, since: Option<Moment>) {
         let asks = self.asks.as_ref();
         let value = asks.and_then(|link| now(link.read(&grant.key, CAP)));

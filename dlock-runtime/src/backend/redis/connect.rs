@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::errors;
+use super::grant_key::GrantKey;
 use super::link::{Hello, RedisLink};
 use super::names::Names;
 use super::native::Native;
@@ -48,6 +49,7 @@ pub(super) struct Plan {
     pub(super) margin: Margin,
     pub(super) pace: Arc<Pace>,
     pub(super) names: Names,
+    pub(super) grant_key: GrantKey,
     /// Who hears pushes.
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was said that waiters have to poll.
@@ -171,6 +173,7 @@ where
         plan.clock,
         plan.margin,
         channel(plan)?,
+        plan.grant_key.clone(),
         plan.listener.get().cloned(),
     );
     if protocol.supports_resp3() {
@@ -191,11 +194,15 @@ where
     let asked = ask(connection.clone());
     let subscribed = subscribe(protocol, ear.channel(), connection.clone());
     let (asked, subscribed) = both(asked, subscribed).await;
-    let (time, native) = asked?;
+    let Asked {
+        time,
+        native,
+        run_id,
+    } = asked?;
     ear.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let address = match subscribed {
-        Ok(()) => Some(ear.channel().into()),
+        Ok(()) => Some(format!("{run_id};{}", ear.channel()).into()),
         // What passes by itself says nothing about pushes.
         Err(Fault::Refused(refusal, why)) if !refusal.may_pass() => {
             plan.waiters_poll(&why);
@@ -279,14 +286,23 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     who
 }
 
-/// Asks the server what it is, what time it is there, and for a command that is nice to have, in one round trip. What it
-/// is comes first: a sentinel has no TIME.
-async fn ask(mut connection: MultiplexedConnection) -> Result<(u64, Option<Native>), Fault> {
+/// What a new connection hears of its server.
+struct Asked {
+    time: u64,
+    native: Option<Native>,
+    /// The beginning of the server's run id; empty where it may not be asked for.
+    run_id: String,
+}
+
+/// Asks the server what it is, what time it is there, for a command that is nice to have, and which server it is, in one
+/// round trip. What it is comes first: a sentinel has no TIME.
+async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, Fault> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
+    all.cmd("INFO").arg("server");
     all.ignore_errors(); // each has an answer of its own
     let answers = all.query_async(&mut connection).await;
-    let [hello, time, native]: [RedisResult<Value>; 3] =
+    let [hello, time, native, info]: [RedisResult<Value>; 4] =
         answers.map_err(|error| errors::handshake_fault(&error))?;
     match hello {
         Ok(hello) => check_server(&hello)?,
@@ -297,7 +313,23 @@ async fn ask(mut connection: MultiplexedConnection) -> Result<(u64, Option<Nativ
         },
     }
     let time = reply::time(&time.map_err(|error| errors::handshake_fault(&error))?)?;
-    Ok((time, native.ok().as_ref().and_then(Native::among)))
+    Ok(Asked {
+        time,
+        native: native.ok().as_ref().and_then(Native::among),
+        run_id: info.ok().and_then(|info| run_id(&info)).unwrap_or_default(),
+    })
+}
+
+/// So many digits of a run id tell servers apart.
+const RUN_ID: usize = 16;
+
+fn run_id(info: &Value) -> Option<String> {
+    let info = reply::text(info)?;
+    let id = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    let id = id.get(..RUN_ID)?;
+    id.bytes()
+        .all(|it| it.is_ascii_hexdigit())
+        .then(|| id.to_owned())
 }
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.

@@ -2,12 +2,14 @@
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, over a `socket`, `link` speaks
 //! the protocol over it and combines what many want at once, `calls` which script an operation is, `write` the batches of
-//! data, `push` hears what comes unasked, `pace` whether the clocks part, `names` the keys beside a lock's own, `scripts` holds the Lua, `native` says
+//! data, `push` hears what comes unasked, `grant_key` says whether that is the fleet's own, `pace` whether the clocks part, `names` the keys beside a
+//! lock's own, `scripts` holds the Lua, `native` says
 //! which command of the server's own it may use, `reply` and `errors` read what comes back. No `redis::` type leaves this folder, and the client library never repeats a command by itself.
 
 mod calls;
 mod connect;
 mod errors;
+mod grant_key;
 mod link;
 mod names;
 mod native;

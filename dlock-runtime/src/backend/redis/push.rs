@@ -1,22 +1,32 @@
 //! What the server says unasked over one connection: grants to this connection's waiters.
 //!
-//! Called by the client library from the task that moves the connection's bytes. A message that is
-//! no grant is ignored, and none is ever shown: it holds a token.
+//! Called by the client library from the task that moves the connection's bytes. Anybody who may `PUBLISH` can say
+//! anything here: what is no grant is ignored, what is not proved to come from a script of the fleet's, or can't be so, is a
+//! hint at most, for which the server is asked. None is ever shown: it holds a token.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 
+use super::grant_key::{GrantKey, Proof};
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::policy::commands::Grant;
+use crate::policy::queue;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
 /// An answer that is older says too little about what time it is there: the clocks may have drifted,
 /// or one of them was set.
 const KNOWS_THE_TIME_FOR: Duration = Duration::from_secs(2);
+
+/// A longer message is no grant: a key has 1,024 bytes at most, a value little more.
+const LONGEST_MESSAGE: usize = 64 * 1024;
+
+/// How far the counter of epochs may be ahead of the clock for a grant to be believed without proof, in µs. It is ahead
+/// where the clock was set back, until that has caught up.
+const EPOCH_AHEAD_AT_MOST: u64 = 60_000_000;
 
 /// Hears the pushes of one connection.
 #[derive(Debug)]
@@ -25,6 +35,7 @@ pub(super) struct Ear {
     margin: Margin,
     /// The channel of this connection.
     channel: String,
+    grant_key: GrantKey,
     listener: Option<Weak<dyn Listener>>,
     answered: Mutex<Option<Answered>>,
 }
@@ -42,12 +53,14 @@ impl Ear {
         clock: Clock,
         margin: Margin,
         channel: String,
+        grant_key: GrantKey,
         listener: Option<Weak<dyn Listener>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             clock,
             margin,
             channel,
+            grant_key,
             listener,
             answered: Mutex::default(),
         })
@@ -69,15 +82,42 @@ impl Ear {
         match push.kind {
             PushKind::Disconnection => self.disconnected(),
             PushKind::Message => {
-                let received = self.clock.now();
-                let grant = message(&push.data, &self.channel).and_then(grant);
-                if let (Some(grant), Some(listener)) = (grant, self.listener()) {
-                    let since = self.no_later_than(grant.time, received);
-                    listener.granted(grant, since);
+                let read = message(&push.data, &self.channel).and_then(read);
+                if let (Some(read), Some(listener)) = (read, self.listener()) {
+                    self.granted(read, &*listener);
                 }
             }
             _ => {}
         }
+    }
+
+    fn granted(&self, Read { grant, said, mac }: Read<'_>, listener: &dyn Listener) {
+        let received = self.clock.now();
+        let since = self.no_later_than(grant.time, received);
+        let is_believed = match self.grant_key.check(&self.channel, said, mac) {
+            Proof::Right => true,
+            Proof::Impossible => since.is_some() && self.is_plausible(&grant, received),
+            Proof::Wrong => false,
+        };
+        let is_over = since.is_some_and(|since| since.plus(grant.lease) <= received);
+        if is_believed && !is_over {
+            listener.granted(grant, since);
+        } else {
+            listener.hinted(&grant.key, &grant.value);
+        }
+    }
+
+    /// Whether a script could have published these numbers by now, as far as the answers of this connection tell. A lease of a
+    /// process that believes too much here is over with its claim, but its fence would stay.
+    fn is_plausible(&self, grant: &Grant, received: Moment) -> bool {
+        let known = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Answered { sent, time }) = known else {
+            return false;
+        };
+        let ahead = Duration::from_micros(grant.time.saturating_sub(time));
+        let is_past = self.margin.at_least(ahead) <= sent.until(received);
+        let epochs = grant.time..=grant.time.saturating_add(EPOCH_AHEAD_AT_MOST);
+        is_past && epochs.contains(&grant.epoch)
     }
 
     /// The connection ended, or counts as dead.
@@ -113,25 +153,38 @@ impl Ear {
 /// The text of a message on this channel.
 fn message<'a>(data: &'a [Value], channel: &str) -> Option<&'a str> {
     match data {
-        [Value::BulkString(on), Value::BulkString(payload)] if on == channel.as_bytes() => {
+        [Value::BulkString(on), Value::BulkString(payload)]
+            if on == channel.as_bytes() && payload.len() <= LONGEST_MESSAGE =>
+        {
             std::str::from_utf8(payload).ok()
         }
         _ => None,
     }
 }
 
+/// What was published.
+struct Read<'a> {
+    grant: Grant,
+    /// What its MAC is about.
+    said: &'a str,
+    mac: &'a str,
+}
+
 /// Reads what the scripts publish (`lua/queue.lua`).
-fn grant(message: &str) -> Option<Grant> {
-    let mut lines = message.split('\n');
+fn read(message: &str) -> Option<Read<'_>> {
+    let (said, mac) = message.rsplit_once('\n')?;
+    let mut lines = said.split('\n');
     let (key, value) = (lines.next()?, lines.next()?);
     let mut number = || lines.next()?.parse::<u64>().ok();
     let (epoch, time, lease) = (number()?, number()?, number()?);
+    let lease = Duration::from_millis(lease);
     let is_whole = lines.next().is_none() && !key.is_empty() && !value.is_empty();
-    is_whole.then(|| Grant {
+    let grant = (is_whole && lease <= queue::CLAIM).then(|| Grant {
         key: key.into(),
         value: value.into(),
         epoch,
         time,
-        lease: Duration::from_millis(lease),
-    })
+        lease,
+    })?;
+    Some(Read { grant, said, mac })
 }

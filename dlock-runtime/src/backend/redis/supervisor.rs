@@ -10,6 +10,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
 use super::connect::{Plan, PollInterval};
+use super::grant_key::GrantKey;
 use super::link::RedisLink;
 use super::names::Names;
 use super::pace::Pace;
@@ -46,6 +47,9 @@ impl Supervisor {
         Arc::new(Self {
             home: Home::here(),
             plan: Arc::new(Plan {
+                grant_key: GrantKey::new(
+                    settings.grant_secret.as_ref().or(address.password.as_ref()),
+                ),
                 pace: Arc::new(Pace::new(address.clone(), settings.clock_margin)),
                 address,
                 connect_timeout: settings.connect_timeout,

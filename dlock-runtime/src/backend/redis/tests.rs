@@ -1,5 +1,5 @@
 //! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself,
-//! `combining` several of them in one command, `heartbeats` those of many who wait, `shared` the kinds with many holders, `native` what a server has of its own, `refusals` when the server does not want to, `write` for batches of data; beside
+//! `combining` several of them in one command, `heartbeats` those of many who wait, `shared` the kinds with many holders, `native` what a server has of its own, `refusals` when the server does not want to, `replication` where there is more than one, `write` for batches of data; beside
 //! them what needs no server.
 
 mod alike;
@@ -12,6 +12,7 @@ mod native;
 mod push;
 mod queue;
 mod refusals;
+mod replication;
 mod rights;
 mod scripts;
 mod server_clock;

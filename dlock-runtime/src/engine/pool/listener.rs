@@ -1,5 +1,7 @@
 //! What a pool does about what comes unasked from its server.
 
+use std::sync::Arc;
+
 use super::Inner;
 use crate::backend::Listener;
 use crate::policy::commands::{Claim, Grant};
@@ -7,35 +9,47 @@ use crate::policy::gate::{Fate, Offer, Position};
 use crate::policy::queue;
 use crate::values::holder;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 impl Inner {
     pub(super) fn give_up(&self, position: &Position) {
         let stay = queue::stay(&position.claim);
         self.guardian.give_up(position.token, stay);
     }
+
+    /// The token in a value, if this pool has drawn it.
+    fn token_in(&self, value: &str) -> Option<Token> {
+        self.tokens.recognize(holder::token_in(value)?)
+    }
 }
 
 impl Listener for Inner {
     fn granted(&self, grant: Grant, since: Option<Moment>) {
+        // Only what this pool has drawn itself is looked at: another pool of the process may hold the lock, or want it.
+        let Some(token) = self.token_in(&grant.value) else {
+            return;
+        };
         let in_turn = |since| Offer::in_turn(since, grant.lease, grant.epoch, grant.time);
         let offer = since.map(in_turn);
         let now = self.backend.clock().now();
         match self.gates.granted(&grant.key, &grant.value, offer, now) {
             Fate::Taken => {}
             Fate::Unwanted(position) => self.give_up(&position),
+            // Its waiter has gone; or the token is known in another state, which the guardian sees.
             Fate::NotOurs => {
-                // Somebody else's, or forged, or of a token that this pool knows in another state. Only what it has drawn itself
-                // is looked at: another pool of the process may hold the lock, or want it.
-                let token = holder::token_in(&grant.value);
-                if let Some(token) = token.and_then(|wire| self.tokens.recognize(wire)) {
-                    let claim = Claim {
-                        key: grant.key,
-                        value: grant.value,
-                        place: None,
-                    };
-                    self.guardian.stray(token, claim, queue::CLAIM);
-                }
+                let claim = Claim {
+                    key: grant.key,
+                    value: grant.value,
+                    place: None,
+                };
+                self.guardian.stray(token, claim, queue::CLAIM);
             }
+        }
+    }
+
+    fn hinted(&self, key: &Arc<str>, value: &str) {
+        if self.token_in(value).is_some() {
+            self.gates.hinted(key, value, self.backend.clock().now());
         }
     }
 

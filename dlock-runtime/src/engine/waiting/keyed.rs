@@ -175,6 +175,10 @@ impl Keyed {
         self.rings = true;
     }
 
+    pub(super) fn hint(&mut self, now: Moment) {
+        self.rings |= self.gate.hint(now);
+    }
+
     pub(super) fn wake_called(&mut self) {
         let called = self.gate.called().and_then(|called| called.waker.clone());
         self.wakes.add(called);

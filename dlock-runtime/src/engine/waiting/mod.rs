@@ -263,13 +263,25 @@ impl Gates {
                     return Fate::NotOurs;
                 };
                 let Some(offer) = offer else {
-                    keyed.hurry(now);
+                    keyed.hint(now);
                     return Fate::Taken;
                 };
                 keyed.granted(token, self.to_be_handed_on(offer))
             })
         });
         fate.unwrap_or(Fate::NotOurs)
+    }
+
+    /// A place may have been granted: its driver asks, but not for each such word.
+    pub(crate) fn hinted(&self, key: &Arc<str>, value: &str, now: Moment) {
+        let lane = self.lock().awaits(key, value);
+        if let Some(lane) = lane {
+            self.at(&lane, |keyed| {
+                if keyed.gate.awaits(value).is_some() {
+                    keyed.hint(now);
+                }
+            });
+        }
     }
 
     /// Something may have been missed: every driver asks.

@@ -22,12 +22,16 @@ mod line;
 mod place;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 use self::line::Line;
 pub(crate) use self::place::{Granted, Offer, Place, Position};
+
+/// Hints closer together are one.
+const HINTS_APART: Duration = Duration::from_millis(100);
 
 /// A waiter's number; the smaller came first.
 pub(crate) type Seat = u64;
@@ -38,8 +42,10 @@ pub(crate) struct Gate<W> {
     line: Line<W>,
     last_seat: Seat,
     place: Place,
-    /// Something may have been missed while the acquire was on its way: then the place is looked after at once.
-    hurried: bool,
+    /// Something may have been missed by the command that is on its way: whatever it answers, the server is asked again then.
+    again: Option<Moment>,
+    /// A hint counts from then on.
+    next_hint: Moment,
     /// Whose turn it is while the lock is offered, and until when it may take its time.
     turn: Option<(Seat, Option<Moment>)>,
     /// Those who did not take their turn, until they are heard of again.
@@ -93,7 +99,8 @@ impl<W> Default for Gate<W> {
             line: Line::default(),
             last_seat: 0,
             place: Place::vacant(Moment::from_nanos(0)),
-            hurried: false,
+            again: None,
+            next_hint: Moment::from_nanos(0),
             turn: None,
             deaf: BTreeSet::new(),
             driven: false,
@@ -196,7 +203,7 @@ impl<W> Gate<W> {
             matches!(self.place, Place::Vacant { .. } | Place::Held(..)),
             "one place at a time"
         );
-        self.hurried = false;
+        self.again = None;
         self.place = Place::Asking(position);
     }
 
@@ -209,8 +216,7 @@ impl<W> Gate<W> {
             return Fate::NotOurs;
         }
         let position = position.clone();
-        let hurried = std::mem::take(&mut self.hurried);
-        let poll = if hurried { Moment::from_nanos(0) } else { poll };
+        let poll = self.again.take().map_or(poll, |again| again.min(poll));
         self.place = Place::Queued { position, poll };
         self.wanted()
     }
@@ -272,9 +278,26 @@ impl<W> Gate<W> {
         match &mut self.place {
             Place::Queued { poll, .. } => *poll = (*poll).min(now),
             Place::Vacant { not_before } => *not_before = (*not_before).min(now),
-            Place::Asking(_) => self.hurried = true,
+            Place::Asking(_) => self.again = Some(Moment::from_nanos(0)),
             Place::Offered(..) | Place::Held(..) => {}
         }
+    }
+
+    /// Somebody says that the place was granted, which may not be so: the server is asked, ten times a second at most, so that
+    /// who may say such things can't make us send a command for each. Whether there is anything to do because of it.
+    pub(crate) fn hint(&mut self, now: Moment) -> bool {
+        let at = now.max(self.next_hint);
+        match &mut self.place {
+            Place::Queued { poll, .. } if *poll > at => *poll = at,
+            Place::Queued { poll, .. } if *poll > now => return false, // it is asked before
+            // A poll may be on its way, and may have been executed before what is said now.
+            Place::Asking(_) | Place::Queued { .. } if self.again.is_none_or(|it| it > at) => {
+                self.again = Some(at);
+            }
+            _ => return false,
+        }
+        self.next_hint = at.plus(HINTS_APART);
+        true
     }
 
     #[cfg(test)]

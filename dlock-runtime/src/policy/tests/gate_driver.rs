@@ -174,6 +174,57 @@ fn what_is_missed_while_the_acquire_is_on_its_way_is_looked_for_at_once() {
     assert_eq!(gate.next(at(7)), Next::Sleep(at(1000)), "once");
 }
 
+/// Whoever may publish can say each millisecond that a place was granted.
+#[test]
+fn hints_cost_ten_polls_a_second_however_many_there_are() {
+    let (mut gate, _) = asking(["a"]);
+    assert_eq!(gate.queued(token(1), at(1000)), Fate::Taken);
+    let mut polls = Vec::new();
+    for now in 0..1000 {
+        gate.hint(at(now));
+        if gate.next(at(now)) == Next::Poll(position(1)) {
+            polls.push(now);
+            assert_eq!(gate.queued(token(1), at(now + 1000)), Fate::Taken);
+        }
+    }
+    assert_eq!(polls, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+}
+
+/// The poll that is on its way may have been executed before the grant that is told of now.
+#[test]
+fn what_is_hinted_at_while_a_command_is_on_its_way_is_asked_for_afterwards() {
+    let mut gate = queued();
+    assert_eq!(gate.next(at(50)), Next::Poll(position(1)));
+    assert!(gate.hint(at(51)));
+    assert_eq!(gate.queued(token(1), at(1050)), Fate::Taken);
+    assert_eq!(gate.next(at(52)), Next::Poll(position(1)));
+    assert_eq!(gate.queued(token(1), at(1050)), Fate::Taken);
+    assert_eq!(gate.next(at(53)), Next::Sleep(at(1050)), "once");
+
+    let (mut gate, _) = asking(["a"]);
+    assert!(gate.hint(at(5)));
+    assert!(!gate.hint(at(6)), "it is asked anyway");
+    assert_eq!(gate.queued(token(1), at(1000)), Fate::Taken);
+    assert_eq!(gate.next(at(7)), Next::Poll(position(1)));
+}
+
+#[test]
+fn a_hint_never_puts_a_poll_off_and_says_nothing_elsewhere() {
+    let mut gate = queued();
+    assert!(gate.hint(at(10)));
+    assert_eq!(gate.queued(token(1), at(50)), Fate::Taken);
+    assert!(
+        !gate.hint(at(20)),
+        "the poll at 50 is sooner than the next hint that counts"
+    );
+    assert_eq!(gate.next(at(50)), Next::Poll(position(1)));
+    for mut gate in [offered(["a"]).0, held(), Line::default()] {
+        let before = gate.clone();
+        assert!(!gate.hint(at(20)));
+        assert_eq!(gate, before);
+    }
+}
+
 /// Three wait, and the lock is offered at 0 for a minute.
 fn offered_for_long() -> (super::gate::Line, [Seat; 3]) {
     let (mut gate, seats) = asking(["a", "b", "c"]);

@@ -43,6 +43,10 @@ pub(crate) enum Endpoint {
 pub(crate) struct Secret(String);
 
 impl Secret {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Address, Config, Settings};
+use super::{Address, Config, Secret, Settings};
 use dlock_grammar::visible::is_visible;
 
 use crate::values::error::LockError;
@@ -17,6 +17,9 @@ const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Durat
 
 /// For so long after its grant a lock may be handed on at most.
 const LOCAL_HANDOFF_AT_MOST: Duration = Duration::from_secs(1);
+
+/// How many bytes a `grant_secret` has. A short one can be guessed by who hears a proof made with it.
+const GRANT_SECRET: RangeInclusive<usize> = 16..=1024;
 
 impl Config {
     /// The settings, all checked.
@@ -70,6 +73,12 @@ impl Config {
         wrong.extend(check_namespace(&self.namespace).err());
         let holder_name = self.holder_name.as_deref().map(check_holder_name);
         wrong.extend(holder_name.and_then(Result::err));
+        wrong.extend(
+            self.grant_secret
+                .as_ref()
+                .map(check_grant_secret)
+                .and_then(Result::err),
+        );
         let bounds = local_handoff.zip(clock_margin);
         match (address, Ttl::new(self.default_ttl), bounds) {
             (Some(address), Ok(default_ttl), Some((local_handoff, clock_margin)))
@@ -89,6 +98,7 @@ impl Config {
                     max_in_flight: self.max_in_flight,
                     repair_missing_ttl: self.repair_missing_ttl,
                     holder_name: self.holder_name,
+                    grant_secret: self.grant_secret,
                     lazy: self.lazy,
                     lock_order: self.lock_order,
                     local_handoff,
@@ -121,6 +131,13 @@ fn check_local_handoff((most, within): (usize, Duration)) -> Result<Handoff, Str
             "local_handoff: {most} times is out of range; give 0 to {MOST_HANDOFFS}"
         )),
     }
+}
+
+fn check_grant_secret(secret: &Secret) -> Result<(), String> {
+    if GRANT_SECRET.contains(&secret.reveal().len()) {
+        return Ok(());
+    }
+    Err("grant_secret: shorter than 16 bytes or longer than 1024; give 32 random ones".to_owned())
 }
 
 fn check_namespace(namespace: &str) -> Result<(), String> {

@@ -50,6 +50,7 @@ const SETTINGS: &[(&str, Setting)] = &[
         Setting::Time(Config::repair_missing_ttl),
     ),
     ("DLOCK_HOLDER_NAME", Setting::Text(Config::holder_name)),
+    ("DLOCK_GRANT_SECRET", Setting::Text(Config::grant_secret)),
     ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
     ("DLOCK_LOCK_ORDER", Setting::LockOrder(Config::lock_order)),
     (
@@ -77,6 +78,7 @@ impl Config {
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
+    /// | `DLOCK_GRANT_SECRET` | 32 random bytes as text | derived from the password, if any |
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |
     /// | `DLOCK_LOCK_ORDER` | `off`, `warn`, `refuse` | `warn` in a debug build, else `off` |
     /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |

@@ -16,7 +16,7 @@ use super::lock_order::LockOrder;
 use super::release::Release;
 use super::wait::Wait;
 
-pub(crate) use address::{Address, Endpoint, RedisAddress};
+pub(crate) use address::{Address, Endpoint, RedisAddress, Secret};
 pub(crate) use settings::Settings;
 
 /// How a [`LockPool`](crate::LockPool) is configured.
@@ -57,6 +57,7 @@ pub struct Config {
     max_in_flight: Option<usize>,
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
+    grant_secret: Option<Secret>,
     lazy: bool,
     lock_order: LockOrder,
     local_handoff: (usize, Duration),
@@ -84,6 +85,7 @@ impl Config {
             max_in_flight: None,
             repair_missing_ttl: None,
             holder_name: None,
+            grant_secret: None,
             lazy: false,
             lock_order: LockOrder::default(),
             local_handoff: (Handoff::DEFAULT.most.into(), Handoff::DEFAULT.within),
@@ -189,6 +191,18 @@ impl Config {
     /// Printable text, at most 255 bytes.
     pub fn holder_name(mut self, name: impl Into<String>) -> Self {
         self.holder_name = Some(name.into());
+        self
+    }
+
+    /// What the programs of the fleet prove to each other with that a message about a grant is theirs. Default: something
+    /// derived from the URL's password; without a password nothing.
+    ///
+    /// A waiter believes such a message at once, so it must not be anybody's who may `PUBLISH`. Give the same text in all
+    /// programs that share locks: at least 16 bytes, better 32 random ones, where they log in with different passwords, or
+    /// with none. A message that is not proved costs one look at the server, ten a second at most for each key that is
+    /// waited for. It is never shown.
+    pub fn grant_secret(mut self, secret: impl Into<String>) -> Self {
+        self.grant_secret = Some(Secret::new(secret.into()));
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Address;
+use super::{Address, Secret};
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
+    pub(crate) grant_secret: Option<Secret>,
     pub(crate) lazy: bool,
     pub(crate) local_handoff: Handoff,
     pub(crate) clock_margin: Margin,

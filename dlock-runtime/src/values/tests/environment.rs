@@ -101,6 +101,8 @@ fn every_variable_sets_its_setting() {
             .as_deref(),
         Some("web-3")
     );
+    let secret = settings("DLOCK_GRANT_SECRET", "sixteen bytes it is").grant_secret;
+    assert_eq!(secret.unwrap().reveal(), "sixteen bytes it is");
     assert!(settings("DLOCK_LAZY", "true").lazy && settings("DLOCK_LAZY", "1").lazy);
     assert!(!settings("DLOCK_LAZY", "false").lazy && !settings("DLOCK_LAZY", "0").lazy);
 }

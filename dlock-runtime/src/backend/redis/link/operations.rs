@@ -74,7 +74,8 @@ impl Link for RedisLink {
     ) -> Answer<'a, TakenTogether> {
         Box::pin(async move {
             let call = calls::acquire_all(commands, &self.names);
-            let (keys, arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
+            let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
+            arguments.push(self.grant_key.argument());
             let mut rounds = Rounds::new(within);
             let (reply, sent) = loop {
                 let (sent, within) = (self.clock.now(), rounds.next()?);

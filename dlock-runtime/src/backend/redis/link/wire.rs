@@ -17,6 +17,7 @@ use crate::backend::fault::Fault;
 use crate::backend::redis::calls::Call;
 use crate::backend::redis::connect::Plan;
 use crate::backend::redis::errors;
+use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::names::{Keys, Names};
 use crate::backend::redis::native::{Deletes, Native};
 use crate::backend::redis::pace::Pace;
@@ -46,6 +47,7 @@ pub(in crate::backend::redis) struct Wire {
     unanswered: AtomicU64,
     pub(super) server_clock: Mutex<ServerClock>,
     pub(super) names: Names,
+    pub(in crate::backend::redis) grant_key: GrantKey,
     pub(in crate::backend::redis) deletes: Deletes,
     pace: Arc<Pace>,
     ear: Arc<Ear>,
@@ -73,6 +75,7 @@ impl Wire {
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
             names: plan.names.clone(),
+            grant_key: plan.grant_key.clone(),
             deletes: Deletes::by(native),
             pace: plan.pace.clone(),
             ear,
@@ -197,7 +200,7 @@ impl Wire {
             .await
     }
 
-    /// A script about one lock, with the keys of that lock.
+    /// A script about one lock, which may grant it, with the keys of that lock.
     pub(super) async fn script_on(
         &self,
         lock: &str,
@@ -212,7 +215,7 @@ impl Wire {
         let arguments: usize = call.arguments.iter().map(|it| it.len()).sum();
         let bytes = 3 * lock.len() + 3 * counter.len() + arguments;
         self.run(within, |by| {
-            let words = 5 + call.arguments.len();
+            let words = 6 + call.arguments.len();
             let mut command = call.script.called(by, words, bytes);
             let mut name = String::with_capacity(lock.len() + counter.len());
             command.arg(4).arg(lock).arg(counter);
@@ -221,6 +224,7 @@ impl Wire {
             for word in &call.arguments {
                 command.arg(&**word);
             }
+            command.arg(self.grant_key.argument());
             command
         })
         .await

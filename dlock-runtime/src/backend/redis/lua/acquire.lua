@@ -3,7 +3,7 @@
 -- its place.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
 -- ARGV  1 value, 2 lease ms, 3 not_after µs, 4 ttl ms for a key that has none (0: leave it),
---       5 place: the beginning of its entry, up to the value ('': never queue)
+--       5 place: the beginning of its entry, up to the value ('': never queue), 6 the fleet's secret (see queue.lua)
 -- reply T                    granted, and T is the epoch too, as nearly always
 --       {1, T, epoch}        granted
 --       {2, T, pttl, value}  busy, and not in the queue: no place, no time to live (pttl -1), or a value

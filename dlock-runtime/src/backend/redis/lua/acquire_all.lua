@@ -1,7 +1,7 @@
 -- acquire_all: takes several locks if each is free and nobody waits for it; else none. Never queues. Sent once
 -- for each value; creates nothing after not_after. Executed twice, it says what is left.
 -- KEYS  1 the counter of epochs, then for each lock: the lock, W and A (see queue.lua)
--- ARGV  1 not_after µs, 2 lease ms, then the value for each lock
+-- ARGV  1 not_after µs, 2 lease ms, then the value for each lock, and the fleet's secret (see queue.lua)
 -- reply {1, T, epoch}        all granted: the first has this epoch, the next ones those after it
 --       {2, T, i}            not granted, and nothing taken: the i-th (from 0) is somebody else's, or waited for
 --       {4, T, epoch, pttl}  all ours already: this command was duplicated; the shortest pttl
@@ -11,7 +11,7 @@ local counter, T, lease = KEYS[1], now(), ARGV[2]
 if T > tonumber(ARGV[1]) then
   return {5, T}
 end
-local number = #ARGV - 2
+local number = #ARGV - 3
 local ours, left = {}, nil
 for i = 1, number do
   local lock, W, A, value = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1], ARGV[i + 2]

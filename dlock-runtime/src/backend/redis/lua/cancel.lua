@@ -2,7 +2,7 @@
 -- Idempotent; repeated until conclusive.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
 -- ARGV  1 value, 2 place: the beginning of its entry, up to the value ('': it has none), 3 keep_until µs as
---       for release, 4 not_after µs of its acquire (0: it was answered)
+--       for release, 4 not_after µs of its acquire (0: it was answered), 5 the fleet's secret (see queue.lua)
 -- reply {found, conclusive, T}; found: it was in the queue, or held the lock; {…, 0, 1}: more places were dead than
 --       one call takes out, and nobody has the lock yet
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -4,7 +4,8 @@
 -- KEYS  1 the counter of epochs, then for each item: the lock, W and A (see queue.lua)
 -- ARGV  1 how many runs of releases, 2 how many of acquires: items in a row of which the same is asked; of each
 --       run of releases: how many items, keep_until; of each of acquires: how many items, lease ms,
---       not_after µs, ttl ms for a key that has none, place, as for acquire; then the value of each item
+--       not_after µs, ttl ms for a key that has none, place, as for acquire; then the value of each item, and
+--       the fleet's secret (see queue.lua)
 -- reply T (0: nobody asked for the time), then for each: the epoch, if it was granted at T; what its own script
 --       replies else; or {9, words}: it was refused with this error
 

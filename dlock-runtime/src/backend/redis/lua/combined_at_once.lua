@@ -1,7 +1,7 @@
 -- The common cases of combined.lua, for all items that are one.
 local try, keys, arguments = redis.pcall, KEYS, ARGV
 local counter, number = keys[1], (#keys - 1) / 3
-local behind = #arguments - number -- the value of item i is arguments[behind + i]
+local behind = #arguments - number - 1 -- the value of item i is arguments[behind + i]
 local replies, open = {0}, number
 
 -- The runs, and what is common to the items of each.

@@ -1,7 +1,7 @@
 -- poll: what became of a claim in the queue, and a sign of life for it. Never creates: it only grants
 -- what is free to the first in the queue, whoever that is. Idempotent.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
--- ARGV  1 value, 2 place: the beginning of its entry, up to the value ('': it has none)
+-- ARGV  1 value, 2 place: the beginning of its entry, up to the value ('': it has none), 3 the fleet's secret
 -- reply {3, T, pttl, value}  still in the queue; pttl -2 and '': free, but the first place can't be read
 --       {4, T, epoch, pttl}  ours: granted, and the push was lost or is on its way
 --       {6, T}               a value of another type stands there

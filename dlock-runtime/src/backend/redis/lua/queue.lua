@@ -40,12 +40,32 @@ local function enter(W, A, entry, arrival, T)
   beat(W, A, entry, T)
 end
 
--- Whether somebody may have heard of a grant. 0 proves that its waiter is dead, or has lost its place
--- with its connection; an error (the ACL forbids the channel) proves nothing: its poll finds the grant.
+-- What proves that a script of the fleet published a grant; empty without a secret, which is the last argument of
+-- each script that may grant. Nested, for a SHA-1 over secret and message can be continued without the secret.
+local function mac(channel, message)
+  local secret = ARGV[#ARGV]
+  return secret ~= '' and redis.sha1hex(secret .. redis.sha1hex(secret .. channel .. '\n' .. message)) or ''
+end
+
+-- Whether this is the server with this run id, as far as it may be asked.
+local about_server
+local function is_this_server(run_id)
+  about_server = about_server or redis.pcall('INFO', 'server')
+  local said = type(about_server) == 'string' and run_id ~= ''
+  return said and string.find(about_server, 'run_id:' .. run_id, 1, true) ~= nil
+end
+
+-- Whether somebody may have heard of a grant. Nobody here, at the server that the waiter is connected to, proves that
+-- it is dead, or has lost its place with its connection. Nothing is proved by an error (the ACL forbids the channel),
+-- nor by an address at another server: what is published reaches that too, by replication. Then its poll finds the grant.
 local function publish(address, lock, value, epoch, T, lease)
-  local numbers = string.format('\n%.0f\n%.0f\n%.0f', epoch, T, lease)
-  local heard = redis.pcall('PUBLISH', address, lock .. '\n' .. value .. numbers)
-  return type(heard) == 'table' or heard > 0
+  local run_id, channel = string.match(address, '^(%x*);(.+)$')
+  if not channel then
+    return true
+  end
+  local message = lock .. '\n' .. value .. string.format('\n%.0f\n%.0f\n%.0f', epoch, T, lease)
+  local heard = redis.pcall('PUBLISH', channel, message .. '\n' .. mac(channel, message))
+  return type(heard) == 'table' or heard > 0 or not is_this_server(run_id)
 end
 
 -- Takes out the lapsed, but not too many at once; whether there were any.

@@ -1,9 +1,13 @@
 -- release: gives the lock back and grants it to the next in the queue. Idempotent.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
--- ARGV  1 value, 2 keep_until µs: before that, the lock stays, as nobody's (0: no such time)
+-- ARGV  1 value, 2 keep_until µs: before that, the lock stays, as nobody's (0: no such time), 3 the fleet's secret (see queue.lua)
 -- reply 1 it was ours, 0 it was not; or {the same, 0, more, refused}; more: 1 if more places were dead than one call
 --       takes out, and nobody has the lock yet; refused: 1 if a native call was, so that none of the next need try
-if is_given_back then
+if unheard_at then
+  if not is_this_server(unheard_at) then
+    return 1
+  end
+  redis.call('DEL', lock)
   local _, _, more = grant_next(lock, counter, W, A, nil)
   return more and {1, 0, 1, 0} or 1
 end

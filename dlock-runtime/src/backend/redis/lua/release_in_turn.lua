@@ -2,10 +2,10 @@
 -- alive and hears of it. What follows is told who gave it back if that one does not hear.
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local call, try = redis.call, redis.pcall
-local is_given_back = false
+local unheard_at -- the server of the one that it was granted to, who did not hear
 local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', W, 0, 0)[1]
-local address, lease, value = string.match(head or '', '^x|([^|]+)|(%d+)|(.+)$')
-if address and #lease <= 15 and tonumber(lease) > 0 then
+local run_id, channel, lease, value = string.match(head or '', '^x|(%x*);([^|]+)|(%d+)|(.+)$')
+if channel and #lease <= 15 and tonumber(lease) > 0 then
   local time = call('TIME')
   local T = time[1] * 1000000 + time[2]
   local now = string.format('%.0f', T)
@@ -26,12 +26,15 @@ if address and #lease <= 15 and tonumber(lease) > 0 then
     lease = math.min(lease, CLAIM)
     call('SET', lock, value, 'PX', lease)
     local message = lock .. '\n' .. value .. '\n' .. epoch .. '\n' .. now .. '\n' .. lease
-    local heard = try('PUBLISH', address, message) -- as publish
+    local secret, mac = ARGV[3], ''
+    if secret ~= '' then -- as mac
+      mac = redis.sha1hex(secret .. redis.sha1hex(secret .. channel .. '\n' .. message))
+    end
+    local heard = try('PUBLISH', channel, message .. '\n' .. mac) -- as publish
     if type(heard) == 'table' or heard > 0 then
       return 1
     end
-    call('DEL', lock)
-    is_given_back = true
+    unheard_at = run_id
   end
 end
 

@@ -2,7 +2,7 @@
 -- nobody waits before it; else queues, if it may. Sent once for each entry; creates nothing after not_after.
 -- Executed twice, it says `yours` or keeps its place.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
--- ARGV  1 entry, 2 lease ms, 3 not_after µs, 4 '1': it may queue
+-- ARGV  1 entry, 2 lease ms, 3 not_after µs, 4 '1': it may queue, 5 the fleet's secret (see queue.lua)
 -- reply {1, T, epoch}        granted
 --       {2, T, left, entry}  busy, and not in the queue; ms until the first holder ends, and who it is; -2
 --                            and '': only the queue is in the way

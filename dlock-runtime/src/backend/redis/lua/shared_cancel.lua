@@ -2,7 +2,7 @@
 -- its way. Idempotent; repeated until conclusive.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
 -- ARGV  1 entry, 2 '1': it may be in the queue, 3 keep_until µs as for shared_release,
---       4 not_after µs of its acquire (0: it was answered)
+--       4 not_after µs of its acquire (0: it was answered), 5 the fleet's secret (see queue.lua)
 -- reply {found, conclusive, T, rest}; found: it was in the queue, or held the lock; rest as shared_release says,
 --       which says what a 1 behind it and {10, T} are, too
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -2,7 +2,7 @@
 -- grants what fits to the first in the queue, whoever that is, and lets in an owner that holds the lock
 -- already. Idempotent.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
--- ARGV  1 entry, 2 '1': it may be in the queue
+-- ARGV  1 entry, 2 '1': it may be in the queue, 3 the fleet's secret (see queue.lua)
 -- reply {3, T, left, entry}  still in the queue; as for shared_acquire
 --       {4, T, epoch, left}  ours: granted, and the push was lost or is on its way
 --       {6, T}               a value of another type stands there

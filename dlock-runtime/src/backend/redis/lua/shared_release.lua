@@ -1,6 +1,6 @@
 -- shared_release: takes an entry out of the set, and grants what fits now. Idempotent.
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
--- ARGV  1 entry, 2 keep_until µs: before that, it stays, as nobody's (0: no such time)
+-- ARGV  1 entry, 2 keep_until µs: before that, it stays, as nobody's (0: no such time), 3 the fleet's secret (see queue.lua)
 -- reply {found, rest}; found: it held the lock; rest: how many entries of its owner still do, 0 for every
 --       other kind; {found, rest, 1}: more may have the lock now than one call grants it to
 --       {10, T} nothing yet: more entries have lapsed than one call takes out; repeat it at once

@@ -63,7 +63,7 @@ impl Lab {
             local future = redis.call('TIME')[1] * 1000000 + 3600000000
             for i = 1, tonumber(ARGV[1]) do
               local place = string.gsub(ARGV[2], 'TOKEN', 'dead' .. i)
-              place = string.gsub(place, 'ADDRESS', ARGV[3] == 'DeafEach' and 'deaf' .. i or 'deaf')
+              place = string.gsub(place, 'ADDRESS', ARGV[4] .. (ARGV[3] == 'DeafEach' and i or ''))
               local silent = ARGV[3] == 'Silent' or ARGV[3] == 'Both' and i % 2 == 0
               redis.call('ZADD', KEYS[1], i, place)
               redis.call('ZADD', KEYS[2], silent and 1 or string.format('%.0f', future), place)
@@ -71,8 +71,18 @@ impl Lab {
             redis.call('PEXPIRE', KEYS[1], 60000)
             redis.call('PEXPIRE', KEYS[2], 60000)";
         let (crowd, dead) = (CROWD.to_string(), format!("{dead:?}"));
-        self.tell::<()>(&["EVAL", script, "2", W, A, &crowd, &place, &dead])
-            .await;
+        let words = [
+            "EVAL",
+            script,
+            "2",
+            W,
+            A,
+            &crowd,
+            &place,
+            &dead,
+            &self.deaf(),
+        ];
+        self.tell::<()>(&words).await;
     }
 
     async fn calls(&self) -> u64 {

@@ -11,13 +11,14 @@ use redis::aio::MultiplexedConnection;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::redis::connect::{Plan, PollInterval, connect};
+use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::pace::Pace;
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewal};
 use crate::policy::queue::Place;
-use crate::values::config::Address;
+use crate::values::config::{Address, Secret};
 use crate::values::error::Refusal;
 use crate::values::moment::Moment;
 use crate::values::ttl::{Margin, Ttl};
@@ -71,6 +72,13 @@ impl Lab {
         }
     }
 
+    /// An address at this server that nobody listens to.
+    pub(super) fn deaf(&self) -> String {
+        let address = self.link.address().expect("it hears");
+        let (run_id, _) = address.split_once(';').expect("an address");
+        format!("{run_id};lock:@grant:nobody")
+    }
+
     /// Keys of locks and of the counter.
     pub(super) async fn keys(&self) -> Vec<String> {
         self.server.keys().await
@@ -81,6 +89,7 @@ impl Lab {
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     grants: Mutex<Vec<(Grant, Option<Moment>)>>,
+    hints: Mutex<Vec<(String, String)>>,
     pub(super) disconnected: AtomicBool,
 }
 
@@ -88,11 +97,21 @@ impl Heard {
     pub(super) fn take(&self) -> Vec<(Grant, Option<Moment>)> {
         std::mem::take(&mut *self.grants.lock().unwrap())
     }
+
+    /// What a message only says, and nothing proves.
+    pub(super) fn take_hints(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut *self.hints.lock().unwrap())
+    }
 }
 
 impl Listener for Heard {
     fn granted(&self, grant: Grant, since: Option<Moment>) {
         self.grants.lock().unwrap().push((grant, since));
+    }
+
+    fn hinted(&self, key: &Arc<str>, value: &str) {
+        let hint = (key.to_string(), value.to_owned());
+        self.hints.lock().unwrap().push(hint);
     }
 
     fn disconnected(&self) {
@@ -128,6 +147,7 @@ pub(super) fn plan(url: &str) -> Plan {
         },
         clock: Clock::real(),
         names: Names::new("lock:"),
+        grant_key: GrantKey::new(Some(&Secret::new("of the tests".to_owned()))),
         listener: OnceLock::new(),
         warned: AtomicBool::new(false),
         failures: AtomicU32::new(0),

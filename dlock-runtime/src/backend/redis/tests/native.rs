@@ -124,7 +124,11 @@ async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) ->
     let of = names.of(&who.key);
     let keys = [&who.key, of.counter, &of.waiting.text(), &of.alive.text()].map(str::to_owned);
     let keys = keys.each_ref().map(String::as_str);
-    let arguments = [&*who.value, &keep_until.to_string()];
+    let arguments = [
+        &*who.value,
+        &keep_until.to_string(),
+        lab.link.grant_key.argument(),
+    ];
     let script = scripts::release(Some(native));
     lab.link
         .script(script, &keys, &arguments, CAP)

@@ -9,8 +9,10 @@ use redis::{PushInfo, PushKind, Value};
 use super::lab::Heard;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
+use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::push::Ear;
 use crate::policy::commands::Grant;
+use crate::values::config::Secret;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
@@ -24,11 +26,22 @@ struct Hearing {
 }
 
 impl Hearing {
+    /// Of a fleet without a secret.
     fn new() -> Self {
+        Self::with(&GrantKey::new(None))
+    }
+
+    fn with(grant_key: &GrantKey) -> Self {
         let (clock, heard) = (Clock::pausable(), Arc::<Heard>::default());
         let weak = Arc::downgrade(&heard);
         let listener: std::sync::Weak<dyn Listener> = weak;
-        let ear = Ear::new(clock, Margin::DEFAULT, CHANNEL.to_owned(), Some(listener));
+        let ear = Ear::new(
+            clock,
+            Margin::DEFAULT,
+            CHANNEL.to_owned(),
+            grant_key.clone(),
+            Some(listener),
+        );
         Self { clock, heard, ear }
     }
 
@@ -41,22 +54,37 @@ impl Hearing {
         self.heard.take()
     }
 
-    /// The `since` of a grant at this server time.
+    /// The `since` of a grant at this server time; `None`: it is only a hint.
     fn since(&self, time: u64) -> Option<Moment> {
-        let message = format!("lock:a\n1|v\n{time}\n{time}\n3000");
-        let [(_, since)] = self.message(CHANNEL, message.as_bytes())[..] else {
-            panic!("not one grant")
-        };
-        since
+        self.believed(&format!("lock:a\n1|v\n{time}\n{time}\n3000\n"))
     }
+
+    fn believed(&self, message: &str) -> Option<Moment> {
+        let granted = self.message(CHANNEL, message.as_bytes());
+        let hinted = self.heard.take_hints();
+        match (&granted[..], &hinted[..]) {
+            ([(_, since)], []) => Some(since.expect("the time is known")),
+            ([], [(key, value)]) => {
+                assert_eq!((&**key, &**value), ("lock:a", "1|v"));
+                None
+            }
+            other => panic!("{message:?}: {other:?}"),
+        }
+    }
+}
+
+fn grant_key(secret: &str) -> GrantKey {
+    GrantKey::new(Some(&Secret::new(secret.into())))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_is_read() {
     let hearing = Hearing::new();
+    let sent = hearing.clock.now();
+    hearing.ear.answered(1_790_000_000_000_000, sent);
     let heard = hearing.message(
         CHANNEL,
-        b"lock:a b\n1|tok|x\n1790000000000001\n1790000000000000\n2500",
+        b"lock:a b\n1|tok|x\n1790000000000001\n1790000000000000\n2500\n",
     );
     let expected = Grant {
         key: "lock:a b".into(),
@@ -65,7 +93,7 @@ async fn a_grant_is_read() {
         time: 1_790_000_000_000_000,
         lease: Duration::from_millis(2500),
     };
-    assert_eq!(heard, [(expected, None)]);
+    assert_eq!(heard, [(expected, Some(sent))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,21 +103,24 @@ async fn what_is_no_grant_is_ignored() {
         &b""[..],
         b"hello",
         b"k\nv\n1\n2",
-        b"k\nv\n1\n2\n3\n4",
-        b"k\nv\n1\n2\n3\n",
-        b"k\nv\n1\n2\n-3",
-        b"k\nv\n1.5\n2\n3",
-        b"k\nv\n1e15\n2\n3",
-        b"k\nv\n\n2\n3",
-        b"\nv\n1\n2\n3",
-        b"k\n\n1\n2\n3",
-        b"k\n\xff\n1\n2\n3",
-        b"k\nv\n99999999999999999999\n2\n3",
+        b"k\nv\n1\n2\n3",
+        b"k\nv\n1\n2\n3\n4\n",
+        b"k\nv\n1\n2\n-3\n",
+        b"k\nv\n1.5\n2\n3\n",
+        b"k\nv\n1e15\n2\n3\n",
+        b"k\nv\n\n2\n3\n",
+        b"\nv\n1\n2\n3\n",
+        b"k\n\n1\n2\n3\n",
+        b"k\n\xff\n1\n2\n3\n",
+        b"k\nv\n99999999999999999999\n2\n3\n",
+        b"k\nv\n1\n2\n3001\n", // no claim is longer
+        b"k\nv\n1\n2\n18446744073709551615\n",
+        format!("k\n{}\n1\n2\n3\n", "v".repeat(64 * 1024)).as_bytes(),
     ] {
         let heard = hearing.message(CHANNEL, payload);
         assert!(heard.is_empty(), "{}", String::from_utf8_lossy(payload));
     }
-    assert!(hearing.message("another", b"k\nv\n1\n2\n3").is_empty());
+    assert!(hearing.message("another", b"k\nv\n1\n2\n3\n").is_empty());
     for data in [vec![], vec![Value::Nil; 2], vec![Value::Int(1)]] {
         let kind = PushKind::Message;
         hearing.ear.hear(&PushInfo { kind, data });
@@ -101,11 +132,11 @@ async fn what_is_no_grant_is_ignored() {
     ] {
         let data = vec![
             Value::BulkString(CHANNEL.into()),
-            Value::BulkString(b"k\nv\n1\n2\n3".to_vec()),
+            Value::BulkString(b"k\nv\n1\n2\n3\n".to_vec()),
         ];
         hearing.ear.hear(&PushInfo { kind, data });
     }
-    assert!(hearing.heard.take().is_empty());
+    assert!(hearing.heard.take().is_empty() && hearing.heard.take_hints().is_empty());
     assert!(!hearing.heard.disconnected.load(Ordering::SeqCst));
 }
 
@@ -123,7 +154,7 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
     let hearing = Hearing::new();
     let pass = |millis| tokio::time::advance(Duration::from_millis(millis));
     assert_eq!(hearing.since(5 * SECOND), None, "nothing was answered yet");
-    pass(1000).await;
+    pass(4000).await;
     let sent = hearing.clock.now();
     pass(100).await;
     hearing.ear.answered(20 * SECOND, sent);
@@ -142,18 +173,97 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
         Some(before),
         "by one that is slow"
     );
-    let received = hearing.clock.now();
+    let latest = 21 * SECOND + 10_000; // nearly the most that it can be there
+    let almost = Duration::from_micros(999_900);
+    assert_eq!(hearing.since(latest), Some(sent.plus(almost)));
     assert_eq!(
-        hearing.since(25 * SECOND),
-        Some(received),
-        "no later than received"
+        hearing.since(latest + 1000),
+        None,
+        "it is not so late there yet"
     );
+    assert_eq!(hearing.since(25 * SECOND), None);
+    assert_eq!(hearing.since(u64::MAX), None);
     assert_eq!(
         hearing.since(0),
-        Some(Moment::from_nanos(0)),
-        "no wrap around"
+        None,
+        "it is over, and no number wraps around"
     );
-    assert_eq!(hearing.since(u64::MAX), Some(received));
+    assert_eq!(hearing.since(18 * SECOND), None, "it has just ended");
+    assert!(hearing.since(18 * SECOND + 30_000).is_some());
+}
+
+/// A fence made of it would refuse all later holders.
+#[tokio::test(start_paused = true)]
+async fn an_epoch_far_above_the_clock_is_not_believed_without_a_proof() {
+    let hearing = Hearing::new();
+    hearing.ear.answered(20 * SECOND, hearing.clock.now());
+    let believed = |epoch: u64| {
+        let message = format!("lock:a\n1|v\n{epoch}\n{}\n3000\n", 20 * SECOND);
+        hearing.believed(&message).is_some()
+    };
+    assert!(believed(20 * SECOND) && believed(80 * SECOND));
+    for epoch in [
+        0,
+        20 * SECOND - 1,
+        80 * SECOND + 1,
+        9_007_199_254_740_990,
+        u64::MAX,
+    ] {
+        assert!(!believed(epoch), "{epoch}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_secret_only_what_is_proved_is_believed() {
+    let key = grant_key("of the fleet, and long");
+    let hearing = Hearing::with(&key);
+    hearing.ear.answered(20 * SECOND, hearing.clock.now());
+    let said = |epoch: u64| format!("lock:a\n1|v\n{epoch}\n{}\n3000", 20 * SECOND);
+    let right = |said: &str| mac(&key, CHANNEL, said);
+    let (one, far) = (said(20 * SECOND), said(9_007_199_254_740_990));
+    let believed = |said: &str, mac: &str| hearing.believed(&format!("{said}\n{mac}")).is_some();
+    assert!(believed(&one, &right(&one)));
+    assert!(
+        believed(&far, &right(&far)),
+        "the fleet's own counter may stand there"
+    );
+    let ahead = format!("lock:a\n1|v\n{0}\n{0}\n3000", 25 * SECOND);
+    let since = hearing.believed(&format!("{ahead}\n{}", right(&ahead)));
+    assert_eq!(since, Some(hearing.clock.now()), "no later than received");
+    let mut almost = right(&one);
+    almost.replace_range(39.., if almost.ends_with('0') { "1" } else { "0" });
+    for wrong in [
+        "",
+        "0",
+        &almost,
+        &right(&one)[..39],
+        &format!("{}0", right(&one)),
+        &right(&far),
+        &mac(&key, "lock:@grant:2", &one),
+        &mac(&grant_key("of another fleet"), CHANNEL, &one),
+        &mac(&GrantKey::new(None), CHANNEL, &one),
+    ] {
+        assert!(!believed(&one, wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn no_output_shows_the_secret() {
+    let key = grant_key("of the fleet, and long");
+    assert_eq!(key.argument().len(), 40);
+    let shown = format!("{key:?} {:?}", Secret::new("of the fleet, and long".into()));
+    assert!(
+        !shown.contains("fleet") && !shown.contains(key.argument()),
+        "{shown}"
+    );
+}
+
+/// As `lua/queue.lua` makes it.
+fn mac(key: &GrantKey, channel: &str, said: &str) -> String {
+    let secret = key.argument();
+    let inner = redis::Script::new(&format!("{secret}{channel}\n{said}"));
+    let outer = redis::Script::new(&format!("{secret}{}", inner.get_hash()));
+    outer.get_hash().to_owned()
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ pub(super) fn pushed(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
     let fate = match awaited {
         None => Fate::NotOurs,
         Some(_) if turn.run.timeless_pushes => {
-            process.gate.hurry(turn.now());
+            process.gate.hint(turn.now());
             return;
         }
         Some(token) => {

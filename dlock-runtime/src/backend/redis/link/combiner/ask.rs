@@ -6,6 +6,7 @@ use std::fmt;
 use redis::Cmd;
 
 use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::native::Native;
 use crate::backend::redis::scripts::{self, By};
@@ -84,11 +85,12 @@ impl fmt::Debug for Ask<'_> {
 pub(super) fn combined<'a>(
     by: By,
     names: &Names,
+    grant_key: &GrantKey,
     asks: impl ExactSizeIterator<Item = &'a Ask<'static>> + Clone,
 ) -> Cmd {
     let bytes = |ask: &Ask<'_>| 4 * ask.lock().len() + ask.value().len();
     let room = asks.clone().map(bytes).sum();
-    let mut command = scripts::COMBINED.called(by, 8 + 4 * asks.len(), room);
+    let mut command = scripts::COMBINED.called(by, 9 + 4 * asks.len(), room);
     command.arg(1 + 3 * asks.len());
     let mut name = String::new();
     for (number, ask) in asks.clone().enumerate() {
@@ -111,6 +113,7 @@ pub(super) fn combined<'a>(
     for ask in asks {
         command.arg(ask.value());
     }
+    command.arg(grant_key.argument());
     command
 }
 

@@ -82,7 +82,8 @@ impl Combiner {
             let Some(until) = batch.iter().map(|it| it.until).max() else {
                 return Ok(None);
             };
-            let command = ask::combined(by, &self.wire.names, batch.iter().map(|it| &it.ask));
+            let (names, grant_key) = (&self.wire.names, &self.wire.grant_key);
+            let command = ask::combined(by, names, grant_key, batch.iter().map(|it| &it.ask));
             let mut connection = self.wire.connection.clone();
             // Unconstrained, so that its first poll gives it its place in the pipe.
             let query = command.query_async::<Value>(&mut connection);

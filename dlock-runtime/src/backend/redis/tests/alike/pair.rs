@@ -43,14 +43,16 @@ pub(super) struct Pair<'a> {
 
 /// Where the pure machine publishes.
 struct Wire {
-    /// The only one that anybody listens to.
+    /// The only one here that anybody listens to.
     address: String,
     pushed: Vec<Grant>,
 }
 
 impl Publish for Wire {
     fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
-        if address != self.address {
+        if address == people::ELSEWHERE {
+            return Reached::Unknown;
+        } else if address != self.address {
             return Reached::Nobody;
         }
         self.pushed.push(grant.clone());

@@ -1,0 +1,110 @@
+//! Grants where a message reaches more than one server: PUBLISH is replicated, so that nobody heard it here says little of a
+//! waiter that is connected elsewhere.
+
+use std::sync::Arc;
+
+use dlock_harness::{RedisServer, until};
+
+use super::lab::{CAP, HOUR, Heard, Lab, acquire, claim, link, listening, waiter};
+use crate::backend::Link;
+use crate::backend::redis::link::RedisLink;
+use crate::policy::commands::{Acquired, Claim};
+
+/// Once the replica has what the master has.
+async fn replicate(replica: &RedisServer, master: &RedisServer) {
+    let port = master.port().to_string();
+    let at_once = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
+    master.cmd(&at_once).await; // a place in the queue does not wait for 5 s
+    replica.cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
+    until("the replica follows", CAP, async || {
+        let info: String = replica.ask(&["INFO", "replication"]).await;
+        info.contains("master_link_status:up") && info.contains("master_sync_in_progress:0")
+    })
+    .await;
+}
+
+async fn ask(link: &RedisLink, who: &Claim) -> Acquired {
+    let command = acquire(who, link.server_time() + HOUR);
+    link.acquire(&command, CAP).await.expect("an answer")
+}
+
+/// A release at the new master reaches the waiter that is still connected to the old one. Taken back because nobody heard it
+/// *there*, the grant would be believed all the same, beside whoever takes the free lock.
+#[tokio::test]
+async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let heard = Arc::<Heard>::default();
+    let waits = listening(&old.url(), &heard).await;
+    let holds = link(&old.url()).await;
+    let ours = claim("lock:a", "1|ours");
+    assert!(matches!(ask(&holds, &ours).await, Acquired::Granted { .. }));
+    let next = waiter("lock:a", waits.address().expect("it hears"), "1|next");
+    assert!(matches!(ask(&waits, &next).await, Acquired::Queued(_)));
+
+    replicate(&new, &old).await;
+    new.cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    replicate(&old, &new).await;
+    let at_the_new = link(&new.url()).await;
+    let released = at_the_new.release(&ours, 0, CAP).await;
+    assert!(released.expect("an answer").found);
+    until("the waiter hears of its grant", CAP, async || {
+        let granted = heard.take();
+        granted.iter().any(|(grant, _)| *grant.value == *"1|next")
+    })
+    .await;
+    let stands = at_the_new.read("lock:a", CAP).await.expect("an answer");
+    assert_eq!(stands.as_deref(), Some("1|next"), "and it is granted");
+}
+
+/// Nobody can tell that a waiter is dead whose server may not be asked for: its claim ends by itself.
+#[tokio::test]
+async fn an_address_without_a_run_id_keeps_its_grant() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "1|ours");
+    for (address, stands) in [
+        (";lock:@grant:nobody".to_owned(), true),
+        ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
+        ("lock:@grant:nobody".to_owned(), true),
+        (lab.deaf(), false),
+    ] {
+        lab.granted(&ours).await;
+        let dead = waiter("lock:a", &address, "1|dead");
+        assert!(matches!(lab.acquire(&dead).await, Ok(Acquired::Queued(_))));
+        assert!(
+            lab.link
+                .release(&ours, 0, CAP)
+                .await
+                .expect("an answer")
+                .found
+        );
+        let value = lab.link.read("lock:a", CAP).await.expect("an answer");
+        assert_eq!(value.is_some(), stands, "{address}");
+        lab.server.cmd(&["DEL", "lock:a"]).await;
+    }
+}
+
+/// The same for the kinds with many holders, whose grants go another way.
+#[tokio::test]
+async fn a_reader_of_another_server_keeps_its_grant() {
+    let lab = Lab::new().await;
+    let ours = claim("lock:a", "w|ours||30000|0|0||host|1|f|0");
+    for (address, stands) in [
+        ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
+        (lab.deaf(), false),
+    ] {
+        lab.granted(&ours).await;
+        let entry = format!("r|dead|{address}|30000|0|0||host|1|f|0");
+        let dead = waiter("lock:a", "", &entry);
+        assert!(matches!(lab.acquire(&dead).await, Ok(Acquired::Queued(_))));
+        assert!(
+            lab.link
+                .release(&ours, 0, CAP)
+                .await
+                .expect("an answer")
+                .found
+        );
+        let value = lab.link.read("lock:a", CAP).await.expect("an answer");
+        assert_eq!(value, stands.then_some(entry), "{address}");
+        lab.server.cmd(&["DEL", "lock:a"]).await;
+    }
+}
