@@ -1,7 +1,7 @@
 //! What a lock does when the wire, the server or its own process fails under it.
 //!
 //! * Ambiguity, an acquire or release whose fate is unclear: `cuts`, `combined`, `late`, `releases`, `outages`, `connecting`.
-//! * Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`.
+//! * Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`, `fence_order`.
 //! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
 //! * Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`, `waiting_connections`, `waiting_polls`,
 //!   `waiting_full`, `waiting_background`, `waiting_min_hold`.
@@ -25,6 +25,7 @@ mod connecting;
 mod cuts;
 mod deadlines;
 mod extend;
+mod fence_order;
 mod finish;
 mod kinds;
 mod kinds_lost;

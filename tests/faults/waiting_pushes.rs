@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use dlock_harness::{Action, until, wait};
 use dlock_runtime::LockPool;
+use dlock_tests::{Seeded, patient};
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
 use crate::line::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
@@ -24,6 +25,45 @@ async fn a_waiter_gets_a_free_lock_by_push() {
     );
     lab.all_passes();
     lab.stays(&turn.guard).await;
+}
+
+/// A turn that was found by a poll costs one, and there are fewer polls than turns: those of the second that a busy machine may take.
+#[tokio::test]
+async fn in_a_quiet_run_turns_come_by_push_whoever_gives_up() {
+    let lab = Lab::new();
+    let pool = lab.pool_of(patient(lab.proxy.url())).await;
+    let polls = lab.proxy.on(requests("poll").every(), Action::Signal);
+    let fair = || item(&pool).fair();
+    let mut random = Seeded(22);
+    let (mut holder, mut turns) = (fair().acquire().await.unwrap(), 0);
+    for _ in 0..30 {
+        let mut waiters = Vec::new();
+        for places in 1..=4 {
+            waiters.push(waits(fair()));
+            lab.until_queued(places).await;
+        }
+        let leaves = usize::try_from(random.between(0, 4)).unwrap();
+        let (gone, is_late) = (waiters.remove(leaves), random.between(0, 2) == 0);
+        if !is_late {
+            gone.abort();
+        }
+        let release = tokio::spawn(holder.release());
+        if is_late {
+            tokio::task::yield_now().await;
+            gone.abort(); // perhaps it is granted, and gives that to the next
+        }
+        release.await.unwrap().unwrap();
+        drop(gone.await);
+        let mut waiters = waiters.into_iter();
+        holder = turn(waiters.next().unwrap()).await.guard;
+        for waiter in waiters {
+            holder.release().await.unwrap();
+            holder = turn(waiter).await.guard;
+        }
+        turns += 3;
+    }
+    let polls = polls.fired();
+    assert!(polls < turns / 2, "{polls} polls for {turns} turns");
 }
 
 #[tokio::test]
