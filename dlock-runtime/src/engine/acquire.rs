@@ -182,6 +182,7 @@ pub(super) fn take(
     }
     let Position { token, claim } = position;
     let cell = Arc::new(LeaseCell::new(
+        pool.home(),
         claim.key.clone(),
         pool.backend().clock(),
         &lease,

@@ -44,9 +44,9 @@ pub(crate) struct LeaseCell {
 }
 
 impl LeaseCell {
-    pub(crate) fn new(key: Arc<str>, clock: Clock, lease: &Lease) -> Self {
+    pub(crate) fn new(home: Home, key: Arc<str>, clock: Clock, lease: &Lease) -> Self {
         Self {
-            home: Home::here(),
+            home,
             key,
             clock,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),

@@ -15,6 +15,7 @@ use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
 use crate::values::error::LostCause;
+use crate::values::process::Home;
 use crate::values::token::Token;
 use crate::values::ttl::{Margin, Ttl};
 use crate::values::wait::Wait;
@@ -41,7 +42,7 @@ fn cell_within(bounds: Bounds) -> Arc<LeaseCell> {
             margin: Margin::DEFAULT,
         },
     );
-    Arc::new(LeaseCell::new("lock:x".into(), clock, &lease))
+    Arc::new(LeaseCell::new(Home::here(), "lock:x".into(), clock, &lease))
 }
 
 #[tokio::test(start_paused = true)]

@@ -283,6 +283,10 @@ impl LockPool {
         self.0.home.is_elsewhere()
     }
 
+    pub(crate) fn home(&self) -> Home {
+        self.0.home
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
     }
