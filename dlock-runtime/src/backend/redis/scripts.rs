@@ -109,7 +109,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All of them.
-fn all() -> [&'static Script; 16] {
+pub(super) fn all() -> [&'static Script; 17] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -127,6 +127,7 @@ fn all() -> [&'static Script; 16] {
         &SHARED_CANCEL,
         &SHARED_DOWNGRADE,
         &SHARED_LOOK,
+        &HEARTBEAT,
     ]
 }
 

@@ -256,6 +256,13 @@ async fn resp2_says_the_same() {
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }
 
+/// Else the commands of a new one would have no names.
+#[test]
+fn the_list_of_scripts_has_all() {
+    let written = include_str!("../scripts.rs").matches(": LazyLock<Script> =");
+    assert_eq!(written.count(), scripts::all().len());
+}
+
 /// The words of Redis 6.2 and 7.0, which name the line, and of an item of a combined command; 7.2 names the command itself.
 #[test]
 fn the_command_that_a_user_may_not_run_is_read_off_the_scripts_line() {
