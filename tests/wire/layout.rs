@@ -29,10 +29,17 @@ async fn ship(id: u64, server: &RedisServer, pool: &LockPool) -> Result<(), Lock
         panic!("{fields:?}");
     };
     assert_eq!((id, layout.as_str()), (7, "1"));
-    let (instance, sequence) = token.split_once('-').expect("instance and sequence");
+    let parts: Vec<&str> = token.split('-').collect();
+    let [instance, number, sequence] = parts[..] else {
+        panic!("instance, pool and sequence")
+    };
     assert_eq!(instance.len(), 32);
     assert!(u128::from_str_radix(instance, 16).is_ok());
-    assert!(u64::from_str_radix(sequence, 16).is_ok());
+    assert!(
+        [number, sequence]
+            .iter()
+            .all(|it| u64::from_str_radix(it, 16).is_ok())
+    );
     assert_eq!(host, "web%203%7Cblue");
     assert_eq!(pid, &std::process::id().to_string());
     assert_eq!(function, "wire::layout::ship");
