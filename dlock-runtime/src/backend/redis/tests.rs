@@ -10,6 +10,7 @@ mod lab;
 mod names;
 mod native;
 mod push;
+mod push_storm;
 mod queue;
 mod refusals;
 mod replication;

@@ -16,10 +16,10 @@ use crate::values::config::Secret;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-const CHANNEL: &str = "lock:@grant:1";
+pub(super) const CHANNEL: &str = "lock:@grant:1";
 const SECOND: u64 = 1_000_000;
 
-struct Hearing {
+pub(super) struct Hearing {
     clock: Clock,
     heard: Arc<Heard>,
     ear: Arc<Ear>,
@@ -27,11 +27,11 @@ struct Hearing {
 
 impl Hearing {
     /// Of a fleet without a secret.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(&GrantKey::new(None))
     }
 
-    fn with(grant_key: &GrantKey) -> Self {
+    pub(super) fn with(grant_key: &GrantKey) -> Self {
         let (clock, heard) = (Clock::pausable(), Arc::<Heard>::default());
         let weak = Arc::downgrade(&heard);
         let listener: std::sync::Weak<dyn Listener> = weak;
@@ -45,7 +45,16 @@ impl Hearing {
         Self { clock, heard, ear }
     }
 
-    fn message(&self, channel: &str, payload: &[u8]) -> Vec<(Grant, Option<Moment>)> {
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// A command was answered just now, at this time of the server's.
+    pub(super) fn answered(&self, time: u64) {
+        self.ear.answered(time, self.now());
+    }
+
+    pub(super) fn message(&self, channel: &str, payload: &[u8]) -> Vec<(Grant, Option<Moment>)> {
         let text = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
         self.ear.hear(&PushInfo {
             kind: PushKind::Message,
@@ -73,7 +82,7 @@ impl Hearing {
     }
 }
 
-fn grant_key(secret: &str) -> GrantKey {
+pub(super) fn grant_key(secret: &str) -> GrantKey {
     GrantKey::new(Some(&Secret::new(secret.into())))
 }
 
@@ -259,7 +268,7 @@ fn no_output_shows_the_secret() {
 }
 
 /// As `lua/queue.lua` makes it.
-fn mac(key: &GrantKey, channel: &str, said: &str) -> String {
+pub(super) fn mac(key: &GrantKey, channel: &str, said: &str) -> String {
     let secret = key.argument();
     let inner = redis::Script::new(&format!("{secret}{channel}\n{said}"));
     let outer = redis::Script::new(&format!("{secret}{}", inner.get_hash()));
