@@ -57,16 +57,14 @@ fn composed(seeded: &mut Seeded, seen: &Seen) -> (String, String) {
         return (String::new(), String::new());
     }
     let sight = pick(seeded, sights);
-    let mut lines = vec![
+    let mut lines = [
         sight.key.clone(),
         sight.value.clone(),
         (seen.counter + 1).to_string(),
         seen.counter.to_string(),
         "3000".to_owned(),
+        mac(seeded, seen),
     ];
-    if seeded.between(0, 2) == 0 {
-        lines.push(mac(seeded, seen));
-    }
     for (at, it) in lines.iter_mut().enumerate() {
         if seeded.between(0, 5) == 0 {
             *it = line(seeded, seen, at, it);
@@ -186,6 +184,7 @@ fn mac(seeded: &mut Seeded, seen: &Seen) -> String {
     });
     match said {
         Some(mac) if seeded.between(0, 2) == 0 => mac,
+        _ if seeded.between(0, 3) == 0 => String::new(),
         _ => format!("{:040x}", seeded.between(0, u64::MAX)),
     }
 }

@@ -84,10 +84,13 @@ impl Lab {
     }
 }
 
-/// The channel that stands in a place.
+/// The channel that stands in a place; empty: none.
 pub(crate) fn channel(place: &str) -> String {
     let field = if place.starts_with("x|") { 1 } else { 2 };
-    place.split('|').nth(field).expect("a place").to_owned()
+    let address = place.split('|').nth(field).expect("a place");
+    // Who did not wait has none.
+    let channel = address.split_once(';').map(|(_, channel)| channel);
+    channel.unwrap_or_default().to_owned()
 }
 
 /// The value that is granted to a place.

@@ -73,7 +73,6 @@ async fn storm(lab: Lab, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "until grants are authenticated"]
 async fn nothing_comes_of_forgeries_where_grants_are_authenticated() {
     storm(Lab::with_a_secret().await, seed()).await;
 }
