@@ -1,5 +1,7 @@
 //! What a program runs on: a server of its own, a connection to ask it things, and how much of everything.
 
+use std::time::{Duration, Instant};
+
 use dlock_harness::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo as _, ProtocolVersion};
@@ -57,6 +59,9 @@ pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure>
         .await?)
 }
 
+/// µs since 1970; in the year 2255.
+const FOR_EVER: u64 = 9_000_000_000_000_000;
+
 pub(crate) struct Control(MultiplexedConnection);
 
 impl Control {
@@ -83,5 +88,48 @@ impl Control {
             .query_async(&mut self.0)
             .await?;
         Ok(all - fences)
+    }
+
+    /// A writer holds this lock, for longer than any run.
+    pub(crate) async fn write_locked(&mut self, lock: &str) -> Result<(), Failure> {
+        let mut add = redis::cmd("ZADD");
+        add.arg(lock).arg("inf").arg("#|1|rw");
+        add.arg(FOR_EVER).arg("w|bench||3600000|0|0||host|1|f|0");
+        Ok(add.exec_async(&mut self.0).await?)
+    }
+
+    /// Somebody holds each of these locks, for longer than any run.
+    pub(crate) async fn locked(
+        &mut self,
+        locks: impl Iterator<Item = String>,
+    ) -> Result<(), Failure> {
+        let mut sets = redis::pipe();
+        for lock in locks {
+            let set = sets.cmd("SET").arg(lock).arg("1|bench|host|1|f|0");
+            set.arg("PX").arg(3_600_000).ignore();
+        }
+        Ok(sets.exec_async(&mut self.0).await?)
+    }
+
+    /// How many wait for so many locks that are held; each for its own, or all for the only one.
+    pub(crate) async fn places(&mut self, locks: usize) -> Result<usize, Failure> {
+        if locks > 1 {
+            return Ok(self.keys().await?.saturating_sub(locks) / 2);
+        }
+        let mut keys = redis::cmd("KEYS");
+        let queue: Vec<String> = keys.arg("lock:@w*").query_async(&mut self.0).await?;
+        let mut card = redis::cmd("ZCARD");
+        Ok(card
+            .arg(queue.first())
+            .query_async(&mut self.0)
+            .await
+            .unwrap_or(0))
+    }
+
+    /// How long it takes to be answered.
+    pub(crate) async fn ping(&mut self) -> Result<Duration, Failure> {
+        let begun = Instant::now();
+        redis::cmd("PING").exec_async(&mut self.0).await?;
+        Ok(begun.elapsed())
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `growth`, `bounds`, `hostile`.
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`, `hostile`.
 //! `part` is another process of this program.
 
 mod bounds;
@@ -25,6 +25,7 @@ mod progress;
 mod rounds;
 mod server_cost;
 mod statistics;
+mod waiting;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -111,6 +112,7 @@ fn chapter(
             Program::W4 => contention::handoff(&lab).await,
             Program::W5 => keeping::chapter(&lab, plan.keep).await,
             Program::W6 => market::chapter(&lab).await,
+            Program::W7 => waiting::chapter(&lab).await,
             Program::Growth => growth::chapter(&lab).await,
             Program::Hostile => hostile::chapter(&lab).await,
             Program::Bounds => bounds::chapter(&lab).await,
@@ -125,6 +127,7 @@ fn be_part(words: &[String]) -> Result<(), Failure> {
             runtime()?.block_on(contention::play(url, words))
         }
         [part, words @ ..] if part == "keeper" => runtime()?.block_on(keeping::keep(words)),
+        [part, words @ ..] if part == "waiter" => runtime()?.block_on(waiting::wait(words)),
         [part, url, messages] if part == "listener" => contention::listen(url, messages),
         _ => Err("no part of a run has these words".into()),
     }

@@ -18,19 +18,21 @@ pub(crate) enum Program {
     W4,
     W5,
     W6,
+    W7,
     Growth,
     Hostile,
     Bounds,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 10] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
         ("w4", Self::W4),
         ("w5", Self::W5),
         ("w6", Self::W6),
+        ("w7", Self::W7),
         ("growth", Self::Growth),
         ("hostile", Self::Hostile),
         ("bounds", Self::Bounds),
