@@ -242,9 +242,10 @@ impl Keyed {
         self.driver
     }
 
-    /// An acquire goes out; `false`: another one drives by now, and it must not.
+    /// An acquire goes out; `false`: it must not, for another one drives by now, or a holder whose clock was read before the
+    /// driver's has handed its lock on meanwhile.
     pub(super) fn asking(&mut self, wheel: Wheel, position: Position, now: Moment) -> bool {
-        let drives = wheel == self.driver;
+        let drives = wheel == self.driver && self.gate.may_ask();
         if drives {
             // So that a wheel is never seized before this acquire is too late to create anything.
             self.driver_seen = Some(now);

@@ -197,12 +197,14 @@ impl<W> Gate<W> {
 
 /// The place.
 impl<W> Gate<W> {
-    /// An acquire goes out; only after [`Next::Ask`].
+    /// Whether an acquire may go out: also after [`Next::Ask`] the place may have been offered to somebody meanwhile.
+    pub(crate) fn may_ask(&self) -> bool {
+        matches!(self.place, Place::Vacant { .. } | Place::Held(..))
+    }
+
+    /// An acquire goes out; only after [`Next::Ask`], and if it still may.
     pub(crate) fn asking(&mut self, position: Position) {
-        debug_assert!(
-            matches!(self.place, Place::Vacant { .. } | Place::Held(..)),
-            "one place at a time"
-        );
+        debug_assert!(self.may_ask(), "one place at a time");
         self.again = None;
         self.place = Place::Asking(position);
     }

@@ -47,6 +47,16 @@ async fn woken(asks: bool, reads_itself: bool) -> usize {
         Waker::noop().clone()
     };
     assert_eq!(keyed.answered(token, offer, &here), Fate::Taken);
+    // A driver that was told to ask before that, and is late: the offer stays.
+    let late = Position {
+        token: Token::of_test(2),
+        claim: Claim {
+            key: "k".into(),
+            value: "w".into(),
+            place: None,
+        },
+    };
+    assert!(!keyed.asking(wheel, late, now));
     keyed.wakes.wake();
     count.0.load(Ordering::Relaxed)
 }
