@@ -30,9 +30,11 @@ pub(super) enum Proof {
 }
 
 impl GrantKey {
-    /// Not the secret itself goes to the server, which may be the password of another user there.
+    /// Not the secret itself goes to the server, which may be the password of another user there. An empty one, as a user with
+    /// `nopass` may log in with, is everybody's, so it proves nothing.
     pub(super) fn new(secret: Option<&Secret>) -> Self {
-        let key = secret.map(|secret| sha1(&["dlock grants\n", secret.reveal()]));
+        let secret = secret.map(Secret::reveal).filter(|it| !it.is_empty());
+        let key = secret.map(|secret| sha1(&["dlock grants\n", secret]));
         Self {
             key: key.unwrap_or_default().into(),
         }

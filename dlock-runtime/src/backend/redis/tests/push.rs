@@ -9,7 +9,7 @@ use redis::{PushInfo, PushKind, Value};
 use super::lab::Heard;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
-use crate::backend::redis::grant_key::GrantKey;
+use crate::backend::redis::grant_key::{GrantKey, Proof};
 use crate::backend::redis::push::Ear;
 use crate::policy::commands::Grant;
 use crate::values::config::Secret;
@@ -254,6 +254,13 @@ async fn with_a_secret_only_what_is_proved_is_believed() {
     ] {
         assert!(!believed(&one, wrong), "{wrong}");
     }
+}
+
+/// Anybody can prove with it; and what is proved is believed without bounds, also a fence of the year 2255.
+#[test]
+fn an_empty_secret_is_none() {
+    assert_eq!(grant_key("").argument(), GrantKey::new(None).argument());
+    assert_eq!(grant_key("").check(CHANNEL, "m", ""), Proof::Impossible);
 }
 
 #[test]
