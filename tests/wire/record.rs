@@ -25,7 +25,8 @@ impl Line {
         let (seconds, micros) = time.split_once('.').expect(line);
         let seconds: u64 = seconds.parse().expect(line);
         let micros: u64 = micros.parse().expect(line);
-        let words = words.trim_matches('"').split("\" \"");
+        let within = words.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        let words = within.expect(line).split("\" \""); // the last may be empty
         Self {
             at: seconds * 1_000_000 + micros,
             by_client: !source.ends_with(" lua"),
@@ -79,6 +80,7 @@ impl Call {
         if !line.by_client || how != "EVALSHA" || keys != "4" {
             return None;
         }
+        let (_secret, arguments) = arguments.split_last()?;
         match arguments {
             [_, entry] if entry.starts_with("x|") => Some(Self::Poll),
             [_, _] => Some(Self::Release),
