@@ -44,7 +44,7 @@ pub(crate) struct Gate<W> {
     place: Place,
     /// Something may have been missed by the command that is on its way: whatever it answers, the server is asked again then.
     again: Option<Moment>,
-    /// A hint counts from then on.
+    /// A hint about the place that we have counts from then on.
     next_hint: Moment,
     /// Whose turn it is while the lock is offered, and until when it may take its time.
     turn: Option<(Seat, Option<Moment>)>,
@@ -206,6 +206,7 @@ impl<W> Gate<W> {
     pub(crate) fn asking(&mut self, position: Position) {
         debug_assert!(self.may_ask(), "one place at a time");
         self.again = None;
+        self.next_hint = Moment::from_nanos(0); // what was said of another place is no reason to wait
         self.place = Place::Asking(position);
     }
 

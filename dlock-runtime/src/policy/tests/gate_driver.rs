@@ -190,6 +190,23 @@ fn hints_cost_ten_polls_a_second_however_many_there_are() {
     assert_eq!(polls, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
 }
 
+/// A fleet with different secrets is told of every grant by a hint: ten a second for the key would be ten locks a second.
+#[test]
+fn each_place_may_be_hinted_at_at_once() {
+    let mut gate = queued();
+    assert!(gate.hint(at(10)));
+    assert_eq!(gate.next(at(10)), Next::Poll(position(1)));
+    assert!(gate.ended(token(1), at(10)));
+    assert_eq!(gate.next(at(11)), Next::Ask);
+    gate.asking(position(2));
+    assert_eq!(gate.queued(token(2), at(1011)), Fate::Taken);
+    assert!(gate.hint(at(12)));
+    assert_eq!(gate.next(at(12)), Next::Poll(position(2)), "its first");
+    assert_eq!(gate.queued(token(2), at(1012)), Fate::Taken);
+    assert!(gate.hint(at(13)));
+    assert_eq!(gate.next(at(13)), Next::Sleep(at(112)));
+}
+
 /// The poll that is on its way may have been executed before the grant that is told of now.
 #[test]
 fn what_is_hinted_at_while_a_command_is_on_its_way_is_asked_for_afterwards() {
