@@ -46,6 +46,8 @@ pub(crate) struct Gate<W> {
     again: Option<Moment>,
     /// A hint about the place that we have counts from then on.
     next_hint: Moment,
+    /// The next poll is for something that may well be so, and goes out by itself.
+    hurried: bool,
     /// Whose turn it is while the lock is offered, and until when it may take its time.
     turn: Option<(Seat, Option<Moment>)>,
     /// Those who did not take their turn, until they are heard of again.
@@ -101,6 +103,7 @@ impl<W> Default for Gate<W> {
             place: Place::vacant(Moment::from_nanos(0)),
             again: None,
             next_hint: Moment::from_nanos(0),
+            hurried: false,
             turn: None,
             deaf: BTreeSet::new(),
             driven: false,
@@ -207,6 +210,7 @@ impl<W> Gate<W> {
         debug_assert!(self.may_ask(), "one place at a time");
         self.again = None;
         self.next_hint = Moment::from_nanos(0); // what was said of another place is no reason to wait
+        self.hurried = false;
         self.place = Place::Asking(position);
     }
 
@@ -280,16 +284,19 @@ impl<W> Gate<W> {
     pub(crate) fn hurry(&mut self, now: Moment) {
         match &mut self.place {
             Place::Queued { poll, .. } => *poll = (*poll).min(now),
-            Place::Vacant { not_before } => *not_before = (*not_before).min(now),
+            Place::Vacant { not_before } => return *not_before = (*not_before).min(now),
             Place::Asking(_) => self.again = Some(Moment::from_nanos(0)),
-            Place::Offered(..) | Place::Held(..) => {}
+            Place::Offered(..) | Place::Held(..) => return,
         }
+        self.hurried = true;
     }
 
     /// Somebody says that the place was granted, which may not be so: the server is asked, ten times a second at most, so that
-    /// who may say such things can't make us send a command for each. Whether there is anything to do because of it.
+    /// who may say such things can't make us send a command for each; and but for the first time of a place together with those
+    /// of others, for a poll costs the server a hundred times what such a message does. Whether there is anything to do because of it.
     pub(crate) fn hint(&mut self, now: Moment) -> bool {
         let at = now.max(self.next_hint);
+        let is_first = self.next_hint == Moment::from_nanos(0);
         match &mut self.place {
             Place::Queued { poll, .. } if *poll > at => *poll = at,
             Place::Queued { poll, .. } if *poll > now => return false, // it is asked before
@@ -300,7 +307,13 @@ impl<W> Gate<W> {
             _ => return false,
         }
         self.next_hint = at.plus(HINTS_APART);
+        self.hurried |= is_first;
         true
+    }
+
+    /// Whether the poll that goes out now goes by itself, and not with those of others.
+    pub(crate) fn polls_by_itself(&mut self) -> bool {
+        std::mem::take(&mut self.hurried)
     }
 
     #[cfg(test)]

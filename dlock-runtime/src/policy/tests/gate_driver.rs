@@ -190,6 +190,26 @@ fn hints_cost_ten_polls_a_second_however_many_there_are() {
     assert_eq!(polls, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
 }
 
+/// A poll costs the server a hundred times what a message does that hints at a place.
+#[test]
+fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
+    let mut gate = queued();
+    let mut alone = Vec::new();
+    for now in 0..500 {
+        gate.hint(at(now));
+        if now == 250 {
+            gate.hurry(at(now)); // this was not said by just anybody
+        }
+        if gate.next(at(now)) == Next::Poll(position(1)) {
+            if gate.polls_by_itself() {
+                alone.push(now);
+            }
+            assert_eq!(gate.queued(token(1), at(now + 1000)), Fate::Taken);
+        }
+    }
+    assert_eq!(alone, [0, 250]);
+}
+
 /// A fleet with different secrets is told of every grant by a hint: ten a second for the key would be ten locks a second.
 #[test]
 fn each_place_may_be_hinted_at_at_once() {

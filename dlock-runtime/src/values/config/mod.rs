@@ -199,8 +199,8 @@ impl Config {
     ///
     /// A waiter believes such a message at once, so it must not be anybody's who may `PUBLISH`. Give the same text in all
     /// programs that share locks: at least 16 bytes, better 32 random ones, where they log in with different passwords, or
-    /// with none. A message that is not proved costs one look at the server, ten a second at most for each key that is
-    /// waited for. It is never shown.
+    /// with none. A message that is not proved costs one look at the server, ten a second at most for each place
+    /// in a queue. It is never shown.
     pub fn grant_secret(mut self, secret: impl Into<String>) -> Self {
         self.grant_secret = Some(Secret::new(secret.into()));
         self

@@ -43,7 +43,6 @@ impl Driver {
         let interval = self.pool.settings().poll_interval(pushes);
         let pause = retry::after_busy(left, interval, &mut self.jitter);
         let next = self.now().plus(pause);
-        self.poll_due = next;
         let gates = self.pool.gates();
         let fate = gates.at(&self.lane, |keyed| keyed.gate.queued(token, next));
         self.give_up_if_unwanted(fate);

@@ -46,8 +46,6 @@ pub(super) struct Driver {
     outage: Outage,
     /// Since when the key was seen without a time to live.
     endless_since: Option<Moment>,
-    /// When the place has to be looked at again, unless somebody hurries.
-    poll_due: Moment,
 }
 
 impl Driver {
@@ -61,7 +59,6 @@ impl Driver {
             jitter: Jitter::seeded(wheel.wrapping_add(*SEED)),
             outage: Outage::default(),
             endless_since: None,
-            poll_due: Moment::from_nanos(0),
         }
     }
 
@@ -99,7 +96,7 @@ impl Driver {
             let (next, first) = self.next(now);
             match (next, first) {
                 (Next::Ask, Some(order)) => self.ask(&order, now).await,
-                (Next::Poll(position), _) => self.poll(position, now).await,
+                (Next::Poll(position), _) => self.poll(position).await,
                 (Next::GiveUp(position), _) => self.pool.give_up(&position),
                 // Everybody has gone; or whose turn it is has been woken.
                 (Next::Ask, None) | (Next::PassOn, _) => {}
@@ -220,16 +217,17 @@ impl Driver {
         Ok(())
     }
 
-    /// Ahead of its time somebody has hurried, and may be let in: then by a poll of its own. Else with others.
-    async fn poll(&mut self, position: Position, now: Moment) {
+    /// Where somebody has hurried, and may be let in, by a poll of its own. Else with others.
+    async fn poll(&mut self, position: Position) {
         let (pool, token) = (self.pool.clone(), position.token);
         let within = pool.settings().command_timeout.min(POLL_AT_MOST);
         let link = match pool.backend().link(self.lane.key(), within).await {
             Ok(link) => link,
             Err(fault) => return self.poll_failed(token, fault),
         };
-        let is_hurried = now < self.poll_due;
-        let answer = if is_hurried {
+        let gates = pool.gates();
+        let is_hurried = gates.at(&self.lane, |keyed| keyed.gate.polls_by_itself());
+        let answer = if is_hurried.unwrap_or_default() {
             Ok(None)
         } else {
             link.heartbeat(&position.claim, within).await
