@@ -79,7 +79,7 @@ pub enum LockError {
     /// The lease ended while the body ran, or before a call of its guard that needs it.
     #[error("{key} {} lost ({}): {}", if *.cause == LostCause::Unclear { "may have been" } else { "was" }, cause.of_lease(*.renewed), match (*.finished, .source.is_some()) {
         (true, false) => "the body ended after its lease and its value was dropped; treat what it wrote as unprotected",
-        (true, true) => "the body ended and its value was dropped; treat what it wrote as unprotected",
+        (true, true) => "treat what was written under it as unprotected; the value of its body, if it had one, was dropped",
         (false, false) => "the body was stopped; what it did before that stands",
         (false, true) => "what was done before that stands",
     })]

@@ -50,12 +50,17 @@ fn lost(cause: LostCause, finished: bool) -> LockError {
 
 /// As a call of the guard says it.
 fn undone() -> LockError {
+    told(false, "NOTHING OF IT WAS DONE")
+}
+
+/// What a call of a guard says.
+fn told(finished: bool, source: &str) -> LockError {
     LockError::Lost {
         key: key(),
         cause: LostCause::Gone,
         renewed: true,
-        finished: false,
-        source: Some(Text::new("NOTHING OF IT WAS DONE")),
+        finished,
+        source: Some(Text::new(source)),
     }
 }
 
@@ -260,6 +265,7 @@ fn others_say_what_to_do() {
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
         (undone(), "what was done before that stands"),
+        (told(true, "NOT FOUND"), "its body, if it had one"), // a strict release; a guard of `acquire` has none
         (
             lost(LostCause::MaxHold, false),
             "its `max_hold` allows; raise",
