@@ -203,7 +203,7 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
 
 /// A fence made of it would refuse all later holders.
 #[tokio::test(start_paused = true)]
-async fn an_epoch_far_above_the_clock_is_not_believed_without_a_proof() {
+async fn an_epoch_far_above_the_clock_is_not_believed() {
     let hearing = Hearing::new();
     hearing.ear.answered(20 * SECOND, hearing.clock.now());
     let believed = |epoch: u64| {
@@ -233,12 +233,11 @@ async fn with_a_secret_only_what_is_proved_is_believed() {
     let believed = |said: &str, mac: &str| hearing.believed(&format!("{said}\n{mac}")).is_some();
     assert!(believed(&one, &right(&one)));
     assert!(
-        believed(&far, &right(&far)),
-        "the fleet's own counter may stand there"
+        !believed(&far, &right(&far)),
+        "the fleet's own counter does not stand there"
     );
     let ahead = format!("lock:a\n1|v\n{0}\n{0}\n3000", 25 * SECOND);
-    let since = hearing.believed(&format!("{ahead}\n{}", right(&ahead)));
-    assert_eq!(since, Some(hearing.clock.now()), "no later than received");
+    assert!(!believed(&ahead, &right(&ahead)), "it is not so late there");
     let mut almost = right(&one);
     almost.replace_range(39.., if almost.ends_with('0') { "1" } else { "0" });
     for wrong in [
