@@ -56,6 +56,17 @@ async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
     assert_eq!(stands.as_deref(), Some("1|next"), "and it is granted");
 }
 
+/// What stands at the lock after `ours` gave it back with this one in the queue, who does not hear.
+async fn granted_to(lab: &Lab, ours: &Claim, dead: &Claim) -> Option<String> {
+    lab.granted(ours).await;
+    assert!(matches!(lab.acquire(dead).await, Ok(Acquired::Queued(_))));
+    let released = lab.link.release(ours, 0, CAP).await;
+    assert!(released.expect("an answer").found);
+    let value = lab.link.read("lock:a", CAP).await.expect("an answer");
+    lab.server.cmd(&["DEL", "lock:a"]).await;
+    value
+}
+
 /// Nobody can tell that a waiter is dead whose server may not be asked for: its claim ends by itself.
 #[tokio::test]
 async fn an_address_without_a_run_id_keeps_its_grant() {
@@ -67,19 +78,9 @@ async fn an_address_without_a_run_id_keeps_its_grant() {
         ("lock:@grant:nobody".to_owned(), true),
         (lab.deaf(), false),
     ] {
-        lab.granted(&ours).await;
         let dead = waiter("lock:a", &address, "1|dead");
-        assert!(matches!(lab.acquire(&dead).await, Ok(Acquired::Queued(_))));
-        assert!(
-            lab.link
-                .release(&ours, 0, CAP)
-                .await
-                .expect("an answer")
-                .found
-        );
-        let value = lab.link.read("lock:a", CAP).await.expect("an answer");
+        let value = granted_to(&lab, &ours, &dead).await;
         assert_eq!(value.is_some(), stands, "{address}");
-        lab.server.cmd(&["DEL", "lock:a"]).await;
     }
 }
 
@@ -92,19 +93,8 @@ async fn a_reader_of_another_server_keeps_its_grant() {
         ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
         (lab.deaf(), false),
     ] {
-        lab.granted(&ours).await;
         let entry = format!("r|dead|{address}|30000|0|0||host|1|f|0");
-        let dead = waiter("lock:a", "", &entry);
-        assert!(matches!(lab.acquire(&dead).await, Ok(Acquired::Queued(_))));
-        assert!(
-            lab.link
-                .release(&ours, 0, CAP)
-                .await
-                .expect("an answer")
-                .found
-        );
-        let value = lab.link.read("lock:a", CAP).await.expect("an answer");
+        let value = granted_to(&lab, &ours, &waiter("lock:a", "", &entry)).await;
         assert_eq!(value, stands.then_some(entry), "{address}");
-        lab.server.cmd(&["DEL", "lock:a"]).await;
     }
 }
