@@ -213,7 +213,7 @@ async fn a_strict_release_that_finds_the_lock_changes_nothing(pool: LockPool) {
 async fn a_strict_release_that_finds_nothing_is_a_loss(pool: LockPool) {
     let error = pool.scope(strict(ms(400))).await.unwrap_err();
     assert!(is_lost_at_its_end(&error, LostCause::Deadline), "{error:?}");
-    assert!(error.to_string().contains("its value was dropped"));
+    assert!(error.to_string().contains("the value of its body"));
     let short = |release| pool.lock("k").ttl(ms(150)).release(release).acquire();
     let held = short(Release::Strict).await.unwrap();
     let lenient = pool.lock("other").ttl(ms(150)).acquire().await.unwrap();

@@ -50,6 +50,8 @@ impl World {
             let stands = after.holders.iter().find(|(it, _)| is_or_was(it, entry));
             let own = token_in(entry).is_some() && token_in(entry) == sender;
             match stands {
+                // What is kept of an owner is nobody's, and may be kept for longer.
+                Some((_, now)) if entry::is_retired(entry) && now > end => {}
                 Some((_, now)) if !own && now != end => return Some("S9 moves another's end"),
                 Some((_, now)) if now < end => return Some("S7 shortens a lease"),
                 None if !own => return Some("S3a drops another's"),
@@ -62,7 +64,10 @@ impl World {
                 .holders
                 .iter()
                 .any(|(it, was)| it == entry && was == end);
-            let lease = entry::read(entry).map(|it| it.lease).unwrap_or_default();
+            // What is kept of an owner is one entry for all of its own, and says no lease: it is kept by the command.
+            let kept = entry::is_retired(entry).then(|| &*command.claim().value);
+            let lease = entry::read(kept.unwrap_or(entry)).map(|it| it.lease);
+            let lease = lease.unwrap_or_default();
             let lease = u64::try_from(lease.as_micros()).expect("short");
             changed && *end > time + lease + 1000
         };
