@@ -1,9 +1,10 @@
 //! The token of one attempt: what makes a lock *ours*.
 //!
 //! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process, 64 for the pool that
-//! drew it, so that two copies of a machine share no pools that are made afterwards, and a sequence number; a token is never used for a second attempt. A pool knows its own tokens again, and
-//! only those that it has drawn: a number that a stranger guesses ahead is nobody's. Whoever knows a token may release
-//! its lock, so it is never shown: no `Display`, an empty `Debug`.
+//! drew it, so that two copies of a machine share no pools that are made afterwards, and a sequence number; a token is
+//! never used for a second attempt. A pool knows its own tokens again, and only those that it has drawn: a number that a
+//! stranger guesses ahead is nobody's. Whoever knows a token may release its lock, so it is never shown: no `Display`, an
+//! empty `Debug`.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -21,7 +21,7 @@ use crate::values::ttl::Margin;
 /// or one of them was set.
 const KNOWS_THE_TIME_FOR: Duration = Duration::from_secs(2);
 
-/// A longer message is no grant: a key has 1,024 bytes at most, a value little more.
+/// A longer message is no grant: a key has 512 bytes at most, a value with its names some hundred more.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 
 /// How far the counter of epochs may be ahead of the clock for a grant to be believed, in µs. It is ahead
