@@ -9,6 +9,12 @@ use dlock_runtime::{Config, LockRequest};
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+/// The attribute's own documentation. A procedural macro's dev-dependencies are built apart from everybody else's, so its package
+/// does not depend on the runtime.
+#[cfg(doctest)]
+#[doc = include_str!("../dlock-macros/src/attribute.md")]
+pub struct Attribute;
+
 /// The code of the page "Which lock do I need?", compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/WHICH_LOCK.md")]

@@ -1,8 +1,18 @@
 #!/bin/sh
-# Runs all examples, tests and doctests, in about a quarter of an hour. Installs redis-server where it is missing and this
-# user may; otherwise says what to install. Its last line says that all passed; without it, something failed.
+# Runs all examples, tests and doctests; with `--all` also the large explorations and a night of the simulator, a year of its
+# time (DLOCK_SIM_HOURS says how much), which take long. Installs redis-server where
+# it is missing and this user may; otherwise says what to install. Its last line says that all passed; without it, something
+# failed.
 set -eu
 cd "$(dirname "$0")/.."
+
+case "${1-}" in
+"" | --all) ;;
+*)
+    echo "usage: sh tests/run.sh [--all]" >&2
+    exit 2
+    ;;
+esac
 
 if ! command -v redis-server >/dev/null 2>&1; then
     echo "redis-server is not on PATH; trying to install it"
@@ -19,19 +29,26 @@ if ! command -v redis-server >/dev/null 2>&1; then
 fi
 
 export INSTA_UPDATE=no # a snapshot that differs is a failure, not an update
+# From nothing there is nothing to increment. Say 1 where you run this again and again.
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+# Less to write and to link.
+export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-line-tables-only}"
+# The same for procedural macros and what they use. Left out, it depends on which targets a command builds, and whatever uses a
+# macro would be compiled again by the next command.
+export CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG="$CARGO_PROFILE_DEV_DEBUG"
+# Most tests wait: for time to pass, or for a server.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-12}"
+
+echo "== build"
+cargo build --workspace --all-targets
+examples="${CARGO_TARGET_DIR:-target}/debug/examples"
 
 echo "== examples"
-cargo build --workspace --examples --bins
-for example in quickstart fenced_write lottery; do
+for example in quickstart fenced_write lottery "handover --rounds 20" "market --seconds 1"; do
     echo "-- $example"
-    cargo run -q --example "$example"
+    # shellcheck disable=SC2086 # words
+    "$examples"/$example
 done
-
-echo "-- handover"
-cargo run -q --example handover -- --rounds 20
-
-echo "-- market"
-cargo run -q --example market -- --seconds 1
 
 echo "-- quickstart on redis"
 dir=$(mktemp -d)
@@ -49,9 +66,16 @@ until [ -S "$dir/redis.sock" ]; do
     fi
     sleep 0.1
 done
-DLOCK_URL="redis+unix://$dir/redis.sock" cargo run -q --example quickstart
+DLOCK_URL="redis+unix://$dir/redis.sock" "$examples/quickstart"
 
 echo "== tests"
 # No test may start a server on the default port or need one there.
 cargo test --workspace --no-fail-fast
+
+if [ "${1-}" = --all ]; then
+    echo "== large explorations"
+    cargo test --release -p dlock-runtime --lib explore_large -- --ignored --nocapture --test-threads 1
+    echo "== a night of the simulator"
+    cargo test --release -p dlock-runtime --lib simulate_night -- --ignored --nocapture
+fi
 echo "== all examples and tests passed"

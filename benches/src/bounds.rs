@@ -120,7 +120,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
 /// A writer's place as a reader's, and another owner's as the same one's.
 fn of_kind(place: &str, kind: Kind) -> String {
     match kind.0 {
-        "read" => place.replacen("w|", "r|", 1),
+        "read" => place.replacen("1|w|", "1|r|", 1),
         "owner" => place.replacen("|c|", "|a|", 1),
         _ => place.to_owned(),
     }

@@ -1,10 +1,7 @@
-//! W1 and W2: taking and giving back a lock that nobody else wants, by one task, and by many at once with a key each.
+//! W1 and W2: taking and giving back a lock that nobody else wants, by one task, and by many at once with a key each. Behind a wire too.
 
 use std::time::{Duration, Instant};
 
-use dlock_runtime::{Config, LockPool};
-
-use crate::Failure;
 use crate::chapter::{Chapter, Panel, Series, number, spread};
 use crate::contenders::ours::{self, Background, Confirmed};
 use crate::contenders::peer::{self, Peer};
@@ -15,13 +12,15 @@ use crate::progress::Progress;
 use crate::rounds::{Rounds, order, ratios};
 use crate::server_cost::Work;
 use crate::statistics::{Quartiles, real};
+use crate::wire::Wire;
+use crate::{Failure, lab};
 
 /// W1.
 pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
     let contenders = contenders(lab).await?;
     let block = Block {
         tasks: 1,
-        cycles: 100,
+        cycles: cycles(lab, 100),
     };
     let rounds = Rounds {
         most: lab.scale.pick(60, 20),
@@ -30,12 +29,12 @@ pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
     let progress = Progress::new("W1");
     let measured = Measured::take(lab, &contenders, block, rounds, progress).await?;
     let times = Panel {
-        title: "W1: time of a cycle, raw = 1".to_owned(),
+        title: lab.title("W1: time of a cycle, raw = 1"),
         groups: vec![measured.size()],
         series: series(&contenders, &[measured.medians()]),
     };
     Ok(Chapter {
-        title: "W1: acquire and release, one task".to_owned(),
+        title: lab.title("W1: acquire and release, one task"),
         notes: vec![measured.note()],
         head: HEAD.to_vec(),
         rows: measured.rows(),
@@ -46,26 +45,38 @@ pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
 /// W2.
 pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
     let contenders = contenders(lab).await?;
+    let seconds = match lab.wire() {
+        None => lab.scale.pick(60, 3),
+        Some(_) => lab.scale.pick(15, 1),
+    };
     let rounds = Rounds {
         most: lab.scale.pick(30, 12),
-        within: Duration::from_secs(lab.scale.pick(60, 3)),
+        within: Duration::from_secs(seconds),
+    };
+    let numbers: &[usize] = match lab.wire() {
+        None => &[16, 64, 256, 1024],
+        Some(_) => lab.scale.pick(&FAR, &FEW),
     };
     let mut sizes = Vec::new();
-    for tasks in [16, 64, 256, 1024] {
-        let cycles = (lab.scale.pick(12_800, 2_560) / tasks).clamp(2, 100);
+    for &tasks in numbers {
+        let wanted = (lab.scale.pick(12_800, 2_560) / tasks).clamp(2, 100);
+        let cycles = cycles(lab, wanted);
         let block = Block { tasks, cycles };
         let progress = Progress::new(format!("W2, {tasks} tasks"));
         sizes.push(Measured::take(lab, &contenders, block, rounds, progress).await?);
     }
     let groups: Vec<String> = sizes.iter().map(Measured::size).collect();
     let panel = |title: &str, figures: Vec<_>| Panel {
-        title: title.to_owned(),
+        title: lab.title(title),
         groups: groups.clone(),
         series: series(&contenders, &figures),
     };
     let (times, server) = (Measured::medians, Measured::server_ratios);
     Ok(Chapter {
-        title: "W2: acquire and release, many tasks with a key each".to_owned(),
+        title: lab.title(match lab.wire() {
+            None => "W2: acquire and release, many tasks with a key each",
+            Some(_) => "W1 and W2: acquire and release, tasks with a key each",
+        }),
         notes: sizes.iter().map(Measured::note).collect(),
         head: HEAD.to_vec(),
         rows: sizes.iter().flat_map(Measured::rows).collect(),
@@ -80,6 +91,21 @@ pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
             ),
         ],
     })
+}
+
+/// Tasks behind a wire: what they wait for there is the same for one and for a few.
+const FAR: [usize; 7] = [1, 4, 16, 32, 64, 256, 1024];
+const FEW: [usize; 5] = [1, 16, 64, 256, 1024];
+
+/// Of a task in a block: behind a wire no more than take some time, two round trips each.
+fn cycles(lab: &Lab, wanted: usize) -> usize {
+    let Some(wire) = lab.wire() else {
+        return wanted;
+    };
+    let time = Duration::from_millis(lab.scale.pick(100, 40)).as_micros();
+    let cycle = (wire.each_way * 4).as_micros() + 150;
+    let fit = usize::try_from(time / cycle).unwrap_or(usize::MAX);
+    wanted.min(fit.max(2))
 }
 
 const HEAD: [&str; 9] = [
@@ -100,16 +126,24 @@ const PEER: usize = 2;
 
 async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
     let url = lab.url();
-    let raw = Raw::connect(&url, TTL).await?;
-    let again = Raw::connect(&url, TTL).await?;
-    let pool = LockPool::connect(ours::patient(Config::new(&url))).await?;
-    Ok(vec![
-        Contender::new("raw", raw::SENDS, raw),
-        Contender::new("raw, a second time", raw::SENDS, again),
+    let raw = async || match lab.wire() {
+        None => lab::connect(&url).await,
+        Some(_) => lab::connect_far(&url).await,
+    };
+    let [raw, again] = [raw().await?, raw().await?];
+    let pool = ours::pool(&url).await?;
+    let mut contenders = vec![
+        Contender::new("raw", raw::SENDS, Raw::on(raw, TTL).await?),
+        Contender::new("raw, a second time", raw::SENDS, Raw::on(again, TTL).await?),
         Contender::new("rslock", peer::SENDS, Peer::new(&url)),
         Contender::new("dlock", ours::SENDS, Confirmed(pool.clone())),
         Contender::new("dlock, background", ours::SENDS, Background(pool)),
-    ])
+    ];
+    if lab.wire().is_some() {
+        let raw = Raw::connect(&url, TTL).await?;
+        contenders.push(Contender::new("raw, without TCP_NODELAY", raw::SENDS, raw));
+    }
+    Ok(contenders)
 }
 
 /// One of each contender, one bar in each group.
@@ -137,6 +171,10 @@ struct Lane<'a> {
     times: Vec<f64>,
     client: Duration,
     server: Work,
+    /// Of all blocks.
+    wall: Duration,
+    /// Of the wire's process in them.
+    wire: Duration,
 }
 
 impl<'a> Measured<'a> {
@@ -159,7 +197,7 @@ impl<'a> Measured<'a> {
             progress.tell(&format!("round {} of {}", round + 1, rounds.most));
             for place in order(lanes.len(), round) {
                 if let Some(lane) = lanes.get_mut(place) {
-                    lane.run(block, &mut control).await?;
+                    lane.run(lab, block, &mut control).await?;
                 }
             }
             round += 1;
@@ -184,9 +222,22 @@ impl<'a> Measured<'a> {
             1 => "the median",
             _ => "the mean",
         };
-        format!(
+        let note = format!(
             "{size}: {cycles} cycles a task in each of {rounds} rounds; the time of a cycle is {kind} of its block."
-        )
+        );
+        note + &self.wire().unwrap_or_default()
+    }
+
+    /// How busy the wire's process was at most, if there is one.
+    fn wire(&self) -> Option<String> {
+        let part = |lane: &Lane<'_>| lane.wire.as_secs_f64() / lane.wall.as_secs_f64();
+        let most = |one: &&Lane<'_>, other: &&Lane<'_>| part(one).total_cmp(&part(other));
+        let lane = self.lanes.iter().max_by(most)?;
+        let (name, part) = (lane.contender.name, part(lane) * 100.0);
+        let each = self.a_cycle(micros(lane.wire));
+        (!lane.wire.is_zero()).then(|| {
+            format!(" The wire's process used {part:.0} % of a core at most, {each:.1} µs a cycle (of {name}).")
+        })
     }
 
     /// Of each contender, to one of them.
@@ -245,11 +296,17 @@ impl<'a> Lane<'a> {
             times: Vec::new(),
             client: Duration::ZERO,
             server: Work::default(),
+            wall: Duration::ZERO,
+            wire: Duration::ZERO,
         }
     }
 
-    async fn run(&mut self, block: Block, control: &mut Control) -> Result<(), Failure> {
+    async fn run(&mut self, lab: &Lab, block: Block, control: &mut Control) -> Result<(), Failure> {
+        let wire = || lab.wire().map_or(Ok(Duration::ZERO), Wire::cpu);
+        let before = wire()?;
         let (took, work) = self.contender.run_at(block, control).await?;
+        self.wire += wire()?.saturating_sub(before);
+        self.wall += took.wall;
         let each = took.each.into_iter().map(micros).collect();
         let middle = Quartiles::of(each).map(|cycles| cycles.median);
         let mean = micros(took.wall) / real(block.count());

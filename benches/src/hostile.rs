@@ -147,11 +147,10 @@ async fn forged(control: &mut MultiplexedConnection) -> Result<(String, String),
         let places = ask.arg("lock:@w:{lock:item}").arg(0).arg(-1);
         let places: Vec<String> = places.query_async(control).await?;
         if let Some(place) = places.first() {
-            let mut fields = place.splitn(4, '|').skip(1);
-            let (channel, _lease, value) = (fields.next(), fields.next(), fields.next());
-            let (channel, value) = channel.zip(value).ok_or("a place of another form")?;
+            let address = place.split('|').nth(3).and_then(|it| it.split_once(';'));
+            let (_, channel) = address.ok_or("a place of another form")?;
             let guess = "0123456789012345678901234567890123456789";
-            let message = format!("lock:item\n{value}\n1\n1\n3000\n{guess}");
+            let message = format!("1|granted\nlock:item\n{place}\n1\n1\n3000\n{guess}");
             return Ok((channel.to_owned(), message));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

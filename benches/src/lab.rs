@@ -4,17 +4,21 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::RedisServer;
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo as _, ProtocolVersion};
 
 use crate::Failure;
 use crate::pins::Pins;
 use crate::plan::Scale;
 use crate::server_cost::Reading;
+use crate::wire::Wire;
 
 /// The server ends with it.
 pub(crate) struct Lab {
     pub(crate) scale: Scale,
     server: RedisServer,
+    /// Between the server and those who are measured, if it is far.
+    wire: Option<Wire>,
     pins: Pins,
 }
 
@@ -25,8 +29,22 @@ impl Lab {
         Ok(Self {
             scale,
             server,
+            wire: None,
             pins,
         })
+    }
+
+    /// Behind a wire that delays each way by so much. The process of the wire is on the server's core.
+    pub(crate) fn start_far(scale: Scale, pins: Pins, each_way: Duration) -> Result<Self, Failure> {
+        let near = Self::start(scale, pins)?;
+        let wire = Wire::start(near.server.addr(), each_way, pins)?;
+        let wire = Some(wire);
+        Ok(Self { wire, ..near })
+    }
+
+    /// With a server of its own, behind a wire.
+    pub(crate) fn another_far(&self, each_way: Duration) -> Result<Self, Failure> {
+        Self::start_far(self.scale, self.pins, each_way)
     }
 
     /// With a server of its own, beside this one.
@@ -34,19 +52,42 @@ impl Lab {
         Self::start(self.scale, self.pins)
     }
 
+    /// For those who are measured.
     pub(crate) fn url(&self) -> String {
-        self.server.url()
+        let far = self.wire.as_ref().map(Wire::url);
+        far.unwrap_or_else(|| self.server.url())
     }
 
-    /// For questions that are no part of what is measured.
+    /// Of a chapter, with how far the server is.
+    pub(crate) fn title(&self, title: &str) -> String {
+        let far = self.wire.as_ref().map(Wire::name);
+        far.map_or(title.to_owned(), |far| format!("{title}, {far}"))
+    }
+
+    pub(crate) fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
+    }
+
+    /// For questions that are no part of what is measured: not by the wire.
     pub(crate) async fn control(&self) -> Result<Control, Failure> {
-        Ok(Control(connect(&self.url()).await?))
+        Ok(Control(connect(&self.server.url()).await?))
     }
 }
 
-/// On the settings that dlock's own connections have: RESP3, and no timeout of the client's.
+/// On the settings that dlock's own connections have: RESP3, and no timeout of the client's. The socket is as the `redis` crate opens it
+/// unless it is told otherwise: what is written while other bytes have no acknowledgement waits for that (Nagle's algorithm). Over
+/// loopback that is the faster way, if any.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
-    let info = url.into_connection_info()?;
+    connect_by(url, TcpSettings::default()).await
+}
+
+/// With `TCP_NODELAY`, as dlock's own connections: over a network an acknowledgement comes with the next answer, a round trip later.
+pub(crate) async fn connect_far(url: &str) -> Result<MultiplexedConnection, Failure> {
+    connect_by(url, TcpSettings::default().set_nodelay(true)).await
+}
+
+async fn connect_by(url: &str, socket: TcpSettings) -> Result<MultiplexedConnection, Failure> {
+    let info = url.into_connection_info()?.set_tcp_settings(socket);
     let settings = info.redis_settings().clone();
     let settings = settings.set_protocol(ProtocolVersion::RESP3);
     let client = Client::open(info.set_redis_settings(settings))?;
@@ -93,8 +134,8 @@ impl Control {
     /// A writer holds this lock, for longer than any run.
     pub(crate) async fn write_locked(&mut self, lock: &str) -> Result<(), Failure> {
         let mut add = redis::cmd("ZADD");
-        add.arg(lock).arg("inf").arg("#|1|rw");
-        add.arg(FOR_EVER).arg("w|bench||3600000|0|0||host|1|f|0");
+        add.arg(lock).arg("inf").arg("1|#|rw");
+        add.arg(FOR_EVER).arg("1|w|bench||3600000|0|0||host|1|f|0");
         Ok(add.exec_async(&mut self.0).await?)
     }
 
@@ -105,7 +146,10 @@ impl Control {
     ) -> Result<(), Failure> {
         let mut sets = redis::pipe();
         for lock in locks {
-            let set = sets.cmd("SET").arg(lock).arg("1|bench|host|1|f|0");
+            let set = sets
+                .cmd("SET")
+                .arg(lock)
+                .arg("1|x|bench||3600000|0|0||host|1|f|0");
             set.arg("PX").arg(3_600_000).ignore();
         }
         Ok(sets.exec_async(&mut self.0).await?)

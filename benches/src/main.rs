@@ -3,7 +3,8 @@
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`, `hostile`.
+//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`, `hostile`, `instructions`,
+//! `network` (W1 to W4 behind a `wire`).
 //! `part` is another process of this program.
 
 mod bounds;
@@ -13,9 +14,11 @@ mod contention;
 mod cycles;
 mod growth;
 mod hostile;
+mod instructions;
 mod keeping;
 mod lab;
 mod market;
+mod network;
 mod page;
 mod part;
 mod picture;
@@ -26,6 +29,7 @@ mod rounds;
 mod server_cost;
 mod statistics;
 mod waiting;
+mod wire;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -72,9 +76,9 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
     let setting = Setting::ask(plan)?;
     let runtime = runtime()?;
     let (mut chapters, mut failure) = (Vec::new(), None);
-    for &program in &plan.programs {
-        match chapter(program, plan, &setting, &runtime) {
-            Ok(chapter) => chapters.push(chapter),
+    for program in programs(plan)? {
+        match chapters_of(program, plan, &setting, &runtime) {
+            Ok(all) => chapters.extend(all),
             Err(why) => {
                 failure = Some(why);
                 break;
@@ -96,16 +100,36 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
     failure.map_or(Ok(()), Err)
 }
 
+/// Without what needs a tool that is missing, unless it was asked for by name.
+fn programs(plan: &Plan) -> Result<Vec<Program>, Failure> {
+    let mut programs = plan.programs.clone();
+    if programs.contains(&Program::Instructions)
+        && let Err(missing) = instructions::is_installed()
+    {
+        if plan.chosen {
+            return Err(missing);
+        }
+        eprintln!("dlock-benches: instructions are left out: {missing}");
+        programs.retain(|program| *program != Program::Instructions);
+    }
+    Ok(programs)
+}
+
 /// On a server of its own.
-fn chapter(
+fn chapters_of(
     program: Program,
     plan: &Plan,
     setting: &Setting,
     runtime: &Runtime,
-) -> Result<Chapter, Failure> {
-    let lab = Lab::start(plan.scale, setting.pins)?;
+) -> Result<Vec<Chapter>, Failure> {
+    let lab = match plan.each_way {
+        Some(each_way) if program.has_a_wire() => {
+            Lab::start_far(plan.scale, setting.pins, each_way)
+        }
+        _ => Lab::start(plan.scale, setting.pins),
+    }?;
     runtime.block_on(async {
-        match program {
+        let chapter = match program {
             Program::W1 => cycles::alone(&lab).await,
             Program::W2 => cycles::together(&lab).await,
             Program::W3 => contention::throughput(&lab).await,
@@ -116,7 +140,10 @@ fn chapter(
             Program::Growth => growth::chapter(&lab).await,
             Program::Hostile => hostile::chapter(&lab).await,
             Program::Bounds => bounds::chapter(&lab).await,
-        }
+            Program::Network => return network::chapters(&lab, plan.each_way).await,
+            Program::Instructions => instructions::chapter(&lab).await,
+        };
+        Ok(vec![chapter?])
     })
 }
 
@@ -128,6 +155,8 @@ fn be_part(words: &[String]) -> Result<(), Failure> {
         }
         [part, words @ ..] if part == "keeper" => runtime()?.block_on(keeping::keep(words)),
         [part, words @ ..] if part == "waiter" => runtime()?.block_on(waiting::wait(words)),
+        [part, words @ ..] if part == "worker" => runtime()?.block_on(instructions::work(words)),
+        [part, server, each_way] if part == "wire" => wire::carry(server, each_way),
         [part, url, messages] if part == "listener" => contention::listen(url, messages),
         _ => Err("no part of a run has these words".into()),
     }

@@ -76,8 +76,8 @@ pub(crate) fn write(setting: &Setting, chapters: &[Chapter]) -> String {
     );
     for chapter in chapters {
         // Into a String: can't fail.
-        let _ = write!(page, "\n## {}\n\n", chapter.title);
-        table(&mut page, chapter);
+        let table = table(&chapter.head, &chapter.rows);
+        let _ = write!(page, "\n## {}\n\n{table}", chapter.title);
         for note in &chapter.notes {
             let _ = write!(page, "\n{note}\n");
         }
@@ -85,15 +85,13 @@ pub(crate) fn write(setting: &Setting, chapters: &[Chapter]) -> String {
     page
 }
 
-fn table(page: &mut String, chapter: &Chapter) {
-    let head = chapter.head.iter().map(|cell| (*cell).to_owned());
-    let rule = chapter.head.iter().map(|_| "---".to_owned());
-    let rows = [head.collect(), rule.collect()];
-    for row in rows.iter().chain(&chapter.rows) {
-        page.push_str("| ");
-        page.push_str(&row.join(" | "));
-        page.push_str(" |\n");
-    }
+/// In Markdown; it ends with a line break.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule = vec!["---".to_owned(); head.len()];
+    let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
+    let rows: String = rows.iter().map(|row| line(row)).collect();
+    line(&head) + &line(&rule) + &rows
 }
 
 #[cfg(test)]

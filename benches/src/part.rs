@@ -43,6 +43,10 @@ impl Part {
         })
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next line, which begins so, without that.
     pub(crate) fn line(&mut self, prefix: &str) -> Result<String, Failure> {
         let line = self

@@ -1,6 +1,10 @@
 //! The server on one core, this process and those it starts on another: so no contender gains from threads of its own, and neither
 //! side takes time from the other.
 
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::Failure;
 
 #[cfg(target_os = "linux")]
@@ -65,4 +69,13 @@ impl Pins {
     pub(crate) fn are_set(&self) -> bool {
         false
     }
+}
+
+/// What this process has used so far, in all its threads.
+pub(crate) fn cpu() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        used.tv_sec.unsigned_abs(),
+        u32::try_from(used.tv_nsec).unwrap_or(0),
+    )
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Failure;
 
 /// What a mistake is answered with, after what it was.
-const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--ttl SECONDS] [--window SECONDS] [--out PATH] [--unpinned]";
+const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--ttl SECONDS] [--window SECONDS] [--each-way MILLISECONDS] [--out PATH] [--unpinned]";
 
 /// One of the programs, by its word on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +22,12 @@ pub(crate) enum Program {
     Growth,
     Hostile,
     Bounds,
+    Network,
+    Instructions,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 10] = [
+    const ALL: [(&'static str, Self); 12] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -36,7 +38,14 @@ impl Program {
         ("growth", Self::Growth),
         ("hostile", Self::Hostile),
         ("bounds", Self::Bounds),
+        ("network", Self::Network),
+        ("instructions", Self::Instructions),
     ];
+
+    /// Whether it can be measured behind a wire.
+    pub(crate) fn has_a_wire(self) -> bool {
+        matches!(self, Self::W1 | Self::W2 | Self::W3 | Self::W4 | Self::W5)
+    }
 
     fn parse(word: &str) -> Result<Self, Failure> {
         let found = Self::ALL.iter().find(|(name, _)| *name == word);
@@ -93,7 +102,11 @@ pub(crate) struct Plan {
     pub(crate) scale: Scale,
     /// In their own order, whatever order they were asked for in.
     pub(crate) programs: Vec<Program>,
+    /// Whether they were asked for by name.
+    pub(crate) chosen: bool,
     pub(crate) keep: Keep,
+    /// W1 to W5 and `network` go through a wire that delays each way by so much.
+    pub(crate) each_way: Option<Duration>,
     /// Where the page and the picture go, without what their names end with.
     pub(crate) out: PathBuf,
     /// The server on one core and everything else on another.
@@ -105,7 +118,9 @@ impl Plan {
         let mut plan = Self {
             scale: Scale::Full,
             programs: Program::ALL.map(|(_, program)| program).to_vec(),
+            chosen: false,
             keep: Keep::new(1, None, None),
+            each_way: None,
             out: "target/benches".into(),
             pinned: true,
         };
@@ -123,6 +138,7 @@ impl Plan {
                 "--locks" => locks = Some(number(&flag, &value()?, 10_000_000)?),
                 "--ttl" => ttl = Some(number(&flag, &value()?, 3_600)?),
                 "--window" => window = Some(number(&flag, &value()?, 86_400)?),
+                "--each-way" => plan.each_way = Some(millis(&flag, &value()?)?),
                 "--out" => plan.out = value()?.into(),
                 _ => return Err(mistake(&format!("`{flag}` is no argument"))),
             }
@@ -136,6 +152,7 @@ impl Plan {
         let asked = list.split(',').map(Program::parse);
         let asked = asked.collect::<Result<Vec<_>, _>>()?;
         self.programs.retain(|program| asked.contains(program));
+        self.chosen = true;
         Ok(())
     }
 
@@ -153,6 +170,12 @@ fn number(flag: &str, word: &str, most: usize) -> Result<usize, Failure> {
     let number = word.parse().ok();
     let number = number.filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| mistake(&format!("{flag} {word}: not a whole number, 1 to {most}")))
+}
+
+fn millis(flag: &str, word: &str) -> Result<Duration, Failure> {
+    let millis = word.parse().ok().filter(|it| (0.0..=1_000.0).contains(it));
+    let seconds = millis.map(|millis: f64| Duration::from_secs_f64(millis / 1e3));
+    seconds.ok_or_else(|| mistake(&format!("{flag} {word}: not a number, 0 to 1000")))
 }
 
 fn mistake(what: &str) -> Failure {

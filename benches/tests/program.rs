@@ -94,6 +94,37 @@ fn a_mistake_costs_no_run() {
     assert!(ran.stdout.is_empty());
 }
 
+#[test]
+fn behind_a_wire_a_cycle_takes_two_round_trips_at_least() {
+    let page = quick("w1", &["--each-way", "3"]);
+    let title = "## W1: acquire and release, one task, 3 ms each way";
+    assert!(page.contains(title), "{page}");
+    assert!(page.contains("The wire's process used "), "{page}");
+    for contender in ["raw", "rslock", "dlock", "raw, without TCP_NODELAY"] {
+        let row = page
+            .lines()
+            .find(|row| row.starts_with(&format!("| 1 | {contender} | ")));
+        let cycle = row.and_then(|row| row.split(" | ").nth(4)).unwrap();
+        let micros: f64 = cycle.split(' ').next().unwrap().parse().unwrap();
+        assert!(micros >= 12_000.0, "{row:?}");
+    }
+}
+
+#[test]
+fn without_valgrind_it_says_what_to_install() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let servers = std::env::split_paths(&path).map(|folder| folder.join("redis-server"));
+    let server = servers.into_iter().find(|file| file.exists()).unwrap();
+    std::os::unix::fs::symlink(server, folder.path().join("redis-server")).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dlock-benches"));
+    let program = program.args(["--only", "instructions"]);
+    let ran = program.env("PATH", folder.path()).output().unwrap();
+    assert!(!ran.status.success());
+    let told = text(&ran.stderr);
+    assert!(told.contains("apt-get install valgrind"), "{told}");
+}
+
 /// The page of one program.
 fn quick(program: &str, words: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();

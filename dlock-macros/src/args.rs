@@ -216,7 +216,7 @@ impl Args {
                 self.renew = Some(Renew::Switch(true));
                 return true;
             }
-            if kind::is_bare(text) {
+            if names::is_bare(text) {
                 return true;
             }
             let message = format!("`{text}` needs a value: write `{}`", example(text));
@@ -292,13 +292,13 @@ fn read_value(
         return Ok(None);
     }
     let text = name.to_string();
-    let bare = kind::is_bare(&text);
+    let bare = names::is_bare(&text);
     if bare && input.peek(Ident::peek_any) {
         return Ok(None); // the next argument, without its comma
     }
     let write = |what: &str| {
         if bare {
-            kind::alone(&text)
+            names::alone(&text)
         } else {
             format!("{what}: write `{}`", example(&text))
         }

@@ -4,7 +4,7 @@
 //! async-trait 0.1.92. Where an attribute between the two (`#[tracing::instrument]`) has put it into a future of its own, the lock
 //! goes around all of that, as it does on an `async fn`. A body of another form is refused, never guessed at.
 
-use crate::signature::bound_names;
+use crate::pattern::bound_names;
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::{

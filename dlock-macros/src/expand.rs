@@ -15,9 +15,6 @@ use target::Call;
 
 mod target;
 
-/// The static that a locked function begins with.
-pub(crate) const SPEC: &str = "__DLOCK_SPEC";
-
 // Input:
 //     #[distributed_lock(key = "item:<id>", ttl = "10s")]
 //     async fn f(id: u64) -> Result<u64, E> {

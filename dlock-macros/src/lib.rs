@@ -13,6 +13,7 @@ mod async_trait;
 mod errors;
 mod expand;
 mod model;
+mod pattern;
 mod rules;
 mod signature;
 mod template;
@@ -23,7 +24,7 @@ mod tests;
 use proc_macro::TokenStream;
 use quote::quote;
 
-#[doc = include_str!("attribute.md")]
+#[cfg_attr(not(doctest), doc = include_str!("attribute.md"))]
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute(arguments.into(), &item.into()).into()

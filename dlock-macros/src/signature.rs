@@ -3,17 +3,20 @@
 //! The body of an async function is never parsed: syntax that syn does not know yet passes through, and an unfinished line
 //! leaves the editor with a function.
 
-use crate::{async_trait::AsyncTrait, expand};
+use crate::{async_trait::AsyncTrait, pattern::bound_names};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{
-    Attribute, FnArg, Ident, Pat, PatIdent, ReturnType, Signature, Token, Type, TypeInfer,
-    TypePath, Visibility, braced,
+    Attribute, FnArg, Ident, ReturnType, Signature, Token, Type, TypeInfer, TypePath, Visibility,
+    braced,
     parse::{Parse, ParseStream},
     spanned::Spanned as _,
     token::Brace,
     visit_mut::{self, VisitMut},
 };
+
+/// The static that a locked function begins with.
+pub(crate) const SPEC: &str = "__DLOCK_SPEC";
 
 /// A function with a body.
 pub(crate) struct Function {
@@ -162,7 +165,7 @@ impl Function {
             Form::AsyncTrait(method) => method.body().1,
         };
         let second = body.into_iter().nth(1);
-        matches!(second, Some(TokenTree::Ident(name)) if name == expand::SPEC)
+        matches!(second, Some(TokenTree::Ident(name)) if name == SPEC)
     }
 
     /// The name for messages and the static, without `r#`.
@@ -188,20 +191,6 @@ impl Function {
         }
         names
     }
-}
-
-/// The names that a pattern binds. A constant in a pattern looks the same and does no harm.
-pub(crate) fn bound_names(pat: &Pat, names: &mut Vec<Ident>) {
-    struct Names<'a>(&'a mut Vec<Ident>);
-    impl VisitMut for Names<'_> {
-        fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
-            self.0.push(pat.ident.clone());
-            visit_mut::visit_pat_ident_mut(self, pat);
-        }
-        // A closure or block inside a pattern's constant binds nothing out here.
-        fn visit_expr_mut(&mut self, _: &mut syn::Expr) {}
-    }
-    Names(names).visit_pat_mut(&mut pat.clone());
 }
 
 /// What the body gives: the type as it can be written inside the body, and where errors about it are shown.

@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::sync::OnceCell;
 
-use crate::engine::pool::{LockPool, made_before_a_fork};
+use crate::engine::core::made_before_a_fork;
+use crate::engine::pool::LockPool;
 use crate::engine::shutdown::{Drained, shut_down};
 use crate::values::config::Config;
 use crate::values::error::LockError;
@@ -153,8 +154,8 @@ pub fn named(name: &str) -> Result<LockPool, LockError> {
 pub async fn shutdown() -> Drained {
     let mut all = Vec::new();
     if let Known::Ours(pools) = POOLS.known() {
-        all.extend(pools.named().values().cloned());
-        all.extend(pools.global.get().cloned());
+        all.extend(pools.named().values().map(LockPool::core).cloned());
+        all.extend(pools.global.get().map(LockPool::core).cloned());
     }
     shut_down(&all).await
 }

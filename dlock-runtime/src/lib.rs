@@ -86,7 +86,8 @@
 //!
 //! None yet: everything is always there.
 
-// Layers, one direction only: values <- policy <- backend <- engine <- global, support.
+// Layers, one direction only: values <- policy <- backend <- engine <- global, support. Beside them: `observe`, which logs, and
+// `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
 #[path = "support.rs"]
 pub mod __private;
@@ -95,13 +96,15 @@ mod engine;
 mod global;
 mod observe;
 mod policy;
+mod sync;
 mod values;
 
 pub use dlock_macros::distributed_lock;
 pub use engine::guard::{LockGuard, Released};
-pub use engine::held::{Held, current};
+pub use engine::held::Held;
 pub use engine::pool::LockPool;
 pub use engine::request::LockRequest;
+pub use engine::scope::current;
 pub use engine::shutdown::Drained;
 pub use global::{init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;

@@ -94,10 +94,12 @@ fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, L
         let pool = match (target.own_pool(), spec.pool_name()) {
             (Some(pool), _) => Ok(pool),
             (None, Some(name)) => global::named(name),
-            (None, None) => scope::innermost_pool().map_or_else(global::pool, Ok),
+            (None, None) => {
+                scope::innermost_pool().map_or_else(global::pool, |core| Ok(core.into()))
+            }
         };
         let pool = pool?;
-        let request = target.request(|keys| spec.request(pool, keys));
+        let request = target.request(|keys| spec.request(&pool, keys));
         let (pool, orders) = request.orders()?;
         orders.acquire(&pool).await
     })

@@ -60,10 +60,11 @@ async fn a_holder_with_a_hostile_name() {
     let mut seen = Seen::default();
     for name in [NAME.to_owned(), NAME.repeat(6_000)] {
         for value in [
-            format!("1|t|{name}|1|{name}|1"),
+            format!("1|x|t||60000|0|0||{name}|1|{name}|1"),
             RAW.to_owned(),
             format!("7|{RAW}"),
-            format!("1|t|{RAW}|1|{RAW}|1"),
+            format!("1|z|{RAW}"),
+            format!("1|x|t||60000|0|0||{RAW}|1|{RAW}|1"),
         ] {
             server.cmd(&["SET", "lock:k", &value, "PX", "60000"]).await;
             ask(&pool, &mut seen).await;
@@ -81,17 +82,19 @@ async fn a_set_of_hostile_entries() {
     let mut seen = Seen::default();
     let long = RAW.repeat(6_000);
     for (meta, letter, owner) in [
-        ("#|1|rw".to_owned(), "w|t|c|60000|0|0|", ""),
-        ("#|1|p|1".to_owned(), "p|t|c|60000|1|1|", ""),
-        (format!("#|1|o|{RAW}|5"), "o|t|c|60000|0|0|", RAW),
-        (format!("#|1|o|{long}|5"), "o|t|c|60000|0|0|", &long),
-        (format!("#|1|{RAW}"), "r|t|c|60000|0|0|", RAW),
+        ("1|#|rw".to_owned(), "1|w|t|c|60000|0|0|", ""),
+        ("1|#|p|1".to_owned(), "1|p|t|c|60000|1|1|", ""),
+        (format!("1|#|o|{RAW}|5"), "1|o|t|c|60000|0|0|", RAW),
+        (format!("1|#|o|{long}|5"), "1|o|t|c|60000|0|0|", &long),
+        (format!("1|#|{RAW}"), "1|r|t|c|60000|0|0|", RAW),
     ] {
         let entry = format!("{letter}{owner}|{NAME}|1|{NAME}|1");
         server.cmd(&["DEL", "lock:k"]).await;
-        server
-            .cmd(&["ZADD", "lock:k", "inf", &meta, "9e15", &entry])
-            .await;
+        let second = format!("{entry}#2"); // so that no permit is free
+        let members = [
+            "ZADD", "lock:k", "inf", &meta, "9e15", &entry, "9e15", &second,
+        ];
+        server.cmd(&members).await;
         server.cmd(&["PEXPIRE", "lock:k", "60000"]).await;
         ask(&pool, &mut seen).await;
     }

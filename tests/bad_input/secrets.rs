@@ -29,7 +29,7 @@ async fn token_of_this_process() -> String {
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let _held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
     let value: String = server.ask(&["GET", "lock:k"]).await;
-    let token = value.split('|').nth(1).unwrap();
+    let token = value.split('|').nth(2).unwrap();
     let (instance, _) = token.split_once('-').unwrap();
     assert_eq!(instance.len(), 32);
     instance.to_owned()

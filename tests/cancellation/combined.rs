@@ -43,7 +43,7 @@ impl Wire {
         wire
     }
 
-    /// All at once: the first ones go out by themselves.
+    /// All at once: the first two go out by themselves.
     fn start(&self) -> Vec<JoinHandle<LockGuard>> {
         let acquire = |it: usize| {
             let lock = self.pool.lock(format!("item:{it}")).wait(A_WHILE);

@@ -136,12 +136,12 @@ fn renewals() -> Matcher {
     Matcher::when(|request| matches!(words(request)[..], [b"EVALSHA", _, b"1", b"lock:item", ..]))
 }
 
-/// An acquire without an entry for the queue.
+/// An acquire that does not queue.
 fn last_looks() -> Matcher {
     Matcher::when(|request| {
         matches!(
             words(request)[..],
-            [b"EVALSHA", _, b"4", b"lock:item", .., b"", _] // no place; then what proves grants
+            [b"EVALSHA", _, b"4", b"lock:item", .., b"0", _] // then what proves grants
         )
     })
 }

@@ -2,6 +2,7 @@
 
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
 use dlock_tests::of_kind;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::backends::{LONG, ms, settled, soon};
@@ -9,7 +10,8 @@ use crate::backends::{LONG, ms, settled, soon};
 on_every_backend!(
     two_kinds_at_one_key_are_refused_on_both_sides,
     another_kind_inside_is_refused_as_well,
-    a_waiting_kind_is_refused_as_well,
+    who_waits_has_its_turn_behind_another_kind,
+    a_waiting_kind_comes_first,
     a_key_may_change_its_kind_when_it_is_free,
     every_kind_says_who_holds_it,
     every_kind_is_given_back_when_its_future_is_dropped,
@@ -36,25 +38,39 @@ fn every(pool: &LockPool, key: &str) -> Vec<LockRequest> {
     ]
 }
 
+/// Does something with a request of each kind, at a key of its own, all at the same time: what lasts some lasts it once.
+async fn each(pool: &LockPool, act: impl AsyncFn(String, LockRequest)) {
+    let act = &act;
+    let kinds = (0..every(pool, "k").len()).map(async |kind| {
+        let key = format!("k:{kind}");
+        let request = every(pool, &key).swap_remove(kind);
+        act(key, request).await;
+    });
+    join_all(kinds).await;
+}
+
 fn is_wrong_kind(error: &LockError) -> bool {
     let reason = Refusal::WrongKind;
     matches!(error, LockError::Refused { reason: it, .. } if *it == reason)
 }
 
+/// One request of each kind, and what it says of itself and of the holder.
+fn of_each(pool: &LockPool, wait: Wait) -> [(&'static str, LockRequest); 4] {
+    let request = || pool.lock("k").ttl(LONG).wait(wait);
+    [
+        ("an exclusive lock", request()),
+        ("a read/write lock", request().read()),
+        ("a lock with 2 permits", request().permits(2)),
+        ("of the owner `a`", request().reentrant().owner("a")),
+    ]
+}
+
+/// At once where nobody waits, and when a wait is over.
 async fn two_kinds_at_one_key_are_refused_on_both_sides(pool: LockPool) {
-    let kinds = |wait: Wait| {
-        let request = || pool.lock("k").ttl(LONG).wait(wait);
-        [
-            ("an exclusive lock", request()),
-            ("a read/write lock", request().read()),
-            ("a lock with 2 permits", request().permits(2)),
-            ("of the owner `a`", request().reentrant().owner("a")),
-        ]
-    };
-    for (held, (there, first)) in kinds(Wait::Once).into_iter().enumerate() {
+    for (held, (there, first)) in of_each(&pool, Wait::Once).into_iter().enumerate() {
         let first = first.acquire().await.unwrap();
-        for wait in [Wait::Once, Wait::For(LONG)] {
-            for (asked, (ours, second)) in kinds(wait).into_iter().enumerate() {
+        for wait in [Wait::Once, Wait::For(ms(100))] {
+            for (asked, (ours, second)) in of_each(&pool, wait).into_iter().enumerate() {
                 if asked == held {
                     continue;
                 }
@@ -66,9 +82,39 @@ async fn two_kinds_at_one_key_are_refused_on_both_sides(pool: LockPool) {
                 let there = there.replace(" 2 permits", " permits");
                 assert!(said.contains(ours) && said.contains(&there), "{said}");
                 assert!(begun.elapsed() < LONG / 3);
+                assert!(wait == Wait::Once || begun.elapsed() >= ms(95), "it waits");
             }
         }
         first.verify().await.unwrap();
+        first.release().await.unwrap();
+    }
+}
+
+async fn who_waits_has_its_turn_behind_another_kind(pool: LockPool) {
+    for (held, (there, first)) in of_each(&pool, Wait::Once).into_iter().enumerate() {
+        let mut first = first.acquire().await.unwrap();
+        for (asked, (ours, second)) in of_each(&pool, Wait::For(LONG)).into_iter().enumerate() {
+            if asked == held {
+                continue;
+            }
+            let mut waiting = tokio::spawn(second.acquire());
+            settled(&pool).await;
+            assert!(!waiting.is_finished(), "{ours} beside {there}");
+            first.verify().await.unwrap();
+            first.release().await.unwrap();
+            let guard = (&mut waiting).await.unwrap().unwrap();
+            guard.verify().await.unwrap();
+            // And back, for the next one.
+            let (_, again) = of_each(&pool, Wait::For(LONG))
+                .into_iter()
+                .nth(held)
+                .unwrap();
+            let again = tokio::spawn(again.acquire());
+            settled(&pool).await;
+            assert!(!again.is_finished(), "{there} beside {ours}");
+            guard.release().await.unwrap();
+            first = again.await.unwrap().unwrap();
+        }
         first.release().await.unwrap();
     }
 }
@@ -89,14 +135,22 @@ async fn another_kind_inside_is_refused_as_well(pool: LockPool) {
     }
 }
 
-async fn a_waiting_kind_is_refused_as_well(pool: LockPool) {
-    let held = pool.lock("k").permits(1).ttl(LONG).acquire().await.unwrap();
-    let waiting = tokio::spawn(pool.lock("k").permits(1).wait(LONG).acquire());
+/// Nobody passes the first in the queue, whatever its kind.
+async fn a_waiting_kind_comes_first(pool: LockPool) {
+    let held = pool.lock("k").read().ttl(LONG).acquire().await.unwrap();
+    let alone = tokio::spawn(pool.lock("k").wait(LONG).acquire());
     settled(&pool).await;
-    let error = pool.lock("k").acquire().await.unwrap_err();
-    assert!(is_wrong_kind(&error), "{error:?}");
+    let once = pool.lock("k").read().wait(Wait::Once);
+    let error = once.acquire().await.map(drop).unwrap_err();
+    assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
+    let reader = tokio::spawn(pool.lock("k").read().wait(LONG).acquire());
+    settled(&pool).await;
     held.release().await.unwrap();
-    drop(waiting.await.unwrap().unwrap());
+    let alone = alone.await.unwrap().unwrap();
+    settled(&pool).await;
+    assert!(!reader.is_finished(), "the exclusive lock came before it");
+    alone.release().await.unwrap();
+    drop(reader.await.unwrap().unwrap());
 }
 
 async fn a_key_may_change_its_kind_when_it_is_free(pool: LockPool) {
@@ -186,24 +240,25 @@ async fn two_kinds_in_one_request_are_a_mistake(pool: LockPool) {
 }
 
 async fn every_kind_outlives_a_quick_body_by_its_min_hold(pool: LockPool) {
-    for request in every(&pool, "k") {
+    each(&pool, async |key, request| {
         let (begun, request) = (Instant::now(), request.min_hold(ms(700)));
         request.run(async |_| ()).await.unwrap();
-        let next = pool.lock("k").read().try_acquire().await;
+        let next = pool.lock(key.as_str()).read().try_acquire().await;
         let is_kept = next.as_ref().map_or_else(is_wrong_kind, Option::is_none);
         let is_read = matches!(&next, Ok(Some(_))); // beside a reader that is kept
         assert!(is_kept || is_read, "{next:?}");
         drop(next);
         soon("it is free", async || {
-            pool.holder("k").await.unwrap().is_none()
+            pool.holder(key.as_str()).await.unwrap().is_none()
         })
         .await;
         assert!(begun.elapsed() >= ms(650), "{:?}", begun.elapsed());
-    }
+    })
+    .await;
 }
 
 async fn every_kind_ends_with_its_max_hold(pool: LockPool) {
-    for request in every(&pool, "k") {
+    each(&pool, async |key, request| {
         let request = request.ttl(ms(1500)).renew().max_hold(ms(2000));
         let body = async |_: &LockGuard| std::future::pending::<()>().await;
         let begun = Instant::now();
@@ -211,8 +266,9 @@ async fn every_kind_ends_with_its_max_hold(pool: LockPool) {
         assert!(error.to_string().contains("max_hold"), "{error}");
         assert!(begun.elapsed() >= ms(1950), "{:?}", begun.elapsed());
         soon("it is free", async || {
-            pool.holder("k").await.unwrap().is_none()
+            pool.holder(key.as_str()).await.unwrap().is_none()
         })
         .await;
-    }
+    })
+    .await;
 }

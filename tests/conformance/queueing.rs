@@ -12,10 +12,10 @@ on_every_backend!(
     waiters_are_served_in_the_order_they_came,
     who_leaves_changes_nothing_for_those_who_stay,
     a_release_is_told_long_before_anybody_looks,
-    who_does_not_queue_never_goes_first,
     a_lease_that_ends_lets_the_whole_line_on,
     a_deadlock_is_told_at_once_while_others_wait;
     seconds:
+    who_does_not_queue_never_goes_first,
     who_inherits_a_place_has_its_own_ttl_if_that_is_shorter;
     by_the_server:
     who_inherits_a_place_has_its_own_ttl_if_that_is_longer,
@@ -99,7 +99,9 @@ async fn a_release_is_told_long_before_anybody_looks(pool: LockPool) {
     assert!(took[4] < ms(700), "{took:?}");
 }
 
-/// The lock is given to who waits, in the release itself: there is no moment at which somebody else could have it.
+/// The lock is given to who waits, in the release itself: there is no moment at which somebody else could have it. On memory in
+/// real time there is one, where the machine stands still for the 10 ms within which a lock is handed on: who waits has not asked
+/// the server by then.
 async fn who_does_not_queue_never_goes_first(pool: LockPool) {
     let held = taken(&pool).await;
     let (start, started) = tokio::sync::oneshot::channel();

@@ -119,7 +119,7 @@ impl Seats {
     pub(crate) async fn left(&self, pid: u32) -> Option<Duration> {
         let words = ["ZRANGE", LOCK, "0", "-1", "WITHSCORES"];
         let entries: BTreeMap<String, f64> = self.server.ask(&words).await;
-        let is_meta = |entry: &str| entry.starts_with("#|1|");
+        let is_meta = |entry: &str| entry.starts_with("1|#|");
         let mut holders = entries.keys().filter(|entry| !is_meta(entry));
         let entry = holders.find(|entry| pid_of(entry) == pid)?;
         #[allow(clippy::cast_precision_loss, reason = "exact until 2255")]

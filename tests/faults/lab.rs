@@ -153,26 +153,28 @@ fn text(operation: &str) -> String {
         _ => panic!("no such script: {operation}"),
     };
     let prelude = concat!(lua!("times"), lua!("prelude"));
-    let queue = concat!(lua!("value"), lua!("queue"));
-    let (set, exclusive) = (lua!("set"), lua!("exclusive"));
+    let queue = concat!(lua!("value"), lua!("queue"), lua!("set"), lua!("grant"));
+    let (acquire, release) = (lua!("exclusive"), lua!("exclusive_release"));
     let before = match operation {
         "acquire" => {
             let at_once = concat!(lua!("times"), lua!("acquire_at_once"));
-            [at_once, lua!("prelude"), queue, set, exclusive].concat()
+            [at_once, lua!("prelude"), queue, acquire].concat()
         }
-        "combined" => [prelude, lua!("combined_at_once"), queue, set, exclusive].concat(),
+        "combined" => [prelude, lua!("combined_at_once"), queue, release, acquire].concat(),
         "release" => {
             let at_once = concat!(lua!("times"), lua!("release_at_once"));
             let in_turn = concat!(lua!("release_in_turn"), lua!("prelude"));
-            [at_once, in_turn, queue].concat()
+            [at_once, in_turn, queue, release].concat()
         }
-        "poll" => [prelude, queue, set].concat(),
-        "acquire_all" | "cancel" | "write" => [prelude, queue].concat(),
+        "poll" => [prelude, queue].concat(),
+        "acquire_all" => [prelude, queue, release].concat(),
+        "cancel" => [lua!("cancel_at_once"), prelude, queue, release].concat(),
+        "write" => concat!(lua!("prelude"), lua!("value")).to_owned(),
         "renew" => {
-            let shared = [prelude, queue, set, lua!("shared")].concat();
+            let shared = [prelude, queue, lua!("shared")].concat();
             lua!("renew_at_once").to_owned() + &shared
         }
-        _ => [prelude, queue, set, lua!("shared")].concat(),
+        _ => [prelude, queue, lua!("shared")].concat(),
     };
     before + own
 }

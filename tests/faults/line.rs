@@ -90,7 +90,7 @@ impl Lab {
     /// The channel to which the first in the queue is told of its grant.
     pub(crate) async fn channel(&self) -> String {
         let places = self.places().await;
-        let address = places.first().and_then(|place| place.split('|').nth(1));
+        let address = places.first().and_then(|place| place.split('|').nth(3));
         let (_, channel) = address
             .and_then(|it| it.split_once(';'))
             .expect("somebody waits");

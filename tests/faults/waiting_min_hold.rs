@@ -30,7 +30,7 @@ fn kept(pool: &LockPool, min_hold: Duration) -> LockRequest {
 /// Whether the item is kept, as nobody's.
 async fn is_retired(lab: &Lab) -> bool {
     let value = lab.value(ON_SERVER).await;
-    value.is_some_and(|value| value.starts_with("1|-"))
+    value.is_some_and(|value| value.starts_with("1|x|-"))
 }
 
 /// Counterexample K12: a plain clean-up would free the key before its time.

@@ -8,8 +8,8 @@
 //! * as a future: `spawned`, `sizes`
 //! * what the attribute says: `keys`, `kinds`, `pools`, `errors`, `skipped`
 //!
-//! Every body here returns or asserts the name of the lock that it runs under (`held`). What must *not* compile is in `ui/`, one
-//! mistake a file, with the compiler's words beside it; `ui.rs` runs those.
+//! Every body here returns or asserts the name of the lock that it runs under (`held`). What must *not* compile is in the
+//! package `dlock-ui`, one mistake a file, with the compiler's words beside it.
 
 #![deny(warnings, clippy::pedantic)]
 #![allow(
@@ -49,7 +49,6 @@ mod spans;
 mod spawned;
 mod tails;
 mod traits;
-mod ui;
 
 use dlock_runtime::{self as dlock, LockPool};
 

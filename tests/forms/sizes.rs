@@ -90,7 +90,7 @@ async fn not_send() -> Result<usize, LockError> {
     Ok(*local)
 }
 
-/// The lock asks for no `Send`: what cannot be spawned before still runs where it is. (That it is not `Send` is in `ui/not_send.rs`.)
+/// The lock asks for no `Send`: what cannot be spawned before still runs where it is. (That it is not `Send` is in `tests/ui/compiler/not_send.rs`.)
 #[tokio::test]
 async fn a_body_that_is_not_send_runs() {
     assert_eq!(crate::on_memory(not_send()).await.unwrap(), 7);

@@ -106,11 +106,11 @@ fn forgeries_leave_nothing_in_memory() {
             let mut numbers = Seeded(1);
             let mut some = |how_many: usize| -> Vec<Message> {
                 let one = |_| {
-                    let value = crate::findings::with_number(
-                        &crate::lab::value(&place),
-                        numbers.between(0, u64::MAX),
+                    let value = crate::findings::with_number(&place, numbers.between(0, u64::MAX));
+                    let text = format!(
+                        "1|granted\nlock:k0\n{value}{}\n1\n1\n3000\n",
+                        "7".repeat(500)
                     );
-                    let text = format!("lock:k0\n{value}{}\n1\n1\n3000\n", "7".repeat(500));
                     (channel(&place), text.into_bytes())
                 };
                 (0..how_many).map(one).collect()

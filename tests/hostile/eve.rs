@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Value};
 use tokio::task::JoinHandle;
 
-use crate::lab::{channel, value};
+use crate::lab::channel;
 
 /// More than this she forgets.
 const REMEMBERS: usize = 400;
@@ -99,20 +99,19 @@ impl Eve {
                 }
                 "string" => {
                     let value: Option<String> = self.ask(&["GET", &key]).await;
-                    let (key, channel) = (key, String::new());
                     self.sees(value.map(|value| Sight {
                         key,
+                        channel: channel(&value),
                         value,
-                        channel,
                     }));
                 }
                 "zset" => {
                     let members: Vec<String> = self.ask(&["ZRANGE", &key, "0", "-1"]).await;
                     let of = key.split(['{', '}']).nth(1).unwrap_or(&key);
-                    let members = members.iter().filter(|it| !it.starts_with('#'));
+                    let members = members.iter().filter(|it| !it.starts_with("1|#|"));
                     self.sees(members.map(|member| Sight {
                         key: of.to_owned(),
-                        value: value(member),
+                        value: member.clone(),
                         channel: channel(member),
                     }));
                 }

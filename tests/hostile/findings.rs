@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::beside::Beside;
 use crate::eve::{Eve, Message};
-use crate::lab::{CAP, LONG, Lab, channel, ms, value};
+use crate::lab::{CAP, LONG, Lab, channel, ms};
 
 /// Somebody holds the item, and somebody of another pool waits for it.
 struct Scene {
@@ -49,7 +49,7 @@ impl Scene {
     /// Grants of the item to whom waits, as far as she can write them: without a MAC, with a guess, with one that was said.
     fn forged(&self, epoch: u64, time: u64, lease: u64) -> Vec<Message> {
         let place = &self.place;
-        let lines = ["lock:item", &value(place)].join("\n");
+        let lines = ["1|granted", "lock:item", place].join("\n");
         let bare = format!("{lines}\n{epoch}\n{time}\n{lease}");
         let mut macs = vec![String::new(), format!("{:040x}", 7)];
         macs.extend(self.eve.seen.messages.iter().filter_map(mac));
@@ -88,20 +88,20 @@ impl Scene {
 /// What stands behind the numbers of a message.
 fn mac((_, payload): &Message) -> Option<String> {
     let text = std::str::from_utf8(payload).ok()?;
-    Some(text.split('\n').nth(5)?.to_owned())
+    Some(text.split('\n').nth(6)?.to_owned())
 }
 
 /// The value with another number in its token.
 pub(crate) fn with_number(value: &str, number: u64) -> String {
     let mut fields: Vec<&str> = value.split('|').collect();
-    let (before, _) = fields[1].rsplit_once('-').unwrap();
+    let (before, _) = fields[2].rsplit_once('-').unwrap();
     let token = format!("{before}-{number:x}");
-    fields[1] = &token;
+    fields[2] = &token;
     fields.join("|")
 }
 
 fn number_of(value: &str) -> u64 {
-    let token = value.split('|').nth(1).unwrap();
+    let token = value.split('|').nth(2).unwrap();
     let (_, number) = token.rsplit_once('-').unwrap();
     u64::from_str_radix(number, 16).unwrap()
 }
@@ -124,7 +124,7 @@ async fn numbers_that_are_still_to_be_drawn_stop_nothing() {
             let time = scene.lab.counter().await;
             let ahead = (1..60).map(|ahead| {
                 let value = with_number(&value, drawn + ahead);
-                let message = format!("lock:held\n{value}\n{time}\n{time}\n3000\n");
+                let message = format!("1|granted\nlock:held\n{value}\n{time}\n{time}\n3000\n");
                 (channel.clone(), message.into_bytes())
             });
             scene.eve.say(&ahead.collect::<Vec<_>>()).await;
@@ -232,7 +232,7 @@ async fn a_grant_that_is_said_again_grants_nothing() {
         scene.eve.say(&genuine).await; // as it was
         let text = String::from_utf8(genuine[0].1.clone()).unwrap();
         let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
-        lines[1] = value(&scene.place);
+        lines[2].clone_from(&scene.place);
         let adapted = (channel(&scene.place), lines.join("\n").into_bytes());
         scene.eve.say(&[adapted]).await;
         scene.nothing_came_of_it().await;
@@ -252,7 +252,7 @@ async fn a_time_that_is_to_come_keeps_no_key() {
             let place = lab.places("item").await.remove(0);
             let counter = lab.counter().await;
             let message = |time: u64| {
-                let grant = format!("lock:item\n{}\n{counter}\n{time}\n3000", value(&place));
+                let grant = format!("1|granted\nlock:item\n{place}\n{counter}\n{time}\n3000");
                 [format!("{grant}\n"), format!("{grant}\n{:040x}", 7)]
             };
             let times = [counter + 3_600_000_000, u64::MAX >> 1].map(message);

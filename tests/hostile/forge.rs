@@ -58,6 +58,7 @@ fn composed(seeded: &mut Seeded, seen: &Seen) -> (String, String) {
     }
     let sight = pick(seeded, sights);
     let mut lines = [
+        "1|granted".to_owned(),
         sight.key.clone(),
         sight.value.clone(),
         (seen.counter + 1).to_string(),
@@ -95,13 +96,14 @@ fn changed(seeded: &mut Seeded, seen: &Seen, message: &str) -> String {
 /// What else might stand in this line.
 fn line(seeded: &mut Seeded, seen: &Seen, at: usize, before: &str) -> String {
     match at {
-        0 => key(seeded, seen),
-        1 if seeded.between(0, 3) == 0 && !seen.sights.is_empty() => {
+        0 => word(seeded),
+        1 => key(seeded, seen),
+        2 if seeded.between(0, 3) == 0 && !seen.sights.is_empty() => {
             pick(seeded, &seen.sights).value.clone()
         }
-        1 => with_another_token(seeded, before),
-        2 | 3 => number(seeded, seen),
-        4 => lease(seeded),
+        2 => with_another_token(seeded, before),
+        3 | 4 => number(seeded, seen),
+        5 => lease(seeded),
         _ => mac(seeded, seen),
     }
 }
@@ -121,6 +123,20 @@ fn broken(seeded: &mut Seeded, mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
+/// What a message says; mostly as it was, for nothing else is looked into.
+fn word(seeded: &mut Seeded) -> String {
+    let words = [
+        "1|granted",
+        "1|granted",
+        "1|evicted",
+        "1|wanted",
+        "2|granted",
+        "1|",
+        "",
+    ];
+    pick(seeded, &words).to_string()
+}
+
 fn key(seeded: &mut Seeded, seen: &Seen) -> String {
     let known = nth(seeded, seen.keys.iter()).cloned();
     match seeded.between(0, 8) {
@@ -133,7 +149,7 @@ fn key(seeded: &mut Seeded, seen: &Seen) -> String {
 /// With another number in its token: a past one, one that is to come, of another pool, none.
 fn with_another_token(seeded: &mut Seeded, value: &str) -> String {
     let mut fields: Vec<String> = value.split('|').map(str::to_owned).collect();
-    let Some(token) = fields.get_mut(1) else {
+    let Some(token) = fields.get_mut(2) else {
         return value.to_owned();
     };
     let mut parts: Vec<String> = token.split('-').map(str::to_owned).collect();
@@ -180,7 +196,7 @@ fn mac(seeded: &mut Seeded, seen: &Seen) -> String {
     let said = nth(seeded, seen.messages.iter());
     let said = said.and_then(|(_, payload)| {
         let text = std::str::from_utf8(payload).ok()?;
-        Some(text.split('\n').nth(5)?.to_owned())
+        Some(text.split('\n').next_back()?.to_owned())
     });
     match said {
         Some(mac) if seeded.between(0, 2) == 0 => mac,

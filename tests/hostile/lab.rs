@@ -84,20 +84,10 @@ impl Lab {
     }
 }
 
-/// The channel that stands in a place; empty: none.
-pub(crate) fn channel(place: &str) -> String {
-    let field = if place.starts_with("x|") { 1 } else { 2 };
-    let address = place.split('|').nth(field).expect("a place");
-    // Who did not wait has none.
+/// The channel that stands in an entry; empty: none.
+pub(crate) fn channel(entry: &str) -> String {
+    let address = entry.split('|').nth(3).unwrap_or_default();
+    // Who can't be told anything has none.
     let channel = address.split_once(';').map(|(_, channel)| channel);
     channel.unwrap_or_default().to_owned()
-}
-
-/// The value that is granted to a place.
-pub(crate) fn value(place: &str) -> String {
-    if place.starts_with("x|") {
-        place.splitn(4, '|').nth(3).expect("a place").to_owned()
-    } else {
-        place.to_owned()
-    }
 }

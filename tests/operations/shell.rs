@@ -62,8 +62,8 @@ async fn looking_shows_a_key_that_is_nobody_s() {
     let request = request.min_hold(Duration::from_secs(20));
     request.run(async |_| ()).await.unwrap();
     let line = block("Looking with `redis-cli`", 0)[0];
-    let (command, held) = line.split_once("  # 1|").unwrap();
-    run(&[&format!("{command}  # 1|-{held}")], &server).await;
+    let (command, held) = line.split_once("  # 1|x|").unwrap();
+    run(&[&format!("{command}  # 1|x|-{held}")], &server).await;
 }
 
 #[tokio::test]

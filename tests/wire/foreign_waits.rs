@@ -164,8 +164,12 @@ async fn a_kept_key_is_a_held_lock_to_foreign_programs() {
 
     let value: String = server.ask(&["GET", KEY]).await;
     let fields: Vec<&str> = value.split('|').collect();
-    assert_eq!((fields.len(), fields[0]), (6, "1"), "{value}");
-    assert!(fields[1].starts_with('-'), "it answers to no token");
+    assert_eq!(
+        (fields.len(), fields[0], fields[1]),
+        (12, "1", "x"),
+        "{value}"
+    );
+    assert!(fields[2].starts_with('-'), "it answers to no token");
     let left = server.pttl(KEY).await;
     assert!((1..=3000).contains(&left), "{left} ms");
     match pool.holder("key").await.unwrap() {
@@ -186,7 +190,7 @@ async fn a_kept_key_is_a_held_lock_to_foreign_programs() {
     })
     .await;
     // Not before its time was over, by the server's clock: `NX` sets nothing where something stands.
-    let held = value.replacen("1|-", "1|", 1);
+    let held = value.replacen("1|x|-", "1|x|", 1);
     let said = lines(&monitor).await;
     let granted = said.iter().find(|it| it.sets(KEY) && it.words[2] == held);
     let tried = said.iter().rfind(|it| it.by_client && it.sets(KEY));

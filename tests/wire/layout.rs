@@ -1,4 +1,5 @@
-//! The value at a lock's key: `1|token|host|pid|function|since`, which tells who holds the lock; its token is told to nobody.
+//! The value at a lock's key, `1|x|token|address|lease|0|0||host|pid|function|since`, tells who holds the lock, and where that
+//! one can be told something; its token is told to nobody.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,10 +26,33 @@ async fn process(pool: &LockPool, key: &str) -> Process {
 #[distributed_lock(key = "order:<id>")]
 async fn ship(id: u64, server: &RedisServer, pool: &LockPool) -> Result<(), LockError> {
     let fields = value(server, "lock:order:7").await;
-    let [layout, token, host, pid, function, since] = &fields[..] else {
+    let [
+        layout,
+        kind,
+        token,
+        address,
+        lease,
+        take,
+        of,
+        owner,
+        host,
+        pid,
+        function,
+        since,
+    ] = &fields[..]
+    else {
         panic!("{fields:?}");
     };
-    assert_eq!((id, layout.as_str()), (7, "1"));
+    assert_eq!((id, &**layout, &**kind), (7, "1", "x"));
+    assert_eq!(
+        (&**lease, &**take, &**of, &**owner),
+        ("30000", "0", "0", "")
+    );
+    let (run_id, channel) = address.split_once(';').unwrap();
+    let info: String = server.ask(&["INFO", "server"]).await;
+    assert!(info.contains(&format!("run_id:{run_id}")), "{info}");
+    let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
+    assert!(heard.iter().any(|it| it == channel), "{heard:?}");
     let parts: Vec<&str> = token.split('-').collect();
     let [instance, number, sequence] = parts[..] else {
         panic!("instance, pool and sequence")
@@ -73,7 +97,7 @@ async fn a_request_is_named_by_its_place_in_the_code() {
     let guard = request.acquire().await.unwrap();
     let place = format!("{}:{line}", file!());
     assert_eq!(process(&pool, "key").await.function(), place);
-    assert_eq!(value(&server, "lock:key").await[4], place);
+    assert_eq!(value(&server, "lock:key").await[10], place);
     guard.release().await.unwrap();
     assert_eq!(pool.holder("key").await.unwrap(), None);
 }
@@ -86,7 +110,7 @@ async fn no_text_shows_a_token() {
     let mut tokens = Vec::new();
     for _ in 0..3 {
         let guard = pool.lock("key").acquire().await.unwrap();
-        let token = value(&server, "lock:key").await.swap_remove(1);
+        let token = value(&server, "lock:key").await.swap_remove(2);
         let (instance, _) = token.split_once('-').unwrap();
         let holder = pool.holder("key").await.unwrap().unwrap();
         let busy = pool.lock("key").wait(Duration::from_millis(1)).acquire();

@@ -57,12 +57,6 @@ async fn queued(
     (entry, waiter)
 }
 
-/// `x|<run id>;<channel>|<lease ms>|<value>`, taken apart at the first bars: the value has some of its own.
-fn parts(entry: &str) -> [String; 4] {
-    let parts: Vec<String> = entry.splitn(4, '|').map(str::to_owned).collect();
-    parts.try_into().unwrap()
-}
-
 fn owned(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
@@ -76,15 +70,17 @@ fn is_address(name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn an_entry_names_its_channel_its_lease_and_its_value() {
+async fn an_entry_names_its_channel_and_its_lease_and_is_what_is_granted() {
     let server = RedisServer::start();
     let (one, two) = (connect(server.url()).await, connect(server.url()).await);
     let held = one.lock("key").acquire().await.unwrap();
     let sets = ["lock:@w:{lock:key}", "lock:@a:{lock:key}"];
     let (entry, waiter) = queued(&server, &two, "key", sets).await;
-    let [kind, address, lease, value] = parts(&entry);
-    assert_eq!((kind.as_str(), lease.as_str()), ("x", "30000"));
-    assert!(is_address(&address), "{address}");
+    let fields: Vec<&str> = entry.split('|').collect();
+    let ["1", "x", _, address, "30000", "0", "0", "", _, _, _, _] = fields[..] else {
+        panic!("{entry}");
+    };
+    assert!(is_address(address), "{address}");
     let (run_id, channel) = address.split_once(';').unwrap();
     let info: String = server.ask(&["INFO", "server"]).await;
     assert!(info.contains(&format!("run_id:{run_id}")), "{info}");
@@ -92,8 +88,6 @@ async fn an_entry_names_its_channel_its_lease_and_its_value() {
     assert!(heard.iter().any(|it| it == channel), "{heard:?}");
     let is_one = |it: &String| is_address(&format!("{run_id};{it}"));
     assert!(heard.iter().all(is_one), "{heard:?}");
-    let fields: Vec<&str> = value.split('|').collect();
-    assert_eq!((fields.len(), fields[0]), (6, "1"));
 
     let monitor = server.monitor();
     held.release().await.unwrap();
@@ -105,19 +99,19 @@ async fn an_entry_names_its_channel_its_lease_and_its_value() {
     };
     // Granted by the release, as it had said it would be, for a claim of 3 s at most.
     let set = find(&["SET", "lock:key"]);
-    assert_eq!(set.words, ["SET", "lock:key", &value, "PX", "3000"]);
+    assert_eq!(set.words, ["SET", "lock:key", &entry, "PX", "3000"]);
     let publish = &find(&["PUBLISH"]).words;
     assert_eq!(publish[1], channel);
     let message: Vec<&str> = publish[2].split("\\n").collect();
-    let [key, of, epoch, time, lease, ""] = message[..] else {
+    let ["1|granted", key, of, epoch, time, lease, ""] = message[..] else {
         panic!("{message:?}");
     };
-    assert_eq!((key, of, lease), ("lock:key", value.as_str(), "3000"));
+    assert_eq!((key, of, lease), ("lock:key", entry.as_str(), "3000"));
     assert_eq!(epoch.parse::<u64>().unwrap() * 1024, guard.fence().get());
     let time: u64 = time.parse().unwrap();
     assert!(time.abs_diff(set.at) < 1_000_000, "{time} at {}", set.at);
     let stands: String = server.ask(&["GET", "lock:key"]).await;
-    assert_eq!(stands, value);
+    assert_eq!(stands, entry);
     guard.release().await.unwrap();
     assert_eq!(server.keys().await, [COUNTER]);
 }
@@ -144,7 +138,10 @@ async fn an_entry_of_a_connection_that_hears_nothing_has_no_channel() {
     let _held = pool.lock("key").acquire().await.unwrap();
     let sets = ["lock:@w:{lock:key}", "lock:@a:{lock:key}"];
     let (entry, waiter) = queued(&server, &pool, "key", sets).await;
-    let [kind, channel, lease, _] = parts(&entry);
+    let fields: Vec<&str> = entry.split('|').collect();
+    let [_, kind, _, channel, lease, ..] = fields[..] else {
+        panic!("{entry}");
+    };
     assert_eq!([kind, channel, lease], ["x", "", "30000"]);
     let heard: Vec<String> = server.ask(&["PUBSUB", "CHANNELS"]).await;
     assert!(heard.is_empty(), "{heard:?}");

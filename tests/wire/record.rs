@@ -41,8 +41,11 @@ impl Line {
     /// Whether a script deletes the key, by whichever command the server has.
     pub(crate) fn deletes(&self, key: &str) -> bool {
         !self.by_client
-            && ["DEL", "DELEX", "DELIFEQ"].contains(&&*self.words[0])
-            && self.words[1] == key
+            && match &self.words[..] {
+                [command, keys @ ..] if command == "DEL" => keys.iter().any(|it| it == key),
+                [command, it, ..] if ["DELEX", "DELIFEQ"].contains(&&**command) => it == key,
+                _ => false,
+            }
     }
 
     pub(crate) fn sets(&self, key: &str) -> bool {
@@ -82,7 +85,7 @@ impl Call {
         }
         let (_secret, arguments) = arguments.split_last()?;
         match arguments {
-            [_, entry] if entry.starts_with("x|") => Some(Self::Poll),
+            [_, may_queue] if may_queue == "1" => Some(Self::Poll),
             [_, _] => Some(Self::Release),
             [_, _, _, _] => Some(Self::Cancel),
             [_, _, _, _, _] => Some(Self::Acquire),

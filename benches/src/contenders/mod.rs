@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, future};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::lab::Control;
+use crate::pins;
 use crate::server_cost::Work;
 use crate::{Failure, story};
 
@@ -92,7 +92,7 @@ impl Contender {
 }
 
 async fn run<C: Cycle>(mut cycle: C, block: Block) -> Result<Took, Failure> {
-    let (begun, cpu) = (Instant::now(), cpu());
+    let (begun, cpu) = (Instant::now(), pins::cpu());
     let each = if block.tasks == 1 {
         one(cycle.clone(), block.cycles).await?
     } else {
@@ -107,7 +107,7 @@ async fn run<C: Cycle>(mut cycle: C, block: Block) -> Result<Took, Failure> {
     Ok(Took {
         each,
         wall: begun.elapsed(),
-        cpu: self::cpu().saturating_sub(cpu),
+        cpu: pins::cpu().saturating_sub(cpu),
     })
 }
 
@@ -126,13 +126,4 @@ async fn many<C: Cycle>(mut cycle: C, key: usize, cycles: usize) -> Result<(), F
         cycle.cycle(key).await?;
     }
     Ok(())
-}
-
-/// What this process has used so far, in all its threads.
-pub(crate) fn cpu() -> Duration {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(
-        used.tv_sec.unsigned_abs(),
-        u32::try_from(used.tv_nsec).unwrap_or(0),
-    )
 }

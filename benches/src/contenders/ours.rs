@@ -17,6 +17,10 @@ pub(crate) fn patient(config: Config) -> Config {
     config.default_wait(WAIT)
 }
 
+pub(crate) async fn pool(url: &str) -> Result<LockPool, Failure> {
+    Ok(LockPool::connect(patient(Config::new(url))).await?)
+}
+
 const ANSWER: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(60);
 

@@ -25,8 +25,12 @@ const HEAD: [&str; 6] = [
 const PLACES: [(&str, usize); 2] = [("2 processes", 2), ("1 process", 1)];
 
 pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
+    let (full, quick) = match lab.wire() {
+        None => (9, 2),
+        Some(_) => (5, 1),
+    };
     let rounds = Rounds {
-        most: lab.scale.pick(9, 2),
+        most: lab.scale.pick(full, quick),
         within: Duration::from_secs(120),
     };
     let messages = lab.scale.pick(200, 100);
@@ -55,7 +59,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let rows = lanes.iter().zip(ratios(&medians, 0));
     let rows = rows.map(|(lane, ratio)| lane.row(ratio)).collect();
     Ok(Chapter {
-        title: "W4: from the end of a turn to the next waiter's, held for 2 ms".to_owned(),
+        title: lab.title("W4: from the end of a turn to the next waiter's, held for 2 ms"),
         notes: vec![format!(
             "Rounds: {round}. No two held the lock at once: every turn was looked at. n counts turns that another task was waiting for; where it is small, most waiters missed the turn, and the \
              figure is of the lucky ones."
@@ -63,7 +67,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
         head: HEAD.to_vec(),
         rows,
         panels: vec![Panel {
-            title: "W4: handoff p50, µs".to_owned(),
+            title: lab.title("W4: handoff p50, µs"),
             groups: PLACES.map(|(name, ..)| name.to_owned()).to_vec(),
             series: series(&lanes),
         }],

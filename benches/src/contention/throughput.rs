@@ -33,7 +33,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
         length: Duration::from_millis(lab.scale.pick(1000, 600)),
     };
     let rounds = Rounds {
-        most: lab.scale.pick(9, 2),
+        most: lab.scale.pick(if lab.wire().is_some() { 5 } else { 9 }, 2),
         within: Duration::from_secs(90),
     };
     let mut progress = Progress::new("W3");
@@ -53,7 +53,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let handoffs: Vec<Vec<f64>> = lanes.iter().map(|lane| lane.handoffs(seconds)).collect();
     let rows = lanes.iter().zip(ratios(&handoffs, 0));
     Ok(Chapter {
-        title: "W3: one key, 8 processes of 8 tasks, nothing to do while they have it".to_owned(),
+        title: lab.title("W3: one key, 8 processes of 8 tasks, nothing to do while they have it"),
         notes: vec![format!(
             "Rounds of {seconds} s: {round}. dlock's fencing tokens grew from each turn to the next, and no two held the lock at once; but such \
              a turn is over in less than a microsecond, so an overlap would rather show in W4."
@@ -61,7 +61,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
         head: HEAD.to_vec(),
         rows: rows.map(|(lane, ratio)| lane.row(ratio, seconds)).collect(),
         panels: vec![Panel {
-            title: "W3: handoffs a second".to_owned(),
+            title: lab.title("W3: handoffs a second"),
             groups: vec!["8 processes of 8 tasks".to_owned()],
             series: lanes.iter().map(|lane| lane.series(seconds)).collect(),
         }],

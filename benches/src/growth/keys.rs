@@ -146,7 +146,7 @@ async fn fill(url: &str, pool: &LockPool, locks: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same value with a token of its own: `1|<random>-<number>|…`.
+/// The same value with a token of its own: `1|x|<random>-<number>|…`.
 fn another(value: &str, number: usize) -> Option<String> {
     let (random, rest) = value.split_once('-')?;
     let (_, rest) = rest.split_once('|')?;

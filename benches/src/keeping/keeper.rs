@@ -12,11 +12,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, interval, interval_at, sleep};
 
 use crate::Failure;
-use crate::contenders::cpu;
 use crate::contenders::ours::patient;
 use crate::contenders::peer::Peer;
 use crate::contenders::raw::Raw;
 use crate::part::told;
+use crate::pins::cpu;
 
 pub(crate) const RAW: &str = "raw";
 pub(crate) const PEER: &str = "peer";

@@ -27,7 +27,11 @@ fn each_word_counts() {
     assert_eq!(plan.scale, Scale::Quick);
     assert!(!plan.pinned);
     assert_eq!(plan.programs, [Program::W1]);
+    assert!(plan.chosen);
     assert_eq!(plan.keep.locks, 10_000);
+    assert_eq!(plan.each_way, None);
+    let far = self::plan(&["--each-way", "0.25"]).unwrap();
+    assert_eq!(far.each_way, Some(Duration::from_micros(250)));
     let million = self::plan(&["--locks", "1000000", "--quick"]).unwrap();
     assert_eq!(million.keep.locks, 1_000_000);
     let both = self::plan(&["--only", "growth,w1"]).unwrap();
@@ -58,6 +62,8 @@ fn a_mistake_is_named_and_answered_with_what_to_write() {
         (&["--only"], "--only needs a value"),
         (&["--locks", "0"], "--locks 0: not a whole number, 1 to"),
         (&["--locks", "1e6"], "--locks 1e6: not a whole number"),
+        (&["--each-way", "-1"], "--each-way -1: not a number, 0 to"),
+        (&["--each-way", "NaN"], "--each-way NaN: not a number, 0 to"),
         (&["--window", "0"], "--window 0: not a whole number, 1 to"),
         (
             &["--ttl", "3601"],

@@ -7,8 +7,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep};
 
 use crate::Failure;
-use crate::contenders::cpu;
 use crate::part::told;
+use crate::pins::cpu;
 
 /// They begin to wait so many at once, and so often: it is not the begin that is measured.
 const AT_ONCE: usize = 10;

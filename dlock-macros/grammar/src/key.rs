@@ -42,7 +42,7 @@ pub fn check(key: &str) -> Result<(), KeyError> {
 }
 
 /// For `shop:` in front of the `@` these are the names that the namespace `<ours>shop:` has for its counter, its counters by
-/// slot (which a later version may have), and the queue of a key without and with a hash tag. A namespace has neither
+/// hash slot and those of a lock's named slots (which a later version may have), and the queue of a key without and with a hash tag. A namespace has neither
 /// braces nor an `@`.
 fn check_companion(key: &str) -> Result<(), KeyError> {
     let Some((namespace, name)) = key.split_once('@') else {
@@ -51,10 +51,10 @@ fn check_companion(key: &str) -> Result<(), KeyError> {
     let in_braces =
         |rest: Option<&str>| rest.is_some_and(|it| it.starts_with('{') && it.ends_with('}'));
     let is_ours = name == "fence"
-        || ["fence:", "w:", "a:"]
+        || ["fence:", "w:", "a:", "s:"]
             .iter()
             .any(|it| in_braces(name.strip_prefix(it)))
-        || ["w#", "a#"]
+        || ["w#", "a#", "s#"]
             .iter()
             .any(|it| name.strip_prefix(it).is_some_and(|bare| bare.contains('{')));
     if is_ours && !namespace.contains('{') {

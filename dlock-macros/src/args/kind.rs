@@ -1,21 +1,13 @@
 //! The arguments that say which kind of lock it is, and the list of several keys.
 
 use super::{
-    Args, Count, Keys, TextOrExpr, refuse,
+    Args, Count, Keys, TextOrExpr,
+    names::is_bare,
+    refuse,
     shape::{Shape, inner},
 };
 use crate::errors::Errors;
 use syn::{Expr, ExprArray, UnOp};
-
-/// Arguments that are a word alone.
-pub(super) fn is_bare(name: &str) -> bool {
-    ["read", "write", "reentrant", "fair"].contains(&name)
-}
-
-/// What to say of one that has a value.
-pub(super) fn alone(name: &str) -> String {
-    format!("`{name}` takes no value: write `{name}` alone, or leave it out")
-}
 
 impl Args {
     /// Puts a value where it belongs if it has the form that the argument takes; `false` if it was reported.

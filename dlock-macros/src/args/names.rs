@@ -153,3 +153,13 @@ pub(super) fn elsewhere(plain: &str) -> Option<&'static str> {
     let (ours, _) = all.find(|(_, theirs)| theirs.contains(&plain))?;
     Some(ours)
 }
+
+/// Arguments that are a word alone.
+pub(super) fn is_bare(name: &str) -> bool {
+    ["read", "write", "reentrant", "fair"].contains(&name)
+}
+
+/// What to say of one that has a value.
+pub(super) fn alone(name: &str) -> String {
+    format!("`{name}` takes no value: write `{name}` alone, or leave it out")
+}

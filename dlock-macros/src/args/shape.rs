@@ -1,6 +1,6 @@
 //! The forms that the value of an argument is told apart by, and what to write for one of the wrong form.
 
-use super::kind::{alone, is_bare};
+use super::names::{alone, is_bare};
 use dlock_grammar::duration;
 use quote::ToTokens;
 use syn::{Expr, ExprArray, ExprLit, Ident, Lit, LitInt, LitStr, Path};

@@ -7,6 +7,7 @@ mod hold;
 mod key;
 mod keys;
 mod kind;
+mod mended;
 mod refused;
 mod stacked;
 mod values;

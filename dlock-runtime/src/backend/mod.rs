@@ -1,8 +1,11 @@
 //! Where locks are kept: what the engine asks of a server, and the servers that answer.
 //!
 //! A [`Backend`] hands out [`Link`]s; a link is one live connection, whose commands arrive in order.
-//! Only `redis/` names the `redis` crate. To add a server, implement both traits and run the
-//! conformance suite on it (`tests/conformance`).
+//! CONTRIBUTING has the steps to add a server.
+//!
+//! Never in this folder: a command that is repeated by itself; in Rust, a decision about who gets a
+//! lock (the scripts in `redis/lua` are the server's side, and follow `policy::server`). Only `redis/`
+//! names the `redis` crate.
 
 pub(crate) mod clock;
 pub(crate) mod fault;

@@ -3,7 +3,6 @@
 //! Invariant: whatever an attempt may have left on the server has an owner: the gate, the guard, or the
 //! guardian's clean-up. That holds when this future is dropped at any `await`.
 
-use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -12,46 +11,23 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
+use super::core::Core;
 use super::guard::{Hold, LockGuard};
-use super::lease_cell::LeaseCell;
+use super::local_queues::Taken;
 use super::lock_order;
 use super::nested::{self, Nested};
-use super::pool::LockPool;
-use super::waiting::{Lane, Ticket};
+use super::order::Order;
+use super::waiting::Ticket;
 use crate::backend::fault::{self, Fault};
 use crate::policy::commands::Acquired;
 use crate::policy::gate::{Granted, Offer, Position};
-use crate::policy::lease::{Lease, Terms};
-use crate::values::class::Site;
 use crate::values::error::{LockError, Text};
 use crate::values::fence::Fence;
-use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::moment::Moment;
-use crate::values::release::Release;
 use crate::values::wait::Wait;
 
 /// A waiter looks this often whether whoever drives the waiting is still there.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
-
-/// A lock to take.
-#[derive(Debug)]
-pub(crate) struct Order {
-    /// With the pool's namespace.
-    pub(crate) key: Key,
-    /// The key once more, as commands carry it.
-    pub(crate) name: Arc<str>,
-    pub(crate) kind: Kind,
-    pub(crate) lane: Lane,
-    /// Joins what an enclosing scope holds.
-    pub(crate) reentrant: bool,
-    pub(crate) terms: Terms,
-    pub(crate) wait: Wait,
-    pub(crate) release: Release,
-    /// Who asks, for others to read.
-    pub(crate) function: Cow<'static, str>,
-    pub(crate) site: Site,
-}
 
 /// How long a call waits.
 pub(super) struct Patience {
@@ -61,8 +37,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub(super) fn begins(pool: &LockPool, wait: Wait) -> Self {
-        let begun = now(pool);
+    pub(super) fn begins(core: &Arc<Core>, wait: Wait) -> Self {
+        let begun = now(core);
         let until = match wait {
             Wait::Once => Some(begun),
             Wait::For(wait) => Some(begun.plus(wait)),
@@ -71,26 +47,27 @@ impl Patience {
         Self { begun, until }
     }
 
-    pub(super) fn is_over(&self, pool: &LockPool) -> bool {
-        self.until.is_some_and(|until| now(pool) >= until)
+    pub(super) fn is_over(&self, core: &Arc<Core>) -> bool {
+        self.until.is_some_and(|until| now(core) >= until)
     }
 }
 
-pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockGuard, LockError> {
-    match nested::look(pool, order) {
+pub(crate) async fn acquire(core: &Arc<Core>, order: &Arc<Order>) -> Result<LockGuard, LockError> {
+    let may_wait = match nested::look(core, order) {
         Nested::Join(guard) => return Ok(guard),
         Nested::WouldDeadlock(outer) => return Err(nested::would_deadlock(order, &outer)),
-        Nested::Ask => {}
-    }
-    lock_order::check(pool, order)?;
-    pool.guardian().revive()?;
-    let patience = Patience::begins(pool, order.wait);
+        Nested::Ask => true,
+        Nested::AskOnce => false,
+    };
+    lock_order::check(core, order)?;
+    core.guardian().revive()?;
+    let patience = Patience::begins(core, order.wait);
     loop {
-        let (guard, offer) = take_one(pool, order, &patience).await?;
-        match begin(pool, order, guard, offer, &patience).await {
+        let (guard, offer) = take_one(core, order, &patience, may_wait).await?;
+        match begin(core, order, guard, offer, &patience).await {
             Ok(guard) => return Ok(guard),
             // Nobody has used it, so the wait goes on, if there is any left.
-            Err(fault) if fault.may_pass() && !patience.is_over(pool) => {}
+            Err(fault) if fault.may_pass() && !patience.is_over(core) => {}
             Err(fault) => return Err(fault.into_error(Some(&order.key))),
         }
     }
@@ -98,31 +75,32 @@ pub(crate) async fn acquire(pool: &LockPool, order: &Arc<Order>) -> Result<LockG
 
 /// One lock, which nothing has begun under.
 pub(super) async fn take_one(
-    pool: &LockPool,
+    core: &Arc<Core>,
     order: &Arc<Order>,
     patience: &Patience,
+    may_wait: bool,
 ) -> Result<(LockGuard, Offer), LockError> {
-    if pool.is_shut() {
+    if core.is_shut() {
         return Err(LockError::ShutDown);
     }
     let Patience { begun, until } = *patience;
     match order.wait {
-        Wait::Once => {
+        Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, begun, until).await,
+        _ => {
             fault::check_timers().map_err(|fault| fault.into_error(None))?;
-            Box::pin(past_the_line(pool, order, begun)).await
+            Box::pin(past_the_line(core, order, begun)).await
         }
-        Wait::For(_) | Wait::Forever => in_line(pool, order, begun, until).await,
     }
 }
 
 /// Waits in line; when the wait is over, looks once past it.
 async fn in_line(
-    pool: &LockPool,
+    core: &Arc<Core>,
     order: &Arc<Order>,
     begun: Moment,
     until: Option<Moment>,
 ) -> Result<(LockGuard, Offer), LockError> {
-    let clock = pool.backend().clock();
+    let clock = core.backend().clock();
     let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
     let now = clock.now();
     let pause = |now: Moment| {
@@ -131,7 +109,7 @@ async fn in_line(
     };
     let timer = fault::needs_drivers(|| tokio::time::sleep(pause(now)));
     let mut timer = pin!(timer.map_err(|fault| fault.into_error(None))?);
-    let mut ticket = Ticket::new(pool, order, &here, now);
+    let mut ticket = Ticket::new(core, order, &here, now);
     let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
     let mut begins = Some(now);
@@ -140,18 +118,18 @@ async fn in_line(
             let now = if let Some(begins) = begins.take() {
                 begins
             } else {
-                pool.check_process()?; // it may have been begun by the parent
+                core.check_process()?; // it may have been begun by the parent
                 clock.now()
             };
             while let Poll::Ready(turn) = ticket.poll(cx, now) {
-                let (position, offer) = turn?;
-                if let Some(guard) = take(pool, order, position, offer, now) {
-                    return Poll::Ready(Ok((guard, offer)));
+                if let Some(taken) = turn? {
+                    let offer = taken.offer;
+                    return Poll::Ready(Ok((guard_of(core, order, taken), offer)));
                 }
-                ticket = Ticket::new(pool, order, &here, now); // too late for this one: to the end of the line
+                ticket = Ticket::new(core, order, &here, now); // too late for this one: to the end of the line
             }
             if is_over {
-                let look = || Box::pin(past_the_line(pool, order, begun));
+                let look = || Box::pin(past_the_line(core, order, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
             }
             ready!(timer.as_mut().poll(cx));
@@ -163,55 +141,52 @@ async fn in_line(
     .await
 }
 
-/// Makes a lock that was granted this caller's own; `None`: its lease is over already.
+/// Makes a lock that was granted outside the queue this caller's own; `None`: its lease is over already.
 pub(super) fn take(
-    pool: &LockPool,
+    core: &Arc<Core>,
     order: &Arc<Order>,
     position: Position,
     offer: Offer,
-    now: Moment,
 ) -> Option<LockGuard> {
-    let lease = match offer.row.since {
-        None => Lease::granted(offer.since, offer.lease, &order.terms),
-        Some(began) => Lease::handed_on(offer.since, offer.lease, began, &order.terms),
-    };
-    if now >= lease.deadline() {
-        pool.gates().vacated(&order.lane, position.token, now);
-        pool.give_up(&position);
-        return None;
+    let ours = position.token;
+    let taken = core.gates().take(&order.terms, position, offer, core.now());
+    if taken.is_none() {
+        core.guardian().nudge(ours);
     }
-    let Position { token, claim } = position;
-    let cell = Arc::new(LeaseCell::new(
-        pool.home(),
-        claim.key.clone(),
-        pool.backend().clock(),
-        &lease,
-    ));
-    pool.guardian().granted(token, lease, cell.clone());
+    Some(guard_of(core, order, taken?))
+}
+
+fn guard_of(core: &Arc<Core>, order: &Arc<Order>, taken: Taken) -> LockGuard {
+    let Taken {
+        position: Position { token, claim },
+        offer,
+        cell,
+    } = taken;
+    core.guardian().watch(token, &cell);
     let fence = Fence::new(offer.epoch, offer.row.index);
     let hold = Hold {
-        pool: pool.clone(),
+        core: core.clone(),
         claim,
         token,
         fence,
         cell,
         order: order.clone(),
     };
-    Some(LockGuard::new(hold))
+    LockGuard::new(hold)
 }
 
 /// Before the body of one lock; dropped or failed, nothing stays for it.
 async fn begin(
-    pool: &LockPool,
+    core: &Arc<Core>,
     order: &Order,
     guard: LockGuard,
     offer: Offer,
     patience: &Patience,
 ) -> Result<LockGuard, Fault> {
     if is_short(order, &offer) {
-        let timeout = pool.settings().command_timeout;
+        let timeout = core.settings().command_timeout;
         let until = patience.until;
-        let rest = until.map_or(timeout, |until| now(pool).until(until.plus(timeout)));
+        let rest = until.map_or(timeout, |until| now(core).until(until.plus(timeout)));
         let confirmed = Box::pin(guard.confirm(&order.terms, rest.min(timeout)));
         if !confirmed.await? {
             return Err(lost_before_its_body());
@@ -244,31 +219,27 @@ pub(super) fn lost_before_its_body() -> Fault {
     Fault::Unsent(Text::new("the lock was lost before its body could begin"))
 }
 
-pub(super) fn now(pool: &LockPool) -> Moment {
-    pool.backend().clock().now()
+pub(super) fn now(core: &Arc<Core>) -> Moment {
+    core.now()
 }
 
 /// One attempt that never queues: behind those who wait, and busy if there are any.
 async fn past_the_line(
-    pool: &LockPool,
+    core: &Arc<Core>,
     order: &Arc<Order>,
     begun: Moment,
 ) -> Result<(LockGuard, Offer), LockError> {
     let mut was_late = false;
     loop {
-        let fault = match try_once(pool, order).await {
-            Ok(Attempt::Granted(position, offer)) => {
-                match take(pool, order, position, offer, now(pool)) {
-                    Some(guard) => return Ok((guard, offer)),
-                    None => {
-                        Fault::Unclear(Text::new("the lease was over before its grant arrived"))
-                    }
-                }
-            }
+        let fault = match try_once(core, order).await {
+            Ok(Attempt::Granted(position, offer)) => match take(core, order, position, offer) {
+                Some(guard) => return Ok((guard, offer)),
+                None => Fault::Unclear(Text::new("the lease was over before its grant arrived")),
+            },
             Ok(Attempt::Busy(InTheWay::Somebody { holder, left })) => {
                 return Err(LockError::Busy {
                     key: order.key.clone(),
-                    waited: begun.until(pool.backend().clock().now()),
+                    waited: begun.until(core.backend().clock().now()),
                     holder,
                     left,
                 });
@@ -294,18 +265,19 @@ enum Attempt {
 }
 
 /// One attempt, which one `command_timeout` bounds as a whole.
-async fn try_once(pool: &LockPool, order: &Arc<Order>) -> Result<Attempt, Fault> {
-    let (settings, clock) = (pool.settings(), pool.backend().clock());
+async fn try_once(core: &Arc<Core>, order: &Arc<Order>) -> Result<Attempt, Fault> {
+    let (settings, clock) = (core.settings(), core.backend().clock());
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);
-    let backend = pool.backend();
+    let backend = core.backend();
     let (link, now) = backend.link_at(begun, &order.name, connect).await?;
     let left = settings.command_timeout.saturating_sub(begun.until(now));
     let within = left
         .max(Duration::from_millis(1))
         .min(order.terms.validity());
-    let sent = Sent::prepare(pool, order, &link, None, (now, within));
-    let open = OpenAttempt::new(pool, &sent, &link, None);
+    let sent = Sent::prepare(core, order, &link, false, (now, within));
+    core.gates().sending(None, sent.position(), sent.at);
+    let open = OpenAttempt::new(core, &sent, &link, None);
     let offer = match link.acquire(&sent.command, within).await {
         Ok(Acquired::Granted { time, epoch }) => {
             Offer::at_once(sent.at, sent.command.lease.get(), epoch, time)

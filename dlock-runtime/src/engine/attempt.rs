@@ -6,17 +6,18 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::acquire::Order;
-use super::pool::LockPool;
-use super::waiting::Lane;
+use super::core::Core;
+use super::local_queues::lane::Lane;
+use super::order::Order;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
 use crate::policy::gate::Position;
-use crate::policy::queue::{self, Place};
+use crate::policy::queue;
+use crate::values::about::About;
 use crate::values::entry::{self, There};
 use crate::values::error::{Refusal, Text};
-use crate::values::holder::{self, About, Holder, Reading};
+use crate::values::holder::{self, Holder, Reading};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -31,31 +32,35 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Sent right now. `place`: how it queues, if it is to.
+    /// Sent right now. `queues`: it waits at the server if need be.
     pub(super) fn prepare(
-        pool: &LockPool,
+        core: &Arc<Core>,
         order: &Order,
         link: &Arc<dyn Link>,
-        place: Option<Place>,
+        queues: bool,
         (now, within): (Moment, Duration),
     ) -> Self {
-        let token = pool.tokens().draw();
+        let token = core.tokens().draw();
         let lease = order.terms.lease();
         let about = About {
-            host: pool.holder_name(),
+            host: core.holder_name(),
             pid: token.pid(),
             function: &order.function,
             since: SystemTime::now(),
         };
-        let claim = claim(order, token, &about, place);
+        let address = link.address().map_or("", |address| address);
+        let claim = Claim {
+            key: order.name.clone(),
+            value: entry::write(&order.kind, token, address, lease, &about).into(),
+            queues,
+        };
         let command = Acquire {
             claim,
             lease,
             not_after: Acquire::not_after(link.server_time_at(now), within),
-            repair_missing_ttl: pool.settings().repair_missing_ttl,
+            repair_missing_ttl: core.settings().repair_missing_ttl,
         };
         let give_up = now.plus(within + queue::longest_stay(lease.get()));
-        pool.guardian().acquiring(token, command.claim.clone());
         Self {
             token,
             command,
@@ -72,43 +77,28 @@ impl Sent {
     }
 }
 
-fn claim(order: &Order, token: Token, about: &About<'_>, place: Option<Place>) -> Claim {
-    let entry = || {
-        let address = place.as_ref().map_or("", |place| &*place.address);
-        let (wire, lease) = (token.to_wire(), order.terms.lease());
-        entry::write(&order.kind, &wire, address, lease, &about.text())
-    };
-    let entry = order.kind.is_shared().then(entry).flatten();
-    let value = entry.unwrap_or_else(|| holder::write(token, about));
-    Claim {
-        key: order.name.clone(),
-        value: value.into(),
-        place,
-    }
-}
-
 /// An acquire whose fate is open. Dropped so, its token goes to the guardian.
 pub(super) struct OpenAttempt<'a> {
-    pool: &'a LockPool,
+    core: &'a Arc<Core>,
     sent: &'a Sent,
     link: &'a Arc<dyn Link>,
-    /// The gate that has it as its place.
-    gate: Option<&'a Lane>,
+    /// The queue that it was sent for.
+    lane: Option<&'a Lane>,
     settled: bool,
 }
 
 impl<'a> OpenAttempt<'a> {
     pub(super) fn new(
-        pool: &'a LockPool,
+        core: &'a Arc<Core>,
         sent: &'a Sent,
         link: &'a Arc<dyn Link>,
-        gate: Option<&'a Lane>,
+        lane: Option<&'a Lane>,
     ) -> Self {
         Self {
-            pool,
+            core,
             sent,
             link,
-            gate,
+            lane,
             settled: false,
         }
     }
@@ -120,32 +110,35 @@ impl<'a> OpenAttempt<'a> {
 
     pub(super) fn created_nothing(mut self) {
         self.settled = true;
-        if self.leaves_gate() {
-            self.pool.guardian().not_granted(self.sent.token);
-        }
-    }
-
-    /// `false`: a push was faster, and the token is somebody's.
-    fn leaves_gate(&self) -> bool {
-        let now = self.pool.backend().clock().now();
-        self.gate
-            .is_none_or(|lane| self.pool.gates().ended(lane, self.sent.token, now))
+        let Self {
+            core, sent, lane, ..
+        } = self;
+        core.gates().nothing_there(lane, sent.token, core.now());
     }
 }
 
 impl Drop for OpenAttempt<'_> {
     fn drop(&mut self) {
-        if !self.settled && !self.pool.is_inherited() && self.leaves_gate() {
-            let Sent {
-                token,
-                command,
-                give_up,
-                ..
-            } = self.sent;
-            let (claim, link) = (command.claim.clone(), self.link.clone());
-            self.pool
-                .guardian()
-                .abandoned(*token, claim, command.not_after, *give_up, link);
+        let Self {
+            core,
+            sent,
+            link,
+            lane,
+            ..
+        } = self;
+        if self.settled || core.is_inherited() {
+            return;
+        }
+        let now = core.now();
+        let not_after = sent.command.not_after;
+        let by = core.guardian().cancelled_by(link, now);
+        let abandoned =
+            core.gates()
+                .abandoned(*lane, sent.token, (not_after, sent.give_up), by, now);
+        if abandoned {
+            let claim = sent.command.claim.clone();
+            core.guardian()
+                .cancel_behind(sent.token, claim, not_after, (*link).clone());
         }
     }
 }
@@ -174,11 +167,11 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
     }
 }
 
-/// Two kinds at one key: never a matter of waiting.
+/// Two kinds at one key, and no time to wait until the other has gone.
 pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
     let (ours, theirs) = (&order.kind, There::read(there));
     let one_owner = match (ours, &theirs.kind) {
-        (Kind::Owned(_), Some(Kind::Exclusive)) => !theirs.waits,
+        (Kind::Owned(_), Some(Kind::Exclusive)) => true,
         (Kind::Exclusive, Some(Kind::Owned(_))) => order.reentrant,
         _ => false,
     };

@@ -4,12 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use super::lease_cell::Cells;
-use super::scope;
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 
-/// A look at the lock that the current code runs under; see [`current`].
+/// A look at the lock that the current code runs under; see [`current`](crate::current).
 ///
 /// It never releases, and may be kept or sent to another task.
 #[derive(Clone)]
@@ -63,30 +62,4 @@ impl fmt::Debug for Held {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
-}
-
-/// The innermost lock that this code runs under: inside a locked function or a
-/// [`run`](crate::LockRequest::run), at any depth of calls; `None` elsewhere.
-///
-/// It holds for what the body polls, not for tasks that it spawns, and not for guards from
-/// [`acquire`](crate::LockRequest::acquire), which open no scope.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-/// use dlock_runtime::{LockPool, current};
-///
-/// async fn write_row() -> Option<u64> {
-///     Some(current()?.fence().get())
-/// }
-///
-/// let pool = LockPool::connect("memory://").await?;
-/// assert!(pool.lock("row").run(async |_| write_row().await).await?.is_some());
-/// assert!(write_row().await.is_none());
-/// # Ok(()) }
-/// ```
-#[must_use]
-pub fn current() -> Option<Held> {
-    scope::innermost_lock().map(|guard| guard.held())
 }

@@ -160,10 +160,10 @@ impl LeaseCell {
         self.open_writes.load(Ordering::SeqCst) > 0
     }
 
-    /// The lock goes to somebody else in this process: whoever watches over this holder's lease is done.
+    /// The lock goes to somebody else in this process: whoever watches over this holder's lease is done, and has to be
+    /// [told](Self::notify).
     pub(crate) fn hand_on(&self) {
         self.handed_on.store(true, Ordering::Release);
-        self.changed.notify_waiters();
     }
 
     pub(crate) fn is_handed_on(&self) -> bool {

@@ -2,32 +2,28 @@
 //!
 //! Costs nothing with `Off`, a look at the scope without an enclosing lock, and one mutex with one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use super::acquire::Order;
+use super::core::Core;
 use super::guard::LockGuard;
-use super::pool::LockPool;
+use super::order::Order;
 use super::scope;
 use crate::observe;
-use crate::policy::lock_order::{LockOrders, Nesting};
+use crate::policy::lock_order::Nesting;
 use crate::values::class::Asked;
 use crate::values::error::{LockError, Text};
 use crate::values::lock_order::LockOrder;
 use crate::values::wait::Wait;
 
-/// Which locks of a pool were asked for inside which.
-#[derive(Default)]
-pub(crate) struct Nestings(Mutex<LockOrders>);
-
 /// Notes what is asked for inside what; tells of an order that can deadlock, or refuses it.
 ///
 /// Who tries once waits for nobody, so that is in no order; what it gets is held like any other.
-pub(super) fn check(pool: &LockPool, order: &Order) -> Result<(), LockError> {
-    let what_to_do = pool.settings().lock_order;
+pub(super) fn check(core: &Arc<Core>, order: &Order) -> Result<(), LockError> {
+    let what_to_do = core.settings().lock_order;
     if what_to_do == LockOrder::Off || order.wait == Wait::Once {
         return Ok(());
     }
-    let enclosing = scope::held(pool);
+    let enclosing = scope::held(core);
     if enclosing.is_empty() {
         return Ok(());
     }
@@ -38,7 +34,7 @@ pub(super) fn check(pool: &LockPool, order: &Order) -> Result<(), LockError> {
         keys: [guard.key().clone(), order.key.clone()],
     };
     let nestings: Vec<_> = enclosing.iter().map(nesting).collect();
-    let mut orders = (pool.nestings().0.lock()).unwrap_or_else(PoisonError::into_inner);
+    let mut orders = (core.lock_orders().lock()).unwrap_or_else(PoisonError::into_inner);
     if what_to_do == LockOrder::Refuse {
         return match orders.note_unless_inverted(&nestings) {
             None => Ok(()),

@@ -1,27 +1,41 @@
 //! The I/O around the state machines.
 //!
-//! Read `pool` (the handle) and `request` (what is asked), then `acquire` (one lock), `nested` (one that the
-//! scope holds already), `several` (all or none), `waiting` (those who want a lock that somebody has), `guard` (a
-//! lock that is held), `guarded` (a body that runs while it is held) and `guardian` (renewal, deadlines,
-//! clean-up). `lease_cell` is what guard and guardian share; `scope` is what a body's poll finds around it,
-//! `lock_order` what is made of that; `shutdown` ends it all; `peek` is for tests.
+//! Read `pool` (the handle), `core` (what all handles share) and `request` (what is asked; checked,
+//! it is an `order`), then `acquire` (one lock), `nested` (one that the scope holds already),
+//! `several` (all or none), `attempt` (one command that acquires), `shared` (the client's state under
+//! its one lock), `local_queues` (those who wait here) and `waiting` (the tasks around them), `guard`
+//! (a lock that is held), `guarded` (a body that runs while it is held) and `guardian` (renewal,
+//! deadlines, clean-up). `lease_cell` is what guard and guardian share; `scope` is what a body's poll
+//! finds around it, `lock_order` what is made of that; `shutdown` ends it all; `peek` is for tests.
+//!
+//! Imports go one way: `pool` over `request` over `acquire` over `waiting` and `guard` over `core`
+//! over `local_queues` and `guardian` over `shared`.
+//!
+//! Never in this folder: who is next, how long a lease counts, what becomes of a token (`policy`
+//! decides); a name of the `redis` crate; anything sent, awaited, woken or told
+//! under the mutex. One exception: `lease_cell` reads the clock itself, so that a lease is over at its
+//! deadline also while the guardian is late.
 
 pub(crate) mod acquire;
 mod attempt;
+pub(crate) mod core;
 pub(crate) mod guard;
 pub(crate) mod guarded;
 pub(crate) mod guardian;
 pub(crate) mod held;
 pub(crate) mod lease_cell;
+mod local_queues;
 mod lock_order;
 mod nested;
+pub(crate) mod order;
 mod peek;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod scope;
 mod several;
+mod shared;
 pub(crate) mod shutdown;
-pub(crate) mod waiting;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::acquire::Order;
+use super::core::Core;
 use super::guard::LockGuard;
-use super::pool::LockPool;
+use super::order::Order;
 use super::scope;
 use crate::values::error::{LockError, Text};
 use crate::values::kind::Kind;
@@ -19,12 +19,14 @@ pub(super) enum Nested {
     Ask,
     /// It is held already, by one more from here on.
     Join(LockGuard),
+    /// It is held as another kind of lock, which no wait ends: it is asked for once, and the server names both.
+    AskOnce,
     /// Who holds it, and what to write instead.
     WouldDeadlock(Text),
 }
 
-pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
-    let outer = scope::holds(pool, &order.key);
+pub(super) fn look(core: &Arc<Core>, order: &Order) -> Nested {
+    let outer = scope::holds(core, &order.key);
     let mut parts = outer.iter().filter_map(|guard| guard.part(&order.key));
     let Some(innermost) = parts.next() else {
         return Nested::Ask;
@@ -42,8 +44,7 @@ pub(super) fn look(pool: &LockPool, order: &Order) -> Nested {
         | (Kind::Permits { .. }, Kind::Permits { .. }) => {
             Nested::WouldDeadlock(in_the_way(order, innermost))
         }
-        // Two kinds at one key, which the server refuses, and names.
-        _ => Nested::Ask,
+        _ => Nested::AskOnce,
     }
 }
 

@@ -29,8 +29,8 @@ impl LockPool {
     /// # Ok(()) }
     /// ```
     pub fn peek(&self, key: impl Into<Key>) -> Result<Option<Stored>, LockError> {
-        self.check_process()?;
-        let stored = self.backend().peek(key.into().as_str());
+        self.core().check_process()?;
+        let stored = self.core().backend().peek(key.into().as_str());
         stored.map_err(|fault| fault.into_error(None))
     }
 }

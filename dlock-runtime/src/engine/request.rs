@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use self::keys::Orders;
 use self::kind::Wanted;
-use super::acquire::Order;
+use super::core::Core;
 use super::guard::LockGuard;
 use super::guarded::{Guarded, OnLost};
-use super::pool::LockPool;
+use super::local_queues::lane::Lane;
+use super::order::Order;
 use super::scope::ScopedGuard;
-use super::waiting::Lane;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::class::Site;
@@ -25,13 +25,13 @@ pub(crate) use self::keys::Keys;
 mod keys;
 mod kind;
 
-/// A lock that is being asked for; made by [`LockPool::lock`] and [`LockPool::lock_all`].
+/// A lock that is being asked for; made by [`LockPool::lock`](crate::LockPool::lock) and [`LockPool::lock_all`](crate::LockPool::lock_all).
 ///
 /// What is not set comes from the pool's [`Config`](crate::Config).
 #[derive(Debug)]
 #[must_use = "nothing is locked before `acquire`, `try_acquire` or `run` is awaited"]
 pub struct LockRequest {
-    pool: LockPool,
+    core: Arc<Core>,
     keys: Keys,
     site: Site,
     ttl: Option<Duration>,
@@ -43,13 +43,13 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    pub(crate) fn new(pool: LockPool, keys: Keys, site: Site) -> Self {
+    pub(crate) fn new(core: Arc<Core>, keys: Keys, site: Site) -> Self {
         let mut wanted = Wanted::default();
         if let Keys::All(_) = keys {
             wanted.has_several_keys();
         }
         Self {
-            pool,
+            core,
             keys,
             site,
             ttl: None,
@@ -196,8 +196,8 @@ impl LockRequest {
     /// May be dropped at any time: what may have been acquired is given back in the background, and those
     /// who wait behind keep their place. Poll it where it was polled first: its timer is that runtime's.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let (pool, orders) = self.orders()?;
-        orders.acquire(&pool).await
+        let (core, orders) = self.orders()?;
+        orders.acquire(&core).await
     }
 
     /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait` says.
@@ -249,7 +249,7 @@ impl LockRequest {
     /// # let _ = written; Ok(()) }
     /// ```
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let (pool, orders) = self.orders()?;
+        let (core, orders) = self.orders()?;
         let body = async move {
             match ScopedGuard::innermost() {
                 Some(guard) => Some(body(&guard).await),
@@ -257,7 +257,7 @@ impl LockRequest {
             }
         };
         let ran = Guarded::new(
-            Box::pin(async move { orders.acquire(&pool).await }),
+            Box::pin(async move { orders.acquire(&core).await }),
             body,
             OnLost::Cancel,
         )
@@ -268,12 +268,12 @@ impl LockRequest {
     }
 
     /// What to do, all checked; every setting that can't work is in one error.
-    pub(crate) fn orders(self) -> Result<(LockPool, Orders), LockError> {
-        self.pool.check_process()?;
-        let settings = self.pool.settings();
+    pub(crate) fn orders(self) -> Result<(Arc<Core>, Orders), LockError> {
+        self.core.check_process()?;
+        let settings = self.core.settings();
         let mut wrong = Vec::new();
         let ttl = match self.ttl {
-            Some(ttl) => Ttl::checked(ttl)
+            Some(ttl) => Ttl::new(ttl)
                 .map_err(|why| wrong.push(why.to_string()))
                 .ok(),
             None => Some(settings.default_ttl),
@@ -314,15 +314,15 @@ impl LockRequest {
                 site: self.site,
             }
         };
-        let orders = self.keys.orders(|key| Ok(order(self.pool.name(key)?)))?;
-        Ok((self.pool, orders))
+        let orders = self.keys.orders(|key| Ok(order(self.core.name(key)?)))?;
+        Ok((self.core, orders))
     }
 
     /// The order of a request with one key.
     #[cfg(test)]
-    pub(crate) fn order(self) -> Result<(LockPool, Arc<Order>), LockError> {
+    pub(crate) fn order(self) -> Result<(Arc<Core>, Arc<Order>), LockError> {
         match self.orders()? {
-            (pool, Orders::One(order)) => Ok((pool, order)),
+            (core, Orders::One(order)) => Ok((core, order)),
             (_, Orders::All(_)) => panic!("one key"),
         }
     }

@@ -14,8 +14,9 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tokio::task;
 
+use super::core::Core;
 use super::guard::LockGuard;
-use super::pool::LockPool;
+use super::held::Held;
 use crate::values::key::Key;
 
 thread_local! {
@@ -38,7 +39,7 @@ pub(crate) struct Frame {
 
 #[derive(Debug)]
 enum Kind {
-    Pool(LockPool),
+    Pool(Arc<Core>),
     Lock(Arc<LockGuard>),
 }
 
@@ -47,14 +48,14 @@ impl Frame {
     pub(crate) fn lock(guard: Arc<LockGuard>) -> Arc<Self> {
         Arc::new(Self {
             kind: Kind::Lock(guard),
-            parent: current(),
+            parent: current_frame(),
         })
     }
 
-    fn pool(pool: LockPool) -> Arc<Self> {
+    fn pool(core: Arc<Core>) -> Arc<Self> {
         Arc::new(Self {
-            kind: Kind::Pool(pool),
-            parent: current(),
+            kind: Kind::Pool(core),
+            parent: current_frame(),
         })
     }
 
@@ -65,9 +66,9 @@ impl Frame {
         }
     }
 
-    fn innermost_pool(self: Arc<Self>) -> Option<LockPool> {
+    fn innermost_pool(self: Arc<Self>) -> Option<Arc<Core>> {
         self.outwards().find_map(|frame| match &frame.kind {
-            Kind::Pool(pool) => Some(pool.clone()),
+            Kind::Pool(core) => Some(core.clone()),
             Kind::Lock(_) => None,
         })
     }
@@ -78,45 +79,71 @@ impl Frame {
 }
 
 /// The pool of the innermost [`LockPool::scope`].
-pub(crate) fn innermost_pool() -> Option<LockPool> {
-    current()?.innermost_pool()
+pub(crate) fn innermost_pool() -> Option<Arc<Core>> {
+    current_frame()?.innermost_pool()
 }
 
 /// The innermost lock.
 pub(crate) fn innermost_lock() -> Option<Arc<LockGuard>> {
-    current()?
+    current_frame()?
         .outwards()
         .find_map(|frame| frame.guard().cloned())
 }
 
+/// The innermost lock that this code runs under: inside a locked function or a
+/// [`run`](crate::LockRequest::run), at any depth of calls; `None` elsewhere.
+///
+/// It holds for what the body polls, not for tasks that it spawns, and not for guards from
+/// [`acquire`](crate::LockRequest::acquire), which open no scope.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{LockPool, current};
+///
+/// async fn write_row() -> Option<u64> {
+///     Some(current()?.fence().get())
+/// }
+///
+/// let pool = LockPool::connect("memory://").await?;
+/// assert!(pool.lock("row").run(async |_| write_row().await).await?.is_some());
+/// assert!(write_row().await.is_none());
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn current() -> Option<Held> {
+    innermost_lock().map(|guard| guard.held())
+}
+
 /// What enclosing scopes hold of this key of this pool, the innermost first.
-pub(crate) fn holds(pool: &LockPool, key: &Key) -> Vec<Arc<LockGuard>> {
-    let holds_it = |guard: &Arc<LockGuard>| guard.is_of(pool) && guard.holds(key);
-    let guards = current().into_iter().flat_map(Frame::outwards);
+pub(crate) fn holds(core: &Arc<Core>, key: &Key) -> Vec<Arc<LockGuard>> {
+    let holds_it = |guard: &Arc<LockGuard>| guard.is_of(core) && guard.holds(key);
+    let guards = current_frame().into_iter().flat_map(Frame::outwards);
     let guards = guards.filter_map(|frame| frame.guard().cloned());
     guards.filter(holds_it).collect()
 }
 
 /// The locks of this pool that enclosing scopes hold, from the innermost outwards.
-pub(crate) fn held(pool: &LockPool) -> Vec<Arc<LockGuard>> {
-    let Some(frame) = current() else {
+pub(crate) fn held(core: &Arc<Core>) -> Vec<Arc<LockGuard>> {
+    let Some(frame) = current_frame() else {
         return Vec::new();
     };
     let guards = frame.outwards().filter_map(|frame| frame.guard().cloned());
     guards
-        .filter(|guard| guard.is_of(pool) && guard.is_held())
+        .filter(|guard| guard.is_of(core) && guard.is_held())
         .collect()
 }
 
-fn current() -> Option<Arc<Frame>> {
+fn current_frame() -> Option<Arc<Frame>> {
     let inside = CURRENT.try_with(|slot| slot.borrow().clone());
     let Inside { frame, task } = inside.ok().flatten()?;
     if task == task::try_id() {
         return Some(frame);
     }
     // Another task's locks are not this one's to join; its pool is what tests run in.
-    frame.innermost_pool().map(|pool| {
-        let (kind, parent) = (Kind::Pool(pool), None);
+    frame.innermost_pool().map(|core| {
+        let (kind, parent) = (Kind::Pool(core), None);
         Arc::new(Frame { kind, parent })
     })
 }
@@ -168,16 +195,16 @@ pin_project! {
     pub(crate) struct InPool<F> {
         #[pin]
         inner: F,
-        pool: Option<LockPool>,
+        core: Option<Arc<Core>>,
         frame: Option<Arc<Frame>>,
     }
 }
 
 impl<F> InPool<F> {
-    pub(crate) fn new(pool: LockPool, inner: F) -> Self {
+    pub(crate) fn new(core: Arc<Core>, inner: F) -> Self {
         Self {
             inner,
-            pool: Some(pool),
+            core: Some(core),
             frame: None,
         }
     }
@@ -188,8 +215,8 @@ impl<F: Future> Future for InPool<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if let Some(pool) = this.pool.take() {
-            *this.frame = Some(Frame::pool(pool));
+        if let Some(core) = this.core.take() {
+            *this.frame = Some(Frame::pool(core));
         }
         let _entered = this.frame.clone().map(enter);
         this.inner.poll(cx)

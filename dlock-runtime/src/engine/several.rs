@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use dlock_grammar::kind::KindError;
 
-use super::acquire::{self, Order, Patience};
+use super::acquire::{self, Patience};
 use super::attempt::{OpenAttempt, Sent};
+use super::core::Core;
 use super::guard::LockGuard;
 use super::lock_order;
 use super::nested::{self, Nested};
-use super::pool::LockPool;
+use super::order::Order;
 use crate::backend::fault::{self, Fault};
 use crate::policy::commands::{Acquire, TakenTogether};
 use crate::policy::gate::Offer;
@@ -28,17 +29,17 @@ type Held = Vec<One>;
 
 /// `orders`: sorted by key, each key once.
 pub(crate) async fn acquire(
-    pool: &LockPool,
+    core: &Arc<Core>,
     orders: &[Arc<Order>],
 ) -> Result<LockGuard, LockError> {
     let [first, others @ ..] = orders else {
         return Err(LockError::config(KindError::NoKeys));
     };
     if others.is_empty() {
-        return acquire::acquire(pool, first).await;
+        return acquire::acquire(core, first).await;
     }
     fault::check_timers().map_err(|fault| fault.into_error(None))?;
-    let nested: Vec<Nested> = orders.iter().map(|it| nested::look(pool, it)).collect();
+    let nested: Vec<Nested> = orders.iter().map(|it| nested::look(core, it)).collect();
     for (order, nested) in orders.iter().zip(&nested) {
         if let Nested::WouldDeadlock(outer) = nested {
             return Err(nested::would_deadlock(order, outer));
@@ -47,47 +48,50 @@ pub(crate) async fn acquire(
     // What is joined is waited for by nobody.
     let mut asked = orders.iter().zip(nested);
     asked.try_for_each(|(order, nested)| match nested {
-        Nested::Ask => lock_order::check(pool, order),
+        Nested::Ask | Nested::AskOnce => lock_order::check(core, order),
         Nested::Join(_) | Nested::WouldDeadlock(_) => Ok(()),
     })?;
-    pool.guardian().revive()?;
-    let patience = Patience::begins(pool, first.wait);
+    core.guardian().revive()?;
+    let patience = Patience::begins(core, first.wait);
     loop {
-        if pool.is_shut() {
+        if core.is_shut() {
             return Err(LockError::ShutDown);
         }
-        let fault = match in_order(pool, orders, &patience).await? {
+        let fault = match in_order(core, orders, &patience).await? {
             Ok(guard) => return Ok(guard),
             Err(fault) => fault,
         };
         // Nobody has used them, so the wait goes on, if there is any left.
-        if !fault.may_pass() || patience.is_over(pool) {
+        if !fault.may_pass() || patience.is_over(core) {
             return Err(fault.into_error(Some(&first.key)));
         }
     }
 }
 
 /// All in one step, if each is free and nobody waits for it; `None` if that is not so, or can't be done for this kind.
-async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>, Fault> {
+async fn at_once(core: &Arc<Core>, orders: &[Arc<Order>]) -> Result<Option<Held>, Fault> {
     let alone = |order: &Arc<Order>| order.kind == Kind::Exclusive && order.lane.is_for_all();
     let (true, Some(first)) = (orders.iter().all(alone), orders.first()) else {
         return Ok(None);
     };
-    let settings = pool.settings();
-    let (link, now) = pool
+    let settings = core.settings();
+    let (link, now) = core
         .backend()
         .link_at(
-            acquire::now(pool),
+            acquire::now(core),
             &first.name,
             settings.connect_timeout.min(settings.command_timeout),
         )
         .await?;
     let within = settings.command_timeout.min(first.terms.validity());
-    let prepare = |order: &Arc<Order>| Sent::prepare(pool, order, &link, None, (now, within));
+    let prepare = |order: &Arc<Order>| Sent::prepare(core, order, &link, false, (now, within));
     let sent: Vec<Sent> = orders.iter().map(prepare).collect();
+    for sent in &sent {
+        core.gates().sending(None, sent.position(), sent.at);
+    }
     let open: Vec<_> = sent
         .iter()
-        .map(|sent| OpenAttempt::new(pool, sent, &link, None))
+        .map(|sent| OpenAttempt::new(core, sent, &link, None))
         .collect();
     let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
     match link.acquire_all(&commands, within).await {
@@ -99,7 +103,7 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
                     None => Offer::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Offer::in_turn(sent.at, left, epoch, time),
                 };
-                let guard = acquire::take(pool, order, sent.position(), offer, acquire::now(pool));
+                let guard = acquire::take(core, order, sent.position(), offer);
                 guard.map(|guard| (guard, Some(offer)))
             });
             // Each of them first: what is taken and not wanted is given back.
@@ -123,34 +127,37 @@ async fn at_once(pool: &LockPool, orders: &[Arc<Order>]) -> Result<Option<Held>,
 
 /// The inner error: what was held is given back, and it may be tried again.
 async fn in_order(
-    pool: &LockPool,
+    core: &Arc<Core>,
     orders: &[Arc<Order>],
     patience: &Patience,
 ) -> Result<Result<LockGuard, Fault>, LockError> {
-    let (begun, mut held) = (acquire::now(pool), Held::new());
-    match at_once(pool, orders).await {
-        Ok(Some(held)) => return Ok(begin(pool, orders, begun, held).await),
+    let (begun, mut held) = (acquire::now(core), Held::new());
+    match at_once(core, orders).await {
+        Ok(Some(held)) => return Ok(begin(core, orders, begun, held).await),
         Ok(None) => {}
         // In line there is a pause before the next command, and somebody who cleans up is waited for.
-        Err(fault) if fault.may_pass() && !patience.is_over(pool) => {}
+        Err(fault) if fault.may_pass() && !patience.is_over(core) => {}
         Err(fault) => return Ok(Err(fault)),
     }
-    let mut keep_at = acquire::now(pool);
+    let mut keep_at = acquire::now(core);
     for order in orders {
         let third = order.terms.ttl.get() / 3;
         if held.is_empty() {
-            keep_at = acquire::now(pool).plus(third);
+            keep_at = acquire::now(core).plus(third);
         }
-        if let Nested::Join(guard) = nested::look(pool, order) {
-            held.push((guard, None));
-            continue;
-        }
-        let mut next = pin!(acquire::take_one(pool, order, patience));
+        let may_wait = match nested::look(core, order) {
+            Nested::Join(guard) => {
+                held.push((guard, None));
+                continue;
+            }
+            nested => !matches!(nested, Nested::AskOnce),
+        };
+        let mut next = pin!(acquire::take_one(core, order, patience, may_wait));
         let (guard, offer) = loop {
-            let pause = acquire::now(pool).until(keep_at);
+            let pause = acquire::now(core).until(keep_at);
             if pause.is_zero() {
-                keep_at = acquire::now(pool).plus(third);
-                if let Err(fault) = keep(pool, order, &held).await {
+                keep_at = acquire::now(core).plus(third);
+                if let Err(fault) = keep(core, order, &held).await {
                     return Ok(Err(fault));
                 }
                 continue;
@@ -161,17 +168,17 @@ async fn in_order(
         };
         held.push((guard, Some(offer)));
     }
-    Ok(begin(pool, orders, begun, held).await)
+    Ok(begin(core, orders, begun, held).await)
 }
 
 /// Makes what is held last as long as what is still to come.
-async fn keep(pool: &LockPool, order: &Order, held: &[One]) -> Result<(), Fault> {
+async fn keep(core: &Arc<Core>, order: &Order, held: &[One]) -> Result<(), Fault> {
     let ours: Vec<&LockGuard> = held
         .iter()
         .map(|(guard, _)| guard)
         .filter(|guard| !guard.is_joined())
         .collect();
-    let timeout = pool.settings().command_timeout;
+    let timeout = core.settings().command_timeout;
     if LockGuard::confirm_all(&ours, &order.terms, timeout).await? {
         Ok(())
     } else {
@@ -181,7 +188,7 @@ async fn keep(pool: &LockPool, order: &Order, held: &[One]) -> Result<(), Fault>
 
 /// All are held: each lasts its whole ttl from now on, and stays for its `min_hold`.
 async fn begin(
-    pool: &LockPool,
+    core: &Arc<Core>,
     orders: &[Arc<Order>],
     begun: Moment,
     held: Held,
@@ -190,10 +197,10 @@ async fn begin(
         offer.is_some_and(|offer| acquire::is_short(order, &offer))
     };
     if let Some(first) = orders.first()
-        && (begun.until(acquire::now(pool)) > first.terms.ttl.get() / 10
+        && (begun.until(acquire::now(core)) > first.terms.ttl.get() / 10
             || orders.iter().zip(&held).any(is_short))
     {
-        keep(pool, first, &held).await?;
+        keep(core, first, &held).await?;
     }
     // No `await` from here on: none stays for a body that never began.
     let kept = orders.iter().zip(&held).all(|(order, (guard, offer))| {

@@ -1,8 +1,9 @@
 //! The end of pools: no new locks, and time for what is held to come back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::pool::LockPool;
+use super::core::Core;
 use crate::backend::fault;
 use crate::observe;
 
@@ -10,16 +11,16 @@ use crate::observe;
 const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 
 /// Closes all of them before it waits for any.
-pub(crate) async fn shut_down(pools: &[LockPool]) -> Drained {
-    let ours = pools.iter().filter(|pool| !pool.is_inherited());
-    let pools: &[LockPool] = &ours.cloned().collect::<Vec<_>>();
-    for pool in pools {
-        pool.shut();
+pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
+    let ours = cores.iter().filter(|core| !core.is_inherited());
+    let cores: &[Arc<Core>] = &ours.cloned().collect::<Vec<_>>();
+    for core in cores {
+        core.shut();
     }
     if fault::check_timers().is_ok() {
         let drain = async {
-            for pool in pools {
-                pool.guardian().drained().await;
+            for core in cores {
+                core.guardian().drained().await;
             }
         };
         let _ = tokio::time::timeout(DRAIN_AT_MOST, drain).await; // what is left is counted below
@@ -28,13 +29,13 @@ pub(crate) async fn shut_down(pools: &[LockPool]) -> Drained {
         held: 0,
         unconfirmed: 0,
     };
-    for pool in pools {
-        let held = pool.guardian().held();
+    for core in cores {
+        let held = core.guardian().held();
         for key in &held {
             observe::held_at_shutdown(key);
         }
         drained.held += held.len();
-        let census = pool.census();
+        let census = core.census();
         drained.unconfirmed += census.acquiring + census.waiting;
         drained.unconfirmed += census.releasing + census.cleaning_up;
     }

@@ -10,6 +10,7 @@ use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::clock::Clock;
 use crate::policy::commands::{Claim, GivenBack};
+use crate::policy::gate::Position;
 use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
@@ -173,33 +174,37 @@ async fn the_table_is_empty_when_nothing_is_held() {
     let lock = || pool.lock("k").ttl(ms(300)).renew();
     let held = lock().acquire().await.unwrap();
     assert_eq!(
-        pool.census(),
+        pool.core().census(),
         Census {
             held: 1,
             ..Census::default()
         }
     );
     assert!(lock().wait(Wait::Once).acquire().await.is_err());
-    assert_eq!(pool.census().held, 1, "who asked in vain left nothing");
+    assert_eq!(
+        pool.core().census().held,
+        1,
+        "who asked in vain left nothing"
+    );
     held.release().await.unwrap();
-    assert_eq!(pool.census(), Census::default());
+    assert_eq!(pool.core().census(), Census::default());
 
     drop(lock().acquire().await.unwrap());
     assert_eq!(
-        pool.census(),
+        pool.core().census(),
         Census::default(),
         "memory:// cleans up at once"
     );
 
     let lapsed = pool.lock("k").ttl(ms(50)).acquire().await.unwrap();
     lapsed.lost().await;
-    assert_eq!(pool.census(), Census::default());
+    assert_eq!(pool.core().census(), Census::default());
 
     let forgotten = lock().acquire().await.unwrap();
     let waiter = tokio::time::timeout(ms(1000), lock().wait(Wait::Forever).acquire());
     assert!(waiter.await.is_err(), "given up");
     assert_eq!(
-        pool.census(),
+        pool.core().census(),
         Census {
             held: 1,
             ..Census::default()
@@ -213,17 +218,30 @@ async fn the_table_is_empty_when_nothing_is_held() {
 #[tokio::test(start_paused = true)]
 async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (token, now) = (Token::of_test(1), pool.backend().clock().now());
+    let (token, now) = (Token::of_test(1), pool.core().backend().clock().now());
     let claim = Claim {
         key: "lock:k".into(),
         value: "1|token|h|1|f|1".into(),
-        place: None,
+        queues: false,
     };
-    let link = pool.backend().link(&claim.key, ms(100)).await.unwrap();
-    pool.guardian().acquiring(token, claim.clone());
-    let give_up = now.plus(ms(60_000));
-    (pool.guardian()).abandoned(token, claim, u64::MAX, give_up, link);
-    assert_eq!(pool.census(), Census::default());
+    let link = pool
+        .core()
+        .backend()
+        .link(&claim.key, ms(100))
+        .await
+        .unwrap();
+    let (core, position) = (
+        pool.core(),
+        Position {
+            token,
+            claim: claim.clone(),
+        },
+    );
+    core.gates().sending(None, position, now);
+    let times = (u64::MAX, now.plus(ms(60_000)));
+    assert!(core.gates().abandoned(None, token, times, None, now));
+    core.guardian().cancel_behind(token, claim, u64::MAX, link);
+    assert_eq!(pool.core().census(), Census::default());
 }
 
 /// Ten per cent of ten seconds, and 2 ms.

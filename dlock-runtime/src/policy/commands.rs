@@ -5,36 +5,42 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::{self, Place};
-use crate::values::entry;
+use super::queue;
+use crate::values::entry::{self, Letter};
 use crate::values::ttl::Ttl;
 
-/// One attempt at one key: `value` is unique to the attempt, for its token is in it.
-///
-/// The value tells the kind: one of an exclusive lock is SET at the key; an entry (see [`super::shared`])
-/// is a member of the sorted set there, and stands in the queue as it is.
+/// One attempt at one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claim {
     pub(crate) key: Arc<str>,
+    /// Its entry ([`entry`]), unique to the attempt, for its token is in it. One of an exclusive lock is SET at the key, any
+    /// other is a member of the sorted set there; while it waits it stands in the queue, the same bytes.
     pub(crate) value: Arc<str>,
-    /// How it stands in the key's queue; `None`: it never queues.
-    pub(crate) place: Option<Place>,
+    /// Whether it may stand in the key's queue.
+    pub(crate) queues: bool,
 }
 
 impl Claim {
-    /// Its entry in the key's queue (see [`super::queue`]), byte for byte; empty: it never queues.
-    pub(crate) fn entry(&self) -> Arc<str> {
-        match &self.place {
-            None => Arc::default(),
-            Some(_) if entry::is_entry(&self.value) => self.value.clone(),
-            Some(place) => queue::write(place, &self.value).into(),
-        }
+    pub(crate) fn kind(&self) -> Letter {
+        entry::letter_of(&self.value).unwrap_or(Letter::Exclusive) // as every other value that may be SET at a key
+    }
+
+    /// Its place in the key's queue, byte for byte; empty: it never queues.
+    pub(crate) fn place(&self) -> &str {
+        if self.queues { &self.value } else { "" }
+    }
+
+    /// How long something of it can be left at the server, in the queue or granted, after the last command that could
+    /// create or prolong it.
+    pub(crate) fn longest_stay(&self) -> Duration {
+        let lease = entry::read(&self.value).map(|entry| entry.lease);
+        queue::longest_stay(lease.unwrap_or(queue::CLAIM))
     }
 }
 
 /// `acquire`: the only command that creates, sent once for each claim.
 ///
-/// A claim with a place queues if the lock is somebody else's.
+/// A claim that may queue does if the lock is somebody else's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acquire {
     pub(crate) claim: Claim,
@@ -64,7 +70,7 @@ impl Acquire {
 pub(crate) enum Acquired {
     /// The lock is ours, for the whole lease.
     Granted { time: u64, epoch: u64 },
-    /// Somebody else's, and we are not in the queue: the claim has no entry, the key no time to live,
+    /// Somebody else's, and we are not in the queue: the claim may not queue, the key has no time to live,
     /// or its value is of another layout.
     Busy(Busy),
     /// Somebody else's, and we are in the queue.
@@ -77,8 +83,8 @@ pub(crate) enum Acquired {
     },
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
-    /// The key is held, or waited for, as another kind of lock.
-    /// `there`: the set's meta member (see [`super::shared`]), the first place in the queue, or the value.
+    /// The key is held as another kind of lock, and the claim may not queue.
+    /// `there`: the set's meta member, or the beginning of a value (see [`entry`]).
     WrongKind { time: u64, there: String },
 }
 

@@ -93,6 +93,7 @@ impl Terms {
 impl Lease {
     /// A lease of which the server gives `left`, counted from `since`: no later than the grant, or than
     /// the command that found it.
+    #[cfg(test)]
     pub(crate) fn granted(since: Moment, left: Duration, terms: &Terms) -> Self {
         Self::handed_on(since, left, since, terms)
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::values::moment::Moment;
+
 /// Spreads timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele 2014).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Jitter(u64);
@@ -37,4 +39,86 @@ pub(crate) fn after_busy(left: Duration, cap: Duration, jitter: &mut Jitter) -> 
 pub(crate) fn after_failure(failures: u32, jitter: &mut Jitter) -> Duration {
     let full = Duration::from_millis(25) * (1 << failures.saturating_sub(1).min(5));
     full / 2 + jitter.up_to(full / 2)
+}
+
+/// How often a wait through an outage is mentioned.
+const MENTION_EVERY: Duration = Duration::from_secs(60);
+
+/// How long another program's key may be without a time to live before it counts as left behind: one that locks in two
+/// steps, `SETNX` and `EXPIRE`, may be between them.
+const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
+
+/// What failed in a row at one key, and what follows from it for the next command.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Retries {
+    failures: u32,
+    /// When the first of them was, and when they are mentioned next.
+    outage: Option<(Moment, Moment)>,
+    /// Since when the key was seen without a time to live.
+    endless_since: Option<Moment>,
+    jitter: Jitter,
+}
+
+/// Until the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pause {
+    pub(crate) length: Duration,
+    /// The outage has lasted this long, and has not been mentioned for a minute.
+    pub(crate) mention: Option<Duration>,
+}
+
+impl Retries {
+    pub(crate) fn new(jitter: Jitter) -> Self {
+        Self {
+            failures: 0,
+            outage: None,
+            endless_since: None,
+            jitter,
+        }
+    }
+
+    /// The server answers, and the key is as it should be.
+    pub(crate) fn works(&mut self) {
+        (self.failures, self.outage, self.endless_since) = (0, None, None);
+    }
+
+    /// As [`after_busy`].
+    pub(crate) fn busy(&mut self, left: Duration, cap: Duration) -> Duration {
+        after_busy(left, cap, &mut self.jitter)
+    }
+
+    /// One failure more that may pass.
+    pub(crate) fn failed(&mut self, now: Moment) -> Pause {
+        let (since, mention) = self.outage.get_or_insert((now, now.plus(MENTION_EVERY)));
+        let is_due = now >= *mention;
+        if is_due {
+            *mention = now.plus(MENTION_EVERY);
+        }
+        let mention = is_due.then(|| since.until(now));
+        self.failures = self.failures.saturating_add(1);
+        Pause {
+            length: after_failure(self.failures, &mut self.jitter),
+            mention,
+        }
+    }
+
+    /// Nothing was created, and the estimate of the server's clock has been corrected: once more at once (`None`), and if
+    /// that did not help, like any other failure.
+    pub(crate) fn late(&mut self, now: Moment) -> Option<Pause> {
+        if self.failures == 0 {
+            self.failures = 1;
+            return None;
+        }
+        Some(self.failed(now))
+    }
+
+    /// The key has no time to live: how long to wait for one, at most `cap`; `None`: it has been waited for.
+    pub(crate) fn endless(&mut self, now: Moment, cap: Duration) -> Option<Duration> {
+        let since = self.endless_since.unwrap_or(now);
+        self.works();
+        let waited = since.until(now);
+        let rest = TWO_STEPS_AT_MOST.saturating_sub(waited);
+        self.endless_since = (!rest.is_zero()).then_some(since);
+        (!rest.is_zero()).then(|| rest.min(cap))
+    }
 }

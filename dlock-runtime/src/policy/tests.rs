@@ -12,6 +12,7 @@ mod lock_order;
 mod queue;
 mod retry;
 mod server;
+mod server_clock;
 mod token_bounds;
 mod token_life;
 mod token_storm;

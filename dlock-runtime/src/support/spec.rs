@@ -205,8 +205,8 @@ impl Spec {
         self.pool
     }
 
-    pub(super) fn request(&'static self, pool: LockPool, keys: Keys) -> LockRequest {
-        let mut request = LockRequest::new(pool, keys, self.site);
+    pub(super) fn request(&'static self, pool: &LockPool, keys: Keys) -> LockRequest {
+        let mut request = LockRequest::new(pool.core().clone(), keys, self.site);
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
         }

@@ -1,19 +1,27 @@
-//! An entry of the kinds with many holders: what stands for one of them in the set at the key, and for one
-//! who waits in its queue.
+//! What stands at the server for one attempt: the value of an exclusive lock, a member of the set of a kind with many
+//! holders, and for both the place in the queue. One layout and one parser; `lua/value.lua` is the other one.
 //!
-//! `<letter>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>`: the
-//! same bytes in the set, in the queue and in every command, so that nothing is looked up by scanning. The
-//! letter is `r`, `w`, `p` or `o`; `take` and `of` are 0 but for permits, `owner` is empty but for owners. The
-//! set's last member is its *meta*, which says what has to be equal of all that are in it.
+//! `1|<kind>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>`, and whatever a
+//! later version of this layout puts behind it. The same bytes stand at the key, in the queue and in every command, so
+//! that nothing is looked up by scanning. `take` and `of` are 0 but for permits, `owner` is empty but for owners. The last
+//! member of a set is its *meta*, which says what has to be equal of all that are in it.
+//!
+//! Invariant: what stands at the server is never written anew from its fields, so what is not known here stays in it.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::about::About;
 use super::kind::Kind;
+use super::token::{self, Token};
 use super::ttl::Ttl;
 
-/// Layout 1 of the set; the meta member begins with it.
-pub(crate) const META: &str = "#|1|";
+/// The layout that this version writes, and the only one that it reads.
+const LAYOUT: &str = "1|";
+
+/// What the meta member of a set begins with.
+pub(crate) const META: &str = "1|#|";
 
 /// Numbers of more digits are none; so that both sides agree on what can be read.
 const MOST_DIGITS: usize = 15;
@@ -21,12 +29,15 @@ const MOST_DIGITS: usize = 15;
 /// So many permits may be taken at once: each is a member of the set.
 const MOST_AT_ONCE: u32 = 1000;
 
+/// Room for the numbers before the owner, and what divides the fields.
+const NUMBERS_AT_MOST: usize = 4 + 3 * (MOST_DIGITS + 1) + 3;
+
 /// An entry, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) letter: Letter,
     pub(crate) token: &'a str,
-    /// The channel that its grant is published to; empty: it has to poll.
+    /// Where its grant is published to; empty: it has to poll.
     pub(crate) address: &'a str,
     pub(crate) lease: Duration,
     /// How many permits it takes; 1 for every other kind.
@@ -34,53 +45,76 @@ pub(crate) struct Entry<'a> {
     /// Of how many permits in all; 0 for every other kind.
     pub(crate) of: u32,
     pub(crate) owner: &'a str,
-    /// `host|pid|function|since`, as in the value of an exclusive lock.
+    /// `host|pid|function|since`, and what is not known here.
     pub(crate) description: &'a str,
 }
 
+/// The kind of an entry, as a letter stands for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Letter {
+    Exclusive,
     Reader,
     Writer,
     Permits,
     Owner,
 }
 
-/// Whether a value is an entry of a kind with many holders; else it is one of an exclusive lock.
-pub(crate) fn is_entry(value: &str) -> bool {
-    let mut bytes = value.bytes();
-    bytes.next().and_then(Letter::of).is_some() && bytes.next() == Some(b'|')
+/// The entry of one attempt.
+pub(crate) fn write(
+    kind: &Kind,
+    token: Token,
+    address: &str,
+    lease: Ttl,
+    about: &About<'_>,
+) -> String {
+    let room = NUMBERS_AT_MOST + token::WIRE_AT_MOST + address.len() + about.room();
+    let mut text = String::with_capacity(room);
+    begin(kind, &mut text);
+    token.write_wire(&mut text);
+    go_on(kind, address, lease, &mut text);
+    about.write(&mut text);
+    text
 }
 
-/// `None` for an exclusive lock, which has no entry.
-pub(crate) fn write(
+/// An entry with a token and a description that nobody has drawn.
+#[cfg(test)]
+pub(crate) fn of_test(
     kind: &Kind,
     token: &str,
     address: &str,
     lease: Ttl,
     description: &str,
-) -> Option<String> {
-    let (letter, take, of, owner) = match kind {
-        Kind::Exclusive => return None,
-        Kind::Read => ('r', 0, 0, ""),
-        Kind::Write => ('w', 0, 0, ""),
-        Kind::Permits { of, take } => ('p', *take, *of, ""),
-        Kind::Owned(owner) => ('o', 0, 0, &**owner),
-    };
-    let lease = lease.as_millis();
-    Some(format!(
-        "{letter}|{token}|{address}|{lease}|{take}|{of}|{owner}|{description}"
-    ))
+) -> String {
+    let mut text = String::new();
+    begin(kind, &mut text);
+    text.push_str(token);
+    go_on(kind, address, lease, &mut text);
+    text + description
 }
 
-/// `None`: of another kind or version, which only its own clients may touch.
-pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
-    let mut fields = entry.splitn(8, '|');
-    let mut field = || fields.next();
-    let letter = match field()?.as_bytes() {
-        [letter] => Letter::of(*letter)?,
-        _ => return None,
+/// Up to the token.
+fn begin(kind: &Kind, out: &mut String) {
+    out.push_str(LAYOUT);
+    out.push(Letter::of_kind(kind).as_char());
+    out.push('|');
+}
+
+/// From the token to the description.
+fn go_on(kind: &Kind, address: &str, lease: Ttl, out: &mut String) {
+    let (take, of, owner) = match kind {
+        Kind::Permits { of, take } => (*take, *of, ""),
+        Kind::Owned(owner) => (0, 0, &**owner),
+        Kind::Exclusive | Kind::Read | Kind::Write => (0, 0, ""),
     };
+    let lease = lease.as_millis();
+    let _ = write!(out, "|{address}|{lease}|{take}|{of}|{owner}|"); // a String takes everything
+}
+
+/// `None`: of another kind or version, which only its own clients may touch, or foreign.
+pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
+    let (letter, rest) = begun(entry)?;
+    let mut fields = rest.splitn(7, '|');
+    let mut field = || fields.next();
     let (token, address) = (field()?, field()?);
     let (lease, take, of) = (number(field()?)?, number(field()?)?, number(field()?)?);
     let (owner, description) = (field()?, field()?);
@@ -101,9 +135,35 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     })
 }
 
+/// The kind of an entry; `None`: it does not begin as one of this version does.
+pub(crate) fn letter_of(entry: &str) -> Option<Letter> {
+    begun(entry).map(|(letter, _)| letter)
+}
+
+/// Its kind, and what stands behind that.
+fn begun(entry: &str) -> Option<(Letter, &str)> {
+    let (kind, rest) = entry.strip_prefix(LAYOUT)?.split_once('|')?;
+    match kind.as_bytes() {
+        [letter] => Some((Letter::of(*letter)?, rest)),
+        _ => None,
+    }
+}
+
+/// Of another layout, or of a kind that this one does not know: its rules are not known here. A number and a bar is how all
+/// layouts begin; whoever does not use dlock has no reason to write a kind behind it.
+pub(crate) fn is_other_layout(value: &str) -> bool {
+    let is_kind = |it: &str| matches!(it.as_bytes(), [b'a'..=b'z', b'|', ..]);
+    match value.split_once('|') {
+        Some(("1", rest)) => is_kind(rest) && letter_of(value).is_none(),
+        Some((layout, _)) => !layout.is_empty() && layout.bytes().all(|it| it.is_ascii_digit()),
+        None => false,
+    }
+}
+
 /// What a writer that was downgraded holds the lock with; `None` for every other entry.
 pub(crate) fn reader_form(entry: &str) -> Option<String> {
-    entry.strip_prefix("w|").map(|rest| format!("r|{rest}"))
+    let rest = entry.strip_prefix("1|w|")?;
+    Some(format!("1|r|{rest}"))
 }
 
 /// What is kept for `min_hold` when its holder has done: it counts, and answers to no token. Of an owner it is the same for all
@@ -115,52 +175,39 @@ pub(crate) fn retired(entry: &str) -> String {
         ..
     }) = read(entry)
     {
-        return format!("o|-||1|0|0|{owner}|-|0|min_hold|0");
+        return format!("1|o|-||1|0|0|{owner}|-|0|min_hold|0");
     }
-    match entry.split_once('|') {
-        Some((letter, rest)) => format!("{letter}|-{rest}"),
+    match begun(entry) {
+        Some((letter, rest)) => format!("{LAYOUT}{}|-{rest}", letter.as_char()),
         None => entry.to_owned(),
     }
 }
 
 pub(crate) fn is_retired(entry: &str) -> bool {
-    entry.as_bytes().get(1..3) == Some(b"|-")
+    begun(entry).is_some_and(|(_, rest)| rest.starts_with('-'))
 }
 
-/// A place in a queue as others are told of it: without what grants the right to give it up.
-pub(crate) fn without_token(entry: &str) -> String {
-    let mut fields = entry.splitn(3, '|');
-    match (fields.next(), fields.next(), fields.next()) {
-        (Some(letter), Some(_), Some(rest)) if is_entry(entry) => format!("{letter}|-|{rest}"),
-        _ => "x|".to_owned(),
-    }
-}
-
-/// What stands in the way of another kind.
+/// What stands at the key, for who asks as another kind.
 #[derive(Debug)]
 pub(crate) struct There {
-    /// `None`: of another version.
+    /// `None`: of a kind that is not known here.
     pub(crate) kind: Option<Kind>,
-    /// It stands in the queue only.
-    pub(crate) waits: bool,
 }
 
 impl There {
-    /// From a meta member, a place in a queue, or a value.
+    /// From a meta member, or the beginning of a value.
     pub(crate) fn read(there: &str) -> Self {
-        let (kind, waits) = match (there.strip_prefix(META), read(there)) {
-            (Some(meta), _) => (kind_of_meta(meta), false),
-            (None, Some(entry)) => (Some(entry.kind()), true),
-            (None, None) => (Some(Kind::Exclusive), there.starts_with("x|")),
+        let kind = match there.strip_prefix(META) {
+            Some(meta) => kind_of_meta(meta),
+            None => Some(Kind::Exclusive),
         };
-        Self { kind, waits }
+        Self { kind }
     }
 }
 
 impl fmt::Display for There {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Some(kind) if self.waits => write!(f, "somebody who waits for {kind}"),
             Some(Kind::Permits { of: 0, .. }) => f.write_str("a lock with permits"),
             Some(kind) => kind.fmt(f),
             None => f.write_str("a lock of another version"),
@@ -183,28 +230,40 @@ fn number(text: &str) -> Option<u64> {
     is_number.then(|| text.parse().ok())?
 }
 
-impl Entry<'_> {
-    fn kind(&self) -> Kind {
-        match self.letter {
-            Letter::Reader => Kind::Read,
-            Letter::Writer => Kind::Write,
-            Letter::Permits => Kind::Permits {
-                of: self.of,
-                take: self.take,
-            },
-            Letter::Owner => Kind::Owned(self.owner.into()),
-        }
-    }
-}
-
 impl Letter {
     fn of(letter: u8) -> Option<Self> {
         Some(match letter {
+            b'x' => Letter::Exclusive,
             b'r' => Letter::Reader,
             b'w' => Letter::Writer,
             b'p' => Letter::Permits,
             b'o' => Letter::Owner,
             _ => return None,
         })
+    }
+
+    fn of_kind(kind: &Kind) -> Self {
+        match kind {
+            Kind::Exclusive => Letter::Exclusive,
+            Kind::Read => Letter::Reader,
+            Kind::Write => Letter::Writer,
+            Kind::Permits { .. } => Letter::Permits,
+            Kind::Owned(_) => Letter::Owner,
+        }
+    }
+
+    fn as_char(self) -> char {
+        match self {
+            Letter::Exclusive => 'x',
+            Letter::Reader => 'r',
+            Letter::Writer => 'w',
+            Letter::Permits => 'p',
+            Letter::Owner => 'o',
+        }
+    }
+
+    /// Whether its holders stand in a sorted set, each with its own expiry.
+    pub(crate) fn is_shared(self) -> bool {
+        self != Letter::Exclusive
     }
 }

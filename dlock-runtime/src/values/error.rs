@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::holder::Holder;
-use super::key::Key;
+use super::key::{InvalidKey, Key};
 use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, to_be_shown};
 
 /// Why a lock could not be had, or could not be kept.
@@ -150,6 +150,12 @@ impl fmt::Debug for LockError {
             Some(source) => write!(f, ": {source}"),
             None => Ok(()),
         }
+    }
+}
+
+impl From<InvalidKey> for LockError {
+    fn from(InvalidKey { key, why }: InvalidKey) -> Self {
+        LockError::invalid_key(key, why)
     }
 }
 

@@ -12,9 +12,9 @@ pub(crate) const MOST_HANDOFFS: u16 = PER_EPOCH - 1;
 pub(crate) struct Handoff {
     /// How often in a row; 0: never.
     pub(crate) most: u16,
-    /// For how long after the server's grant.
+    /// For how long after the server's grant is known here.
     pub(crate) within: Duration,
-    /// And no longer than this part of what was granted, so that the last holder in the row has most of a lease.
+    /// And no longer than this part of what was granted, counted from the grant, so that the last holder in the row has most of a lease.
     pub(crate) part: u32,
 }
 
@@ -27,10 +27,5 @@ impl Handoff {
             within,
             part: 10,
         }
-    }
-
-    /// For how long after its grant a lease of this length is handed on.
-    pub(crate) fn window(&self, lease: Duration) -> Duration {
-        self.within.min(lease / self.part)
     }
 }

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::error::LockError;
 use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown};
 
 /// A lock's name.
@@ -88,6 +87,20 @@ impl Ord for Origin {
     }
 }
 
+/// A key that can't be locked, and why.
+#[derive(Debug)]
+pub(crate) struct InvalidKey {
+    pub(crate) key: Key,
+    pub(crate) why: String,
+}
+
+impl InvalidKey {
+    fn new(key: Key, why: impl fmt::Display) -> Self {
+        let why = why.to_string();
+        Self { key, why }
+    }
+}
+
 impl Key {
     /// This text, as it is: nothing in it is a template, also if it looks like one, and nothing is encoded.
     ///
@@ -159,20 +172,20 @@ impl Key {
     /// The key as it stands on the server of a pool with this namespace.
     ///
     /// # Errors
-    /// [`LockError::InvalidKey`] for what `dlock_grammar::key` refuses.
-    pub(crate) fn in_namespace(mut self, namespace: &str) -> Result<Key, LockError> {
+    /// For what `dlock_grammar::key` refuses.
+    pub(crate) fn in_namespace(mut self, namespace: &str) -> Result<Key, InvalidKey> {
         let bare = self.bare();
         if bare.starts_with(UNPRINTABLE) {
             let why = "the `Display` of one of its values failed, or it begins with a NUL: mend that, or name another value";
-            return Err(LockError::invalid_key(self, why));
+            return Err(InvalidKey::new(self, why));
         }
         if let Some(why) = self.unfilled() {
-            return Err(LockError::invalid_key(self, why));
+            return Err(InvalidKey::new(self, why));
         }
         let checked = dlock_grammar::key::check(bare)
             .and_then(|()| dlock_grammar::key::check_len(namespace.len() + bare.len()));
         if let Err(why) = checked {
-            return Err(LockError::invalid_key(self, why));
+            return Err(InvalidKey::new(self, why));
         }
         let text = Arc::make_mut(&mut self.0); // nearly always nobody else has it, and it has room
         text.whole.replace_range(..text.namespace, namespace);

@@ -1,9 +1,14 @@
 //! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
 //!
-//! Plain data, checked once when it is made. Nothing here waits, reads a clock or talks to a server.
-//! Read in this order: `key`, `kind`, `token`, `holder`, `entry`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`,
+//! Plain data, checked once when it is made.
+//!
+//! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`,
 //! `lock_order`, `class`, `shown`, `error`, `config`, `process`; for writes under a lock `batch`, `stored`, `slot`.
+//!
+//! Never in this folder: waiting, a clock that is read, a word to a server, an import of another
+//! folder's.
 
+pub(crate) mod about;
 pub(crate) mod batch;
 pub(crate) mod bounds;
 pub(crate) mod class;

@@ -4,19 +4,12 @@ use std::time::Duration;
 
 use dlock_grammar::bounds::{self, BoundError};
 
-use super::error::LockError;
-
 /// A lease's length: between 10 ms and 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ttl(Duration);
 
 impl Ttl {
-    pub(crate) fn new(ttl: Duration) -> Result<Self, LockError> {
-        Self::checked(ttl).map_err(LockError::config)
-    }
-
-    /// [`Ttl::new`], for who collects what is wrong.
-    pub(crate) fn checked(ttl: Duration) -> Result<Self, BoundError> {
+    pub(crate) fn new(ttl: Duration) -> Result<Self, BoundError> {
         bounds::check_ttl(ttl)?;
         Ok(Self(ttl))
     }

@@ -29,6 +29,6 @@ pub mod wait;
 
 pub use child::Child;
 pub use history::{Interval, check_exclusive, now_ns};
-pub use proxy::{Action, Matcher, Proxy, Trigger};
+pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};
 pub use wait::{until, until_blocking};

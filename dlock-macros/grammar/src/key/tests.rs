@@ -40,6 +40,8 @@ fn refuses_keys() {
         ("a@fence", KeyError::Companion { at: 1 }),
         ("a:@fence:{7}", KeyError::Companion { at: 2 }),
         ("a@w:{b}", KeyError::Companion { at: 1 }),
+        ("a@s:{b}", KeyError::Companion { at: 1 }),
+        ("a@s#b:{7}", KeyError::Companion { at: 1 }),
         ("a@a:{b}", KeyError::Companion { at: 1 }),
         ("a@w#{b}", KeyError::Companion { at: 1 }),
         ("a@a#b{c}d", KeyError::Companion { at: 1 }),

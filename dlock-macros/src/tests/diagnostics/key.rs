@@ -299,30 +299,39 @@ fn format_that_is_no_key() {
     accept(r#"key = "a", reentrant, owner = Key::verbatim(format!("{id}"))"#);
 }
 
+/// The text that the error underlines (`#[…]` for the whole call), and what it says.
 #[track_caller]
-fn check_lock_key(input: &str, expected: &str) {
-    let errors = crate::rules::lock_key(input.parse().unwrap())
+fn check_lock_key(input: &str, underlined: &str, expected: &str) {
+    let error = crate::rules::lock_key(input.parse().unwrap())
         .err()
         .expect("an error");
-    assert_eq!(errors.to_string(), expected);
+    let text = error.span().source_text().filter(|text| !text.is_empty());
+    let found = (text.unwrap_or("#[…]".into()), error.to_string());
+    assert_eq!(found, (underlined.to_owned(), expected.to_owned()));
 }
 
 #[test]
 fn lock_key() {
     check_lock_key(
         "::dlock_runtime,",
+        "#[…]",
         "expected a key template: write `lock_key!(\"item:<id>\")`",
     );
     check_lock_key(
-        "::dlock_runtime, key",
+        "::dlock_runtime, id",
+        "id",
         "expected a key template: write `lock_key!(\"item:<id>\")`",
     );
     check_lock_key(
-        "::dlock_runtime, \"a\", \"b\"",
+        "::dlock_runtime, \"item:{}\", id",
+        "id",
         "`lock_key!` takes one key template, values in it: write `lock_key!(\"item:<id>\")`",
     );
     check_lock_key(
         "::dlock_runtime, \"\"",
+        "\"\"",
         "the key is empty: name what is locked, such as \"item:7\"",
     );
+    let mended = crate::rules::lock_key("::dlock_runtime, \"item:<id>\"".parse().unwrap());
+    assert!(mended.is_ok());
 }

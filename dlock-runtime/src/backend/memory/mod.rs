@@ -2,6 +2,8 @@
 //!
 //! Every answer is ready at once and no step crosses a thread, so tokio's paused clock works.
 //! It protects this process only.
+//!
+//! Never in this folder: a rule of its own (`policy::server` has them), another thread.
 
 #[cfg(test)]
 mod tests;

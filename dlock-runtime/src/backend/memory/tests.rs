@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::{ADDRESS, Memory};
 use crate::backend::{Backend, Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled};
-use crate::policy::queue::Place;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
+use crate::values::entry;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
@@ -51,12 +52,13 @@ fn now<T>(answer: crate::backend::Answer<'_, T>) -> T {
     }
 }
 
-fn claim(value: &str) -> Claim {
+fn claim(token: &str) -> Claim {
     let lease = Ttl::new(Duration::from_secs(30)).unwrap();
+    let entry = entry::of_test(&Kind::Exclusive, token, ADDRESS, lease, "");
     Claim {
         key: "k".into(),
-        value: value.into(),
-        place: Some(Place::new(ADDRESS, lease)),
+        value: entry.into(),
+        queues: true,
     }
 }
 
@@ -89,51 +91,51 @@ fn world(is_curious: bool) -> (Memory, Arc<dyn Link>, Arc<Curious>, Receiver<Tol
 #[tokio::test(start_paused = true)]
 async fn a_waiter_hears_of_its_grant_when_the_server_is_free_again() {
     let (memory, link, listener, heard) = world(true);
-    acquire(&*link, "1|ours");
-    assert!(matches!(acquire(&*link, "1|next"), Acquired::Queued(_)));
+    acquire(&*link, "ours");
+    assert!(matches!(acquire(&*link, "next"), Acquired::Queued(_)));
     let releasing = link.clone();
     // On a thread, because a server that is still locked would never answer.
     let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {
         let _paused = runtime.enter();
-        now(releasing.release(&claim("1|ours"), 0, CAP))
+        now(releasing.release(&claim("ours"), 0, CAP))
     });
     let (grant, since, value) = heard.recv_timeout(CAP).expect("it is told");
-    assert_eq!((&*grant.key, &*grant.value), ("k", "1|next"));
+    assert_eq!((&*grant.key, &grant.value), ("k", &claim("next").value));
     let whole = Duration::from_secs(30);
     assert_eq!(grant.lease, whole, "no claim inside a process");
     assert_eq!(since, Some(memory.clock().now()));
-    assert_eq!(value.as_deref(), Some("1|next"), "and may ask at once");
+    assert_eq!(value.as_deref(), Some(&*grant.value), "and may ask at once");
     drop(listener);
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_command_that_grants_tells() {
     let (_memory, link, _listener, heard) = world(false);
-    acquire(&*link, "1|ours");
-    for value in ["1|a", "1|b", "1|c", "1|d"] {
+    acquire(&*link, "ours");
+    for value in ["a", "b", "c", "d"] {
         acquire(&*link, value);
     }
     let next = || heard.try_recv().expect("one grant").0.value;
-    assert!(now(link.cancel(&claim("1|ours"), 0, 0, CAP)).found);
-    assert_eq!(&*next(), "1|a");
-    for value in ["1|b", "1|c", "1|d"] {
+    assert!(now(link.cancel(&claim("ours"), 0, 0, CAP)).found);
+    assert_eq!(next(), claim("a").value);
+    for value in ["b", "c", "d"] {
         for _ in 0..14 {
             tokio::time::advance(Duration::from_secs(2)).await;
-            for waiting in ["1|b", "1|c", "1|d"] {
+            for waiting in ["b", "c", "d"] {
                 now(link.poll(&claim(waiting), CAP));
             }
         }
         tokio::time::advance(Duration::from_secs(2)).await;
         // Lapsed by now; whoever looks grants it to the head.
         match value {
-            "1|c" => drop(acquire(&*link, "1|d")),
+            "c" => drop(acquire(&*link, "d")),
             _ => assert!(matches!(
-                now(link.poll(&claim("1|d"), CAP)),
+                now(link.poll(&claim("d"), CAP)),
                 Polled::Queued(_) | Polled::Yours { .. }
             )),
         }
-        assert_eq!(&*next(), value);
+        assert_eq!(next(), claim(value).value);
     }
     assert!(heard.try_recv().is_err());
 }
@@ -148,17 +150,17 @@ fn write(link: &dyn Link, value: &str, batch: &Batch) -> Wrote {
 async fn only_who_holds_the_lock_writes() {
     let (memory, link, _listener, _heard) = world(false);
     let batch = |value| Batch::new().set("{k}", value);
-    assert_eq!(write(&*link, "1|ours", &batch("never")), Wrote::NotOurs);
-    acquire(&*link, "1|ours");
-    assert_eq!(write(&*link, "1|ours", &batch("first")), Wrote::All);
-    assert_eq!(write(&*link, "1|next", &batch("never")), Wrote::NotOurs);
+    assert_eq!(write(&*link, "ours", &batch("never")), Wrote::NotOurs);
+    acquire(&*link, "ours");
+    assert_eq!(write(&*link, "ours", &batch("first")), Wrote::All);
+    assert_eq!(write(&*link, "next", &batch("never")), Wrote::NotOurs);
     tokio::time::advance(Duration::from_secs(30)).await;
-    assert_eq!(write(&*link, "1|ours", &batch("lapsed")), Wrote::NotOurs);
-    acquire(&*link, "1|next");
-    assert_eq!(write(&*link, "1|ours", &batch("late")), Wrote::NotOurs);
+    assert_eq!(write(&*link, "ours", &batch("lapsed")), Wrote::NotOurs);
+    acquire(&*link, "next");
+    assert_eq!(write(&*link, "ours", &batch("late")), Wrote::NotOurs);
     let first = Stored::Bytes(b"first".into());
     assert_eq!(memory.peek("{k}").unwrap(), Some(first));
-    assert_eq!(write(&*link, "1|next", &batch("second")), Wrote::All);
+    assert_eq!(write(&*link, "next", &batch("second")), Wrote::All);
 }
 
 #[test]

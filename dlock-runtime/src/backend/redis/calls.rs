@@ -8,8 +8,6 @@ use super::names::Names;
 use super::native::Native;
 use super::scripts::{self, Script};
 use crate::policy::commands::{Acquire, Claim, Renewal};
-use crate::policy::queue::Place;
-use crate::values::entry;
 use crate::values::ttl::{self, Ttl};
 
 /// A script about one lock, with its arguments.
@@ -23,7 +21,7 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
     let lease = command.lease.as_millis().to_string().into();
     let not_after = command.not_after.to_string().into();
     let value = Cow::from(&*claim.value);
-    if entry::is_entry(&value) {
+    if claim.kind().is_shared() {
         return Call {
             script: &scripts::SHARED_ACQUIRE,
             arguments: vec![value, lease, not_after, may_queue(claim)],
@@ -32,18 +30,13 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
     let repair = repair(command).to_string().into();
     Call {
         script: &scripts::ACQUIRE,
-        arguments: vec![value, lease, not_after, repair, place(claim).into()],
+        arguments: vec![value, lease, not_after, repair, may_queue(claim)],
     }
 }
 
 /// What to give a key that has no time to live, in ms.
 pub(super) fn repair(command: &Acquire) -> u64 {
     command.repair_missing_ttl.map_or(0, ttl::millis)
-}
-
-/// What stands before the value in its entry; empty: it never queues.
-pub(super) fn place(claim: &Claim) -> String {
-    claim.place.as_ref().map(Place::text).unwrap_or_default()
 }
 
 /// A script about several locks, with the keys of all.
@@ -82,9 +75,9 @@ pub(super) fn poll(claim: &Claim) -> Call<'_> {
 /// A poll that is nobody's: it grants what is free to who is first.
 pub(super) fn go_on(is_shared: bool) -> Call<'static> {
     let (script, arguments) = if is_shared {
-        (&scripts::SHARED_POLL, ["r|-||1|0|0||", "0"])
+        (&scripts::SHARED_POLL, ["1|r|-||1|0|0||", "0"])
     } else {
-        (&scripts::POLL, ["", ""])
+        (&scripts::POLL, ["", "0"])
     };
     Call {
         script,
@@ -94,7 +87,7 @@ pub(super) fn go_on(is_shared: bool) -> Call<'static> {
 
 pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) -> Call<'_> {
     let value = Cow::from(&*claim.value);
-    let script = if entry::is_entry(&value) {
+    let script = if claim.kind().is_shared() {
         &scripts::SHARED_RELEASE
     } else {
         scripts::release(native)
@@ -138,24 +131,21 @@ pub(super) fn runs<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<(T, usize)
     runs
 }
 
-/// A script that is told the claim and its place: the place of an entry is the entry itself.
+/// A script that is told the claim, and whether it may be in the queue.
 fn by_kind<'a, const N: usize>(
     claim: &'a Claim,
     exclusive: &'static Script,
     shared: &'static Script,
     more: [Cow<'a, str>; N],
 ) -> Call<'a> {
-    let value = Cow::from(&*claim.value);
-    let (script, place) = if entry::is_entry(&value) {
-        (shared, may_queue(claim))
-    } else {
-        (exclusive, self::place(claim).into())
-    };
-    let arguments = [value, place].into_iter().chain(more).collect();
+    let is_shared = claim.kind().is_shared();
+    let script = if is_shared { shared } else { exclusive };
+    let about = [Cow::from(&*claim.value), may_queue(claim)];
+    let arguments = about.into_iter().chain(more).collect();
     Call { script, arguments }
 }
 
 fn may_queue(claim: &Claim) -> Cow<'static, str> {
-    let it = if claim.place.is_none() { "0" } else { "1" };
+    let it = if claim.queues { "1" } else { "0" };
     it.into()
 }

@@ -2,10 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 use std::task::Poll;
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -16,78 +13,19 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::errors;
-use super::grant_key::GrantKey;
 use super::link::{Hello, RedisLink};
-use super::names::Names;
 use super::native::Native;
-use super::pace::Pace;
+use super::plan::Plan;
 use super::push::Ear;
 use super::reply;
 use super::socket::Socket;
-use crate::backend::Listener;
-use crate::backend::clock::Clock;
 use crate::backend::fault::{self, Fault};
-use crate::observe;
 use crate::values::config::{Endpoint, RedisAddress};
 use crate::values::error::{Refusal, Text};
-use crate::values::ttl::Margin;
 
 /// How many commands fit into the pipe: all. Those that wait for room in it are not sent in the order in which they came, so
 /// that a cancel could overtake its acquire; and one that is never polled again would keep its room for ever.
 const PIPE: usize = Semaphore::MAX_PERMITS;
-
-/// What a connection needs to know.
-#[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) address: RedisAddress,
-    pub(super) connect_timeout: Duration,
-    pub(super) command_timeout: Duration,
-    pub(super) max_in_flight: Option<usize>,
-    /// How long its waiters sleep between two polls, at most.
-    pub(super) poll_interval: PollInterval,
-    pub(super) clock: Clock,
-    pub(super) margin: Margin,
-    pub(super) pace: Arc<Pace>,
-    pub(super) names: Names,
-    pub(super) grant_key: GrantKey,
-    /// Who hears pushes.
-    pub(super) listener: OnceLock<Weak<dyn Listener>>,
-    /// It was said that waiters have to poll.
-    pub(super) warned: AtomicBool,
-    /// How often connecting has failed since it last did not, whichever runtime tried.
-    pub(super) failures: AtomicU32,
-}
-
-/// As it is with pushes, and without.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PollInterval {
-    pub(super) told: Duration,
-    pub(super) untold: Duration,
-}
-
-impl Plan {
-    /// Said once for each pool.
-    fn waiters_poll(&self, why: &Text) {
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            observe::waiters_poll(&self.address, why);
-        }
-    }
-
-    /// Said once for each outage, and once that it is over.
-    pub(super) fn connected(&self, ended: &Result<RedisLink, Fault>) {
-        match ended {
-            Ok(_) => match self.failures.swap(0, Ordering::Relaxed) {
-                0 => {}
-                failures => observe::reconnected(&self.address, failures),
-            },
-            Err(why) => {
-                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
-                    observe::unreachable(&self.address, why);
-                }
-            }
-        }
-    }
-}
 
 /// A connection that has said hello, on the current runtime.
 pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, Fault> {

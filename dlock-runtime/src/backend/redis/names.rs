@@ -3,7 +3,8 @@
 //!
 //! Invariants: the queue's keys are in the same slot of a cluster as the lock; a name belongs to one lock of one
 //! namespace, and says which it is: no namespace contains an `@`, and `dlock_grammar::key` refuses the keys that
-//! would be another namespace's companion or counter.
+//! would be another namespace's companion or counter. Names that are kept for a later version (counters by hash slot, and those
+//! of a lock's named slots: `@fence:{…}`, `@s:{…}`, `@s#…`) are told apart from all of these by `tests/names.rs` already.
 
 use std::sync::Arc;
 

@@ -14,12 +14,9 @@ use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::policy::commands::Grant;
 use crate::policy::queue;
+use crate::policy::server_clock::Executed;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
-
-/// An answer that is older says too little about what time it is there: the clocks may have drifted,
-/// or one of them was set.
-const KNOWS_THE_TIME_FOR: Duration = Duration::from_secs(2);
 
 /// A longer message is no grant: a key has 512 bytes at most, a value with its names some hundred more.
 const LONGEST_MESSAGE: usize = 64 * 1024;
@@ -27,6 +24,9 @@ const LONGEST_MESSAGE: usize = 64 * 1024;
 /// How far the counter of epochs may be ahead of the clock for a grant to be believed, in µs. It is ahead
 /// where the clock was set back, until that has caught up.
 const EPOCH_AHEAD_AT_MOST: u64 = 60_000_000;
+
+/// How a message about a grant begins: the layout, and what it says.
+const GRANTED: &str = "1|granted";
 
 /// Hears the pushes of one connection.
 #[derive(Debug)]
@@ -37,15 +37,7 @@ pub(super) struct Ear {
     channel: String,
     grant_key: GrantKey,
     listener: Option<Weak<dyn Listener>>,
-    answered: Mutex<Option<Answered>>,
-}
-
-/// A command of this connection that was answered.
-#[derive(Clone, Copy, Debug)]
-struct Answered {
-    sent: Moment,
-    /// The server's time when it was executed, µs.
-    time: u64,
+    answered: Mutex<Option<Executed>>,
 }
 
 impl Ear {
@@ -74,7 +66,7 @@ impl Ear {
     pub(super) fn answered(&self, time: u64, sent: Moment) {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         if answered.is_none_or(|latest| latest.sent <= sent) {
-            *answered = Some(Answered { sent, time });
+            *answered = Some(Executed { sent, time });
         }
     }
 
@@ -112,7 +104,7 @@ impl Ear {
     /// process that believes too much here is over with its claim, but its fence would stay.
     fn is_plausible(&self, grant: &Grant, received: Moment) -> bool {
         let known = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Answered { sent, time }) = known else {
+        let Some(Executed { sent, time }) = known else {
             return false;
         };
         let ahead = Duration::from_micros(grant.time.saturating_sub(time));
@@ -132,22 +124,10 @@ impl Ear {
         self.listener.as_ref()?.upgrade()
     }
 
-    /// A moment that is no later than the server's time `time`, which passed before `received`: a
-    /// command sent at s and executed at T says that it was T no earlier than s. The server's clock may be the faster one
-    /// of the two, within the margin.
+    /// A moment that is no later than the server's time `time`, which passed before `received`, if that can be told.
     fn no_later_than(&self, time: u64, received: Moment) -> Option<Moment> {
         let answered = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = answered.filter(|it| it.sent.until(received) <= KNOWS_THE_TIME_FOR)?;
-        let nanos = if time >= known.time {
-            let later = Duration::from_micros(time - known.time);
-            known.sent.plus(self.margin.at_least(later)).as_nanos()
-        } else {
-            let earlier = Duration::from_micros(known.time - time);
-            let earlier = self.margin.at_most(earlier).as_nanos();
-            let earlier = u64::try_from(earlier).unwrap_or(u64::MAX);
-            known.sent.as_nanos().saturating_sub(earlier)
-        };
-        Some(Moment::from_nanos(nanos).min(received))
+        answered?.no_later_than(time, received, self.margin)
     }
 }
 
@@ -171,15 +151,20 @@ struct Read<'a> {
     mac: &'a str,
 }
 
-/// Reads what the scripts publish (`lua/queue.lua`).
+/// Reads what the scripts publish (`lua/queue.lua`). A message of another version, or one that says something else (to whoever
+/// holds a lock: it was evicted, or is wanted by others), is nothing to this one.
 fn read(message: &str) -> Option<Read<'_>> {
     let (said, mac) = message.rsplit_once('\n')?;
     let mut lines = said.split('\n');
+    if lines.next()? != GRANTED {
+        return None;
+    }
     let (key, value) = (lines.next()?, lines.next()?);
     let mut number = || lines.next()?.parse::<u64>().ok();
     let (epoch, time, lease) = (number()?, number()?, number()?);
     let lease = Duration::from_millis(lease);
-    let is_whole = lines.next().is_none() && !key.is_empty() && !value.is_empty();
+    // Lines between these and the MAC are a later version's; it covers them.
+    let is_whole = !key.is_empty() && !value.is_empty();
     let grant = (is_whole && lease <= queue::CLAIM).then(|| Grant {
         key: key.into(),
         value: value.into(),

@@ -44,7 +44,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
         Some(Outcome::Yours { time, epoch, left }) => Ok(Acquired::Yours { time, epoch, left }),
         Some(Outcome::Late { time }) => Ok(Acquired::Late { time }),
         Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind { time, there }),
-        Some(Outcome::OtherType) => Err(other_type()),
+        Some(Outcome::OtherType) => Err(other_type(reply)),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn polled(reply: &Value) -> Result<Polled, Fault> {
         Some(Outcome::Queued(busy)) => Ok(Polled::Queued(busy)),
         Some(Outcome::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
         Some(Outcome::Gone { time }) => Ok(Polled::Gone { time }),
-        Some(Outcome::OtherType) => Err(other_type()),
+        Some(Outcome::OtherType) => Err(other_type(reply)),
         _ => Err(unexpected("poll", reply)),
     }
 }
@@ -177,7 +177,12 @@ fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
     Some(Busy { time, left, value })
 }
 
-fn other_type() -> Fault {
+/// Third: whether it is a set of another layout.
+fn other_type(reply: &Value) -> Fault {
+    if more(reply, 2) {
+        let why = Text::new("the set at the key is of another layout");
+        return Fault::Refused(Refusal::Layout, why);
+    }
     let why = Text::new("a value that is no string stands at the key");
     Fault::Refused(Refusal::WrongType, why)
 }
@@ -264,7 +269,7 @@ pub(super) fn looked(reply: &Value) -> Result<Looked, Fault> {
         return Err(unexpected("look", reply));
     };
     match items.first().zip(items.get(1).and_then(text)) {
-        Some((Value::Int(-1), _)) => Err(other_type()),
+        Some((Value::Int(-1), _)) => Err(other_type(reply)),
         Some((Value::Int(found), holder)) => Ok(Looked {
             found: *found == 1,
             holder: Some(holder).filter(|it| !it.is_empty()),

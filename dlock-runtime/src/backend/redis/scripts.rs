@@ -15,13 +15,14 @@ pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        GRANT,
         EXCLUSIVE,
         include_str!("lua/acquire.lua"),
     ];
     Script::of(at_once.iter().chain(&rest))
 });
 pub(super) static ACQUIRE_ALL: LazyLock<Script> =
-    LazyLock::new(|| Script::queue(include_str!("lua/acquire_all.lua")));
+    LazyLock::new(|| Script::exclusive(include_str!("lua/acquire_all.lua")));
 pub(super) static POLL: LazyLock<Script> = LazyLock::new(|| {
     Script::of(&[
         TIMES,
@@ -29,6 +30,7 @@ pub(super) static POLL: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        GRANT,
         include_str!("lua/poll.lua"),
     ])
 });
@@ -37,8 +39,19 @@ static RELEASE_BY_DELEX: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELEX', KEYS[1], 'IFEQ', ARGV[1])"));
 static RELEASE_BY_DELIFEQ: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELIFEQ', KEYS[1], ARGV[1])"));
-pub(super) static CANCEL: LazyLock<Script> =
-    LazyLock::new(|| Script::queue(include_str!("lua/cancel.lua")));
+pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
+    Script::of(&[
+        include_str!("lua/cancel_at_once.lua"),
+        TIMES,
+        PRELUDE,
+        VALUE,
+        QUEUE,
+        SET,
+        GRANT,
+        EXCLUSIVE_RELEASE,
+        include_str!("lua/cancel.lua"),
+    ])
+});
 /// Releases and acquires of exclusive locks, mixed.
 pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
     let at_once = [TIMES, PRELUDE, include_str!("lua/combined_at_once.lua")];
@@ -46,6 +59,8 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        GRANT,
+        EXCLUSIVE_RELEASE,
         EXCLUSIVE,
         include_str!("lua/combined.lua"),
     ];
@@ -60,6 +75,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         VALUE,
         QUEUE,
         SET,
+        GRANT,
         SHARED,
         include_str!("lua/renew.lua"),
     ];
@@ -67,7 +83,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
 });
 
 pub(super) static WRITE: LazyLock<Script> =
-    LazyLock::new(|| Script::queue(include_str!("lua/write.lua")));
+    LazyLock::new(|| Script::of(&[PRELUDE, VALUE, include_str!("lua/write.lua")]));
 
 pub(super) static SHARED_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_acquire.lua")));
@@ -90,7 +106,9 @@ const PRELUDE: &str = include_str!("lua/prelude.lua");
 const VALUE: &str = include_str!("lua/value.lua");
 const QUEUE: &str = include_str!("lua/queue.lua");
 const SET: &str = include_str!("lua/set.lua");
+const GRANT: &str = include_str!("lua/grant.lua");
 const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
+const EXCLUSIVE_RELEASE: &str = include_str!("lua/exclusive_release.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
 
 /// What a native command does instead in `release_at_once.lua`.
@@ -103,6 +121,9 @@ fn release_by(compare_and_delete: &str) -> Script {
         PRELUDE,
         VALUE,
         QUEUE,
+        SET,
+        GRANT,
+        EXCLUSIVE_RELEASE,
         include_str!("lua/release.lua"),
     ];
     Script::of([TIMES, &*at_once].iter().chain(&rest))
@@ -172,13 +193,22 @@ impl Script {
     }
 
     /// An operation of the exclusive lock.
-    fn queue(operation: &str) -> Self {
-        Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, operation])
+    fn exclusive(operation: &str) -> Self {
+        Self::of(&[
+            TIMES,
+            PRELUDE,
+            VALUE,
+            QUEUE,
+            SET,
+            GRANT,
+            EXCLUSIVE_RELEASE,
+            operation,
+        ])
     }
 
     /// An operation of the kinds with many holders.
     fn shared(operation: &str) -> Self {
-        Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, SHARED, operation])
+        Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, GRANT, SHARED, operation])
     }
 
     /// The commands that stand in a line of it, counted from 1.

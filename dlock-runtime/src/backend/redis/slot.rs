@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::connect::{Plan, connect};
+use super::connect::connect;
 use super::link::RedisLink;
+use super::plan::Plan;
 use crate::backend::fault::Fault;
 use crate::policy::retry::{self, Jitter};
 use crate::values::error::Text;
@@ -71,7 +72,11 @@ impl Slot {
     /// The connection, if there is one that works; a broken one is dropped here.
     pub(super) fn live(&self) -> Option<Arc<RedisLink>> {
         let mut state = self.lock();
-        if state.live.as_ref().is_some_and(|link| !link.is_usable()) {
+        if state
+            .live
+            .as_ref()
+            .is_some_and(|link| !link.wire.is_usable())
+        {
             state.live = None;
         }
         state.live.clone()
@@ -120,7 +125,7 @@ impl Attempt {
             tokio::time::sleep_until(at).await;
         }
         let ended = connect(&plan).await;
-        plan.connected(&ended);
+        plan.connected(ended.as_ref().map(|_| ()));
         self.ended = Some(ended);
     }
 }

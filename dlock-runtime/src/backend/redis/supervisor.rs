@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
-use super::connect::{Plan, PollInterval};
 use super::grant_key::GrantKey;
 use super::link::RedisLink;
 use super::names::Names;
 use super::pace::Pace;
+use super::plan::{Plan, PollInterval};
 use super::slot::Slot;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
@@ -100,19 +100,19 @@ impl Supervisor {
             return Err(Fault::Unsent(Text::new("this pool has no connections"))); // there is at least one
         };
         let link = slot.link(&self.plan, within).await?;
-        if self.was_heard_lately(&link, link.clock.now()) {
+        if self.was_heard_lately(&link, link.wire.clock.now()) {
             return Ok(link);
         }
         // Its runtime has not run for a while, its caretaker neither: better ask before it is relied on.
-        let _ = link.refresh(within.min(self.command_timeout)).await;
-        if link.is_usable() {
+        let _ = link.wire.refresh(within.min(self.command_timeout)).await;
+        if link.wire.is_usable() {
             return Ok(link);
         }
         slot.link(&self.plan, within).await
     }
 
     fn was_heard_lately(&self, link: &RedisLink, now: Moment) -> bool {
-        link.idle(now) < self.health_check_interval * 3
+        link.wire.idle(now) < self.health_check_interval * 3
     }
 
     /// Gives a runtime its connections, and somebody who looks after them.
@@ -196,9 +196,9 @@ async fn look_after(departure: Departure) {
             return;
         };
         for link in links.slots.iter().filter_map(|slot| slot.live()) {
-            while link.is_usable()
-                && link.idle(link.clock.now()) >= pause
-                && link.refresh(within).await.is_err()
+            while link.wire.is_usable()
+                && link.wire.idle(link.wire.clock.now()) >= pause
+                && link.wire.refresh(within).await.is_err()
             {}
         }
     }

@@ -3,8 +3,8 @@
 //! them what needs no server.
 
 mod alike;
+mod batching;
 mod bounded;
-mod combining;
 mod heartbeats;
 mod lab;
 mod names;
@@ -16,6 +16,5 @@ mod refusals;
 mod replication;
 mod rights;
 mod scripts;
-mod server_clock;
 mod shared;
 mod write;

@@ -14,6 +14,7 @@ use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
 use crate::policy::writes::{What, Writes, Wrote};
 use crate::values::error::{Refusal, Text};
+use crate::values::moment::Moment;
 
 impl RedisLink {
     /// What is executed when `within` is over writes nothing, so that it can't overtake what its caller does then. If the
@@ -24,12 +25,12 @@ impl RedisLink {
         writes: &Writes<'_>,
         within: Duration,
     ) -> Result<Wrote, Fault> {
-        let until = self.clock.now().plus(within);
+        let until = self.wire.clock.now().plus(within);
         for _ in 0..2 {
-            let sent = self.clock.now();
-            match self.send_batch(claim, writes, sent.until(until)).await? {
-                Said::Wrote(wrote) => return Ok(wrote),
-                Said::Late { time } => self.heard_time(time, sent),
+            let now = self.wire.clock.now();
+            match self.send_batch(claim, writes, now.until(until)).await? {
+                (Said::Wrote(wrote), _) => return Ok(wrote),
+                (Said::Late { time }, sent) => self.wire.heard_time(time, sent),
             }
         }
         Err(Fault::Unsent(Text::new(
@@ -42,22 +43,23 @@ impl RedisLink {
         claim: &Claim,
         writes: &Writes<'_>,
         within: Duration,
-    ) -> Result<Said, Fault> {
+    ) -> Result<(Said, Moment), Fault> {
         let longest = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
         let not_after = self
-            .server_time_at(self.clock.now())
+            .server_time_at(self.wire.clock.now())
             .saturating_add(longest);
         let mut keys = vec![&*claim.key];
         keys.extend(&writes.keys);
         let arguments = arguments(&claim.value, writes, not_after);
-        let reply = self
+        let (reply, sent) = self
+            .wire
             .script(&scripts::WRITE, &keys, &arguments, within)
             .await?;
         let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
         if matches!(said, Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, _))) {
-            self.give_up(); // the master is elsewhere
+            self.wire.give_up(); // the master is elsewhere
         }
-        Ok(said)
+        Ok((said, sent))
     }
 }
 

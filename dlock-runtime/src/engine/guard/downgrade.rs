@@ -44,7 +44,10 @@ impl LockGuard {
                 "only a lock that was taken with `write` can be downgraded to `read`",
             ));
         }
-        let left = |part: &LockGuard| Ttl::new(part.hold.cell.remaining().max(bounds::TTL_MIN));
+        let left = |part: &LockGuard| {
+            let left = part.hold.cell.remaining().max(bounds::TTL_MIN);
+            Ttl::new(left).map_err(LockError::config)
+        };
         let downgraded = self.prolong_all(By::Downgrade, left).await;
         downgraded.map_err(|lost| undone(lost, "it is not a read lock"))
     }

@@ -1,5 +1,9 @@
-//! A lock that is held: what its owner can ask and do. `write` is what it protects, `prolong` makes it last,
-//! `release` is how it goes, `entered` counts how often one body holds it.
+//! A lock that is held: what its owner can ask and do.
+//!
+//! `write` is what it protects, `prolong` makes it last, `release` is how it goes, `entered` counts
+//! how often one body holds it.
+//!
+//! Never in this folder: a belief that the lock is held without a look at its `lease_cell`.
 
 mod downgrade;
 mod entered;
@@ -13,10 +17,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use self::entered::Entered;
-use super::acquire::Order;
+use super::core::Core;
 use super::held::Held;
 use super::lease_cell::{Cells, LeaseCell, Lost};
-use super::pool::LockPool;
+use super::order::Order;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::policy::commands::Claim;
@@ -62,7 +66,7 @@ pub struct LockGuard {
 /// What was granted, and on what terms.
 #[derive(Clone)]
 pub(crate) struct Hold {
-    pub(crate) pool: LockPool,
+    pub(crate) core: Arc<Core>,
     pub(crate) claim: Claim,
     pub(crate) token: Token,
     pub(crate) fence: Fence,
@@ -72,7 +76,7 @@ pub(crate) struct Hold {
 
 impl Hold {
     async fn link(&self, within: Duration) -> Result<Arc<dyn Link>, Fault> {
-        self.pool
+        self.core
             .backend()
             .link(self.order.key.as_str(), within)
             .await
@@ -194,7 +198,7 @@ impl LockGuard {
 
     async fn ask_whether_held(&self) -> Result<(), LockError> {
         self.still_held()?;
-        let timeout = self.hold.pool.settings().command_timeout;
+        let timeout = self.hold.core.settings().command_timeout;
         for part in self.parts() {
             let asked = async {
                 let link = part.hold.link(timeout).await?;
@@ -211,7 +215,7 @@ impl LockGuard {
 
     /// The body begins: from here on the key stays until this server time. `false`: it is lost.
     pub(crate) fn keep_until(&self, until: u64) -> bool {
-        self.hold.pool.guardian().keep_until(self.hold.token, until)
+        self.hold.core.guardian().keep_until(self.hold.token, until)
     }
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
@@ -269,7 +273,7 @@ impl LockGuard {
 
     /// The server said that it is not ours. Why, the token table knows: after the deadline that is no news.
     fn gone(&self) -> LockError {
-        self.hold.pool.guardian().refused(self.hold.token);
+        self.hold.core.guardian().refused(self.hold.token);
         self.lost_error(self.why_lost().unwrap_or(LostCause::Gone))
     }
 
@@ -317,8 +321,8 @@ impl LockGuard {
         self.entered.is_inner()
     }
 
-    pub(crate) fn is_of(&self, pool: &LockPool) -> bool {
-        self.hold.pool.is(pool)
+    pub(crate) fn is_of(&self, core: &Arc<Core>) -> bool {
+        Arc::ptr_eq(&self.hold.core, core)
     }
 
     /// Where in the program it was asked for.

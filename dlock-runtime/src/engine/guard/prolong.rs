@@ -41,7 +41,7 @@ impl LockGuard {
     /// May be dropped at any time; whether the lease got longer is then open, and it counts as it
     /// did before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
-        let ttl = Ttl::new(lease)?;
+        let ttl = Ttl::new(lease).map_err(LockError::config)?;
         let extended = self.prolong_all(By::Renewal, |_| Ok(ttl)).await;
         extended.map_err(|lost| undone(lost, "the lease is not extended"))
     }
@@ -52,7 +52,7 @@ impl LockGuard {
         ttl: impl Fn(&LockGuard) -> Result<Ttl, LockError>,
     ) -> Result<(), LockError> {
         self.still_held()?;
-        let within = self.hold.pool.settings().command_timeout;
+        let within = self.hold.core.settings().command_timeout;
         for part in self.parts() {
             let ttl = ttl(part)?;
             let prolonged = part.prolong(by, ttl, ttl, within).await;
@@ -89,8 +89,8 @@ impl LockGuard {
                 continue;
             };
             let (clock, guardian) = (
-                first.hold.pool.backend().clock(),
-                first.hold.pool.guardian(),
+                first.hold.core.backend().clock(),
+                first.hold.core.guardian(),
             );
             let link = first.hold.link(within).await?;
             if !guards
@@ -130,7 +130,7 @@ impl LockGuard {
         ttl: Ttl,
         within: Duration,
     ) -> Result<Prolonged, Fault> {
-        let (clock, guardian) = (self.hold.pool.backend().clock(), self.hold.pool.guardian());
+        let (clock, guardian) = (self.hold.core.backend().clock(), self.hold.core.guardian());
         let begun = clock.now();
         let link = self.hold.link(within).await?;
         if !guardian.extending(self.hold.token, on_server, &self.hold.cell) {

@@ -10,7 +10,8 @@ use std::task::Poll;
 use super::{Hold, LockGuard};
 use crate::backend::fault::{self, Fault};
 use crate::observe;
-use crate::policy::commands::GivenBack;
+use crate::policy::client::GivenBack;
+use crate::policy::commands::GivenBack as Found;
 use crate::policy::tokens::ReleaseBy;
 use crate::values::error::{LockError, LostCause, Text};
 use crate::values::moment::Moment;
@@ -45,13 +46,10 @@ impl Released {
     }
 }
 
-/// How a holder's part in its lock ended.
-#[derive(PartialEq)]
-enum Left {
-    /// It is for the server to know; when that was.
+/// How a holder leaves its lock.
+enum Leaves {
+    /// It is to be given back; since then.
     At(Moment),
-    /// The next in line of this process has it.
-    HandedOn,
     /// It is the parent's of this process, and was never to be given back here.
     Forked,
 }
@@ -108,11 +106,23 @@ impl LockGuard {
         }
         let now = match self.leave() {
             None => return Ok(Released::NotHeld),
-            Some(Left::HandedOn) => return Ok(Released::Freed),
-            Some(Left::Forked) => return Err(self.lost_error(LostCause::Forked)),
-            Some(Left::At(now)) => now,
+            Some(Leaves::Forked) => return Err(self.lost_error(LostCause::Forked)),
+            Some(Leaves::At(now)) => now,
         };
-        match self.hold.pool.guardian().release(self.hold.token, now) {
+        let Hold {
+            core,
+            token,
+            cell,
+            order,
+            ..
+        } = &self.hold;
+        let may_hand_on = self.may_be_handed_on();
+        let given_back = (core.gates()).give_back(&order.lane, *token, now, may_hand_on, cell);
+        let by = match given_back {
+            GivenBack::HandedOn => return Ok(Released::Freed),
+            GivenBack::ToServer(by) => by,
+        };
+        match by {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
                 // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
                 Err(Fault::Setup(_)) => self.wait_for_guardian().await,
@@ -121,13 +131,16 @@ impl LockGuard {
                     observe::release_unclear(
                         self.key().as_str(),
                         &error,
-                        self.hold.pool.unclear_release(),
+                        self.hold.core.unclear_release(),
                     );
                     Err(error)
                 }
                 Ok(given_back) => Ok(self.released(given_back)),
             },
-            ReleaseBy::Host => self.wait_for_guardian().await,
+            ReleaseBy::Host => {
+                core.guardian().nudge(*token);
+                self.wait_for_guardian().await
+            }
             ReleaseBy::Nobody => Ok(Released::NotHeld),
         }
     }
@@ -140,55 +153,39 @@ impl LockGuard {
     fn abandon_part(&self) {
         if self.entered.is_inner() {
             self.entered.leave(&self.hold.cell.holds);
-        } else if let Some(Left::At(_)) = self.leave() {
-            self.hold.pool.guardian().hand_over(self.hold.token);
+        } else if let Some(Leaves::At(now)) = self.leave() {
+            let Hold {
+                core,
+                token,
+                cell,
+                order,
+                ..
+            } = &self.hold;
+            let may_hand_on = self.may_be_handed_on();
+            if !(core.gates()).drop_hold(&order.lane, *token, now, may_hand_on, cell) {
+                core.guardian().nudge(*token);
+            }
         }
     }
 
     /// From here on it is not this holder's; `None`: it has not been for long.
-    fn leave(&self) -> Option<Left> {
-        let Hold {
-            pool,
-            token,
-            cell,
-            order,
-            ..
-        } = &self.hold;
+    fn leave(&self) -> Option<Leaves> {
+        let Hold { core, cell, .. } = &self.hold;
         if !cell.release() {
             return None;
         }
         if cell.is_inherited() {
-            return Some(Left::Forked);
+            return Some(Leaves::Forked);
         }
-        let now = pool.backend().clock().now();
-        // The server is to be asked: about the time that the key stays, a write that may come late, or whether it was ours.
-        if order.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict() {
-            pool.gates().vacated(&order.lane, *token, now);
-        } else if pool.gates().left(&order.lane, *token, now) && self.hand_on(now) {
-            return Some(Left::HandedOn);
-        }
-        Some(Left::At(now))
+        Some(Leaves::At(core.now()))
     }
 
-    /// To the next in line of this process. The token table first: from the moment that somebody is offered the lock, it
-    /// may be taken.
-    fn hand_on(&self, now: Moment) -> bool {
-        let Hold {
-            pool,
-            token,
-            cell,
-            order,
-            ..
-        } = &self.hold;
-        let Some(lease) = pool.guardian().hand_on(*token, cell) else {
-            pool.gates().vacated(&order.lane, *token, now);
-            return false;
-        };
-        let handed_on = pool.gates().hand_on(&order.lane, *token, now);
-        if !handed_on {
-            pool.guardian().take_back(*token, lease, cell.clone());
-        }
-        handed_on
+    /// Else the server is to be asked: about the time that the key stays, a write that may come late, or whether it was ours.
+    fn may_be_handed_on(&self) -> bool {
+        let Hold { cell, order, .. } = &self.hold;
+        let asks_server =
+            order.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict();
+        !asks_server
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {
@@ -200,14 +197,14 @@ impl LockGuard {
     }
 
     /// Without a clear answer, the guardian has been told to see to it.
-    async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<GivenBack, Fault> {
+    async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<Found, Fault> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
         };
-        let Hold { pool, order, .. } = &self.hold;
-        let timeout = pool.settings().command_timeout;
-        let (link, now) = pool
+        let Hold { core, order, .. } = &self.hold;
+        let timeout = core.settings().command_timeout;
+        let (link, now) = core
             .backend()
             .link_at(begun, order.key.as_str(), timeout)
             .await?;
@@ -215,7 +212,7 @@ impl LockGuard {
         let given_back = link.release(&self.hold.claim, keep_until, left).await?;
         unclear.settled = true;
         self.hold
-            .pool
+            .core
             .guardian()
             .released(self.hold.token, &self.hold.cell);
         Ok(given_back)
@@ -225,7 +222,7 @@ impl LockGuard {
     async fn wait_for_guardian(&self) -> Result<Released, LockError> {
         let freed = self.hold.cell.wait_freed();
         let found = match fault::check_timers() {
-            Ok(()) => tokio::time::timeout(self.hold.pool.settings().command_timeout * 2, freed)
+            Ok(()) => tokio::time::timeout(self.hold.core.settings().command_timeout * 2, freed)
                 .await
                 .ok()
                 .flatten(),
@@ -241,14 +238,14 @@ impl LockGuard {
         })
     }
 
-    fn released(&self, given_back: GivenBack) -> Released {
-        match given_back {
-            GivenBack { found: false, .. } => {
+    fn released(&self, found: Found) -> Released {
+        match found {
+            Found { found: false, .. } => {
                 observe::release_found_nothing(self.key().as_str());
                 Released::NotHeld
             }
-            GivenBack { rest: 0, .. } => Released::Freed,
-            GivenBack { rest, .. } => Released::StillHeld(rest),
+            Found { rest: 0, .. } => Released::Freed,
+            Found { rest, .. } => Released::StillHeld(rest),
         }
     }
 }
@@ -272,7 +269,7 @@ impl Drop for Unclear<'_> {
         if !self.settled && !self.guard.hold.cell.is_inherited() {
             self.guard
                 .hold
-                .pool
+                .core
                 .guardian()
                 .hand_over(self.guard.hold.token);
         }

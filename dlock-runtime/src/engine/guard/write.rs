@@ -59,7 +59,7 @@ impl LockGuard {
         let writes = Writes::new(
             batch,
             self.key().as_str(),
-            &self.hold.pool.settings().namespace,
+            &self.hold.core.settings().namespace,
         )?;
         if batch.is_empty() {
             return self.verify().await;
@@ -85,8 +85,8 @@ impl LockGuard {
     /// `None`: it was given back, and the token that stands there may be the next holder's.
     async fn send(&self, writes: &Writes<'_>) -> Result<Option<Wrote>, Fault> {
         let (clock, timeout) = (
-            self.hold.pool.backend().clock(),
-            self.hold.pool.settings().command_timeout,
+            self.hold.core.backend().clock(),
+            self.hold.core.settings().command_timeout,
         );
         let begun = clock.now();
         let link = self.hold.link(timeout).await?;

@@ -30,7 +30,7 @@ pub(super) fn watch(work: &Arc<Work>, token: Token, cell: Arc<LeaseCell>) {
                 let Some(next) = next else {
                     return;
                 };
-                let pause = work.table.clock.now().until(next);
+                let pause = work.shared.clock.now().until(next);
                 let _ = tokio::time::timeout(pause, changed).await;
                 look(work, *token);
             }
@@ -39,7 +39,7 @@ pub(super) fn watch(work: &Arc<Work>, token: Token, cell: Arc<LeaseCell>) {
 }
 
 fn next_look(work: &Work, token: Token) -> Option<Moment> {
-    work.table.lock().tokens.next_look_at(token)
+    work.shared.lock().tokens.next_look_at(token)
 }
 
 /// One look ends a lease, the next sends its `cancel`, and no answer can want more at once.
@@ -48,8 +48,8 @@ const LOOKS_AT_MOST: usize = 3;
 /// Does what is due about a token, now.
 pub(super) fn look(work: &Arc<Work>, token: Token) {
     for _ in 0..LOOKS_AT_MOST {
-        let now = work.table.clock.now();
-        let Some(action) = work.table.lock().tokens.due_of(token, now) else {
+        let now = work.shared.clock.now();
+        let Some(action) = work.shared.lock().tokens.due_of(token, now) else {
             return;
         };
         for job in work.sort(vec![action]) {
@@ -69,19 +69,19 @@ struct LastWord {
 
 impl Drop for LastWord {
     fn drop(&mut self) {
-        let table = &self.work.table;
-        if table.home.is_elsewhere() {
+        let shared = &self.work.shared;
+        if shared.home.is_elsewhere() {
             return;
         }
-        let now = table.clock.now();
-        let mut state = table.lock();
+        let now = shared.clock.now();
+        let mut state = shared.lock();
         if self.cell.is_handed_on() {
             return;
         }
         let lost = state.tokens.unguarded(self.token, now);
         drop(state);
         if lost.is_some() {
-            table.announce(lost);
+            shared.announce(lost);
             look(&self.work, self.token);
         }
     }

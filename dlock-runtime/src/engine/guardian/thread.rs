@@ -42,9 +42,9 @@ pub(super) fn start(work: Arc<Work>) -> Result<(), LockError> {
 async fn watch(work: &Arc<Work>) {
     let mut close_at = None;
     loop {
-        let now = work.table.clock.now();
+        let now = work.shared.clock.now();
         let (actions, next, closing) = {
-            let mut state = work.table.lock();
+            let mut state = work.shared.lock();
             let actions = state.tokens.due(now);
             let next = state.tokens.next_look();
             state.planned = Some(next.min(now.plus(LOOK_AT_LEAST_EVERY)));
@@ -55,12 +55,12 @@ async fn watch(work: &Arc<Work>) {
         }
         if closing {
             let close_at = *close_at.get_or_insert(now.plus(LAST_CLEAN_UPS));
-            if now >= close_at || work.table.lock().tokens.census() == Census::default() {
+            if now >= close_at || work.shared.lock().tokens.census() == Census::default() {
                 return;
             }
         }
-        let pause = work.table.clock.now().until(next).min(LOOK_AT_LEAST_EVERY);
-        let woken = work.table.wake.notified();
+        let pause = work.shared.clock.now().until(next).min(LOOK_AT_LEAST_EVERY);
+        let woken = work.shared.wake.notified();
         let _ = tokio::time::timeout(round_up(pause), woken).await;
     }
 }
@@ -75,10 +75,10 @@ struct LastWord(Arc<Work>);
 
 impl Drop for LastWord {
     fn drop(&mut self) {
-        let table = &self.0.table;
-        let mut state = table.lock();
+        let shared = &self.0.shared;
+        let mut state = shared.lock();
         state.dead = true;
-        let now: Moment = table.clock.now();
+        let now: Moment = shared.clock.now();
         let tokens = state.tokens.all();
         let lost: Vec<_> = tokens
             .into_iter()
@@ -88,6 +88,6 @@ impl Drop for LastWord {
         if !lost.is_empty() {
             observe::guardian_ended();
         }
-        table.announce(lost);
+        shared.announce(lost);
     }
 }

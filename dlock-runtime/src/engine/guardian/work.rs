@@ -8,22 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::table::{Table, Tokens};
 use crate::backend::fault::Fault;
 use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::engine::lease_cell::LeaseCell;
+use crate::engine::shared::{Shared, Tokens};
 use crate::observe;
 use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A token table and the server that it is about.
+/// The tokens and the server that they are about.
 #[derive(Debug)]
 pub(super) struct Work {
-    pub(super) table: Table,
+    pub(super) shared: Arc<Shared>,
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) command_timeout: Duration,
     /// It was said that renewals fail.
     pub(super) warned: AtomicBool,
 }
@@ -82,7 +81,7 @@ impl Work {
                         not_after,
                     });
                 }
-                news => self.table.announce([news]),
+                news => self.shared.announce([news]),
             }
         }
         jobs.extend(self.batches(renewals));
@@ -95,7 +94,7 @@ impl Work {
         let room = renewals.len().min(RENEWALS_AT_ONCE);
         let mut batches: Vec<Batch> = Vec::new();
         for (token, renewal) in renewals {
-            let within = self.command_timeout.min(renewal.ttl.get() / 3);
+            let within = self.shared.command_timeout.min(renewal.ttl.get() / 3);
             let fits = |last: &&mut Batch| {
                 last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
             };
@@ -114,15 +113,15 @@ impl Work {
     where
         News: IntoIterator<Item = Action<Arc<LeaseCell>>>,
     {
-        if self.table.home.is_elsewhere() {
+        if self.shared.home.is_elsewhere() {
             return; // a runtime that a forked child inherited drops its tasks
         }
-        let mut state = self.table.lock();
-        let now = self.table.clock.now(); // under the lock, so that reports are in order
+        let mut state = self.shared.lock();
+        let now = self.shared.clock.now(); // under the lock, so that reports are in order
         let news = change(&mut state.tokens, now);
         drop(state);
-        self.table.announce(news);
-        self.table.wake_if_needed();
+        self.shared.announce(news);
+        self.shared.wake_if_needed();
     }
 }
 
@@ -137,7 +136,7 @@ pub(super) async fn carry_out(work: Arc<Work>, job: Job) {
             not_after,
         } => {
             let mut report = CancelReport::new(work.clone(), token, false);
-            let within = work.command_timeout;
+            let within = work.shared.command_timeout;
             if let Ok(link) = work.backend.link(&claim.key, within).await {
                 // Where nothing has to be moved, the acquire was executed, if it was asked for at all.
                 report.behind_acquire = link.runtime().is_none();
@@ -165,7 +164,7 @@ async fn renew(work: Arc<Work>, batch: Batch) {
     let key = &first.claim.key;
     let answered = async {
         let link = work.backend.link(key, within).await?;
-        let sent = work.table.clock.now();
+        let sent = work.shared.clock.now();
         Ok::<_, Fault>((sent, link.renew(&items, within).await?))
     };
     match answered.await {
@@ -214,7 +213,7 @@ pub(super) fn cancel_behind(
     let mut report = CancelReport::new(work.clone(), token, true);
     async move {
         let cancelled = link
-            .cancel(&claim, 0, not_after, work.command_timeout)
+            .cancel(&claim, 0, not_after, work.shared.command_timeout)
             .await;
         report.answer = cancelled.ok();
         drop(report);

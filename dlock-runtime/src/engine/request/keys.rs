@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use dlock_grammar::kind::check_keys;
 
-use crate::engine::acquire::{self, Order};
+use crate::engine::acquire;
+use crate::engine::core::Core;
 use crate::engine::guard::LockGuard;
-use crate::engine::pool::LockPool;
+use crate::engine::order::Order;
 use crate::engine::several;
 use crate::values::error::LockError;
 use crate::values::key::Key;
@@ -55,11 +56,11 @@ impl Keys {
 }
 
 impl Orders {
-    pub(crate) async fn acquire(&self, pool: &LockPool) -> Result<LockGuard, LockError> {
+    pub(crate) async fn acquire(&self, core: &Arc<Core>) -> Result<LockGuard, LockError> {
         match self {
-            Orders::One(order) => acquire::acquire(pool, order).await,
+            Orders::One(order) => acquire::acquire(core, order).await,
             // Boxed, so that what waits for one key stays small.
-            Orders::All(orders) => Box::pin(several::acquire(pool, orders)).await,
+            Orders::All(orders) => Box::pin(several::acquire(core, orders)).await,
         }
     }
 }

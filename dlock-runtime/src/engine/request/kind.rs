@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Write as _};
 use dlock_grammar::kind::{self, Word};
 
 use super::LockRequest;
-use crate::values::holder;
+use crate::values::about;
 use crate::values::kind::Kind;
 
 impl LockRequest {
@@ -264,7 +264,7 @@ impl Owner {
     /// Escaped as the other fields of an entry are: a `|` would end it.
     fn kind(&self) -> Kind {
         let mut owner = String::new();
-        holder::escape(self.0.as_deref().unwrap_or_default(), &mut owner);
+        about::escape(self.0.as_deref().unwrap_or_default(), &mut owner);
         Kind::Owned(owner.into())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockRequest;
-use crate::engine::acquire::Order;
+use crate::engine::order::Order;
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
 use crate::values::error::LockError;

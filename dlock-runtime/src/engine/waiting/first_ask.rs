@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
 use super::driver::Driver;
+use crate::engine::local_queues::FirstAttempt;
 
 type Ask = Pin<Box<dyn Future<Output = Driver> + Send>>;
 
@@ -42,14 +43,6 @@ impl FirstAsk {
         Poll::Pending
     }
 
-    /// It goes on in a task of its own, and the driver after it.
-    pub(super) fn spawn(&self) {
-        if let Some(ask) = self.take() {
-            let runtime = self.runtime.clone();
-            self.runtime.spawn(async move { ask.await.go_on(&runtime) });
-        }
-    }
-
     /// Nobody wants it any more: what was sent is cleaned up after.
     pub(super) fn give_up(&self) {
         drop(self.take());
@@ -65,6 +58,16 @@ impl FirstAsk {
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Ask>> {
         self.ask.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FirstAttempt for FirstAsk {
+    /// And the driver after it.
+    fn spawn(&self) {
+        if let Some(ask) = self.take() {
+            let runtime = self.runtime.clone();
+            self.runtime.spawn(async move { ask.await.go_on(&runtime) });
+        }
     }
 }
 

@@ -10,16 +10,16 @@ use tokio::runtime::Handle;
 
 use super::driver::Driver;
 use super::first_ask::FirstAsk;
-use super::{Entered, Lane, Sight};
-use crate::engine::acquire::Order;
-use crate::engine::pool::LockPool;
-use crate::policy::gate::{Offer, Position, Seat};
+use crate::engine::core::Core;
+use crate::engine::local_queues::{Entered, FirstAttempt as _, Sight, Taken};
+use crate::engine::order::Order;
+use crate::policy::gate::Seat;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
 pub(in crate::engine) struct Ticket {
-    pool: LockPool,
-    lane: Lane,
+    core: Arc<Core>,
+    order: Arc<Order>,
     seat: Seat,
     /// Where it began to wait.
     runtime: Handle,
@@ -32,29 +32,29 @@ pub(in crate::engine) struct Ticket {
 impl Ticket {
     /// Takes a seat.
     pub(in crate::engine) fn new(
-        pool: &LockPool,
+        core: &Arc<Core>,
         order: &Arc<Order>,
         runtime: &Handle,
         now: Moment,
     ) -> Self {
-        let lane = order.lane.clone();
+        let lane = &order.lane;
         let Entered {
             seat,
             wheel,
             first_ask,
-        } = pool.gates().enter(order.clone(), now);
+        } = core.gates().enter(order.clone(), now);
         let own = wheel.map(|wheel| {
-            let driver = Driver::new(pool.clone(), lane.clone(), wheel);
+            let driver = Driver::new(core.clone(), lane.clone(), wheel);
             let ask = FirstAsk::new(driver, runtime);
-            pool.gates().first_asks(&lane, &ask);
+            core.gates().first_asks(lane, ask.clone());
             ask
         });
         if let Some(ask) = first_ask {
             ask.spawn();
         }
         Self {
-            pool: pool.clone(),
-            lane,
+            core: core.clone(),
+            order: order.clone(),
             seat,
             runtime: runtime.clone(),
             own,
@@ -62,12 +62,13 @@ impl Ticket {
         }
     }
 
-    /// The lock, once it is this waiter's turn. Afterwards the seat is gone, and this is not to be polled.
+    /// The lock, once it is this waiter's turn; `None`: too late for its ttl, and it may come again behind the others.
+    /// Afterwards the seat is gone, and this is not to be polled.
     pub(in crate::engine) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,
-    ) -> Poll<Result<(Position, Offer), LockError>> {
+    ) -> Poll<Result<Option<Taken>, LockError>> {
         let mut driver = None;
         if let Some(ask) = &self.own
             && let Poll::Ready(has_done) = ask.poll(cx)
@@ -83,13 +84,11 @@ impl Ticket {
         cx: &mut Context<'_>,
         now: Moment,
         driver: Option<Driver>,
-    ) -> Poll<Result<(Position, Offer), LockError>> {
-        let (pool, lane) = (&self.pool, &self.lane);
+    ) -> Poll<Result<Option<Taken>, LockError>> {
+        let (core, lane) = (&self.core, &self.order.lane);
         let wheel = driver.as_ref().map(Driver::wheel);
-        let (sight, beside) = pool.gates().look(lane, self.seat, now, cx.waker(), wheel);
-        if let Some(position) = beside.unwanted {
-            pool.give_up(&position);
-        }
+        let (sight, beside) = (core.gates()).look(&self.order, self.seat, now, cx.waker(), wheel);
+        core.see_to(beside.unowned);
         match driver {
             Some(driver) if beside.is_dismissed => driver.dismiss(),
             Some(driver) => driver.go_on(&self.runtime),
@@ -105,12 +104,16 @@ impl Ticket {
             Sight::Drive(wheel) => {
                 let here = Handle::try_current();
                 let here = here.as_ref().unwrap_or(&self.runtime);
-                Driver::new(pool.clone(), lane.clone(), wheel).go_on(here);
+                Driver::new(core.clone(), lane.clone(), wheel).go_on(here);
                 Poll::Pending
             }
-            Sight::Yours(position, offer) => {
+            Sight::Yours(taken) => {
                 self.done = true;
-                Poll::Ready(Ok((position, offer)))
+                Poll::Ready(Ok(Some(taken)))
+            }
+            Sight::TooLate => {
+                self.done = true;
+                Poll::Ready(Ok(None))
             }
             Sight::SentAway(error) => {
                 self.done = true;
@@ -125,18 +128,19 @@ impl Drop for Ticket {
         if self.done && self.own.is_none() {
             return;
         }
-        if self.pool.is_inherited() {
+        if self.core.is_inherited() {
             std::mem::forget(self.own.take());
             return;
         }
-        if !self.done
-            && let Some(position) = self.pool.gates().leave(&self.lane, self.seat)
-        {
-            self.pool.give_up(&position);
+        let lane = &self.order.lane;
+        if !self.done {
+            let now = self.core.now();
+            self.core
+                .see_to(self.core.gates().leave(lane, self.seat, now));
         }
         // Whoever came meanwhile inherits the acquire that is on its way.
         if let Some(ask) = self.own.take() {
-            if self.pool.gates().is_waited_at(&self.lane) {
+            if self.core.gates().is_waited_at(lane) {
                 ask.spawn();
             } else {
                 ask.give_up();

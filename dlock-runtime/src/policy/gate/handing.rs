@@ -3,7 +3,9 @@
 //! Nothing changes at the server: the same token stands at the key, with the lease that was granted. So whoever
 //! takes over counts its deadline from that grant, and numbers the fence on under the same epoch.
 
-use super::{Gate, Offer, Place, Seat};
+use super::{Gate, Granted, Offer, Place, Seat};
+use crate::policy::lease::Terms;
+use crate::policy::queue;
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -32,11 +34,13 @@ impl Row {
 }
 
 impl Offer {
-    /// May be handed on within these bounds, by pools that keep this margin.
-    pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff, margin: Margin) -> Self {
+    /// May be handed on within these bounds from `now` on, when its grant is known here, by pools that keep this margin.
+    pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff, margin: Margin, now: Moment) -> Self {
         self.margin = margin;
         self.row.left = bounds.most;
-        self.row.until = self.since.plus(bounds.window(self.lease));
+        // The time counts from here, for a grant may have been on its way for longer than that; the lease counts from the grant.
+        let end_of_part = self.since.plus(self.lease / bounds.part);
+        self.row.until = now.plus(bounds.within).min(end_of_part);
         self
     }
 
@@ -44,6 +48,16 @@ impl Offer {
     pub(super) fn handed_on_until(&self, now: Moment) -> Option<Moment> {
         let may_be = self.row.left > 0 && now < self.row.until && now < self.deadline();
         may_be.then_some(self.row.until)
+    }
+
+    /// Whether it is as good to a waiter with these terms as a grant of its own: nine tenths of its ttl are left, and it lasts as
+    /// long as this one asks for, or as a grant in turn lasts at first. With `min_hold`, nothing is handed on.
+    pub(crate) fn suits(&self, terms: &Terms, now: Moment) -> bool {
+        let is_long = match self.how {
+            Granted::AtOnce => self.lease >= terms.lease().get(),
+            Granted::InTurn => self.lease >= terms.lease().get().min(queue::CLAIM),
+        };
+        is_long && terms.bounds.min_hold.is_none() && self.since.until(now) <= terms.ttl.get() / 10
     }
 
     fn handed_on(mut self, now: Moment) -> Self {

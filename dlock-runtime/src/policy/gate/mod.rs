@@ -10,11 +10,16 @@
 //!   │                                                          handed on   │ ▼
 //!   └──────────────────────────── left ─────────────────────────────────── Held
 //! ```
-//! Invariants: the process has at most one token at the server that is not held, and whoever is first
-//! in line when it is granted gets it, whoever asked for it; the line is in order of arrival; while
-//! somebody waits, there is a driver or everybody was told that there is none; a token that leaves its
-//! place without being taken is named to the caller, who cleans up after it; a waiter that does not take
-//! what is offered keeps its seat and stops nobody; a lock is handed on within the bounds of its grant only.
+//! Invariants:
+//!
+//! - At most one token of the queue is at the server and not held. When it is granted, it goes to the first waiter that
+//!   responds, even if another one's acquire asked for it.
+//! - Waiters stand in order of arrival. One that does not take what is offered keeps its seat and stops nobody.
+//! - While somebody waits, there is a driver, or everybody was told that there is none.
+//! - A token that leaves without being taken is named to the caller, who cleans up after it.
+//! - A lock is handed on within the bounds of its grant only.
+//!
+//! Never in this folder: a lease (`tokens`), a server (`server`), a waker.
 
 mod driving;
 mod handing;
@@ -27,7 +32,7 @@ use std::time::Duration;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-use self::line::Line;
+pub(crate) use self::line::Line;
 pub(crate) use self::place::{Granted, Offer, Place, Position};
 
 /// Hints closer together are one.

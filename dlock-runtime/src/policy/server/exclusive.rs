@@ -1,18 +1,14 @@
 //! The operations of the exclusive lock: one value stands at the key.
 //!
-//! They grant a free lock to the first place in its queue if that is an exclusive one. A place of a kind with
-//! many holders is left to the commands of its own kind, of which its poll is one: two kinds at one key are a
-//! mistake, and the scripts of the common case stay short.
+//! Whoever finds no value at the key lets in the first of its queue, of whatever kind.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant::Heads;
 use super::locks::{Held, Lock};
 use super::{Publish, Server, micros};
-use crate::policy::commands::{Acquire, Acquired, Claim, Left, Polled, Renewal, Renewed};
+use crate::policy::commands::{Acquire, Acquired, Busy, Claim, Left, Polled, Renewal, Renewed};
 use crate::values::entry;
-use crate::values::holder;
 
 impl Server {
     pub(super) fn acquire_exclusive(
@@ -22,18 +18,24 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Acquired {
         let claim = &command.claim;
-        self.grant_if_free(&claim.key, time, publish);
+        // Beside holders of another kind it is drawn first, so that the scripts are refused as a whole when memory is out.
+        let is_shared = self.locks.set(&claim.key, time).is_some();
+        let drawn = is_shared.then(|| self.draw_epoch(time));
+        self.grant_unless_taken(&claim.key, time, publish);
         if let Some((epoch, left)) = self.yours_alone(claim, time) {
             return Acquired::Yours { time, epoch, left };
         }
         let is_free = self.locks.is_free(&claim.key, time);
         if is_free && self.queues.is_empty(&claim.key, time) {
-            let epoch = self.draw_epoch(time);
+            let epoch = drawn.unwrap_or_else(|| self.draw_epoch(time));
             self.sweep(time);
             self.set(&claim.key, &claim.value, time, command.lease.get());
             return Acquired::Granted { time, epoch };
         }
-        if let Some(there) = self.other_than_exclusive(claim, time) {
+        if !claim.queues
+            && let Some(set) = self.locks.set(&claim.key, time)
+        {
+            let there = set.meta.to_string();
             return Acquired::WrongKind { time, there };
         }
         if let (Some(held), Some(repair)) = (
@@ -43,14 +45,11 @@ impl Server {
             held.expires.get_or_insert(time + micros(repair));
         }
         let busy = self.in_the_way(&claim.key, time);
-        if claim.place.is_none()
-            || busy.left == Left::Endless
-            || holder::is_other_layout(&busy.value)
-        {
+        if !claim.queues || busy.left == Left::Endless || entry::is_other_layout(&busy.value) {
             return Acquired::Busy(busy);
         }
-        let arrival = self.draw_epoch(time);
-        self.queues.enter(&claim.key, &claim.entry(), arrival, time);
+        let arrival = drawn.unwrap_or_else(|| self.draw_epoch(time));
+        self.queues.enter(&claim.key, &claim.value, arrival, time);
         Acquired::Queued(busy)
     }
 
@@ -60,13 +59,13 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Polled {
-        let entry = claim.entry();
+        let place = claim.place();
         // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
-        self.queues.beat(&claim.key, &entry, time);
-        self.grant_if_free(&claim.key, time, publish);
+        self.queues.beat(&claim.key, place, time);
+        self.grant_unless_taken(&claim.key, time, publish);
         if let Some((epoch, left)) = self.yours_alone(claim, time) {
             Polled::Yours { time, epoch, left }
-        } else if self.queues.has(&claim.key, &entry, time) {
+        } else if self.queues.has(&claim.key, place, time) {
             Polled::Queued(self.in_the_way(&claim.key, time))
         } else {
             Polled::Gone { time }
@@ -81,7 +80,7 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> bool {
         let found = self.give_back(claim, keep_until, time);
-        self.grant_if_free(&claim.key, time, publish);
+        self.grant_unless_taken(&claim.key, time, publish);
         found
     }
 
@@ -106,17 +105,17 @@ impl Server {
         if keep_until > time {
             // In whole milliseconds, rounded up, as the server keeps them.
             held.expires = Some(time + (keep_until - time).div_ceil(1000) * 1000);
-            held.value = retired(&claim.value).into();
+            held.value = entry::retired(&claim.value).into();
         } else {
             self.locks.remove(&claim.key);
         }
         true
     }
 
-    pub(super) fn grant_if_free(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
-        if self.locks.is_free(key, time) {
-            self.grant_next(key, Heads::Exclusive, time, publish);
-        }
+    /// A value that has no end, or whose rules are not known here.
+    pub(super) fn can_not_be_waited_for(&mut self, key: &str, busy: &Busy, time: u64) -> bool {
+        self.locks.held(key, time).is_some()
+            && (busy.left == Left::Endless || entry::is_other_layout(&busy.value))
     }
 
     /// A new epoch for a claim that holds the lock, and how long it still does.
@@ -129,21 +128,6 @@ impl Server {
         Some((self.draw_epoch(time), left))
     }
 
-    /// Holders of another kind, or the first who waits where nobody holds the lock. Who has a place keeps it.
-    fn other_than_exclusive(&mut self, claim: &Claim, time: u64) -> Option<String> {
-        if self.queues.has(&claim.key, &claim.entry(), time) {
-            return None;
-        }
-        match self.locks.live(&claim.key, time) {
-            Some(Lock::One(_)) => None,
-            Some(Lock::Many(set)) => Some(set.meta.to_string()),
-            None => {
-                let head = self.queues.first(&claim.key, time)?.entry;
-                entry::read(&head).map(|_| entry::without_token(&head))
-            }
-        }
-    }
-
     pub(super) fn set(&mut self, key: &Arc<str>, value: &Arc<str>, time: u64, lease: Duration) {
         let held = Held {
             value: value.clone(),
@@ -151,9 +135,4 @@ impl Server {
         };
         self.locks.insert(key, Lock::One(held));
     }
-}
-
-/// A value that holds the lock and answers to nobody: its description stays, its token is no token.
-fn retired(value: &str) -> String {
-    format!("1|-{}", value.strip_prefix("1|").unwrap_or(value))
 }

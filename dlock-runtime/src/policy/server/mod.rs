@@ -5,6 +5,8 @@
 //! `grant` what they share. Invariants: a key has one value or one set of holders; `last_epoch` only grows;
 //! nothing is created for a claim after its `not_after`; only `acquire` creates, and a grant only out of the
 //! queue; nothing shortens a lease; whoever finds room grants to the head of the queue first.
+//!
+//! Never in this folder: a rule that the scripts of `backend/redis/lua` do not have too.
 
 mod exclusive;
 mod grant;
@@ -24,7 +26,7 @@ use super::commands::{
     Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Grant, Left, Polled, Renewal, Renewed,
 };
 use super::queue;
-use crate::values::entry;
+use crate::values::entry::{self, Entry};
 use crate::values::ttl;
 
 /// How a grant reaches the waiter that it is for.
@@ -86,7 +88,7 @@ impl Server {
         if time > command.not_after {
             return Acquired::Late { time };
         }
-        match entry::read(&command.claim.value) {
+        match shared(&command.claim) {
             None => self.acquire_exclusive(command, time, publish),
             Some(entry) => self.acquire_shared(command, &entry, time, publish),
         }
@@ -94,7 +96,7 @@ impl Server {
 
     /// What became of a claim in the queue, and a sign of life for it.
     pub(crate) fn poll(&mut self, claim: &Claim, time: u64, publish: &mut dyn Publish) -> Polled {
-        match entry::read(&claim.value) {
+        match shared(claim) {
             None => self.poll_exclusive(claim, time, publish),
             Some(entry) => self.poll_shared(claim, &entry, time, publish),
         }
@@ -108,7 +110,7 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> GivenBack {
-        match entry::read(&claim.value) {
+        match shared(claim) {
             None => GivenBack {
                 found: self.release_exclusive(claim, keep_until, time, publish),
                 rest: 0,
@@ -126,7 +128,7 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Cancelled {
-        let waited = self.queues.leave(&claim.key, &claim.entry(), time);
+        let waited = self.queues.leave(&claim.key, claim.place(), time);
         let given_back = self.release(claim, keep_until, time, publish);
         let found = waited || given_back.found;
         Cancelled {
@@ -138,7 +140,7 @@ impl Server {
     }
 
     pub(crate) fn renew(&mut self, item: &Renewal, time: u64) -> Renewed {
-        if entry::is_entry(&item.claim.value) {
+        if item.claim.kind().is_shared() {
             self.renew_shared(item, time)
         } else {
             self.renew_exclusive(item, time)
@@ -191,6 +193,11 @@ impl Server {
             self.sweep_at = (self.locks.len() + self.queues.len()) * 2;
         }
     }
+}
+
+/// The entry of a claim of a kind with many holders.
+fn shared(claim: &Claim) -> Option<Entry<'_>> {
+    entry::read(&claim.value).filter(|entry| entry.letter.is_shared())
 }
 
 fn micros(duration: Duration) -> u64 {

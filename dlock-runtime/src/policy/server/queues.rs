@@ -15,18 +15,18 @@ pub(super) struct Queues(BTreeMap<Arc<str>, Queue>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Queue {
     /// In order of arrival.
-    places: Vec<Place>,
+    places: Vec<Waiting>,
     expires: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct Waiting {
     pub(super) entry: Arc<str>,
     arrival: u64,
     alive_until: u64,
 }
 
-impl Place {
+impl Waiting {
     pub(super) fn alive_until(&self) -> u64 {
         self.alive_until
     }
@@ -46,7 +46,7 @@ impl Queues {
             .is_some_and(|queue| queue.places.iter().any(|place| *place.entry == *entry))
     }
 
-    pub(super) fn first(&mut self, key: &str, time: u64) -> Option<Place> {
+    pub(super) fn first(&mut self, key: &str, time: u64) -> Option<Waiting> {
         self.live(key, time)?.places.first().cloned()
     }
 
@@ -60,7 +60,7 @@ impl Queues {
             let at = queue
                 .places
                 .partition_point(|place| place.arrival <= arrival);
-            let place = Place {
+            let place = Waiting {
                 entry: entry.clone(),
                 arrival,
                 alive_until: 0,
@@ -137,7 +137,7 @@ impl Queues {
         self.live(key, time).map(|queue| queue.expires)
     }
 
-    fn retain(&mut self, key: &str, time: u64, stays: impl Fn(&Place) -> bool) {
+    fn retain(&mut self, key: &str, time: u64, stays: impl Fn(&Waiting) -> bool) {
         let Some(queue) = self.live(key, time) else {
             return;
         };

@@ -44,7 +44,7 @@ impl Set {
         let meta = match entry.letter {
             Letter::Reader | Letter::Writer => Meta::ReadWrite,
             Letter::Permits => Meta::Permits,
-            Letter::Owner => Meta::Owner {
+            Letter::Exclusive | Letter::Owner => Meta::Owner {
                 owner: entry.owner.into(),
                 epoch,
             },
@@ -58,9 +58,9 @@ impl Set {
     /// Whether one more may hold the lock beside those who do.
     pub(super) fn fits(&self, entry: &Entry<'_>) -> bool {
         match (&self.meta, entry.letter) {
-            (Meta::ReadWrite, Letter::Reader) => {
-                self.first().is_some_and(|first| first.starts_with("r|"))
-            }
+            (Meta::ReadWrite, Letter::Reader) => self
+                .first()
+                .is_some_and(|first| entry::letter_of(&first) == Some(Letter::Reader)),
             (Meta::Permits, Letter::Permits) => {
                 let used: u64 = self.holders.values().map(|it| u64::from(it.take)).sum();
                 used + u64::from(entry.take) <= u64::from(entry.of)

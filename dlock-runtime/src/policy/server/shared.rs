@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grant::Heads;
 use super::locks::{self, Lock};
 use super::set::Set;
 use super::{Publish, Server, micros};
@@ -25,17 +24,19 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Acquired {
         let (claim, key) = (&command.claim, &command.claim.key);
-        let place = claim.entry();
+        let place = claim.place();
         let epoch = self.draw_epoch(time);
-        self.grant_next(key, Heads::All, time, publish);
+        self.grant_next(key, time, publish);
         if let Some((epoch, left)) = self.yours_among(claim, time) {
             return Acquired::Yours { time, epoch, left };
         }
-        if self.queues.has(key, &place, time) {
-            self.queues.beat(key, &place, time);
+        if self.queues.has(key, place, time) {
+            self.queues.beat(key, place, time);
             return Acquired::Queued(self.before_who_waits(key, time));
         }
-        if let Some(there) = self.other_than(entry, key, time) {
+        if !claim.queues
+            && let Some(there) = self.other_than(entry, key, time)
+        {
             return Acquired::WrongKind { time, there };
         }
         let may_enter = self.queues.is_empty(key, time) || self.is_owners(key, entry, time);
@@ -46,10 +47,10 @@ impl Server {
             return Acquired::Granted { time, epoch };
         }
         let busy = self.in_the_way(key, time);
-        if place.is_empty() {
+        if !claim.queues || self.can_not_be_waited_for(key, &busy, time) {
             return Acquired::Busy(busy);
         }
-        self.queues.enter(key, &place, epoch, time);
+        self.queues.enter(key, &claim.value, epoch, time);
         Acquired::Queued(self.before_who_waits(key, time))
     }
 
@@ -60,15 +61,15 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Polled {
-        let (key, place) = (&claim.key, claim.entry());
+        let (key, place) = (&claim.key, claim.place());
         // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
-        self.queues.beat(key, &place, time);
-        self.grant_next(key, Heads::All, time, publish);
-        if self.queues.has(key, &place, time) {
+        self.queues.beat(key, place, time);
+        self.grant_next(key, time, publish);
+        if self.queues.has(key, place, time) {
             if !self.is_owners(key, entry, time) {
                 return Polled::Queued(self.before_who_waits(key, time));
             }
-            self.queues.leave(key, &place, time);
+            self.queues.leave(key, place, time);
             let (lease, epoch) = (entry.lease.min(self.claim), self.draw_epoch(time));
             self.add(key, &claim.value, entry, lease, epoch, time);
         }
@@ -95,7 +96,7 @@ impl Server {
             }
             self.locks.tidy(&claim.key, time);
         }
-        self.grant_next(&claim.key, Heads::All, time, publish);
+        self.grant_next(&claim.key, time, publish);
         given_back
     }
 
@@ -120,7 +121,7 @@ impl Server {
         let until = time + ttl.as_millis() * 1000;
         let set = self.locks.set(&claim.key, time);
         let reads = set.is_some_and(|set| set.downgrade(&claim.value, until));
-        self.grant_next(&claim.key, Heads::All, time, publish);
+        self.grant_next(&claim.key, time, publish);
         reads
     }
 
@@ -178,20 +179,17 @@ impl Server {
         Some((epoch.unwrap_or_else(|| self.draw_epoch(time)), left))
     }
 
-    /// Who is there, if it is another kind: holders, or the first who waits.
+    /// What is there, if it is another kind. Of a value no more than its kind: it is somebody's right to release.
     fn other_than(&mut self, entry: &Entry<'_>, key: &str, time: u64) -> Option<String> {
-        match self.locks.live(key, time) {
-            Some(Lock::One(_)) => return Some("1|".to_owned()), // no more of it: it is somebody's right to release
-            Some(Lock::Many(set)) if !set.meta.is_kind_of(entry) => {
-                return Some(set.meta.to_string());
+        match self.locks.live(key, time)? {
+            Lock::One(held) => {
+                let is_known = !entry::is_other_layout(&held.value);
+                is_known.then(|| "1|x|".to_owned())
             }
-            _ => {}
+            Lock::Many(set) => {
+                let is_other = !set.meta.is_kind_of(entry);
+                is_other.then(|| set.meta.to_string())
+            }
         }
-        let head = self.queues.first(key, time)?.entry;
-        let is_other = match entry::read(&head) {
-            Some(head) => !Set::new(&head, 0).meta.is_kind_of(entry),
-            None => head.starts_with("x|"),
-        };
-        is_other.then(|| entry::without_token(&head))
     }
 }

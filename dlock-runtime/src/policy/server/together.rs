@@ -21,7 +21,7 @@ impl Server {
                 ours.push(claim);
                 continue;
             }
-            self.grant_if_free(&claim.key, time, publish);
+            self.grant_unless_taken(&claim.key, time, publish);
             let is_free = self.locks.is_free(&claim.key, time);
             if !is_free || !self.queues.is_empty(&claim.key, time) {
                 for claim in ours {

@@ -40,6 +40,7 @@ mod search;
 mod seen;
 mod serve;
 mod sight;
+mod simulate;
 mod step;
 mod variants;
 mod world;

@@ -21,7 +21,7 @@ pub(super) fn position(number: u64) -> Position {
         claim: Claim {
             key: "k".into(),
             value: format!("v{number}").into(),
-            place: None,
+            queues: false,
         },
     }
 }

@@ -340,7 +340,7 @@ fn a_wheel_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
 fn held_in_a_row() -> (Line, [Seat; 2]) {
     let (mut gate, seats) = asking(["a", "b"]);
     let bounds = Handoff::up_to(1, ms(50));
-    let row = offer(0).to_be_handed_on(&bounds, Margin::DEFAULT);
+    let row = offer(0).to_be_handed_on(&bounds, Margin::DEFAULT, at(0));
     assert_eq!(gate.granted(token(1), row), Fate::Taken);
     assert_eq!(
         gate.next(at(0)),
@@ -356,10 +356,22 @@ fn an_offer_is_over_earlier_where_the_margin_is_wider() {
     let margin = Margin::percent(10).unwrap();
     for (now, is_over) in [(897, false), (898, true)] {
         let (mut gate, [a]) = asking(["a"]);
-        let offer = offer(0).to_be_handed_on(&Handoff::up_to(0, ms(0)), margin);
+        let offer = offer(0).to_be_handed_on(&Handoff::up_to(0, ms(0)), margin, at(0));
         assert_eq!(gate.granted(token(1), offer), Fate::Taken);
         let found = gate.look(a, at(now));
         assert_eq!(found == Look::Stale(position(1)), is_over, "{now}");
+    }
+}
+
+/// A grant that was on its way for 80 ms may be handed on for as long as any other; the tenth of the lease counts from it.
+#[test]
+fn how_long_a_lock_is_handed_on_counts_from_when_the_grant_is_known() {
+    let bounds = Handoff::up_to(1, ms(10));
+    for (known, until) in [(0, 10), (80, 90), (95, 100), (300, 100)] {
+        let row = offer(0)
+            .to_be_handed_on(&bounds, Margin::DEFAULT, at(known))
+            .row;
+        assert_eq!(row.until, at(until), "known at {known}");
     }
 }
 

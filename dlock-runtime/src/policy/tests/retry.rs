@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::policy::retry::{Jitter, after_busy, after_failure};
+use crate::policy::retry::{Jitter, Retries, after_busy, after_failure};
+use crate::values::moment::Moment;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -75,4 +76,62 @@ fn a_seed_repeats_itself() {
     };
     assert_eq!(pauses(7), pauses(7));
     assert_ne!(pauses(7), pauses(8));
+}
+
+fn at(millis: u64) -> Moment {
+    Moment::from_nanos(millis * 1_000_000)
+}
+
+#[test]
+fn what_works_ends_the_failures_in_a_row() {
+    let mut retries = Retries::new(Jitter::seeded(7));
+    for _ in 0..6 {
+        retries.failed(at(0));
+    }
+    assert!(retries.failed(at(0)).length >= ms(400));
+    retries.works();
+    assert!(retries.failed(at(0)).length <= ms(25));
+}
+
+#[test]
+fn an_outage_is_mentioned_once_a_minute_and_counted_from_its_first_failure() {
+    let mut retries = Retries::new(Jitter::seeded(7));
+    for (now, mention) in [
+        (1_000, None),
+        (60_999, None),
+        (61_000, Some(ms(60_000))),
+        (120_999, None),
+        (125_000, Some(ms(124_000))),
+    ] {
+        assert_eq!(retries.failed(at(now)).mention, mention, "at {now}");
+    }
+    retries.works();
+    assert_eq!(retries.failed(at(300_000)).mention, None, "another outage");
+}
+
+#[test]
+fn what_came_late_is_sent_again_at_once_and_then_after_pauses() {
+    let mut retries = Retries::new(Jitter::seeded(7));
+    assert_eq!(retries.late(at(0)), None);
+    assert!(retries.late(at(0)).is_some());
+    retries.works();
+    assert_eq!(retries.late(at(0)), None);
+    retries.works();
+    retries.failed(at(0));
+    assert!(retries.late(at(0)).is_some(), "in an outage");
+}
+
+#[test]
+fn a_key_without_a_time_to_live_is_waited_for_a_second_and_no_longer() {
+    let mut retries = Retries::new(Jitter::seeded(7));
+    assert_eq!(retries.endless(at(0), ms(100)), Some(ms(100)));
+    assert_eq!(retries.endless(at(950), ms(100)), Some(ms(50)));
+    assert_eq!(retries.endless(at(1000), ms(100)), None);
+    assert_eq!(retries.endless(at(1001), ms(100)), Some(ms(100)), "anew");
+    retries.works();
+    assert_eq!(
+        retries.endless(at(2500), ms(5000)),
+        Some(ms(1000)),
+        "it had one"
+    );
 }

@@ -63,7 +63,7 @@ fn claim(key: &str, value: &str) -> Claim {
     Claim {
         key: key.into(),
         value: value.into(),
-        place: None,
+        queues: false,
     }
 }
 

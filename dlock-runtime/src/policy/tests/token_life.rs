@@ -18,7 +18,7 @@ fn claim(number: u64) -> Claim {
     Claim {
         key: format!("k{number}").into(),
         value: format!("v{number}").into(),
-        place: None,
+        queues: false,
     }
 }
 

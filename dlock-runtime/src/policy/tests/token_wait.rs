@@ -3,7 +3,6 @@
 use super::{at, ms, terms, ttl};
 use crate::policy::commands::{Cancelled, Claim, GivenBack};
 use crate::policy::lease::{Lease, Terms};
-use crate::policy::queue::Place;
 use crate::policy::tokens::{Action, Census, Tokens};
 use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
@@ -19,7 +18,7 @@ pub(super) fn claim() -> Claim {
     Claim {
         key: "k".into(),
         value: "v".into(),
-        place: Some(Place::new("ch", ttl(900))),
+        queues: true,
     }
 }
 

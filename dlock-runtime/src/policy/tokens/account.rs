@@ -26,6 +26,15 @@ impl<H: Clone> Tokens<H> {
         matches!(self.entries.state(token), Some(State::CleaningUp(_)))
     }
 
+    /// When the lease of a token that is held ends without a renewal.
+    #[cfg(test)]
+    pub(crate) fn deadline(&self, token: Token) -> Option<Moment> {
+        match self.entries.state(token)? {
+            State::Holding { lease, .. } => Some(lease.deadline()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn census(&self) -> Census {
         let mut census = Census::default();
         for entry in self.entries.iter() {

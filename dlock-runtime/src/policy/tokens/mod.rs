@@ -17,6 +17,8 @@
 //! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late answer
 //! revives it; nothing is renewed once its release may have been sent; whatever of ours may stand at
 //! the server has an entry here.
+//!
+//! Never in this folder: who waits, and whose turn it is (`gate`).
 
 mod account;
 mod action;
@@ -85,23 +87,16 @@ impl<H: Clone> Tokens<H> {
     }
 
     /// The holder is done, and somebody else in this process is to have the lock as it is: the token waits to be
-    /// taken again. The lease, for [`take_back`](Self::take_back); `None`: it is lost, or not as it was granted.
-    pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> Option<Lease> {
-        let entry = self.entries.get(token)?;
-        let State::Holding { lease, .. } = &entry.state else {
-            return None;
-        };
-        let lease = *lease;
-        if entry.keep_until != 0 || !lease.is_as_granted(now) {
-            return None;
-        }
-        self.entries.enter(token, Moment::NEVER, State::Waiting);
-        Some(lease)
-    }
-
-    /// Nobody is there to take it after all.
-    pub(crate) fn take_back(&mut self, token: Token, lease: Lease, holder: H) {
-        self.granted(token, lease, holder);
+    /// taken again. `false`: the lease is lost, or not as it was granted.
+    pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
+        let handed_on = self.entries.change(token, |entry| {
+            let may_be = matches!(&entry.state, State::Holding { lease, .. } if entry.keep_until == 0 && lease.is_as_granted(now));
+            if may_be {
+                entry.enter(Moment::NEVER, State::Waiting);
+            }
+            may_be
+        });
+        handed_on.unwrap_or(false)
     }
 
     /// The acquire got no clear answer, or nobody waits for one. `cancelled_by`: its own connection

@@ -3,6 +3,8 @@
 //!
 //! A script that has written can't take it back. So whatever could stop a batch in the middle is found before its
 //! first write: here what the batch alone tells, on the server what only the data tells (see [`Need`]).
+//!
+//! Never in this folder: a write (`server` and `backend/redis/lua/write.lua` do that).
 
 mod known;
 

@@ -23,7 +23,7 @@ static NOTHING: Spec = Spec::new("shop::purchase");
 async fn what_is_written_comes_before_the_pool() {
     let pool = LockPool::connect("memory://").await.unwrap();
     let (_, order) = EVERYTHING
-        .request(pool, Keys::One("k".into()))
+        .request(&pool, Keys::One("k".into()))
         .order()
         .unwrap();
     assert_eq!(order.function, "shop::purchase");
@@ -49,7 +49,7 @@ async fn what_is_not_written_is_the_pools_to_say() {
         .release(Release::Background);
     let pool = LockPool::connect(config).await.unwrap();
     let (_, order) = NOTHING
-        .request(pool, Keys::One("k".into()))
+        .request(&pool, Keys::One("k".into()))
         .order()
         .unwrap();
     assert_eq!((order.terms.ttl.get(), order.wait), (5 * S, Wait::Forever));
@@ -93,10 +93,7 @@ async fn each_kind_reaches_the_engine() {
         (&TAKEN, Kind::Permits { of: 5, take: 2 }, false),
         (&AGAIN, Kind::Exclusive, true),
     ] {
-        let (_, order) = spec
-            .request(pool.clone(), Keys::One("k".into()))
-            .order()
-            .unwrap();
+        let (_, order) = spec.request(&pool, Keys::One("k".into())).order().unwrap();
         let reentrant = fair; // `AGAIN` alone is either
         let own = fair || kind.is_shared();
         assert_eq!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::Spec;
 use super::{Target, constant_keys, into_keys};
-use crate::engine::acquire::Order;
+use crate::engine::order::Order;
 use crate::values::kind::Kind;
 use crate::{Key, LockError, LockPool, lock_key};
 
@@ -13,7 +13,7 @@ static OWNED: Spec = Spec::new("shop::step").reentrant();
 
 async fn order(target: Target) -> Result<Arc<Order>, LockError> {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (_, order) = target.request(|keys| OWNED.request(pool, keys)).order()?;
+    let (_, order) = target.request(|keys| OWNED.request(&pool, keys)).order()?;
     Ok(order)
 }
 
@@ -56,7 +56,7 @@ async fn several_keys_are_counted_before_anything_is_sent() {
         let keys = (0..count).map(|id| format!("account:{id}"));
         let target = Target::all(into_keys(keys));
         let pool = LockPool::connect("memory://").await.unwrap();
-        let request = target.request(|keys| SEVERAL.request(pool, keys));
+        let request = target.request(|keys| SEVERAL.request(&pool, keys));
         let LockError::Config(said) = request.orders().unwrap_err() else {
             panic!("{expected}");
         };

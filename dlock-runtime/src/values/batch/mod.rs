@@ -1,5 +1,7 @@
 //! A batch of the user's own writes, as it was put together. Nothing is checked here: [`crate::policy::writes`]
 //! knows the lock that it is written under.
+//!
+//! Never in this folder: a check that needs the lock.
 
 pub(crate) mod change;
 

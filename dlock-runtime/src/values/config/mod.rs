@@ -2,6 +2,8 @@
 //!
 //! Every bad value is reported in one error, none is silently replaced. `environment` reads the same
 //! settings from `DLOCK_*` variables, `address` reads the URL, `check` looks at all, `settings` is what comes out.
+//!
+//! Never in this folder: a default that replaces a bad value.
 
 mod address;
 mod check;

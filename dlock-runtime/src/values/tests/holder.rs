@@ -6,9 +6,13 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::values::holder::{About, Holder, Process, Reading, read, token_in, write};
+use crate::values::about::About;
+use crate::values::entry;
+use crate::values::holder::{Holder, Process, Reading, read, token_in};
+use crate::values::kind::Kind;
 use crate::values::shown::{NAME_AT_MOST, shown};
 use crate::values::token::{Token, TokenSource};
+use crate::values::ttl::Ttl;
 
 fn process(value: &str) -> Process {
     match read(value) {
@@ -20,6 +24,12 @@ fn process(value: &str) -> Process {
 /// Of a pool of its own.
 fn fresh() -> Token {
     TokenSource::new().unwrap().draw()
+}
+
+/// The value of an exclusive lock.
+fn write(token: Token, about: &About<'_>) -> String {
+    let lease = Ttl::new(Duration::from_secs(30)).unwrap();
+    entry::write(&Kind::Exclusive, token, "run;channel", lease, about)
 }
 
 /// Of this process.
@@ -47,7 +57,7 @@ proptest! {
     ) {
         let token = fresh();
         let value = write(token, &about(&host, &function, at(since)));
-        prop_assert!(value.starts_with("1|"));
+        prop_assert!(value.starts_with("1|x|"));
         prop_assert!(value.bytes().all(|byte| byte.is_ascii_graphic()), "{value:?}");
         let process = process(&value);
         prop_assert_eq!(process.host(), &*shown(&host, NAME_AT_MOST));
@@ -60,7 +70,7 @@ proptest! {
     #[test]
     fn any_text_can_be_read(value in any::<String>(), fields in "[0-9a-f|%]{0,20}") {
         let _ = read(&value);
-        let _ = read(&format!("1|{fields}"));
+        let _ = read(&format!("1|x|t||5|0|0||{fields}"));
     }
 }
 
@@ -90,16 +100,18 @@ fn what_is_not_written_by_dlock_is_foreign() {
         "b0c1d2e3",
         "1",
         "1|",
-        "1|token|host|12|f",
-        "1|token|host|12|f|5|more",
-        "1|token|host|not a pid|f|5",
-        "1|token|host|-1|f|5",
-        "1|token|host|4294967296|f|5",
-        "1|token|host|12|f|not a time",
-        "1|token|host|12|f|99999999999999999999",
-        "1|token|%G0|12|f|5",
-        "1|token|%4|12|f|5",
-        "1|token|%FF|12|f|5",
+        "1|token|host|12|f|5",
+        "1|x|",
+        "1|x|t||5|0|0||host|12|f",
+        "1|x|t||0|0|0||host|12|f|5", // no lease
+        "1|x|t||5|0|0||host|not a pid|f|5",
+        "1|x|t||5|0|0||host|-1|f|5",
+        "1|x|t||5|0|0||host|4294967296|f|5",
+        "1|x|t||5|0|0||host|12|f|not a time",
+        "1|x|t||5|0|0||host|12|f|99999999999999999999",
+        "1|x|t||5|0|0||%G0|12|f|5",
+        "1|x|t||5|0|0||%4|12|f|5",
+        "1|x|t||5|0|0||%FF|12|f|5",
         "x|token|host|12|f|5",
         "|token|host|12|f|5",
         " 2|token",
@@ -114,6 +126,7 @@ fn a_number_that_is_not_ours_in_front_is_another_layout() {
     for value in [
         "2|",
         "2|whatever",
+        "1|s|t||5|0|0||host|12|f|5",
         "0|x",
         "11|x",
         "01|x",
@@ -134,7 +147,7 @@ fn a_token_of_elsewhere_is_another_process() {
 /// What the server makes of a value when its holder is done before `min_hold` is over: a dash before the token, so
 /// that no command takes it for the holder's any more.
 fn retired(value: &str) -> String {
-    value.replacen("1|", "1|-", 1)
+    value.replacen("1|x|", "1|x|-", 1)
 }
 
 #[test]
@@ -162,13 +175,13 @@ fn a_token_is_read_from_what_its_pool_wrote_and_holds() {
     let [instance, pool, number] = parts[..] else {
         panic!("{wire}")
     };
-    let with = |token: String| format!("1|{token}|web-3|1|f|1");
+    let with = |token: String| format!("1|x|{token}||5|0|0||web-3|1|f|1");
     for other in [
         elsewhere,
         retired(&value),
         value.replacen('1', "2", 1),
         wire.clone(),
-        format!("1|{wire}"),
+        format!("1|x|{wire}"),
         with(instance.to_owned()),
         with(format!("{instance}-{number}")),
         with(format!("{instance}-{pool}-")),

@@ -11,7 +11,7 @@ use crate::values::error::LockError;
 use crate::values::key::{Key, KeyBuilder};
 
 fn why(key: impl Into<Key>, namespace: &str) -> String {
-    match key.into().in_namespace(namespace) {
+    match key.into().in_namespace(namespace).map_err(LockError::from) {
         Err(error @ LockError::InvalidKey { .. }) => error.to_string(),
         other => panic!("accepted, or another error: {other:?}"),
     }
@@ -110,7 +110,10 @@ fn a_value_that_does_not_print_makes_no_key() {
 /// Text is a template only where a macro sees it: as text it would be one lock for all values.
 #[test]
 fn text_that_looks_like_a_template_is_refused() {
-    let refused = |key: Key| key.in_namespace("lock:").map_err(|error| error.to_string());
+    let refused = |key: Key| {
+        key.in_namespace("lock:")
+            .map_err(|error| LockError::from(error).to_string())
+    };
     for text in [
         "item:<id>",
         "<id>",

@@ -85,8 +85,8 @@ fn planted() -> Vec<Holder> {
     let values = names.into_iter().flat_map(|name| {
         let name = escaped(&name);
         [
-            format!("1|{name}|{name}|1|{name}|1"),
-            format!("r|t|c|1|0|0||{name}|1|{name}|1"),
+            format!("1|x|{name}||1|0|0||{name}|1|{name}|1"),
+            format!("1|r|t|c|1|0|0||{name}|1|{name}|1"),
             HOSTILE.to_owned(),
         ]
     });
@@ -114,10 +114,10 @@ fn no_kind_shows_what_nobody_sees() {
     let long = HOSTILE.repeat(9_000);
     for owner in [HOSTILE, &long] {
         for there in [
-            format!("#|1|o|{owner}|1"),
-            format!("#|1|p|{owner}"),
-            format!("#|1|{owner}"),
-            format!("o|-|c|1|0|0|{owner}|h|1|f|1"),
+            format!("1|#|o|{owner}|1"),
+            format!("1|#|p|{owner}"),
+            format!("1|#|{owner}"),
+            format!("1|o|-|c|1|0|0|{owner}|h|1|f|1"),
             owner.to_owned(),
         ] {
             is_fit(&There::read(&there).to_string());

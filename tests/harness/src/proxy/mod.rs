@@ -2,12 +2,14 @@
 //!
 //! * this file: the verbs, which change what happens on all connections, live and future, from the moment they return;
 //! * `trigger`: [`Proxy::on`], an [`Action`] at one chosen request, which comes before whatever the verb says; `matcher`: the choice;
-//! * `mode`: what the verbs set; `link`: what one connection knows; `serve`: its life; `pump`: its two directions.
+//! * `mode`: what the verbs set; `link`: what one connection knows; `serve`: its life; `pump`: its two directions;
+//! * `delay`: [`DelayProxy`], another proxy, for measurements: a wire that is only long.
 //!
 //! It runs on a thread of its own, on real time, so it works on while the test's runtime is blocked, paused or gone. Frames are forwarded
 //! whole; bytes are never reordered, and never lost in the middle of a connection that then goes on: TCP has no holes. Messages alone
 //! may be lost, late or doubled one by one, by a trigger: a server that published over another connection would do that.
 
+mod delay;
 mod link;
 mod matcher;
 mod mode;
@@ -25,6 +27,7 @@ use crate::wait::until_blocking;
 use mode::{Flow, Shared};
 use trigger::Registered;
 
+pub use delay::DelayProxy;
 pub use matcher::Matcher;
 pub use trigger::{Action, Trigger};
 

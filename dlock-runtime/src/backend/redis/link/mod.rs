@@ -1,23 +1,24 @@
-//! One live connection. Read `wire` first: its deadlines, and whether it is dead; then `combiner`, which sends what
+//! One live connection. Read `wire` first: its deadlines, and whether it is dead; then `batcher`, which sends what
 //! many callers want at once in one command, and `heartbeats`, which does so for those who wait; `operations` are the protocol's commands over both.
+//!
+//! Never in this folder: a command that is sent twice, or held back until another one is answered.
 
-pub(super) mod combiner;
+pub(super) mod batcher;
 pub(super) mod heartbeats;
 mod operations;
 mod pulse;
 mod wire;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use self::combiner::{Combiner, Limits};
+use self::batcher::{Batcher, MOST};
 use self::heartbeats::{Heartbeats, Pace};
 use self::wire::Wire;
-use super::connect::Plan;
 use super::native::Native;
+use super::plan::Plan;
 use super::push::Ear;
 
 /// What was learned while saying hello.
@@ -34,8 +35,8 @@ pub(super) struct Hello {
 /// A connection of one tokio runtime; it ends with its last owner.
 #[derive(Debug)]
 pub(super) struct RedisLink {
-    wire: Arc<Wire>,
-    combiner: Arc<Combiner>,
+    pub(super) wire: Arc<Wire>,
+    batcher: Arc<Batcher>,
     heartbeats: Arc<Heartbeats>,
     /// The channel that this connection has subscribed to.
     address: Option<Arc<str>>,
@@ -57,13 +58,13 @@ impl RedisLink {
         } = hello;
         let wire = Arc::new(Wire::new(connection, driver, plan, time, ear, native));
         // A limit on the commands in flight is the client library's to keep, and it keeps no order among those that wait for it.
-        let (limits, pace) = match (plan.max_in_flight, &address) {
-            (None, Some(_)) => (Limits::MEASURED, Some(Pace::of(plan.poll_interval.told))),
-            (None, None) => (Limits::MEASURED, Some(Pace::of(plan.poll_interval.untold))),
-            (Some(_), _) => (Limits::OFF, None),
+        let (most, pace) = match (plan.max_in_flight, &address) {
+            (None, Some(_)) => (MOST, Some(Pace::of(plan.poll_interval.told))),
+            (None, None) => (MOST, Some(Pace::of(plan.poll_interval.untold))),
+            (Some(_), _) => (0, None),
         };
         Self {
-            combiner: Combiner::new(&wire, limits),
+            batcher: Batcher::new(&wire, most),
             heartbeats: Heartbeats::new(&wire, pace),
             wire,
             address,
@@ -76,26 +77,17 @@ impl RedisLink {
     /// The server's time now.
     pub(super) fn server_time(&self) -> u64 {
         use crate::backend::Link;
-        self.server_time_at(self.clock.now())
+        self.server_time_at(self.wire.clock.now())
     }
 
     /// One more over the same wire.
-    pub(super) fn combiner(&self, limits: Limits) -> Arc<Combiner> {
-        Combiner::new(&self.wire, limits)
+    pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
+        Batcher::new(&self.wire, most)
     }
 
     /// Others over the same wire.
     pub(super) fn heartbeats(&self, pace: Pace) -> Arc<Heartbeats> {
         Heartbeats::new(&self.wire, Some(pace))
-    }
-}
-
-/// A link is its wire, and what goes over it.
-impl Deref for RedisLink {
-    type Target = Wire;
-
-    fn deref(&self) -> &Wire {
-        &self.wire
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::RedisLink;
-use super::combiner::Ask;
+use super::batcher::Command;
 use crate::backend::fault::Fault;
 use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::reply::{self, Done, Item, Looked};
@@ -20,7 +20,6 @@ use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
 };
 use crate::policy::writes::{Writes, Wrote};
-use crate::values::entry;
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
@@ -28,6 +27,7 @@ use crate::values::ttl::Ttl;
 impl Link for RedisLink {
     fn server_time_at(&self, now: Moment) -> u64 {
         let clock = self
+            .wire
             .server_clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -35,7 +35,7 @@ impl Link for RedisLink {
     }
 
     fn runtime(&self) -> Option<&Handle> {
-        Some(&self.runtime)
+        Some(&self.wire.runtime)
     }
 
     fn address(&self) -> Option<&Arc<str>> {
@@ -46,21 +46,21 @@ impl Link for RedisLink {
         Box::pin(async move {
             let mut rounds = Rounds::new(within);
             loop {
-                let (sent, within) = (self.clock.now(), rounds.next()?);
-                let reply = if entry::is_entry(&command.claim.value) {
+                let within = rounds.next()?;
+                let (reply, sent) = if command.claim.kind().is_shared() {
                     let (lock, call) = (&command.claim.key, calls::acquire(command));
-                    Item::Other(Box::pin(self.script_on(lock, call, within)).await?)
+                    let (reply, sent) = Box::pin(self.wire.script_on(lock, call, within)).await?;
+                    (Item::Other(reply), sent)
                 } else {
-                    self.combiner
-                        .ask(Ask::Acquire(Cow::Borrowed(command)), within)
-                        .await?
+                    let command = Command::Acquire(Cow::Borrowed(command));
+                    self.batcher.run(command, within, rounds.until).await?
                 };
                 if reply.says_again() {
                     continue;
                 }
                 let answer = reply.acquired()?;
                 if let Item::Other(_) = reply {
-                    self.heard_time(answer.time(), sent); // in company it was heard once for all
+                    self.wire.heard_time(answer.time(), sent); // in company it was heard once for all
                 }
                 return Ok(answer);
             }
@@ -73,20 +73,22 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, TakenTogether> {
         Box::pin(async move {
-            let call = calls::acquire_all(commands, &self.names);
+            let call = calls::acquire_all(commands, &self.wire.names);
             let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
-            arguments.push(self.grant_key.argument());
+            arguments.push(self.wire.grant_key.argument());
             let mut rounds = Rounds::new(within);
             let (reply, sent) = loop {
-                let (sent, within) = (self.clock.now(), rounds.next()?);
-                let reply = self.script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
-                let reply = reply.await?;
+                let within = rounds.next()?;
+                let reply = self
+                    .wire
+                    .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
+                let (reply, sent) = reply.await?;
                 if !reply::says_again(&reply) {
                     break (reply, sent);
                 }
             };
             let answer = reply::taken_together(&reply, commands.len())?;
-            self.heard_time(answer.time(), sent);
+            self.wire.heard_time(answer.time(), sent);
             Ok(answer)
         })
     }
@@ -96,7 +98,7 @@ impl Link for RedisLink {
             let call = || calls::poll(claim);
             let (reply, sent) = self.repeated(&claim.key, call, within).await?;
             let answer = reply::polled(&reply)?;
-            self.heard_time(answer.time(), sent);
+            self.wire.heard_time(answer.time(), sent);
             Ok(answer)
         })
     }
@@ -112,14 +114,15 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, GivenBack> {
         Box::pin(async move {
-            let reply = if entry::is_entry(&claim.value) {
+            let reply = if claim.kind().is_shared() {
                 let call = || calls::release(claim, keep_until, None);
                 let (reply, _) = Box::pin(self.repeated(&claim.key, call, within)).await?;
                 Item::Other(reply)
             } else {
                 let claim = Cow::Borrowed(claim);
-                let ask = Ask::Release { claim, keep_until };
-                self.combiner.ask(ask, within).await?
+                let command = Command::Release { claim, keep_until };
+                let until = Instant::now() + within;
+                self.batcher.run(command, within, until).await?.0
             };
             Ok(self.go_on(claim, reply.given_back()?))
         })
@@ -136,7 +139,7 @@ impl Link for RedisLink {
             let call = || calls::cancel(claim, keep_until, not_after);
             let (reply, sent) = self.repeated(&claim.key, call, within).await?;
             let answer = self.go_on(claim, reply::cancelled(&reply)?);
-            self.heard_time(answer.time, sent);
+            self.wire.heard_time(answer.time, sent);
             Ok(answer)
         })
     }
@@ -147,12 +150,13 @@ impl Link for RedisLink {
             let runs = calls::renewals(items);
             let values = items.iter().map(|item| &*item.claim.value);
             let arguments: Vec<&str> = runs.iter().map(String::as_str).chain(values).collect();
-            let reply = self
+            let (reply, _) = self
+                .wire
                 .script(&scripts::RENEW, &keys, &arguments, within)
                 .await?;
             let outcomes = reply::renewed(&reply, items.len())?;
             if reply::says_read_only(&reply) {
-                self.give_up(); // the master is elsewhere
+                self.wire.give_up(); // the master is elsewhere
             }
             Ok(outcomes)
         })
@@ -168,7 +172,7 @@ impl Link for RedisLink {
 
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
         Box::pin(async move {
-            if entry::is_entry(&claim.value) {
+            if claim.kind().is_shared() {
                 return Ok(self.look(&claim.key, &claim.value, within).await?.found);
             }
             Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
@@ -186,14 +190,15 @@ impl Link for RedisLink {
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
         Box::pin(async move {
-            let mut connection = self.connection.clone();
+            let mut connection = self.wire.connection.clone();
             let get = pin!(async move {
                 redis::cmd("GET")
                     .arg(key)
                     .query_async(&mut connection)
                     .await
             });
-            match self.call(within, get).await {
+            let answer = self.wire.call(within, get).await;
+            match answer.map(|(value, _)| value) {
                 Err(Fault::Refused(Refusal::WrongType, _)) => {
                     Ok(self.look(key, "", within).await?.holder)
                 }
@@ -204,9 +209,9 @@ impl Link for RedisLink {
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {
         Box::pin(async move {
-            let mut connection = self.connection.clone();
+            let mut connection = self.wire.connection.clone();
             let ping = pin!(async move { redis::cmd("PING").exec_async(&mut connection).await });
-            self.call(within, ping).await
+            self.wire.call(within, ping).await.map(|((), _)| ())
         })
     }
 }
@@ -216,6 +221,7 @@ const MOST_ROUNDS: u32 = 10_000;
 
 /// The rounds of one command, which all have to fit into its time.
 struct Rounds {
+    within: Duration,
     until: Instant,
     left: u32,
 }
@@ -223,6 +229,7 @@ struct Rounds {
 impl Rounds {
     fn new(within: Duration) -> Self {
         Self {
+            within,
             until: Instant::now() + within,
             left: MOST_ROUNDS,
         }
@@ -230,7 +237,11 @@ impl Rounds {
 
     /// The time for the next one.
     fn next(&mut self) -> Result<Duration, Fault> {
-        let within = self.until.saturating_duration_since(Instant::now());
+        let within = if self.left == MOST_ROUNDS {
+            self.within // nearly always the only one
+        } else {
+            self.until.saturating_duration_since(Instant::now())
+        };
         if within.is_zero() || self.left == 0 {
             let why = "the server had to tidy up after others for longer than that";
             return Err(Fault::Unsent(Text::new(why)));
@@ -250,8 +261,8 @@ impl RedisLink {
     ) -> Result<(Value, Moment), Fault> {
         let mut rounds = Rounds::new(within);
         loop {
-            let (sent, within) = (self.clock.now(), rounds.next()?);
-            let reply = self.script_on(lock, call(), within).await?;
+            let within = rounds.next()?;
+            let (reply, sent) = self.wire.script_on(lock, call(), within).await?;
             if !reply::says_again(&reply) {
                 return Ok((reply, sent));
             }
@@ -263,12 +274,12 @@ impl RedisLink {
     fn go_on<T>(&self, claim: &Claim, done: Done<T>) -> T {
         if done.more {
             let (wire, lock) = (self.wire.clone(), claim.key.clone());
-            let is_shared = entry::is_entry(&claim.value);
-            self.runtime.spawn(async move {
+            let is_shared = claim.kind().is_shared();
+            self.wire.runtime.spawn(async move {
                 for _ in 0..MOST_ROUNDS {
                     let call = calls::go_on(is_shared);
                     let reply = wire.script_on(&lock, call, wire.command_timeout).await;
-                    if !reply.is_ok_and(|reply| reply::says_again(&reply)) {
+                    if !reply.is_ok_and(|(reply, _)| reply::says_again(&reply)) {
                         return;
                     }
                 }
@@ -280,8 +291,10 @@ impl RedisLink {
     /// At a lock of a kind with many holders.
     async fn look(&self, lock: &str, entry: &str, within: Duration) -> Result<Looked, Fault> {
         let (keys, arguments) = ([lock], [entry]);
-        let reply = self.script(&scripts::SHARED_LOOK, &keys, &arguments, within);
-        reply::looked(&reply.await?)
+        let reply = self
+            .wire
+            .script(&scripts::SHARED_LOOK, &keys, &arguments, within);
+        reply::looked(&reply.await?.0)
     }
 }
 

@@ -15,16 +15,16 @@ use super::pulse::Pulse;
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
 use crate::backend::redis::calls::Call;
-use crate::backend::redis::connect::Plan;
 use crate::backend::redis::errors;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::names::{Keys, Names};
 use crate::backend::redis::native::{Deletes, Native};
 use crate::backend::redis::pace::Pace;
+use crate::backend::redis::plan::Plan;
 use crate::backend::redis::push::Ear;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
-use crate::backend::redis::server_clock::ServerClock;
+use crate::policy::server_clock::ServerClock;
 use crate::values::error::{Refusal, Text};
 use crate::values::moment::Moment;
 
@@ -96,10 +96,9 @@ impl Wire {
     /// Asks whether the connection works, and what time it is there.
     pub(in crate::backend::redis) async fn refresh(&self, within: Duration) -> Result<(), Fault> {
         let mut connection = self.connection.clone();
-        let sent = self.clock.now();
         let time = pin!(async move { redis::cmd("TIME").query_async(&mut connection).await });
-        let time = reply::time(&self.call(within, time).await?)?;
-        self.heard_time(time, sent);
+        let (time, sent) = self.call(within, time).await?;
+        self.heard_time(reply::time(&time)?, sent);
         Ok(())
     }
 
@@ -115,15 +114,15 @@ impl Wire {
         self.ear.answered(time, sent);
     }
 
-    /// Puts a deadline around a command and learns from how it went. Pinned by the caller: a future that is passed on
-    /// is stored once for each that it is passed to.
+    /// Puts a deadline around a command and learns from how it went; with the answer, when it was sent. Pinned by the caller: a
+    /// future that is passed on is stored once for each that it is passed to.
     pub(super) async fn call<T>(
         &self,
         within: Duration,
         command: Pin<&mut impl Future<Output = Result<T, RedisError>>>,
-    ) -> Result<T, Fault> {
-        self.begin()?;
-        self.finish(within, command).await
+    ) -> Result<(T, Moment), Fault> {
+        let sent = self.begin()?;
+        Ok((self.finish(within, command).await?, sent))
     }
 
     /// Before a command is polled for the first time: when that is.
@@ -195,7 +194,7 @@ impl Wire {
         keys: &[&str],
         arguments: &[impl ToRedisArgs],
         within: Duration,
-    ) -> Result<redis::Value, Fault> {
+    ) -> Result<(redis::Value, Moment), Fault> {
         self.run(within, |by| script.call(by, keys, arguments))
             .await
     }
@@ -206,7 +205,13 @@ impl Wire {
         lock: &str,
         call: Call<'_>,
         within: Duration,
-    ) -> Result<redis::Value, Fault> {
+    ) -> Result<(redis::Value, Moment), Fault> {
+        self.run(within, |by| self.command_on(lock, &call, by))
+            .await
+    }
+
+    /// The same as a command.
+    pub(super) fn command_on(&self, lock: &str, call: &Call<'_>, by: By) -> redis::Cmd {
         let Keys {
             counter,
             waiting,
@@ -214,28 +219,25 @@ impl Wire {
         } = self.names.of(lock);
         let arguments: usize = call.arguments.iter().map(|it| it.len()).sum();
         let bytes = 3 * lock.len() + 3 * counter.len() + arguments;
-        self.run(within, |by| {
-            let words = 6 + call.arguments.len();
-            let mut command = call.script.called(by, words, bytes);
-            let mut name = String::with_capacity(lock.len() + counter.len());
-            command.arg(4).arg(lock).arg(counter);
-            command.arg(waiting.text_in(&mut name));
-            command.arg(alive.text_in(&mut name));
-            for word in &call.arguments {
-                command.arg(&**word);
-            }
-            command.arg(self.grant_key.argument());
-            command
-        })
-        .await
+        let words = 6 + call.arguments.len();
+        let mut command = call.script.called(by, words, bytes);
+        let mut name = String::with_capacity(lock.len() + counter.len());
+        command.arg(4).arg(lock).arg(counter);
+        command.arg(waiting.text_in(&mut name));
+        command.arg(alive.text_in(&mut name));
+        for word in &call.arguments {
+            command.arg(&**word);
+        }
+        command.arg(self.grant_key.argument());
+        command
     }
 
-    /// By whichever call the server knows it.
+    /// By whichever call the server knows it; and when it was sent.
     pub(super) async fn run(
         &self,
         within: Duration,
         call: impl Fn(By) -> redis::Cmd,
-    ) -> Result<redis::Value, Fault> {
+    ) -> Result<(redis::Value, Moment), Fault> {
         let mut connection = self.connection.clone();
         let answer = pin!(Script::run(&mut connection, call));
         self.call(within, answer).await

@@ -19,14 +19,17 @@ for i = 1, number do
   if err and not is_other_type(err) then
     return redis.error_reply(err)
   end
-  local taken = err or held
-  if not taken then
-    local granted, somebody_waits, more = grant_next(lock, counter, W, A, T)
+  local there, more = held and ONE or err and (meta(lock) or ONE), nil
+  if there ~= ONE then
+    there, more = drop_lapsed(lock, there, T)
+    if not more then
+      there, more = grant_all(lock, counter, W, A, there, T)
+    end
     if more then
       return {10, T}
     end
-    taken = granted or somebody_waits
   end
+  local taken = there or first_place(W)
   if held == value then
     local pttl = redis.call('PTTL', lock)
     left = math.min(left or pttl, pttl)

@@ -4,7 +4,7 @@
 -- KEYS  1 the counter of epochs, then for each item: the lock, W and A (see queue.lua)
 -- ARGV  1 how many runs of releases, 2 how many of acquires: items in a row of which the same is asked; of each
 --       run of releases: how many items, keep_until; of each of acquires: how many items, lease ms,
---       not_after µs, ttl ms for a key that has none, place, as for acquire; then the value of each item, and
+--       not_after µs, ttl ms for a key that has none, whether it may queue, as for acquire; then the value of each item, and
 --       the fleet's secret (see queue.lua)
 -- reply T (0: nobody asked for the time), then for each: the epoch, if it was granted at T; what its own script
 --       replies else; or {9, words}: it was refused with this error
@@ -30,8 +30,8 @@ end
 
 local function acquire_item(i, run, T)
   local lock, _, W, A = names(i)
-  local value, lease, place = arguments[behind + i], run.lease, run.place
-  local done, answer = pcall(acquire, lock, counter, W, A, value, lease, run.not_after, run.repair, place, T)
+  local value, lease = arguments[behind + i], run.lease
+  local done, answer = pcall(acquire, lock, counter, W, A, value, lease, run.not_after, run.repair, run.queues, T)
   local is_refused = not done or type(answer) == 'table' and answer.err
   return is_refused and refused(answer) or answer
 end

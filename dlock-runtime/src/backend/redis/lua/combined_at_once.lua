@@ -12,10 +12,10 @@ for n = 1, tonumber(arguments[1]) do
 end
 local releases = to
 for n = 1, tonumber(arguments[2]) do
-  local lease, not_after, repair, place = unpack(arguments, at + 1, at + 4)
+  local lease, not_after, repair, queues = unpack(arguments, at + 1, at + 4)
   takes[n] = {
     from = to + 1, to = to + arguments[at],
-    lease = lease, not_after = tonumber(not_after), repair = tonumber(repair), place = place,
+    lease = lease, not_after = tonumber(not_after), repair = tonumber(repair), queues = queues == '1',
   }
   to, at = takes[n].to, at + 5
 end

@@ -1,57 +1,45 @@
 -- Takes one exclusive lock; what it answers stands in acquire.lua, and an error is a reply too. Everything is
 -- read and checked before the first write. T may be nil.
-local function acquire(lock, counter, W, A, value, lease, not_after, repair, place, T)
+local function acquire(lock, counter, W, A, value, lease, not_after, repair, queues, T)
   T = T or now()
   if T > not_after then
     return {5, T}
   end
-  local entry = place ~= '' and place .. value or nil
   local held, err = look(lock)
+  local there, epoch, more = held and ONE, nil, nil
   if is_other_type(err) then
-    local there = meta(lock)
+    there = meta(lock)
     if not there then
-      return {6, T}
+      return other_type(lock, T)
     end
-    local left, holder = first_holder(lock, T)
-    if left and entry and redis.call('ZSCORE', W, entry) then
-      beat(W, A, entry, T)
-      return {3, T, left, holder}
-    elseif left then
-      return {8, T, there}
-    end
-    if clear(lock) then
-      return {10, T}
-    end
+    epoch = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
+    there, more = drop_lapsed(lock, there, T)
   elseif err then
     return redis.error_reply(err)
   end
-  if not held then
-    local head, more
-    held, head, more = grant_next(lock, counter, W, A, T)
-    if more then
-      return {10, T}
-    elseif not held and not head then
-      local epoch = draw_epochs(counter, T, 1)
-      redis.call('SET', lock, value, 'PX', lease)
-      return epoch == T and T or {1, T, epoch} -- a list costs more than a number
-    elseif head and read_entry(head) and (not entry or not redis.call('ZSCORE', W, entry)) then
-      return {8, T, without_token(head)}
-    end
+  if there ~= ONE and not more then
+    there, more = grant_all(lock, counter, W, A, there, T)
   end
-  if held == value then
+  if more then
+    return {10, T}
+  elseif not there and not first_place(W) then
+    epoch = epoch or draw_epochs(counter, T, 1)
+    redis.call('SET', lock, value, 'PX', lease)
+    return epoch == T and T or {1, T, epoch} -- a list costs more than a number
+  elseif is_set(there) and not queues then
+    return {8, T, there}
+  end
+  local left, named = in_the_way(lock, there, T)
+  if there == ONE and named == value then
     return yours(lock, counter, T)
-  end
-  local left = redis.call('PTTL', lock)
-  if left == -1 and repair > 0 then
+  elseif left == -1 and repair > 0 then
     redis.call('PEXPIRE', lock, repair)
     left = repair
   end
-  held = held or ''
-  local is_other_layout = string.find(held, '^%d+|') and not string.find(held, '^1|')
-  if not entry or left == -1 or is_other_layout then
-    return {2, T, left, held}
+  if not queues or left == -1 or there == ONE and is_other_layout(named) then
+    return {2, T, left, named}
   end
-  local arrival = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
-  enter(W, A, entry, arrival, T)
-  return {3, T, left, held}
+  epoch = epoch or draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
+  enter(W, A, value, epoch, T)
+  return {3, T, left, named}
 end

@@ -16,11 +16,11 @@ end
 -- Whether a poll of a kind with many holders would drop a holder, sweep out a place or grant to the head.
 local function may_change(lock, W, A, there)
   local first = is_set(there) and redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')
-  if first and (tonumber(first[2]) <= T or string.sub(first[1], 1, 1) == '#') or has_lapsed(A) then
+  if first and (tonumber(first[2]) <= T or is_meta(first[1])) or has_lapsed(A) then
     return true
   end
   local head = first_place(W)
-  local e = head and read_place(head)
+  local e = head and read_entry(head)
   return e and (fits(lock, there, e) or not redis.call('ZSCORE', A, head))
 end
 
@@ -28,12 +28,8 @@ end
 local function exclusive(lock, W, A, there, held)
   if held then
     return redis.call('PTTL', lock), held
-  elseif there then
-    return first_holder(lock, T)
-  end
-  local head = first_place(W)
-  if head and not read(head) and not has_lapsed(A) then
-    return -2, '' -- free, behind a place of another kind or version
+  elseif not may_change(lock, W, A, there) then
+    return in_the_way(lock, there, T) -- free, it is behind a place that can't be read
   end
 end
 
@@ -47,8 +43,8 @@ end
 -- An entry whose own poll may let it in: its value holds the lock already, or its owner does.
 local function is_let_in(lock, there, held, entry, is_exclusive)
   if is_exclusive then
-    return held and string.sub(entry, -#held) == held
-  elseif is_set(there) and string.sub(there, 1, 6) == '#|1|o|' then
+    return held == entry
+  elseif is_set(there) and string.sub(there, 1, 6) == '1|#|o|' then
     local e = read_entry(entry)
     return not e or e.letter == 'o' and fits(lock, there, e)
   end
@@ -63,7 +59,7 @@ local function beat_all(lock, W, A, entries)
   if err and not there then
     return nil
   end
-  local is_exclusive = string.sub(entries[1], 1, 2) == 'x|'
+  local is_exclusive = string.sub(entries[1], 1, 4) == '1|x|'
   there = held and ONE or there
   local until_then, arrivals = string.format('%.0f', T + HEARTBEAT), redis.call('ZMSCORE', W, unpack(entries))
   local words, polls, first = {}, {}, nil

@@ -1,7 +1,5 @@
 -- The queue of a lock: W holds the waiting entries by arrival (an epoch), A the same by heartbeat (alive
--- until this µs). Both end 7 s after the last sign of life in them. An entry is
--- x|<reply address>|<lease ms>|<value>, the same bytes in W and in A; a command has its value, and what stands
--- before that as its place. The times are those of times.lua.
+-- until this µs). Both end 7 s after the last sign of life in them. The times are those of times.lua.
 
 -- One call handles so many places in all, so that it never blocks the server for long: whoever has more to do says so,
 -- and its sender goes on at once.
@@ -9,16 +7,6 @@ local budget = PLACES_AT_ONCE
 
 -- Where nobody heard of a grant in this call.
 local unheard = {}
-
--- The address, lease in ms and value of an entry; nothing for one of another kind or version, which
--- only its own clients may touch.
-local function read(entry)
-  local address, lease, value = string.match(entry, '^x|([^|]*)|(%d+)|(.+)$')
-  if not address or #lease > 15 or tonumber(lease) == 0 then
-    return nil
-  end
-  return address, tonumber(lease), value
-end
 
 local function leave(W, A, ...)
   redis.call('ZREM', A, ...)
@@ -63,7 +51,7 @@ local function publish(address, lock, value, epoch, T, lease)
   if not channel then
     return true
   end
-  local message = lock .. '\n' .. value .. string.format('\n%.0f\n%.0f\n%.0f', epoch, T, lease)
+  local message = '1|granted\n' .. lock .. '\n' .. value .. string.format('\n%.0f\n%.0f\n%.0f', epoch, T, lease)
   local heard = redis.pcall('PUBLISH', channel, message .. '\n' .. mac(channel, message))
   return type(heard) == 'table' or heard > 0 or not is_this_server(run_id)
 end
@@ -79,74 +67,7 @@ local function sweep(W, A, T)
   return #lapsed > 0
 end
 
--- Gives a lock that is absent to the first of W that is alive and hears of it; without an address it
--- has to poll, and finds the grant. The lapsed go first, so that they do not pile up behind a head that
--- can't be read. Without a queue: one look at W, no write; else begins with ZREM, which is allowed when
--- memory is out. Returns the value that now stands at the lock, or false; second, the first of W, if this
--- can't grant it: it is of another kind or version; third, whether the lock is free because this call has handled as many
--- places as it may. T may be nil: most releases have no use for the time.
-local function grant_next(lock, counter, W, A, T)
-  local head = redis.call('ZRANGE', W, 0, 0)[1]
-  if not head then
-    return false, nil
-  end
-  T = T or now()
-  if sweep(W, A, T) then
-    head = redis.call('ZRANGE', W, 0, 0)[1]
-  end
-  while head do
-    local address, lease, value = read(head)
-    if not address then
-      return false, head
-    elseif budget <= 0 then
-      return false, nil, true
-    end
-    budget = budget - 1
-    local alive_until = tonumber(redis.call('ZSCORE', A, head) or 0)
-    leave(W, A, head)
-    if alive_until > T and not unheard[address] then
-      lease = math.min(lease, CLAIM)
-      local epoch = draw_epochs(counter, T, 1)
-      redis.call('SET', lock, value, 'PX', lease)
-      if address == '' or publish(address, lock, value, epoch, T, lease) then
-        return value, nil
-      end
-      unheard[address] = true
-      redis.call('DEL', lock)
-    end
-    head = redis.call('ZRANGE', W, 0, 0)[1]
-  end
-  return false, nil
-end
-
--- Gives a lock back: 1 if it was this value's, else 0; second, the error where that can't be known; third, what
--- grant_next says third.
--- Before keep_until it stays, as nobody's: a retired value, which answers to no token, for the rest of
--- the time, and nobody is granted. Else the next one is, also where nothing was found: whoever held it
--- may have lapsed. The first writes are DEL or PEXPIRE, for they are allowed when memory is out. T may be
--- nil, as above.
-local function release(lock, counter, W, A, value, keep_until, T)
-  local held, err = look(lock)
-  if is_other_type(err) then
-    return 0, nil
-  elseif err then
-    return nil, err
-  end
-  if held and held ~= value then
-    return 0, nil
-  end
-  if held and keep_until > 0 then
-    T = T or now()
-    if keep_until > T then
-      redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil((keep_until - T) / 1000)))
-      redis.call('SET', lock, '1|-' .. string.gsub(value, '^1|', '', 1), 'KEEPTTL')
-      return 1, nil
-    end
-  end
-  if held then
-    redis.call('DEL', lock)
-  end
-  local _, _, more = grant_next(lock, counter, W, A, T)
-  return held and 1 or 0, nil, more
+local function first_place(W)
+  return redis.call('ZRANGE', W, 0, 0)[1]
 end
 

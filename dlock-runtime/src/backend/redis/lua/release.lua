@@ -8,7 +8,7 @@ if unheard_at then
     return 1
   end
   redis.call('DEL', lock)
-  local _, _, more = grant_next(lock, counter, W, A, nil)
+  local _, more = grant_all(lock, counter, W, A, false, nil)
   return more and {1, 0, 1, 0} or 1
 end
 local found, err, more = release(lock, counter, W, A, ARGV[1], tonumber(ARGV[2]), nil)

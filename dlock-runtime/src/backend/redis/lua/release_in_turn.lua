@@ -4,7 +4,7 @@ local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local call, try = redis.call, redis.pcall
 local unheard_at -- the server of the one that it was granted to, who did not hear
 local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', W, 0, 0)[1]
-local run_id, channel, lease, value = string.match(head or '', '^x|(%x*);([^|]+)|(%d+)|(.+)$')
+local run_id, channel, lease = string.match(head or '', '^1|x|[^|]+|(%x*);([^|]+)|(%d+)|%d+|%d+|[^|]*|')
 if channel and #lease <= 15 and tonumber(lease) > 0 then
   local time = call('TIME')
   local T = time[1] * 1000000 + time[2]
@@ -24,8 +24,8 @@ if channel and #lease <= 15 and tonumber(lease) > 0 then
   if is_drawn and try('ZREM', A, head) == 1 then
     call('ZREM', W, head)
     lease = math.min(lease, CLAIM)
-    call('SET', lock, value, 'PX', lease)
-    local message = lock .. '\n' .. value .. '\n' .. epoch .. '\n' .. now .. '\n' .. lease
+    call('SET', lock, head, 'PX', lease)
+    local message = '1|granted\n' .. lock .. '\n' .. head .. '\n' .. epoch .. '\n' .. now .. '\n' .. lease
     local secret, mac = ARGV[3], ''
     if secret ~= '' then -- as mac
       mac = redis.sha1hex(secret .. redis.sha1hex(secret .. channel .. '\n' .. message))

@@ -51,7 +51,7 @@ for _, run in ipairs(runs) do
   for i = run.from, run.to do
     local lock, value, ttl = keys[i], arguments[behind + i], run.ttl
     local e = not replies[i] and read_entry(value)
-    if e then
+    if e and e.letter ~= 'x' then
       T = T or now()
       local done, reply = pcall(renew_entry, lock, e, tonumber(ttl), T)
       replies[i] = done and reply or refused(reply)

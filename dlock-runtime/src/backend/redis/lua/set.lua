@@ -1,37 +1,10 @@
 -- What may stand at a lock's key instead of a value: the sorted set of a kind with many holders. A member is
--- one holder's entry, its score that holder's end in µs. An entry is
--- <letter>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<description>, the same bytes in the set,
--- in W, in A and in every command; a reader's letter is r, a writer's w, p takes permits, o is an owner's.
--- The last member, at inf, is the meta: #|1|rw, #|1|p or #|1|o|<owner>|<epoch of the hold>. A
--- sorted set without it is foreign: never changed.
+-- one holder's entry (value.lua), its score that holder's end in µs. The last member, at inf, is the meta: 1|#|rw, 1|#|p or
+-- 1|#|o|<owner>|<epoch of the hold>, and whatever a later version of this layout puts behind it. A sorted set without it is
+-- foreign, or of another version: never changed.
 
--- The fields of an entry; nil for one of another kind or version, which only its own clients may touch.
--- Its meta is without the epoch.
-local function read_entry(value)
-  local letter, address, lease, take, of, owner =
-    string.match(value, '^([rwpo])|[^|]+|([^|]*)|(%d+)|(%d+)|(%d+)|([^|]*)|')
-  if not letter or #lease > 15 or #take > 15 or #of > 15 then
-    return nil
-  end
-  lease, take, of = tonumber(lease), tonumber(take), tonumber(of)
-  local meta = '#|1|rw'
-  if letter == 'p' then
-    if take > of or take > 1000 or of > 4294967295 then
-      return nil
-    end
-    meta = '#|1|p' -- without the number: each entry is admitted by its own
-  else
-    take = 1
-    if letter == 'o' then
-      meta = '#|1|o|' .. owner
-    end
-  end
-  if lease == 0 or take == 0 then
-    return nil
-  end
-  return {
-    value = value, letter = letter, address = address, lease = lease, take = take, of = of, meta = meta,
-  }
+local function is_meta(member)
+  return string.sub(member, 1, 4) == '1|#|'
 end
 
 -- The meta of the set at a key; false for a key that is free, nil for a value of any other type. Second, the
@@ -43,7 +16,14 @@ local function meta(lock)
   elseif not last[1] then
     return false, nil
   end
-  return string.sub(last[1], 1, 4) == '#|1|' and last[1] or nil, nil
+  return is_meta(last[1]) and last[1] or nil, nil
+end
+
+-- The reply where something stands that is never changed; third, 1 if it is a set of another layout.
+local function other_type(lock, T)
+  local last = redis.pcall('ZRANGE', lock, -1, -1)
+  local is_other_layout = last[1] and string.find(last[1], '^%d+|#|')
+  return {6, T, is_other_layout and 1 or 0}
 end
 
 -- How many ms the first of the holders has left, rounded up, and who is named as the holder: one that lives
@@ -52,12 +32,12 @@ local function first_holder(lock, T)
   local after = string.format('(%.0f', T)
   local first = redis.call('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
   local named, ends = first[1], first[2]
-  if string.sub(named, 1, 1) == '#' then
+  if is_meta(named) then
     return nil
   end
-  if string.sub(named, 2, 3) == '|-' then
+  if string.find(named, '^1|.|%-') then
     for _, member in ipairs(redis.call('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 16)) do
-      if string.sub(member, 2, 3) ~= '|-' and string.sub(member, 1, 1) ~= '#' then
+      if not string.find(member, '^1|.|%-') and not is_meta(member) then
         named = member
         break
       end
@@ -66,23 +46,66 @@ local function first_holder(lock, T)
   return math.ceil((tonumber(ends) - T) / 1000), named
 end
 
--- A place in the queue as others are told of it: without what grants the right to give it up.
-local function without_token(place)
-  return (string.gsub(place, '^([rwpo]|)[^|]*|', '%1-|', 1))
+-- `there` is what stands at the key: the meta of a set, ONE for a value, false for nothing.
+local ONE = 'a value'
+
+local function is_set(there)
+  return there and there ~= ONE
 end
 
--- Deletes a set whose holders have all lapsed; whether there are more of them than one call takes out.
-local function clear(lock)
+-- Who is in the way, as the replies have it: ms left, and the entry or value of a holder; -2 and '' where
+-- only the queue is.
+local function in_the_way(lock, there, T)
+  if not there then
+    return -2, ''
+  elseif there == ONE then
+    return redis.call('PTTL', lock), redis.call('GET', lock)
+  end
+  return first_holder(lock, T)
+end
+
+-- Ends the key with its last entry, or now. Behind every write to a set.
+local function settle(lock, there, T)
+  local last = redis.call('ZRANGE', lock, -2, -2, 'WITHSCORES')
+  if not last[1] then
+    redis.call('DEL', lock)
+    return false
+  end
+  redis.call('PEXPIRE', lock, string.format('%.0f', math.ceil((tonumber(last[2]) - T) / 1000) + 1))
+  return there
+end
+
+-- Returns `there`; second, whether there are more of them than one call takes out, so that nothing else can be decided.
+local function drop_lapsed(lock, there, T)
+  if not is_set(there) then
+    return there, false
+  end
   local members = redis.call('ZCARD', lock)
   if members - 1 > budget then
-    if budget > 0 then
-      redis.call('ZREM', lock, unpack(redis.call('ZRANGE', lock, 0, budget - 1)))
-      budget = 0
+    local beyond = redis.call('ZRANGE', lock, budget, budget, 'WITHSCORES')[2]
+    if beyond ~= 'inf' and tonumber(beyond) <= T then
+      if budget > 0 then
+        redis.call('ZREM', lock, unpack(redis.call('ZRANGE', lock, 0, budget - 1)))
+        budget = 0
+      end
+      return there, true
     end
-    return true
   end
-  budget = budget - members + 1
-  redis.call('DEL', lock)
-  return false
+  local lapsed = redis.call('ZREMRANGEBYSCORE', lock, '-inf', string.format('%.0f', T))
+  budget = budget - lapsed
+  if members - lapsed == 1 then
+    redis.call('DEL', lock)
+    return false, false
+  end
+  return there, false
+end
+
+-- One member for each permit, so that the set's size says how many are in use.
+local function members(value, take)
+  local all = {value}
+  for i = 2, take do
+    all[i] = value .. string.format('#%d', i)
+  end
+  return all
 end
 

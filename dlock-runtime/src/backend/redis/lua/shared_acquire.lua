@@ -4,13 +4,14 @@
 -- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
 -- ARGV  1 entry, 2 lease ms, 3 not_after µs, 4 '1': it may queue, 5 the fleet's secret (see queue.lua)
 -- reply {1, T, epoch}        granted
---       {2, T, left, entry}  busy, and not in the queue; ms until the first holder ends, and who it is; -2
+--       {2, T, left, entry}  busy, and not in the queue: it may not, or a value without an end, or of another layout,
+--                            stands there; ms until the first holder ends, and who it is; -2
 --                            and '': only the queue is in the way
 --       {3, T, left, entry}  busy, and in the queue
 --       {4, T, epoch, left}  ours already: this command was duplicated
 --       {5, T}               late
---       {6, T}               a value of another type stands there
---       {8, T, there}        another kind: the meta, '1|', or the first place
+--       {6, T, other}        a value of another type stands there; other: 1, a set of another layout
+--       {8, T, there}        another kind, and it may not queue: the meta, or '1|x|' for a value
 --       {10, T}              nothing yet: there was more to tidy up than one call does; repeat it at once
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, may_queue, T = read_entry(ARGV[1]), ARGV[4] == '1', now()
@@ -21,7 +22,7 @@ elseif T > tonumber(ARGV[3]) then
 end
 local there, err = stands_at(lock)
 if is_other_type(err) then
-  return {6, T}
+  return other_type(lock, T)
 elseif err then
   return redis.error_reply(err)
 end
@@ -40,7 +41,7 @@ if may_queue and redis.call('ZSCORE', W, e.value) then
   return still_waits(lock, W, A, there, T)
 end
 local head = first_place(W)
-local other = other_kind(there, head, e)
+local other = not may_queue and other_kind(lock, there, e)
 if other then
   return {8, T, other}
 end
@@ -49,8 +50,9 @@ if (not head or (e.letter == 'o' and there)) and fits(lock, there, e) then
   there, epoch = put(lock, there, e, tonumber(ARGV[2]), epoch, T)
   return {1, T, epoch}
 end
-if not may_queue then
-  return {2, T, in_the_way(lock, there, T)}
+local left, named = in_the_way(lock, there, T)
+if not may_queue or there == ONE and (left == -1 or is_other_layout(named)) then
+  return {2, T, left, named}
 end
 enter(W, A, e.value, epoch, T)
 return still_waits(lock, W, A, there, T)

@@ -18,7 +18,7 @@ local form, ends = held_as(lock, there, e, T)
 local is_writer = e.letter == 'w'
 if is_writer and form == e.value then
   -- The writer goes last, so that a right that is missing loses nobody the lock.
-  add(lock, 'r' .. string.sub(form, 2), 1, math.max(ends, T + tonumber(ARGV[2]) * 1000))
+  add(lock, reader_form(form), 1, math.max(ends, T + tonumber(ARGV[2]) * 1000))
   redis.call('ZREM', lock, form)
   settle(lock, there, T)
 end

@@ -1,12 +1,12 @@
 -- shared_look: who holds a lock of a kind with many holders. Writes nothing.
 -- KEYS  1 the lock
 -- ARGV  1 entry, or ''
--- reply {found, entry}; found: 1 if the entry holds the lock, else 0, -1 if a value of another type stands
---       there; entry: of the first holder, '' for none
+-- reply {found, entry}; found: 1 if the entry holds the lock, else 0; entry: of the first holder, '' for none
+--       {-1, '', other}  a value of another type stands there; other: 1, a set of another layout
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(KEYS[1])
 if is_other_type(err) then
-  return {-1, ''}
+  return {-1, '', other_type(KEYS[1], T)[3]}
 elseif err then
   return redis.error_reply(err)
 end

@@ -5,7 +5,7 @@
 -- ARGV  1 entry, 2 '1': it may be in the queue, 3 the fleet's secret (see queue.lua)
 -- reply {3, T, left, entry}  still in the queue; as for shared_acquire
 --       {4, T, epoch, left}  ours: granted, and the push was lost or is on its way
---       {6, T}               a value of another type stands there
+--       {6, T, other}        a value of another type stands there; other: 1, a set of another layout
 --       {7, T}               neither: the claim is dead
 --       {10, T}              a sign of life at most: there was more to do than one call does; repeat it at once
 local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -15,7 +15,7 @@ if not e then
 end
 local there, err = stands_at(lock)
 if is_other_type(err) then
-  return {6, T}
+  return other_type(lock, T)
 elseif err then
   return redis.error_reply(err)
 end

@@ -15,11 +15,11 @@
 -- not. A lock is exclusive (a string) or shared (a sorted set of entries by their ends in µs). Second, the
 -- error where that can't be known.
 local function held_as(lock, value, T)
-  if not string.find(value, '^[rwpo]|') then
+  if not string.find(value, '^1|[rwpo]|') then
     local held, err = look(lock)
     return held == value and value, err
   end
-  local forms = {value, (string.gsub(value, '^w|', 'r|'))}
+  local forms = {value, (string.gsub(value, '^1|w|', '1|r|'))}
   for _, form in ipairs(forms) do
     local ends = redis.pcall('ZSCORE', lock, form)
     if type(ends) == 'table' then
@@ -33,7 +33,7 @@ end
 
 -- A write to the lock that changes nothing, and is refused when memory is out.
 local function touch(lock, form)
-  if string.find(form, '^[rwpo]|') then
+  if string.find(form, '^1|[rwpo]|') then
     return redis.pcall('ZADD', lock, 'XX', 'GT', '0', form)
   end
   return redis.pcall('SET', lock, form, 'KEEPTTL')

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use dlock_harness::until;
 
-use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, seconds, waiter};
+use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, seconds};
 use crate::backend::Link;
 use crate::policy::commands::{Acquired, Claim, Polled};
-use crate::policy::queue::{PLACES_AT_ONCE, Place};
+use crate::policy::queue::PLACES_AT_ONCE;
 use crate::values::entry;
 use crate::values::kind::Kind;
 
@@ -33,12 +33,10 @@ fn of(lab: &Lab, kind: &Kind, token: &str, address: &str) -> Claim {
     } else {
         address
     };
-    match entry::write(kind, token, address, seconds(30), "host|1|f|0") {
-        None => waiter(LOCK, address, &format!("1|{token}")),
-        Some(value) => Claim {
-            place: Some(Place::new(address, seconds(30))),
-            ..claim(LOCK, &value)
-        },
+    let value = entry::of_test(kind, token, address, seconds(30), "host|1|f|0");
+    Claim {
+        queues: true,
+        ..claim(LOCK, &value)
     }
 }
 
@@ -58,7 +56,7 @@ enum Dead {
 impl Lab {
     /// So many dead places before all others: their names are made by the server.
     async fn crowd(&self, kind: &Kind, dead: Dead) {
-        let place = of(self, kind, "TOKEN", "ADDRESS").entry();
+        let place = of(self, kind, "TOKEN", "ADDRESS").value;
         let script = "
             local future = redis.call('TIME')[1] * 1000000 + 3600000000
             for i = 1, tonumber(ARGV[1]) do
@@ -149,7 +147,7 @@ async fn each_asker_goes_on_until_it_is_answered() {
     for kind in kinds() {
         let ours = of(&lab, &kind, "ours", "");
         let once = Claim {
-            place: None,
+            queues: false,
             ..ours.clone()
         };
         for claim in [&ours, &once] {
@@ -173,7 +171,7 @@ async fn each_asker_goes_on_until_it_is_answered() {
     }
     lab.crowd(&Kind::Exclusive, Dead::Both).await;
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
-    let all = [LOCK, "lock:b"].map(|key| acquire(&claim(key, "1|all"), until_then()));
+    let all = [LOCK, "lock:b"].map(|key| acquire(&claim(key, "all"), until_then()));
     let taken = lab.link.acquire_all(&all, CAP).await.unwrap();
     assert!(
         matches!(taken, crate::policy::commands::TakenTogether::All { .. }),
@@ -186,7 +184,7 @@ async fn each_asker_goes_on_until_it_is_answered() {
 #[tokio::test]
 async fn combined_items_go_on_each_by_itself() {
     let lab = Lab::new().await;
-    let place = of(&lab, &Kind::Exclusive, "TOKEN", "deaf").entry();
+    let place = of(&lab, &Kind::Exclusive, "TOKEN", "deaf").value;
     let script = "
         for i = 1, 150 do
           for key = 1, 40 do
@@ -198,7 +196,7 @@ async fn combined_items_go_on_each_by_itself() {
     lab.tell::<()>(&["EVAL", script, "0", &place]).await;
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     let all: Vec<_> = (1..=40)
-        .map(|key| claim(&format!("lock:{key}"), "1|ours"))
+        .map(|key| claim(&format!("lock:{key}"), "ours"))
         .collect();
     let lab = Arc::new(lab);
     let asking = all.into_iter().map(|it| {
@@ -232,9 +230,9 @@ async fn thousands_of_lapsed_holders_keep_nobody_out() {
         lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     };
     let sets = [
-        (Kind::Read, "#|1|rw"),
-        (Kind::Permits { of: 1, take: 1 }, "#|1|p"),
-        (Kind::Owned("one".into()), "#|1|o|one|7"),
+        (Kind::Read, "1|#|rw"),
+        (Kind::Permits { of: 1, take: 1 }, "1|#|p"),
+        (Kind::Owned("one".into()), "1|#|o|one|7"),
     ];
     for (kind, meta) in &sets {
         for newcomer in kinds() {

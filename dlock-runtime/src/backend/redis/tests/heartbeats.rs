@@ -15,7 +15,6 @@ use crate::backend::fault::Fault;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::heartbeats::{Heartbeats, Pace};
 use crate::policy::commands::{Busy, Claim, Left, Polled};
-use crate::policy::queue::Place;
 use crate::values::error::Refusal;
 
 /// Nobody waits for the window to end, unless it is told.
@@ -33,15 +32,15 @@ const ALIVE: &str = "lock:@a:{lock:a}";
 
 /// Somebody holds `lock:a`, and so many wait for it, who are told of nothing.
 async fn waiting(link: &RedisLink, number: usize) -> Vec<Claim> {
-    let waiters = (0..number).map(|it| waiter("lock:a", "", &format!("1|waiter:{it}")));
-    queue(link, &claim("lock:a", "1|holder"), waiters.collect()).await
+    let waiters = (0..number).map(|it| waiter("lock:a", "", &format!("waiter:{it}")));
+    queue(link, &claim("lock:a", "holder"), waiters.collect()).await
 }
 
 /// Readers behind a writer.
 async fn readers(link: &RedisLink, number: usize) -> Vec<Claim> {
-    let entry = |letter, name: String| format!("{letter}|{name}||30000|0|0||host|1|f|0");
+    let entry = |letter, name: String| format!("1|{letter}|{name}||30000|0|0||host|1|f|0");
     let reader = |it| Claim {
-        place: Some(Place::new("", super::lab::seconds(30))),
+        queues: true,
         ..claim("lock:a", &entry('r', format!("reader:{it}")))
     };
     let writer = claim("lock:a", &entry('w', "writer".to_owned()));
@@ -88,7 +87,7 @@ async fn beats(lab: &Lab) -> Vec<String> {
 }
 
 async fn beat_of(lab: &Lab, who: &Claim) -> f64 {
-    lab.tell(&["ZSCORE", ALIVE, &who.entry()]).await
+    lab.tell(&["ZSCORE", ALIVE, &who.value]).await
 }
 
 #[tokio::test]
@@ -107,7 +106,7 @@ async fn what_comes_within_the_window_goes_out_as_one() {
     let after = lab.server.commandstats("evalsha").await + lab.server.commandstats("eval").await;
     assert!(after - before <= 2, "by its name, and by its text");
     let shown = format!("{heartbeats:?}");
-    assert!(!shown.contains("1|waiter"), "no token is shown");
+    assert!(!shown.contains("1|x|waiter"), "no token is shown");
 }
 
 #[tokio::test]
@@ -236,7 +235,7 @@ async fn of_those_who_wait_for_a_free_lock_one_polls() {
 async fn who_has_no_place_polls() {
     let lab = Lab::new().await;
     let mut waiters = waiting(&lab.link, 3).await;
-    waiters.insert(1, waiter("lock:a", "", "1|nobody"));
+    waiters.insert(1, waiter("lock:a", "", "nobody"));
     lab.link.cancel(&waiters[3], 0, 0, CAP).await.unwrap();
     let told = together(&lab.link, &waiters).await;
     assert_eq!(told, ["waits", "poll", "waits", "poll"]);
@@ -251,8 +250,11 @@ async fn who_has_no_place_polls() {
 async fn an_owner_that_holds_already_polls() {
     let lab = Lab::new().await;
     let of = |owner: &str, name: &str| Claim {
-        place: Some(Place::new("", super::lab::seconds(30))),
-        ..claim("lock:a", &format!("o|{name}||30000|0|0|{owner}|host|1|f|0"))
+        queues: true,
+        ..claim(
+            "lock:a",
+            &format!("1|o|{name}||30000|0|0|{owner}|host|1|f|0"),
+        )
     };
     let (one, other) = (of("one", "a"), of("one", "b"));
     let theirs = [of("two", "c"), of("two", "d")];
@@ -273,7 +275,7 @@ async fn one_bad_key_hurts_no_neighbour() {
     lab.tell::<()>(&["LPUSH", "lock:list", "x"]).await;
     lab.tell::<()>(&["LPUSH", "lock:@w:{lock:odd}", "x"]).await;
     lab.tell::<()>(&["SET", "lock:odd", "somebody"]).await;
-    let [list, odd] = ["lock:list", "lock:odd"].map(|key| waiter(key, "", "1|ours"));
+    let [list, odd] = ["lock:list", "lock:odd"].map(|key| waiter(key, "", "ours"));
     let [one, two] = [&waiters[0], &waiters[1]].map(Claim::clone);
     let told = together(&lab.link, &[one, list, odd, two]).await;
     assert_eq!(told, ["waits", "poll", "poll", "waits"]);
@@ -285,7 +287,7 @@ async fn a_key_outside_the_users_pattern_sends_each_by_itself() {
     let server = RedisServer::start();
     let link = as_user(&server, &RIGHTS).await;
     let mut waiters = waiting(&link, 2).await;
-    waiters.push(waiter("other:a", "", "1|ours"));
+    waiters.push(waiter("other:a", "", "ours"));
     assert_eq!(together(&link, &waiters).await, ["poll"; 3]);
 }
 
@@ -340,7 +342,7 @@ async fn a_script_that_was_forgotten_is_sent_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_brings_no_dead_entry_back() {
     let lab = Arc::new(Lab::new().await);
-    lab.granted(&claim("lock:a", "1|holder")).await;
+    lab.granted(&claim("lock:a", "holder")).await;
     let heartbeats = lab.link.heartbeats(Pace {
         window: Duration::from_micros(300),
         most: 4,
@@ -349,12 +351,12 @@ async fn a_heartbeat_brings_no_dead_entry_back() {
         let (lab, heartbeats) = (lab.clone(), heartbeats.clone());
         tokio::spawn(async move {
             for turn in 0..100_u64 {
-                let who = waiter("lock:a", "", &format!("1|{task}:{turn}"));
+                let who = waiter("lock:a", "", &format!("{task}:{turn}"));
                 lab.acquire(&who).await.unwrap();
                 let patience = Duration::from_micros((turn * 7 + task * 131) % 900);
                 let _ = tokio::time::timeout(patience, heartbeats.beat(&who, CAP)).await;
                 lab.link.cancel(&who, 0, 0, CAP).await.unwrap();
-                let left: Option<f64> = lab.tell(&["ZSCORE", ALIVE, &who.entry()]).await;
+                let left: Option<f64> = lab.tell(&["ZSCORE", ALIVE, &who.value]).await;
                 assert_eq!(left, None, "turn {turn}");
             }
         })

@@ -10,16 +10,18 @@ use redis::aio::MultiplexedConnection;
 
 use crate::backend::clock::Clock;
 use crate::backend::fault::Fault;
-use crate::backend::redis::connect::{Plan, PollInterval, connect};
+use crate::backend::redis::connect::connect;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::pace::Pace;
+use crate::backend::redis::plan::{Plan, PollInterval};
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewal};
-use crate::policy::queue::Place;
 use crate::values::config::{Address, Secret};
+use crate::values::entry;
 use crate::values::error::Refusal;
+use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::ttl::{Margin, Ttl};
 
@@ -158,15 +160,21 @@ pub(super) fn claim(key: &str, value: &str) -> Claim {
     Claim {
         key: key.into(),
         value: value.into(),
-        place: None,
+        queues: false,
     }
 }
 
-/// A claim for 30 s that queues, and hears of its grant at `address`.
-pub(super) fn waiter(key: &str, address: &str, value: &str) -> Claim {
+/// Whose an entry is.
+pub(super) fn token_of(entry: &str) -> &str {
+    entry::read(entry).map_or("nobody's", |entry| entry.token)
+}
+
+/// A claim to an exclusive lock for 30 s that queues, and hears of its grant at `address`.
+pub(super) fn waiter(key: &str, address: &str, token: &str) -> Claim {
+    let value = entry::of_test(&Kind::Exclusive, token, address, seconds(30), "host|1|f|0");
     Claim {
-        place: Some(Place::new(address, seconds(30))),
-        ..claim(key, value)
+        queues: true,
+        ..claim(key, &value)
     }
 }
 

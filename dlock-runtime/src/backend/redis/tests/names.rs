@@ -75,7 +75,8 @@ fn a_channel_is_in_the_namespace() {
 /// Every text of up to four of these: what the names are made of, and what could be mistaken for it.
 fn texts(most: u32) -> Vec<String> {
     let pieces = [
-        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@fence", ":{a}",
+        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@s:{", "@s#", "@fence",
+        ":{a}",
     ];
     let mut texts = vec![String::new()];
     for _ in 0..most {
@@ -99,6 +100,8 @@ enum Role {
     Counter,
     /// Kept for a later version: a counter for all locks of one hash tag.
     SlotCounter(String),
+    /// The same: the counters of the named slots of one lock, in a hash.
+    Slots(String),
 }
 
 /// Over all pools and keys of a small alphabet: two things have one name only if they are the same lock, in two
@@ -136,11 +139,14 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
                 Role::SlotCounter(tag.to_owned()),
             );
             tagged += usize::from(tag != lock);
+            let slots = waiting.replacen("@w", "@s", 1);
+            assert_eq!(slot(&slots), slot(lock), "{lock}");
             own.extend([
                 (lock.to_owned(), Role::Lock),
                 (waiting, Role::Waiting(lock.to_owned())),
                 (alive, Role::Alive(lock.to_owned())),
                 counter,
+                (slots, Role::Slots(lock.to_owned())),
             ]);
         }
         for (name, role) in own {

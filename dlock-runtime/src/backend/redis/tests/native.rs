@@ -50,7 +50,7 @@ async fn granted(link: &RedisLink, who: &Claim) {
 
 /// Takes the lock and gives it back.
 async fn cycle(link: &RedisLink) {
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     granted(link, &ours).await;
     assert!(link.release(&ours, 0, CAP).await.unwrap().found);
 }
@@ -95,10 +95,10 @@ fn only_what_the_server_describes_is_there() {
 #[tokio::test]
 async fn a_connection_knows_what_its_server_has() {
     let lab = Lab::new().await;
-    assert_eq!(lab.link.deletes.native(), of(&lab.server).await);
+    assert_eq!(lab.link.wire.deletes.native(), of(&lab.server).await);
     let url = format!("{}?protocol=resp2", lab.server.url());
-    let native = link(&url).await.deletes.native();
-    assert_eq!(native, lab.link.deletes.native());
+    let native = link(&url).await.wire.deletes.native();
+    assert_eq!(native, lab.link.wire.deletes.native());
 }
 
 #[tokio::test]
@@ -127,13 +127,15 @@ async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) ->
     let arguments = [
         &*who.value,
         &keep_until.to_string(),
-        lab.link.grant_key.argument(),
+        lab.link.wire.grant_key.argument(),
     ];
     let script = scripts::release(Some(native));
     lab.link
+        .wire
         .script(script, &keys, &arguments, CAP)
         .await
         .unwrap()
+        .0
 }
 
 /// Both, on every server: each has one of them at most, or it is no matter.
@@ -141,8 +143,8 @@ async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) ->
 async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
     for native in BOTH {
         let lab = Lab::new().await;
-        let [ours, theirs, set, kept] =
-            ["ours", "theirs", "set", "kept"].map(|key| claim(&format!("lock:{key}"), "1|ours"));
+        let [ours, theirs, set, kept] = ["ours", "theirs", "set", "kept"]
+            .map(|key| claim(&format!("lock:{key}"), "1|x|ours||30000|0|0||host|1|f|0"));
         let found = async |who: &Claim, keep_until| {
             let answer = released_by(native, &lab, who, keep_until).await;
             reply::given_back(&answer).unwrap().answer.found
@@ -150,14 +152,14 @@ async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
         lab.granted(&ours).await;
         assert!(found(&ours, 0).await);
         assert!(!found(&ours, 0).await, "nothing is there");
-        lab.granted(&claim("lock:theirs", "1|theirs")).await;
+        lab.granted(&claim("lock:theirs", "theirs")).await;
         assert!(!found(&theirs, 0).await);
-        lab.server.cmd(&["SADD", "lock:set", "1|ours"]).await;
+        lab.server.cmd(&["SADD", "lock:set", "ours"]).await;
         assert!(!found(&set, 0).await);
         lab.granted(&kept).await;
         assert!(found(&kept, lab.link.server_time() + HOUR).await);
         let value = lab.link.read("lock:kept", CAP).await.unwrap();
-        assert_eq!(value.as_deref(), Some("1|-ours"));
+        assert_eq!(value.as_deref(), Some("1|x|-ours||30000|0|0||host|1|f|0"));
         let left = ["lock:@fence", "lock:kept", "lock:set", "lock:theirs"];
         assert_eq!(lab.keys().await, left);
     }
@@ -167,14 +169,14 @@ async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
 async fn whoever_waits_is_granted_the_lock_by_each_text() {
     for native in BOTH {
         let lab = Lab::new().await;
-        let ours = claim("lock:a", "1|ours");
+        let ours = claim("lock:a", "ours");
         lab.granted(&ours).await;
-        let next = waiter("lock:a", lab.link.address().unwrap(), "1|next");
+        let next = waiter("lock:a", lab.link.address().unwrap(), "next");
         assert!(matches!(lab.acquire(&next).await, Ok(Acquired::Queued(_))));
         let answer = released_by(native, &lab, &ours, 0).await;
         assert_eq!(answer, Value::Int(1), "nothing native was called");
         let value = lab.link.read("lock:a", CAP).await.unwrap();
-        assert_eq!(value.as_deref(), Some("1|next"));
+        assert_eq!(value.as_deref(), Some(&*next.value));
     }
 }
 
@@ -185,9 +187,9 @@ async fn a_refused_call_is_not_tried_again() {
         return;
     };
     let link = link(&server.url()).await;
-    assert_eq!(link.deletes.native(), Some(Native::Delex));
+    assert_eq!(link.wire.deletes.native(), Some(Native::Delex));
     cycle(&link).await;
-    assert_eq!(link.deletes.native(), None);
+    assert_eq!(link.wire.deletes.native(), None);
     cycle(&link).await;
     assert_eq!(server.keys().await, [FENCES]);
 }
@@ -200,7 +202,7 @@ async fn a_call_that_deletes_nothing_goes_the_long_way() {
     };
     let link = link(&server.url()).await;
     for _ in 0..2 {
-        assert_eq!(link.deletes.native(), Some(Native::Delifeq));
+        assert_eq!(link.wire.deletes.native(), Some(Native::Delifeq));
         cycle(&link).await;
     }
     assert_eq!(server.keys().await, [FENCES]);
@@ -213,16 +215,16 @@ async fn a_user_who_may_not_ask_or_not_call_releases_all_the_same() {
         None => RedisServer::start(),
     };
     let may_not_ask = as_user(&server, &RIGHTS).await;
-    assert_eq!(may_not_ask.deletes.native(), None);
+    assert_eq!(may_not_ask.wire.deletes.native(), None);
     cycle(&may_not_ask).await;
 
     let may_ask = [&RIGHTS[..], &["+command|info"]].concat();
     let link = as_user(&server, &may_ask).await;
-    assert!(link.deletes.native().is_some());
+    assert!(link.wire.deletes.native().is_some());
     server.cmd(&["ACL", "LOG", "RESET"]).await;
     for _ in 0..3 {
         cycle(&link).await;
-        assert_eq!(link.deletes.native(), None);
+        assert_eq!(link.wire.deletes.native(), None);
     }
     let log: Vec<Vec<Value>> = server.ask(&["ACL", "LOG"]).await;
     let counts: Vec<_> = log.iter().map(|entry| &entry[1]).collect();

@@ -87,7 +87,7 @@ proptest! {
         for hearing in [&proving, &trusting] {
             hearing.answered(answered.unwrap_or(TIME));
         }
-        let said = format!("lock:a\n1|0123-1-1|h|1|f|1\n{}\n{TIME}\n2500", TIME + 1);
+        let said = format!("1|granted\nlock:a\n1|x|0123-1-1||30000|0|0||h|1|f|1\n{}\n{TIME}\n2500", TIME + 1);
         let genuine = format!("{said}\n{}", mac(&key, CHANNEL, &said)).into_bytes();
         let payload = changes.iter().fold(genuine.clone(), |it, change| change.of(&it));
         let proved = proving.message(CHANNEL, &payload);
@@ -97,9 +97,9 @@ proptest! {
         for (grant, since) in proved.into_iter().chain(trusted) {
             let text = String::from_utf8(payload.clone()).unwrap();
             let lines: Vec<&str> = text.split('\n').collect();
-            assert_eq!((lines[0], lines[1]), (&*grant.key, &*grant.value));
+            assert_eq!((lines[1], lines[2]), (&*grant.key, &*grant.value));
             let millis = u64::try_from(grant.lease.as_millis()).unwrap();
-            for (line, number) in lines[2..5].iter().zip([grant.epoch, grant.time, millis]) {
+            for (line, number) in lines[3..6].iter().zip([grant.epoch, grant.time, millis]) {
                 assert_eq!(line.parse(), Ok(number));
             }
             assert!(millis <= 3000 && since.is_none_or(|since| since <= trusting.now().max(proving.now())));

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 
-use super::lab::{CAP, FENCES, HOUR, Heard, Lab, acquire, claim, link, listening, plan, waiter};
+use super::lab::{
+    CAP, FENCES, HOUR, Heard, Lab, acquire, claim, link, listening, plan, token_of, waiter,
+};
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::{Link, Listener};
@@ -31,11 +33,11 @@ async fn ask(link: &RedisLink, who: &Claim) -> Acquired {
 #[tokio::test]
 async fn a_release_reaches_the_waiter_over_its_own_connection() {
     let lab = Lab::new().await;
-    let (theirs, ours) = (Arc::<Heard>::default(), claim("lock:a", "1|ours"));
+    let (theirs, ours) = (Arc::<Heard>::default(), claim("lock:a", "ours"));
     let other = listening(&lab.server.url(), &theirs).await;
     assert_ne!(other.address(), lab.link.address());
     let epoch = lab.granted(&ours).await;
-    let waiting = waiter("lock:a", other.address().unwrap(), "1|theirs");
+    let waiting = waiter("lock:a", other.address().unwrap(), "theirs");
     assert!(matches!(ask(&other, &waiting).await, Acquired::Queued(_)));
 
     assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
@@ -48,7 +50,7 @@ async fn a_release_reaches_the_waiter_over_its_own_connection() {
     let [(grant, since)] = &heard[..] else {
         panic!("{heard:?}")
     };
-    assert_eq!((&*grant.key, &*grant.value), ("lock:a", "1|theirs"));
+    assert_eq!((&*grant.key, &grant.value), ("lock:a", &waiting.value));
     assert_eq!(grant.lease, Duration::from_secs(3));
     assert!(grant.epoch > epoch);
     assert!(since.is_some(), "its acquire was answered just now");
@@ -60,11 +62,11 @@ async fn a_release_reaches_the_waiter_over_its_own_connection() {
 #[tokio::test]
 async fn a_hand_over_is_two_commands() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
-    let first = lab.queued("lock:a", "1|first").await;
+    let first = lab.queued("lock:a", "first").await;
     for number in 0..20 {
-        lab.queued("lock:a", &format!("1|{number}")).await;
+        lab.queued("lock:a", &format!("{number}")).await;
     }
     lab.link.release(&ours, 0, CAP).await.unwrap();
     let scripts =
@@ -83,7 +85,7 @@ async fn a_hand_over_is_two_commands() {
 #[tokio::test]
 async fn a_free_lock_costs_one_look_at_the_queue() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await; // the script is known from now on
     lab.link.release(&ours, 0, CAP).await.unwrap();
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
@@ -107,14 +109,14 @@ async fn a_free_lock_costs_one_look_at_the_queue() {
 #[tokio::test]
 async fn a_place_whose_heartbeat_was_lost_is_passed_over() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
-    lab.queued("lock:a", "1|first").await;
+    lab.queued("lock:a", "first").await;
     lab.server.cmd(&["DEL", "lock:@a:{lock:a}"]).await;
-    lab.queued("lock:a", "1|second").await;
+    lab.queued("lock:a", "second").await;
     lab.link.release(&ours, 0, CAP).await.unwrap();
     let value = lab.link.read("lock:a", CAP).await.unwrap();
-    assert_eq!(value.as_deref(), Some("1|second"));
+    assert_eq!(value.as_deref().map(token_of), Some("second"));
 }
 
 /// As in the pure machine; the random sequences have fewer waiters.
@@ -130,7 +132,7 @@ async fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
         end";
     let (waiting, alive) = ("lock:@w:{lock:a}", "lock:@a:{lock:a}");
     lab.server.cmd(&["EVAL", add, "2", waiting, alive]).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
     for set in [waiting, alive] {
         let left: Vec<String> = lab.server.ask(&["ZRANGE", set, "0", "-1"]).await;
@@ -146,8 +148,8 @@ async fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
 #[tokio::test]
 async fn what_is_left_at_rest_ends_by_itself() {
     let lab = Lab::new().await;
-    lab.granted(&claim("lock:a", "1|ours")).await;
-    lab.queued("lock:a", "1|first").await;
+    lab.granted(&claim("lock:a", "ours")).await;
+    lab.queued("lock:a", "first").await;
     let keys = [
         "lock:@a:{lock:a}",
         "lock:@fence",
@@ -163,13 +165,16 @@ async fn what_is_left_at_rest_ends_by_itself() {
 #[tokio::test]
 async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|token|host|7|f|0");
+    let ours = claim("lock:a", "1|x|token||30000|0|0||host|7|f|0|more");
     lab.granted(&ours).await;
-    let waiting = lab.queued("lock:a", "1|first").await;
+    let waiting = lab.queued("lock:a", "first").await;
     let until = lab.link.server_time() + 60_000_000;
     assert!(lab.link.release(&ours, until, CAP).await.unwrap().found);
     let value = lab.link.read("lock:a", CAP).await.unwrap();
-    assert_eq!(value.as_deref(), Some("1|-token|host|7|f|0"));
+    assert_eq!(
+        value.as_deref(),
+        Some("1|x|-token||30000|0|0||host|7|f|0|more")
+    );
     assert!((30_001..=60_000).contains(&lab.server.pttl("lock:a").await));
     assert!(
         !lab.link.release(&ours, 0, CAP).await.unwrap().found,
@@ -184,12 +189,12 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
 #[tokio::test]
 async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
     lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await;
     let mut arrivals = Vec::new();
-    for value in ["1|first", "1|second"] {
-        let entry = lab.queued("lock:a", value).await.entry();
+    for value in ["first", "second"] {
+        let entry = lab.queued("lock:a", value).await.value;
         let score: f64 = lab.tell(&["ZSCORE", "lock:@w:{lock:a}", &entry]).await;
         arrivals.push(score - 8e15);
     }
@@ -198,10 +203,10 @@ async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     // So far above the clock, an epoch is not believed of a message: the waiter asks.
     assert!(lab.heard.take().is_empty());
     let (_, value) = lab.heard.take_hints().remove(0);
-    assert_eq!(value, "1|first");
+    assert_eq!(token_of(&value), "first");
     let stands: String = lab.tell(&["GET", "lock:a"]).await;
     let drawn: String = lab.tell(&["GET", FENCES]).await;
-    assert_eq!((&*stands, &*drawn), ("1|first", "8000000000000003"));
+    assert_eq!((token_of(&stands), &*drawn), ("first", "8000000000000003"));
 }
 
 /// An address of ours that is not subscribed any more, after a reconnection.
@@ -209,22 +214,22 @@ async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
 async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
     let lab = Lab::new().await;
     let gone = link(&lab.server.url()).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
-    let waiting = waiter("lock:a", gone.address().unwrap(), "1|gone");
+    let gone_address = gone.address().unwrap().clone();
+    let waiting = waiter("lock:a", &gone_address, "gone");
     assert!(matches!(ask(&gone, &waiting).await, Acquired::Queued(_)));
     drop(gone);
-    let address = &waiting.place.as_ref().unwrap().address;
-    let channel = address.split_once(';').unwrap().1;
+    let channel = gone_address.split_once(';').unwrap().1;
     let channels = ["PUBSUB", "NUMSUB", channel];
     until("the server has seen its end", CAP, async || {
         let (_, subscribers): (String, i64) = lab.server.ask(&channels).await;
         subscribers == 0
     })
     .await;
-    lab.queued("lock:a", "1|next").await;
+    lab.queued("lock:a", "next").await;
     assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
-    assert_eq!(&*lab.heard.take()[0].0.value, "1|next");
+    assert_eq!(token_of(&lab.heard.take()[0].0.value), "next");
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Gone { .. }), "{answer:?}");
 }
@@ -232,9 +237,9 @@ async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
 #[tokio::test]
 async fn another_type_is_told_and_left_alone_by_a_poll() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
-    let waiting = lab.queued("lock:a", "1|first").await;
+    let waiting = lab.queued("lock:a", "first").await;
     lab.server.cmd(&["DEL", "lock:a"]).await;
     lab.server.cmd(&["SADD", "lock:a", "x"]).await;
     assert!(lab.link.poll(&waiting, CAP).await.is_err());
@@ -266,7 +271,7 @@ async fn the_end_of_a_silent_connection_is_heard() {
     proxy.stall();
     until("it counts as dead", CAP, async || {
         let within = Duration::from_millis(20);
-        link.ping(within).await.is_err() && !link.is_usable()
+        link.ping(within).await.is_err() && !link.wire.is_usable()
     })
     .await;
     assert!(heard.disconnected.load(Ordering::SeqCst));
@@ -295,7 +300,7 @@ async fn resp2_has_no_address_and_its_waiters_poll() {
     let server = RedisServer::start();
     let link = link(&format!("{}?protocol=resp2", server.url())).await;
     assert_eq!(link.address(), None);
-    let (ours, waiting) = (claim("lock:a", "1|ours"), waiter("lock:a", "", "1|first"));
+    let (ours, waiting) = (claim("lock:a", "ours"), waiter("lock:a", "", "first"));
     assert!(matches!(ask(&link, &ours).await, Acquired::Granted { .. }));
     assert!(matches!(ask(&link, &waiting).await, Acquired::Queued(_)));
     let answer = link.poll(&waiting, CAP).await.unwrap();

@@ -2,7 +2,9 @@
 
 use dlock_harness::RedisServer;
 
-use super::lab::{CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, link, renewal, waiter};
+use super::lab::{
+    CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, link, renewal, token_of, waiter,
+};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::backend::redis::errors;
@@ -37,7 +39,7 @@ pub(super) const RIGHTS: [&str; 19] = [
 async fn out_of_memory_an_acquire_is_refused_and_leaves_nothing() {
     let lab = Lab::new().await;
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let answer = lab.acquire(&claim("lock:a", "1|ours")).await;
+    let answer = lab.acquire(&claim("lock:a", "ours")).await;
     assert_refused(answer, Refusal::OutOfMemory);
     assert!(lab.keys().await.is_empty(), "{:?}", lab.keys().await);
 }
@@ -45,11 +47,11 @@ async fn out_of_memory_an_acquire_is_refused_and_leaves_nothing() {
 #[tokio::test]
 async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
     let lab = Lab::new().await;
-    let [one, two] = ["lock:a", "lock:b"].map(|key| claim(key, "1|ours"));
+    let [one, two] = ["lock:a", "lock:b"].map(|key| claim(key, "ours"));
     lab.granted(&one).await;
     lab.granted(&two).await;
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let busy = lab.acquire(&claim("lock:a", "1|other")).await;
+    let busy = lab.acquire(&claim("lock:a", "other")).await;
     assert!(matches!(busy, Ok(Acquired::Busy(_))), "{busy:?}");
     let items = [renewal(&one, 60), renewal(&two, 60)];
     assert_eq!(
@@ -64,8 +66,8 @@ async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
 /// Somebody holds `lock:a`, and two wait for it; then memory is out.
 async fn waited_for_out_of_memory(lab: &Lab) -> [Claim; 3] {
     let address = lab.link.address().unwrap();
-    let ours = claim("lock:a", "1|ours");
-    let waiters = ["1|first", "1|second"].map(|value| waiter("lock:a", address, value));
+    let ours = claim("lock:a", "1|x|ours||30000|0|0||host|1|f|0");
+    let waiters = ["first", "second"].map(|value| waiter("lock:a", address, value));
     lab.granted(&ours).await;
     for claim in &waiters {
         let answer = lab.acquire(claim).await;
@@ -79,10 +81,10 @@ async fn waited_for_out_of_memory(lab: &Lab) -> [Claim; 3] {
 #[tokio::test]
 async fn out_of_memory_nobody_enters_the_queue() {
     let lab = Lab::new().await;
-    lab.granted(&claim("lock:a", "1|ours")).await;
+    lab.granted(&claim("lock:a", "ours")).await;
     let counter: String = lab.server.ask(&["GET", FENCES]).await;
     lab.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let answer = lab.acquire(&waiter("lock:a", "", "1|first")).await;
+    let answer = lab.acquire(&waiter("lock:a", "", "first")).await;
     assert_refused(answer, Refusal::OutOfMemory);
     assert_eq!(lab.keys().await, [FENCES, "lock:a"]);
     assert_eq!(lab.server.ask::<String>(&["GET", FENCES]).await, counter);
@@ -93,7 +95,7 @@ async fn out_of_memory_a_release_hands_over() {
     let lab = Lab::new().await;
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
     assert!(lab.link.release(&ours, 0, CAP).await.unwrap().found);
-    assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
+    assert_eq!(token_of(&lab.heard.take()[0].0.value), "first");
 }
 
 #[tokio::test]
@@ -102,7 +104,7 @@ async fn out_of_memory_a_cancel_hands_over() {
     let [ours, first, second] = waited_for_out_of_memory(&lab).await;
     assert!(lab.link.cancel(&first, 0, 0, CAP).await.unwrap().found);
     assert!(lab.link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
-    assert_eq!(&*lab.heard.take()[0].0.value, "1|second");
+    assert_eq!(token_of(&lab.heard.take()[0].0.value), "second");
     assert!(lab.link.cancel(&second, 0, 0, CAP).await.unwrap().found);
     assert_eq!(lab.keys().await, [FENCES]);
 }
@@ -113,7 +115,7 @@ async fn out_of_memory_a_late_release_hands_over() {
     let [ours, ..] = waited_for_out_of_memory(&lab).await;
     lab.server.cmd(&["DEL", "lock:a"]).await;
     assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
-    assert_eq!(&*lab.heard.take()[0].0.value, "1|first");
+    assert_eq!(token_of(&lab.heard.take()[0].0.value), "first");
 }
 
 #[tokio::test]
@@ -123,7 +125,7 @@ async fn out_of_memory_a_lock_is_kept() {
     let until = lab.link.server_time() + HOUR;
     assert!(lab.link.release(&ours, until, CAP).await.unwrap().found);
     let value = lab.link.read("lock:a", CAP).await.unwrap();
-    assert_eq!(value.as_deref(), Some("1|-ours"));
+    assert_eq!(value.as_deref(), Some("1|x|-ours||30000|0|0||host|1|f|0"));
 }
 
 #[tokio::test]
@@ -131,7 +133,7 @@ async fn out_of_memory_a_poll_keeps_its_place_alive() {
     let lab = Lab::new().await;
     let [_, first, _] = waited_for_out_of_memory(&lab).await;
     let beat = async || -> f64 {
-        let score = ["ZSCORE", "lock:@a:{lock:a}", &first.entry()];
+        let score = ["ZSCORE", "lock:@a:{lock:a}", &first.value];
         lab.server.ask(&score).await
     };
     let before = beat().await;
@@ -166,8 +168,8 @@ async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
         let rights = [&RIGHTS[..18], &rights].concat();
         let link = as_user(&lab.server, &rights).await;
         let key = format!("lock:{number}");
-        let waiting = waiter(&key, lab.link.address().unwrap(), "1|first");
-        let ours = claim(&key, "1|ours");
+        let waiting = waiter(&key, lab.link.address().unwrap(), "first");
+        let ours = claim(&key, "ours");
         for claim in [&ours, &waiting] {
             let command = acquire(claim, link.server_time() + HOUR);
             link.acquire(&command, CAP).await.unwrap();
@@ -206,7 +208,7 @@ pub(super) async fn as_user(server: &RedisServer, rights: &[&str]) -> RedisLink 
 async fn eighteen_rights_and_a_channel_pattern_are_enough() {
     let server = RedisServer::start();
     let link = as_user(&server, &RIGHTS).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let command = acquire(&ours, link.server_time() + HOUR);
     assert!(matches!(
         link.acquire(&command, CAP).await,
@@ -218,7 +220,7 @@ async fn eighteen_rights_and_a_channel_pattern_are_enough() {
     );
     assert_eq!(
         link.read("lock:a", CAP).await.unwrap().as_deref(),
-        Some("1|ours")
+        Some("ours")
     );
     assert!(link.release(&ours, 0, CAP).await.unwrap().found);
     assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().conclusive);
@@ -247,7 +249,7 @@ async fn a_missing_right_is_named_and_leaves_nothing() {
                 .cmd(&["SET", "lock:a", "theirs", "PX", "30000"])
                 .await;
         }
-        let command = acquire(&claim("lock:a", "1|ours"), link.server_time() + HOUR);
+        let command = acquire(&claim("lock:a", "ours"), link.server_time() + HOUR);
         assert_refused(link.acquire(&command, CAP).await, Refusal::NoPermission);
         assert_eq!(server.keys().await, before, "without {missing}");
     }
@@ -274,7 +276,7 @@ fn a_right_that_a_script_misses_is_known_by_the_words_of_each_version() {
 async fn a_key_outside_the_users_pattern_is_refused() {
     let server = RedisServer::start();
     let link = as_user(&server, &RIGHTS).await;
-    let command = acquire(&claim("other:a", "1|ours"), link.server_time() + HOUR);
+    let command = acquire(&claim("other:a", "ours"), link.server_time() + HOUR);
     assert_refused(link.acquire(&command, CAP).await, Refusal::NoPermission);
     assert_refused(link.read("other:a", CAP).await, Refusal::NoPermission);
     assert!(server.keys().await.is_empty());
@@ -284,7 +286,7 @@ async fn a_key_outside_the_users_pattern_is_refused() {
 async fn a_release_without_rights_says_so_and_leaves_the_lock() {
     let server = RedisServer::start();
     let link = as_user(&server, &RIGHTS).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let command = acquire(&ours, link.server_time() + HOUR);
     assert!(matches!(
         link.acquire(&command, CAP).await,
@@ -311,23 +313,26 @@ async fn a_release_without_rights_says_so_and_leaves_the_lock() {
 #[tokio::test]
 async fn a_server_that_became_a_replica_is_read_only() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     assert_refused(
-        lab.acquire(&claim("lock:b", "1|ours")).await,
+        lab.acquire(&claim("lock:b", "ours")).await,
         Refusal::ReadOnly,
     );
-    assert!(!lab.link.is_usable(), "the master may be elsewhere by now");
+    assert!(
+        !lab.link.wire.is_usable(),
+        "the master may be elsewhere by now"
+    );
 }
 
 #[tokio::test]
 async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let outcomes = lab.link.renew(&[renewal(&ours, 3600)], CAP).await;
     assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
-    assert!(!lab.link.is_usable());
+    assert!(!lab.link.wire.is_usable());
 }

@@ -36,9 +36,9 @@ async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
     let heard = Arc::<Heard>::default();
     let waits = listening(&old.url(), &heard).await;
     let holds = link(&old.url()).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     assert!(matches!(ask(&holds, &ours).await, Acquired::Granted { .. }));
-    let next = waiter("lock:a", waits.address().expect("it hears"), "1|next");
+    let next = waiter("lock:a", waits.address().expect("it hears"), "next");
     assert!(matches!(ask(&waits, &next).await, Acquired::Queued(_)));
 
     replicate(&new, &old).await;
@@ -49,11 +49,11 @@ async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
     assert!(released.expect("an answer").found);
     until("the waiter hears of its grant", CAP, async || {
         let granted = heard.take();
-        granted.iter().any(|(grant, _)| *grant.value == *"1|next")
+        granted.iter().any(|(grant, _)| grant.value == next.value)
     })
     .await;
     let stands = at_the_new.read("lock:a", CAP).await.expect("an answer");
-    assert_eq!(stands.as_deref(), Some("1|next"), "and it is granted");
+    assert_eq!(stands.as_deref(), Some(&*next.value), "and it is granted");
 }
 
 /// What stands at the lock after `ours` gave it back with this one in the queue, who does not hear.
@@ -71,14 +71,14 @@ async fn granted_to(lab: &Lab, ours: &Claim, dead: &Claim) -> Option<String> {
 #[tokio::test]
 async fn an_address_without_a_run_id_keeps_its_grant() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     for (address, stands) in [
         (";lock:@grant:nobody".to_owned(), true),
         ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
         ("lock:@grant:nobody".to_owned(), true),
         (lab.deaf(), false),
     ] {
-        let dead = waiter("lock:a", &address, "1|dead");
+        let dead = waiter("lock:a", &address, "dead");
         let value = granted_to(&lab, &ours, &dead).await;
         assert_eq!(value.is_some(), stands, "{address}");
     }
@@ -88,13 +88,17 @@ async fn an_address_without_a_run_id_keeps_its_grant() {
 #[tokio::test]
 async fn a_reader_of_another_server_keeps_its_grant() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "w|ours||30000|0|0||host|1|f|0");
+    let ours = claim("lock:a", "1|w|ours||30000|0|0||host|1|f|0");
     for (address, stands) in [
         ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
         (lab.deaf(), false),
     ] {
-        let entry = format!("r|dead|{address}|30000|0|0||host|1|f|0");
-        let value = granted_to(&lab, &ours, &waiter("lock:a", "", &entry)).await;
+        let entry = format!("1|r|dead|{address}|30000|0|0||host|1|f|0");
+        let dead = Claim {
+            queues: true,
+            ..claim("lock:a", &entry)
+        };
+        let value = granted_to(&lab, &ours, &dead).await;
         assert_eq!(value, stands.then_some(entry), "{address}");
     }
 }

@@ -8,10 +8,9 @@ use super::refusals::{RIGHTS, as_user};
 use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
-use crate::backend::redis::link::combiner::{Ask, Limits};
+use crate::backend::redis::link::batcher::Command;
 use crate::backend::redis::link::heartbeats::Pace;
 use crate::policy::commands::Claim;
-use crate::policy::queue::Place;
 use crate::values::entry;
 use crate::values::kind::Kind;
 
@@ -77,12 +76,10 @@ fn against(kind: &Kind) -> Kind {
 
 fn of(lab: &Lab, kind: &Kind, token: &str) -> Claim {
     let address = lab.link.address().unwrap();
-    match entry::write(kind, token, address, seconds(30), "host|1|f|0") {
-        None => waiter(LOCK, address, &format!("1|{token}")),
-        Some(value) => Claim {
-            place: Some(Place::new(address.clone(), seconds(30))),
-            ..claim(LOCK, &value)
-        },
+    let value = entry::of_test(kind, token, address, seconds(30), "host|1|f|0");
+    Claim {
+        queues: true,
+        ..claim(LOCK, &value)
     }
 }
 
@@ -121,18 +118,13 @@ async fn operate(link: &RedisLink, operation: Operation, ours: &Claim) {
         Renew => drop(link.renew(&[renewal(ours, 60)], CAP).await),
         Downgrade => drop(link.downgrade(ours, seconds(60), CAP).await),
         AcquireAll => {
-            let all = ["lock:b", "lock:c"].map(|key| command(&claim(key, "1|all")));
+            let all = ["lock:b", "lock:c"].map(|key| command(&claim(key, "all")));
             drop(link.acquire_all(&all, CAP).await);
         }
         Combined => {
-            let limits = Limits {
-                at_once: 1,
-                most: 4,
-                patience: CAP,
-            };
-            let asks = ["lock:b", "lock:c", "lock:b"]
-                .map(|key| Ask::Acquire(Cow::Owned(command(&waiter(key, "", "1|all")))));
-            drop(link.combiner(limits).ask_together(asks.into(), CAP).await);
+            let commands = ["lock:b", "lock:c", "lock:b"]
+                .map(|key| Command::Acquire(Cow::Owned(command(&waiter(key, "", "all")))));
+            drop(link.batcher(4).ask_together(commands.into(), CAP).await);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::policy::commands::{Acquired, Cancelled, Left, Renewed};
 #[tokio::test]
 async fn an_acquire_that_arrives_twice_is_ours_and_draws_a_new_epoch() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let first = lab.granted(&ours).await;
     match lab.acquire(&ours).await {
         Ok(Acquired::Yours { epoch, left, .. }) => {
@@ -26,10 +26,7 @@ async fn an_acquire_that_arrives_twice_is_ours_and_draws_a_new_epoch() {
 #[tokio::test]
 async fn an_acquire_after_its_time_creates_nothing() {
     let lab = Lab::new().await;
-    let late = acquire(
-        &claim("lock:a", "1|ours"),
-        lab.link.server_time() - 1_000_000,
-    );
+    let late = acquire(&claim("lock:a", "ours"), lab.link.server_time() - 1_000_000);
     let answer = lab.link.acquire(&late, CAP).await.unwrap();
     assert!(matches!(answer, Acquired::Late { .. }), "{answer:?}");
     assert!(lab.keys().await.is_empty());
@@ -38,7 +35,7 @@ async fn an_acquire_after_its_time_creates_nothing() {
 #[tokio::test]
 async fn epochs_rise_over_keys_releases_and_a_flush() {
     let lab = Lab::new().await;
-    let (one, two) = (claim("lock:a", "1|one"), claim("lock:b", "1|two"));
+    let (one, two) = (claim("lock:a", "one"), claim("lock:b", "two"));
     let first = lab.granted(&one).await;
     let second = lab.granted(&two).await;
     assert!(lab.link.release(&one, 0, CAP).await.unwrap().found);
@@ -51,7 +48,7 @@ async fn epochs_rise_over_keys_releases_and_a_flush() {
 #[tokio::test]
 async fn an_epoch_is_written_in_plain_digits() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let epoch = lab.granted(&ours).await;
     assert_eq!(
         lab.server.ask::<String>(&["GET", FENCES]).await,
@@ -71,7 +68,7 @@ async fn an_epoch_is_written_in_plain_digits() {
 #[tokio::test]
 async fn a_script_that_the_server_forgot_is_sent_again_in_the_same_call() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;
     assert_eq!(stats(&lab).await, (1, 1), "unknown at first");
     lab.link.release(&ours, 0, CAP).await.unwrap();
@@ -105,10 +102,10 @@ async fn stats(lab: &Lab) -> (u64, u64) {
 async fn one_poisoned_key_in_a_batch_hurts_no_other() {
     let lab = Lab::new().await;
     let (one, list, two, theirs) = (
-        claim("lock:a", "1|one"),
-        claim("lock:list", "1|x"),
-        claim("lock:b", "1|two"),
-        claim("lock:c", "1|x"),
+        claim("lock:a", "one"),
+        claim("lock:list", "x"),
+        claim("lock:b", "two"),
+        claim("lock:c", "x"),
     );
     lab.granted(&one).await;
     lab.granted(&two).await;
@@ -139,7 +136,7 @@ async fn a_batch_of_renewals_looks_once() {
     let ttls = [40, 40, 20, 50];
     let items: Vec<_> = ttls
         .into_iter()
-        .map(|ttl| renewal(&claim(&format!("lock:{ttl}"), &format!("1|{ttl}")), ttl))
+        .map(|ttl| renewal(&claim(&format!("lock:{ttl}"), &format!("{ttl}")), ttl))
         .collect();
     for item in [&items[0], &items[2], &items[3]] {
         lab.granted(&item.claim).await;
@@ -165,7 +162,7 @@ async fn a_batch_of_renewals_looks_once() {
     }
     let again = scripts::RENEW.text();
     let answer = [
-        "EVAL", again, "2", "lock:40", "lock:20", "1", "2", "9", "1|40", "1|20",
+        "EVAL", again, "2", "lock:40", "lock:20", "1", "2", "9", "40", "20",
     ];
     assert_eq!(lab.server.cmd(&answer).await, Value::Int(1), "one for all");
 }
@@ -173,8 +170,8 @@ async fn a_batch_of_renewals_looks_once() {
 #[tokio::test]
 async fn a_value_of_another_type_is_left_alone() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
-    lab.server.cmd(&["SADD", "lock:a", "1|ours"]).await;
+    let ours = claim("lock:a", "ours");
+    lab.server.cmd(&["SADD", "lock:a", "ours"]).await;
     assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
     let Cancelled {
         found, conclusive, ..
@@ -187,7 +184,7 @@ async fn a_value_of_another_type_is_left_alone() {
 #[tokio::test]
 async fn a_cancel_is_conclusive_when_it_found_something_or_nothing_can_come() {
     let lab = Lab::new().await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let later = lab.link.server_time() + HOUR;
     let open = lab.link.cancel(&ours, 0, later, CAP).await.unwrap();
     assert_eq!((open.found, open.conclusive), (false, false));
@@ -203,7 +200,7 @@ async fn a_cancel_is_conclusive_when_it_found_something_or_nothing_can_come() {
 async fn a_key_without_a_time_to_live_is_repaired_only_on_request() {
     let lab = Lab::new().await;
     lab.server.cmd(&["SET", "lock:a", "left behind"]).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let left = |answer| match answer {
         Acquired::Busy(busy) => busy.left,
         other => panic!("{other:?}"),
@@ -224,7 +221,7 @@ async fn a_foreign_value_that_is_no_text_is_busy() {
     let lab = Lab::new().await;
     let set = "return redis.call('SET', KEYS[1], '\\255\\0\\128', 'PX', 30000)";
     lab.server.cmd(&["EVAL", set, "1", "lock:a"]).await;
-    let answer = lab.acquire(&claim("lock:a", "1|ours")).await.unwrap();
+    let answer = lab.acquire(&claim("lock:a", "ours")).await.unwrap();
     assert!(matches!(answer, Acquired::Busy(_)), "{answer:?}");
     assert!(lab.link.read("lock:a", CAP).await.unwrap().is_some());
 }
@@ -233,7 +230,7 @@ async fn a_foreign_value_that_is_no_text_is_busy() {
 async fn resp2_says_the_same() {
     let lab = Lab::new().await;
     let link = link(&format!("{}?protocol=resp2", lab.server.url())).await;
-    let ours = claim("lock:a", "1|ours");
+    let ours = claim("lock:a", "ours");
     let command = acquire(&ours, link.server_time() + HOUR);
     assert!(matches!(
         link.acquire(&command, CAP).await,
@@ -249,7 +246,7 @@ async fn resp2_says_the_same() {
     );
     assert_eq!(
         link.read("lock:a", CAP).await.unwrap().as_deref(),
-        Some("1|ours")
+        Some("ours")
     );
     assert!(link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
     assert!(!link.release(&ours, 0, CAP).await.unwrap().found);

@@ -16,7 +16,6 @@ use super::lab::{
 };
 use crate::backend::Link;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
-use crate::policy::queue::Place;
 use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
@@ -29,9 +28,9 @@ const NOTHING: [&str; 1] = [FENCES];
 /// Of 30 s, with a grant's address; it queues.
 fn entry(lab: &Lab, kind: &Kind, token: &str) -> Claim {
     let address = lab.link.address().unwrap();
-    let value = entry::write(kind, token, address, seconds(30), "host|1|f|0").unwrap();
+    let value = entry::of_test(kind, token, address, seconds(30), "host|1|f|0");
     Claim {
-        place: Some(Place::new(address.clone(), seconds(30))),
+        queues: true,
         ..claim(LOCK, &value)
     }
 }
@@ -143,7 +142,7 @@ async fn a_set_whose_holders_have_lapsed_is_free_for_every_kind() {
     let lab = Lab::new().await;
     let dead = reader(&lab, "dead");
     for next in [
-        claim(LOCK, "1|x"),
+        claim(LOCK, "x"),
         writer(&lab, "w"),
         permits(&lab, "p", 1, 2),
         owned(&lab, "o"),
@@ -171,7 +170,7 @@ async fn an_entry_that_is_kept_is_nobodys_and_keeps_its_end() {
     assert_eq!(named.as_deref(), Some(&*kept));
     assert_eq!(
         lab.members().await,
-        [kept.clone(), format!("{kept}#2"), "#|1|p".to_owned()]
+        [kept.clone(), format!("{kept}#2"), "1|#|p".to_owned()]
     );
     let until = until.to_string();
     let at_its_end: u64 = lab.tell(&["ZCOUNT", LOCK, &until, &until]).await;
@@ -189,7 +188,7 @@ async fn an_owners_entries_share_the_holds_epoch() {
     let epoch = lab.granted(&one).await;
     assert_eq!(lab.granted(&two).await, epoch);
     let meta = lab.members().await.pop();
-    assert_eq!(meta, Some(format!("#|1|o|one|{epoch}")));
+    assert_eq!(meta, Some(format!("1|#|o|one|{epoch}")));
     let given_back = lab.link.release(&one, 0, CAP).await.unwrap();
     assert_eq!((given_back.found, given_back.rest), (true, 1));
     let given_back = lab.link.release(&two, 0, CAP).await.unwrap();
@@ -224,7 +223,7 @@ async fn a_batch_of_renewals_mixes_kinds() {
         key: key.into(),
         ..claim
     };
-    let ours = claim("lock:x", "1|x");
+    let ours = claim("lock:x", "x");
     let (one, two) = (
         reader(&lab, "r"),
         elsewhere("lock:b", permits(&lab, "p", 2, 3)),

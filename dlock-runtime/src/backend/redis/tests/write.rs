@@ -19,7 +19,7 @@ async fn write(link: &RedisLink, value: &str, batch: &Batch) -> Result<Wrote, Fa
 
 async fn held() -> Lab {
     let lab = Lab::new().await;
-    lab.granted(&claim(LOCK, "1|ours")).await;
+    lab.granted(&claim(LOCK, "ours")).await;
     lab
 }
 
@@ -37,18 +37,15 @@ async fn out_of_memory_nothing_is_written_unless_it_only_frees() {
     lab.tell::<Value>(&["CONFIG", "SET", "maxmemory", "1"])
         .await;
     let grows = Batch::new().set("b{7}", "x").del("a{7}");
-    match write(&lab.link, "1|ours", &grows).await {
+    match write(&lab.link, "ours", &grows).await {
         Ok(Wrote::Stopped(0, Refusal::OutOfMemory, _)) => {}
         other => panic!("{other:?}"),
     }
-    let answer = write(&lab.link, "1|ours", &three()).await;
+    let answer = write(&lab.link, "ours", &three()).await;
     assert_refused(answer, Refusal::OutOfMemory);
     assert_eq!(lab.keys().await, ["a{7}", FENCES, LOCK]);
     let frees = Batch::new().srem("b{7}", "x").del("a{7}");
-    assert_eq!(
-        write(&lab.link, "1|ours", &frees).await.unwrap(),
-        Wrote::All
-    );
+    assert_eq!(write(&lab.link, "ours", &frees).await.unwrap(), Wrote::All);
     assert_eq!(lab.keys().await, [FENCES, LOCK]);
     let after = lab.tell::<i64>(&["PTTL", LOCK]).await;
     assert!(after > 0 && after <= before, "{after} after {before}");
@@ -60,7 +57,7 @@ async fn what_is_executed_after_its_time_writes_nothing() {
     let lab = held().await;
     let batch = three();
     let writes = Writes::new(&batch, LOCK, "lock:").unwrap();
-    let ours = claim(LOCK, "1|ours");
+    let ours = claim(LOCK, "ours");
     lab.link.write(&ours, &writes, CAP).await.unwrap(); // the server knows the script
     lab.tell::<Value>(&["DEL", "b{7}", "c{7}"]).await;
     let before = lab.server.commandstats("evalsha").await;
@@ -78,13 +75,15 @@ async fn what_is_executed_after_its_time_writes_nothing() {
 async fn where_the_servers_clock_was_set_it_is_sent_once_more() {
     let lab = held().await;
     let hour_ago = lab.link.server_time() - HOUR;
-    lab.link.heard_time(hour_ago, lab.link.clock.now());
+    lab.link
+        .wire
+        .heard_time(hour_ago, lab.link.wire.clock.now());
     assert!(
         lab.link.server_time() < hour_ago + HOUR / 2,
         "it believes that"
     );
     assert_eq!(
-        write(&lab.link, "1|ours", &three()).await.unwrap(),
+        write(&lab.link, "ours", &three()).await.unwrap(),
         Wrote::All
     );
     assert!(lab.link.server_time() > hour_ago + HOUR / 2);
@@ -97,7 +96,7 @@ async fn a_forbidden_command_stops_the_batch_and_says_where() {
     let lab = held().await;
     lab.tell::<Value>(&["ACL", "SETUSER", "default", "-rpush"])
         .await;
-    match write(&lab.link, "1|ours", &three()).await {
+    match write(&lab.link, "ours", &three()).await {
         Ok(Wrote::Stopped(2, Refusal::NoPermission, _)) => {}
         other => panic!("{other:?}"),
     }
@@ -105,7 +104,7 @@ async fn a_forbidden_command_stops_the_batch_and_says_where() {
     lab.tell::<Value>(&["ACL", "SETUSER", "default", "-type"])
         .await;
     let batch = Batch::new().set("d{7}", "x").sadd("e{7}", "x");
-    let answer = write(&lab.link, "1|ours", &batch).await;
+    let answer = write(&lab.link, "ours", &batch).await;
     assert_refused(answer, Refusal::NoPermission);
     assert_eq!(lab.keys().await, ["b{7}", FENCES, LOCK]);
 }
@@ -115,12 +114,15 @@ async fn a_server_that_became_a_replica_writes_nothing_and_ends_the_connection()
     for batch in [three(), Batch::new().set("a{7}", "x")] {
         let lab = held().await;
         lab.tell::<Value>(&["REPLICAOF", "127.0.0.1", "1"]).await;
-        match write(&lab.link, "1|ours", &batch).await {
+        match write(&lab.link, "ours", &batch).await {
             Err(Fault::Refused(Refusal::ReadOnly, _))
             | Ok(Wrote::Stopped(0, Refusal::ReadOnly, _)) => {}
             other => panic!("{other:?}"),
         }
-        assert!(!lab.link.is_usable(), "the master may be elsewhere by now");
+        assert!(
+            !lab.link.wire.is_usable(),
+            "the master may be elsewhere by now"
+        );
     }
 }
 
@@ -128,14 +130,14 @@ async fn a_server_that_became_a_replica_writes_nothing_and_ends_the_connection()
 #[tokio::test]
 async fn an_entry_of_a_shared_lock_writes_until_its_own_end() {
     let lab = Lab::new().await;
-    let (entry, lapsed) = ("w|0-1|rest", "r|0-2|rest");
+    let (entry, lapsed) = ("1|w|0-1|rest", "1|r|0-2|rest");
     let now = lab.link.server_time();
     let (later, earlier) = ((now + 60_000_000).to_string(), (now - 1).to_string());
     lab.tell::<Value>(&["ZADD", LOCK, &later, entry, &earlier, lapsed])
         .await;
     assert_eq!(write(&lab.link, entry, &three()).await.unwrap(), Wrote::All);
     assert_eq!(lab.keys().await, ["b{7}", "c{7}", LOCK]);
-    for value in [lapsed, "p|0-3|rest", "1|ours"] {
+    for value in [lapsed, "1|p|0-3|rest", "ours"] {
         let other = Batch::new().set("d{7}", "x");
         assert_eq!(
             write(&lab.link, value, &other).await.unwrap(),
@@ -169,7 +171,7 @@ async fn the_script_is_sent_again_where_the_server_forgot_it() {
     for _ in 0..2 {
         lab.tell::<Value>(&["SCRIPT", "FLUSH"]).await;
         assert_eq!(
-            write(&lab.link, "1|ours", &three()).await.unwrap(),
+            write(&lab.link, "ours", &three()).await.unwrap(),
             Wrote::All
         );
     }

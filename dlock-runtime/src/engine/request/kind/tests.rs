@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::acquire::Order;
+use crate::engine::order::Order;
 use crate::engine::request::LockRequest;
 use crate::values::kind::Kind;
 use crate::{LockError, LockPool};

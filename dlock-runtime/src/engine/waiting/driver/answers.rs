@@ -8,137 +8,123 @@ use super::Driver;
 use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::engine::attempt::{self, InTheWay};
-use crate::engine::waiting::outage::Outage;
+use crate::observe;
+use crate::policy::client::Settled;
 use crate::policy::commands::{Busy, Left};
-use crate::policy::gate::{Fate, Offer};
-use crate::policy::retry;
+use crate::policy::gate::Offer;
+use crate::policy::retry::Pause;
 use crate::values::error::LockError;
 use crate::values::token::Token;
-
-/// How long another program's key may be without a time to live before it counts as left behind.
-const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// The lock is ours. Nothing is awaited: this asks only who polls.
     pub(super) async fn offered(&mut self, token: Token, offer: Offer) {
-        self.works();
-        let gates = self.pool.gates();
-        let offer = gates.to_be_handed_on(offer);
-        let fate = poll_fn(|cx| {
+        self.retries.works();
+        let gates = self.core.gates();
+        let now = self.now();
+        let offer = gates.to_be_handed_on(offer, now);
+        let settled = poll_fn(|cx| {
             let here = cx.waker();
-            Poll::Ready(gates.at(&self.lane, |keyed| keyed.answered(token, offer, here)))
+            Poll::Ready(gates.at(&self.lane, |it| it.answered(token, offer, here, now)))
         });
-        let fate = fate.await;
-        self.give_up_if_unwanted(fate);
+        let settled = settled.await;
+        self.core.see_to(settled.and_then(Settled::unowned));
     }
 
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
-        self.works();
+        self.retries.works();
         let left = match busy.left {
             // No value: free, and yet not ours, for the first in the queue is of a kind that we can't read.
             Left::For(left) if !busy.value.is_empty() => left,
             Left::For(_) | Left::Endless => Duration::MAX,
         };
         let pushes = link.address().is_some();
-        let interval = self.pool.settings().poll_interval(pushes);
-        let pause = retry::after_busy(left, interval, &mut self.jitter);
-        let next = self.now().plus(pause);
-        let gates = self.pool.gates();
-        let fate = gates.at(&self.lane, |keyed| keyed.gate.queued(token, next));
-        self.give_up_if_unwanted(fate);
+        let interval = self.core.settings().poll_interval(pushes);
+        let pause = self.retries.busy(left, interval);
+        self.polls_again(token, pause);
     }
 
-    pub(super) fn give_up_if_unwanted(&self, fate: Option<Fate>) {
-        if let Some(Fate::Unwanted(position)) = fate {
-            self.pool.give_up(&position);
-        }
-    }
-
-    /// The server has nothing of ours any more, or will not have it for long.
-    pub(super) fn place_ended(&self, token: Token) -> bool {
-        self.pool.gates().ended(&self.lane, token, self.now())
+    fn polls_again(&self, token: Token, pause: Duration) {
+        let now = self.now();
+        let next = now.plus(pause);
+        let gates = self.core.gates();
+        let settled = gates.at(&self.lane, |it| it.client().queued(token, next, now));
+        self.core.see_to(settled.and_then(Settled::unowned));
     }
 
     /// The key can't be waited for: of another layout, or without a time to live. A program that takes
     /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
     pub(super) fn not_queued(&mut self, why: Result<InTheWay, Fault>) {
-        let (now, endless_since) = (self.now(), self.endless_since);
-        self.works();
+        let interval = self.core.settings().poll_interval(false);
         match why {
-            Ok(InTheWay::Endless(refusal)) => {
-                self.endless_since = endless_since;
-                let since = *self.endless_since.get_or_insert(now);
-                if since.until(now) >= TWO_STEPS_AT_MOST {
-                    self.endless_since = None;
-                    return self.send_away(refusal);
-                }
-                let pause = self.pool.settings().poll_interval(false);
-                let rest = TWO_STEPS_AT_MOST.saturating_sub(since.until(now));
-                self.pause(pause.min(rest));
-            }
+            Ok(InTheWay::Endless(refusal)) => match self.retries.endless(self.now(), interval) {
+                Some(pause) => self.pause(pause),
+                None => self.send_away(refusal),
+            },
             Ok(InTheWay::Somebody { left, .. }) => {
-                let interval = self.pool.settings().poll_interval(false);
-                let pause = retry::after_busy(left, interval, &mut self.jitter);
+                self.retries.works();
+                let pause = self.retries.busy(left, interval);
                 self.pause(pause);
             }
-            Err(refusal) => self.send_away(refusal),
+            Err(refusal) => {
+                self.retries.works();
+                self.send_away(refusal);
+            }
         }
     }
 
-    /// Nothing was created, and the estimate of the server's clock has been corrected: once more at
-    /// once, and if that did not help, like any other failure.
+    /// Nothing was created, and the estimate of the server's clock has been corrected.
     pub(super) fn late(&mut self) {
-        if !self.outage.first_failure() {
-            self.failed(attempt::clock_runs_ahead());
+        if let Some(pause) = self.retries.late(self.now()) {
+            self.pause_through(pause, &attempt::clock_runs_ahead());
         }
-    }
-
-    /// The server answers, and the key is as it should be.
-    pub(super) fn works(&mut self) {
-        (self.outage, self.endless_since) = (Outage::default(), None);
     }
 
     pub(super) fn poll_failed(&mut self, token: Token, fault: Fault) {
-        if fault.may_pass() {
-            let pause = self
-                .outage
-                .pause(self.lane.key(), &fault, self.now(), &mut self.jitter);
-            let next = self.now().plus(pause);
-            let gates = self.pool.gates();
-            let fate = gates.at(&self.lane, |keyed| keyed.gate.queued(token, next));
-            return self.give_up_if_unwanted(fate);
+        if !fault.may_pass() {
+            return self.send_away(fault); // and gives up the place
         }
-        self.send_away(fault); // and gives up the place
+        let pause = self.retries.failed(self.now());
+        self.mention(pause, &fault);
+        self.polls_again(token, pause.length);
     }
 
     pub(super) fn failed(&mut self, fault: Fault) {
         if !fault.may_pass() {
             return self.send_away(fault);
         }
-        let pause = self
-            .outage
-            .pause(self.lane.key(), &fault, self.now(), &mut self.jitter);
-        self.pause(pause);
+        let pause = self.retries.failed(self.now());
+        self.pause_through(pause, &fault);
+    }
+
+    fn pause_through(&self, pause: Pause, fault: &Fault) {
+        self.mention(pause, fault);
+        self.pause(pause.length);
+    }
+
+    fn mention(&self, pause: Pause, fault: &Fault) {
+        if let Some(lasted) = pause.mention {
+            observe::waiting_through_outage(self.lane.key(), lasted, fault);
+        }
     }
 
     pub(super) fn pause(&self, pause: Duration) {
         let until = self.now().plus(pause);
-        let gates = self.pool.gates();
-        gates.at(&self.lane, |keyed| keyed.pause(self.wheel, until));
+        let gates = self.core.gates();
+        gates.at(&self.lane, |it| it.keyed.pause(self.wheel, until));
     }
 
     pub(super) fn send_away(&self, fault: Fault) {
-        let gates = self.pool.gates();
-        let unwanted = gates.at(&self.lane, |keyed| {
-            if keyed.driver != self.wheel {
+        let gates = self.core.gates();
+        let now = self.now();
+        let unowned = gates.at(&self.lane, |it| {
+            if it.keyed.driver != self.wheel {
                 return None; // what fails here need not fail for who drives now
             }
-            let key = keyed.gate.first().map(|first| first.order.key.clone());
+            let key = it.keyed.gate.first().map(|first| first.order.key.clone());
             let error: LockError = fault.into_error(key.as_ref());
-            keyed.send_away(&error)
+            it.send_away(&error, now)
         });
-        if let Some(position) = unwanted.flatten() {
-            self.pool.give_up(&position);
-        }
+        self.core.see_to(unowned.flatten());
     }
 }

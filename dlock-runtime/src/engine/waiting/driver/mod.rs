@@ -3,6 +3,8 @@
 //!
 //! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are told, and
 //! one of them starts another. Every command's outcome reaches the gate, or its token is cleaned up.
+//!
+//! Never in this folder: who is next (`policy::gate`), how long to pause (`policy::retry`).
 
 mod answers;
 
@@ -14,17 +16,17 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::outage::Outage;
-use super::{Keyed, Lane, Wheel};
 use crate::backend::Link;
 use crate::backend::fault::Fault;
-use crate::engine::acquire::Order;
 use crate::engine::attempt::{self, OpenAttempt, Sent};
-use crate::engine::pool::LockPool;
+use crate::engine::core::Core;
+use crate::engine::local_queues::Wheel;
+use crate::engine::local_queues::lane::Lane;
+use crate::engine::order::Order;
 use crate::policy::commands::{Acquired, Left, Polled};
 use crate::policy::gate::{Next, Offer, Position};
-use crate::policy::queue::Place;
-use crate::policy::retry::Jitter;
+use crate::policy::retry::{Jitter, Retries};
+use crate::values::entry;
 use crate::values::moment::Moment;
 
 /// A driver shows a sign of life at least so often.
@@ -37,36 +39,33 @@ const POLL_AT_MOST: Duration = Duration::from_secs(1);
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 pub(super) struct Driver {
-    pool: LockPool,
+    core: Arc<Core>,
     lane: Lane,
     wheel: Wheel,
     /// Nobody has to be told that it is gone.
     dismissed: bool,
-    jitter: Jitter,
-    outage: Outage,
-    /// Since when the key was seen without a time to live.
-    endless_since: Option<Moment>,
+    retries: Retries,
 }
 
 impl Driver {
     /// Only for who took the gate's wheel.
-    pub(super) fn new(pool: LockPool, lane: Lane, wheel: Wheel) -> Self {
+    pub(super) fn new(core: Arc<Core>, lane: Lane, wheel: Wheel) -> Self {
         Self {
-            pool,
+            core,
             lane,
             wheel,
             dismissed: false,
-            jitter: Jitter::seeded(wheel.wrapping_add(*SEED)),
-            outage: Outage::default(),
-            endless_since: None,
+            retries: Retries::new(Jitter::seeded(wheel.wrapping_add(*SEED))),
         }
     }
 
     /// The first acquire, if nothing speaks against it.
     pub(super) async fn first(mut self) -> Self {
         let now = self.now();
-        if let (Next::Ask, Some(order)) = self.next(now) {
-            self.ask(&order, now).await;
+        match self.next(now) {
+            (Next::Ask, Some(order)) => self.ask(&order, now).await,
+            (Next::GiveUp(position), _) => self.core.see_to(Some(position.token)),
+            _ => {} // whoever goes on asks again
         }
         self
     }
@@ -82,8 +81,8 @@ impl Driver {
 
     /// Drives on in a task of its own while somebody waits.
     pub(super) fn go_on(mut self, runtime: &Handle) {
-        let gates = self.pool.gates();
-        let rests = gates.at(&self.lane, |keyed| keyed.rests(self.wheel));
+        let gates = self.core.gates();
+        let rests = gates.at(&self.lane, |it| it.keyed.rests(self.wheel));
         self.dismissed |= rests.unwrap_or(true);
         if !self.dismissed {
             runtime.spawn(self.run());
@@ -97,7 +96,7 @@ impl Driver {
             match (next, first) {
                 (Next::Ask, Some(order)) => self.ask(&order, now).await,
                 (Next::Poll(position), _) => self.poll(position).await,
-                (Next::GiveUp(position), _) => self.pool.give_up(&position),
+                (Next::GiveUp(position), _) => self.core.see_to(Some(position.token)),
                 // Everybody has gone; or whose turn it is has been woken.
                 (Next::Ask, None) | (Next::PassOn, _) => {}
                 (Next::Sleep(until), _) => self.sleep(until).await,
@@ -108,10 +107,10 @@ impl Driver {
 
     /// What to do; of an acquire also for whom.
     fn next(&mut self, now: Moment) -> (Next, Option<Arc<Order>>) {
-        let next = self.pool.gates().at(&self.lane, |keyed| {
-            let next = keyed.next(self.wheel, now);
+        let next = self.core.gates().at(&self.lane, |it| {
+            let next = it.next(self.wheel, now);
             let asks = next == Next::Ask;
-            let first = keyed.gate.first().filter(|_| asks);
+            let first = it.keyed.gate.first().filter(|_| asks);
             (next, first.map(|it| it.order.clone()))
         });
         let (next, first) = next.unwrap_or((Next::Rest, None));
@@ -120,14 +119,14 @@ impl Driver {
     }
 
     fn now(&self) -> Moment {
-        self.pool.backend().clock().now()
+        self.core.backend().clock().now()
     }
 
     async fn sleep(&self, until: Moment) {
         let bell = self
-            .pool
+            .core
             .gates()
-            .at(&self.lane, Keyed::bell)
+            .at(&self.lane, |it| it.keyed.bell())
             .unwrap_or_default();
         let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
         let rung = tokio::time::timeout(pause, bell.notified()).await;
@@ -162,22 +161,19 @@ impl Driver {
     }
 
     async fn try_ask(&mut self, order: &Order, now: Moment) -> Result<(), Fault> {
-        let (pool, lane) = (&self.pool, &self.lane);
-        let settings = pool.settings();
-        let (link, now) = pool
+        let (core, lane) = (&self.core, &self.lane);
+        let settings = core.settings();
+        let (link, now) = core
             .backend()
             .link_at(now, lane.key(), settings.connect_timeout)
             .await?;
         let within = settings.command_timeout.min(order.terms.validity());
-        let address = link.address().cloned().unwrap_or_default();
-        let place = Place::new(address, order.terms.lease());
-        let sent = Sent::prepare(pool, order, &link, Some(place), (now, within));
-        let gates = pool.gates();
-        if !gates.asking(lane, self.wheel, sent.position(), sent.at) {
-            pool.guardian().not_granted(sent.token); // it was not sent
+        let sent = Sent::prepare(core, order, &link, true, (now, within));
+        let gates = core.gates();
+        if !gates.sending(Some((lane, self.wheel)), sent.position(), sent.at) {
             return Ok(());
         }
-        let open = OpenAttempt::new(pool, &sent, &link, Some(lane));
+        let open = OpenAttempt::new(core, &sent, &link, Some(lane));
         let answer = link.acquire(&sent.command, within).await;
         match answer {
             Ok(Acquired::Granted { time, epoch }) => {
@@ -193,7 +189,6 @@ impl Driver {
             }
             Ok(Acquired::Queued(busy)) => {
                 open.answered();
-                self.pool.guardian().queued(sent.token);
                 self.queued(sent.token, &busy, &*link);
             }
             Ok(Acquired::Busy(busy)) => {
@@ -219,14 +214,14 @@ impl Driver {
 
     /// Where somebody has hurried, and may be let in, by a poll of its own. Else with others.
     async fn poll(&mut self, position: Position) {
-        let (pool, token) = (self.pool.clone(), position.token);
-        let within = pool.settings().command_timeout.min(POLL_AT_MOST);
-        let link = match pool.backend().link(self.lane.key(), within).await {
+        let (core, token) = (self.core.clone(), position.token);
+        let within = core.settings().command_timeout.min(POLL_AT_MOST);
+        let link = match core.backend().link(self.lane.key(), within).await {
             Ok(link) => link,
             Err(fault) => return self.poll_failed(token, fault),
         };
-        let gates = pool.gates();
-        let is_hurried = gates.at(&self.lane, |keyed| keyed.gate.polls_by_itself());
+        let gates = core.gates();
+        let is_hurried = gates.at(&self.lane, |it| it.keyed.gate.polls_by_itself());
         let answer = if is_hurried.unwrap_or_default() {
             Ok(None)
         } else {
@@ -249,16 +244,12 @@ impl Driver {
             Ok(Polled::Queued(busy))
                 if !answers_at(&position, &*link) || busy.left == Left::Endless =>
             {
-                if self.place_ended(token) {
-                    pool.give_up(&position);
-                }
+                let now = self.now();
+                let unowned = gates.at(&self.lane, |it| it.client().unreachable(&position, now));
+                self.core.see_to(unowned.flatten());
             }
             Ok(Polled::Queued(busy)) => self.queued(token, &busy, &*link),
-            Ok(Polled::Gone { .. }) => {
-                if self.place_ended(token) {
-                    pool.guardian().not_granted(token);
-                }
-            }
+            Ok(Polled::Gone { .. }) => gates.nothing_there(Some(&self.lane), token, self.now()),
             Err(fault) => self.poll_failed(token, fault),
         }
     }
@@ -266,17 +257,17 @@ impl Driver {
 
 /// Whether grants to this place arrive at this connection.
 fn answers_at(position: &Position, link: &dyn Link) -> bool {
-    let address = position.claim.place.as_ref().map(|place| &*place.address);
-    address == Some(link.address().map_or("", |address| address))
+    let entry = entry::read(&position.claim.value);
+    entry.is_some_and(|it| it.address == link.address().map_or("", |address| address))
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.dismissed && !self.pool.is_inherited() {
+        if !self.dismissed && !self.core.is_inherited() {
             let wheel = self.wheel;
-            self.pool
+            self.core
                 .gates()
-                .at(&self.lane, |keyed| keyed.driver_gone(wheel));
+                .at(&self.lane, |it| it.keyed.driver_gone(wheel));
         }
     }
 }

@@ -1,37 +1,41 @@
-//! The driver and the attempts past the line: as `engine/waiting/driver.rs`, `engine/acquire.rs` and the
+//! The driver and the attempts past the line: as `engine/waiting/driver`, `engine/acquire.rs` and the
 //! pool's `Listener` do it.
 
 use super::mutants::Mutant;
 use super::process::{Attempt, Driver, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::What;
-use crate::policy::commands::{Acquired, Busy, Left, Polled};
-use crate::policy::gate::{Fate, Granted, Next, Offer, Place, Position};
-use crate::values::ttl::Margin;
+use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled};
+use crate::policy::gate::{Granted, Next, Offer, Place, Position};
+use crate::values::ttl::{Margin, Ttl};
 
 use crate::policy::retry::{self, Jitter};
+use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// The driver.
 impl Process {
     pub(super) fn drive(&mut self, turn: &mut Turn<'_>) {
-        match self.gate.next(turn.now()) {
+        match self.client(turn).next(turn.now()) {
             Next::Ask => self.ask(turn),
             Next::Poll(position) => self.poll(turn, position),
             Next::GiveUp(position) => {
                 turn.seen.saw(Witness::StaleOffer);
-                self.give_up(turn, &position);
+                self.see_to(turn, Some(position.token));
             }
             Next::PassOn | Next::Sleep(_) | Next::Rest => {}
         }
     }
 
     fn ask(&mut self, turn: &Turn<'_>) {
-        let Some((attempt, command)) = self.prepare(turn, true) else {
+        let Some(first) = self.gate.first().copied() else {
+            return;
+        };
+        let Some((attempt, command)) = self.prepare(turn, first, true) else {
             return self.send_away(turn);
         };
-        self.gate.asking(Position {
+        self.client(turn).sending(Position {
             token: attempt.token,
             claim: attempt.claim.clone(),
         });
@@ -41,11 +45,11 @@ impl Process {
 
     fn poll(&mut self, turn: &Turn<'_>, position: Position) {
         let what = if turn.run.is(Mutant::PollByAcquire) {
-            let lease = turn.run.terms(self.at).lease();
+            let lease = self.lease_of(turn, &position.claim);
             What::Acquire(crate::policy::commands::Acquire {
                 claim: position.claim.clone(),
                 lease,
-                not_after: turn.clock.time() + 1_000_000,
+                not_after: turn.time + 1_000_000,
                 repair_missing_ttl: None,
             })
         } else {
@@ -54,6 +58,12 @@ impl Process {
         self.send(turn, position.token, what);
         let sent = turn.now();
         self.driver = Driver::Polling { position, sent };
+    }
+
+    /// What an acquire of this claim asked for.
+    fn lease_of(&self, turn: &Turn<'_>, claim: &Claim) -> Ttl {
+        let asked = entry::read(&claim.value).and_then(|entry| Ttl::new(entry.lease).ok());
+        asked.unwrap_or_else(|| turn.run.terms(self.at).lease())
     }
 
     /// The command took too long.
@@ -89,8 +99,8 @@ impl Process {
         if turn.run.is(Mutant::AcquireSentAgain) && !link {
             let command = crate::policy::commands::Acquire {
                 claim: attempt.claim.clone(),
-                lease: turn.run.terms(self.at).lease(),
-                not_after: turn.clock.time() + 1_000_000,
+                lease: attempt.lease,
+                not_after: turn.time + 1_000_000,
                 repair_missing_ttl: None,
             };
             self.send(turn, attempt.token, What::Acquire(command));
@@ -104,9 +114,7 @@ impl Process {
     }
 
     pub(super) fn poll_failed(&mut self, turn: &Turn<'_>, position: &Position) {
-        let next = turn.now().plus(outage_pause());
-        let fate = self.gate.queued(position.token, next);
-        self.give_up_if_unwanted(turn, fate);
+        self.polls_again(turn, position.token, outage_pause());
     }
 
     fn pause(&mut self, turn: &Turn<'_>) {
@@ -115,22 +123,20 @@ impl Process {
 
     /// The run has no more tokens for this process: as if the server refused for good.
     fn send_away(&mut self, turn: &Turn<'_>) {
-        let (line, unwanted) = self.gate.clear();
+        let (line, unowned) = self.client(turn).clear(turn.now());
         for (_, who) in line {
             if let Some(attempt) = self.contenders[who].over.take() {
                 self.abandon(turn, &attempt, false, true);
             }
             self.contenders[who].phase = Phase::Done;
         }
-        if let Some(position) = unwanted {
-            self.give_up(turn, &position);
-        }
+        self.see_to(turn, unowned);
     }
 
-    fn give_up_if_unwanted(&mut self, turn: &Turn<'_>, fate: Fate) {
-        if let Fate::Unwanted(position) = fate {
-            self.give_up(turn, &position);
-        }
+    fn polls_again(&mut self, turn: &Turn<'_>, token: Token, pause: std::time::Duration) {
+        let next = turn.now().plus(pause);
+        let settled = self.client(turn).queued(token, next, turn.now());
+        self.see_to(turn, settled.unowned());
     }
 }
 
@@ -160,7 +166,7 @@ impl Process {
         let (token, since) = (attempt.token, attempt.sent);
         match answer {
             Acquired::Granted { time, epoch } => {
-                let lease = turn.run.terms(self.at).lease().get();
+                let lease = attempt.lease.get();
                 let how = Granted::AtOnce;
                 self.offered(turn, token, offer(since, lease, epoch, time, how));
             }
@@ -172,7 +178,6 @@ impl Process {
                 );
             }
             Acquired::Queued(busy) => {
-                self.tokens.queued(token);
                 if matches!(self.gate.place(), Place::Offered(position, _) if position.token == token)
                 {
                     turn.seen.saw(Witness::PushBeforeReply);
@@ -208,7 +213,7 @@ impl Process {
         match answer {
             Acquired::Queued(busy) => self.queued(turn, position.token, &busy),
             Acquired::Granted { time, epoch } => {
-                let lease = turn.run.terms(self.at).lease().get();
+                let lease = self.lease_of(turn, &position.claim).get();
                 let offer = offer(sent, lease, epoch, time, Granted::AtOnce);
                 self.offered(turn, position.token, offer);
             }
@@ -238,16 +243,13 @@ impl Process {
                 self.offered(turn, token, offer(sent, left, epoch, time, Granted::InTurn));
             }
             Polled::Queued(_) if !self.answers_at(&position) => {
-                if self.gate.ended(token, turn.now()) {
-                    self.give_up(turn, &position);
-                }
+                let unowned = self.client(turn).unreachable(&position, turn.now());
+                self.see_to(turn, unowned);
             }
             Polled::Queued(busy) => self.queued(turn, token, &busy),
             Polled::Gone { .. } => {
                 turn.seen.saw(Witness::Gone);
-                if self.gate.ended(token, turn.now()) {
-                    self.tokens.not_granted(token);
-                }
+                self.created_nothing(turn, token);
             }
         }
     }
@@ -258,27 +260,23 @@ impl Process {
         }
         self.was_late = false;
         Self::saw_held(turn, offer.how);
-        let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT);
-        let fate = self.gate.granted(token, offer);
-        self.give_up_if_unwanted(turn, fate);
+        let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
+        let settled = self.client(turn).granted(token, offer, turn.now());
+        self.see_to(turn, settled.unowned());
     }
 
     fn queued(&mut self, turn: &Turn<'_>, token: Token, busy: &Busy) {
         self.was_late = false;
-        let next = turn.now().plus(after_busy(turn, busy));
-        let fate = self.gate.queued(token, next);
-        self.give_up_if_unwanted(turn, fate);
+        self.polls_again(turn, token, after_busy(turn, busy));
     }
 
     fn created_nothing(&mut self, turn: &Turn<'_>, token: Token) {
-        if self.gate.ended(token, turn.now()) {
-            self.tokens.not_granted(token);
-        }
+        self.client(turn).nothing_there(token, turn.now());
     }
 
     fn answers_at(&self, position: &Position) -> bool {
-        let place = position.claim.place.as_ref();
-        place.is_some_and(|place| *place.address == self.address())
+        let entry = entry::read(&position.claim.value);
+        entry.is_some_and(|it| *it.address == self.address())
     }
 }
 
@@ -295,17 +293,12 @@ pub(super) fn offer(
     }
 }
 
-/// Within a tick, whatever the jitter: a poll interval of nine tenths.
 fn after_busy(turn: &Turn<'_>, busy: &Busy) -> std::time::Duration {
     let left = match busy.left {
         Left::For(left) => left,
         Left::Endless => std::time::Duration::MAX,
     };
-    retry::after_busy(
-        left,
-        turn.run.tick * 9 / 10 * 9 / 10,
-        &mut Jitter::seeded(1),
-    )
+    retry::after_busy(left, turn.run.poll_interval(), &mut Jitter::seeded(1))
 }
 
 /// Less than a tick too.

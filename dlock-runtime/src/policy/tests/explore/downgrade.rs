@@ -1,9 +1,9 @@
-//! From writing to reading: as `engine/guard/downgrade.rs` and `prolong.rs` do it.
+//! From writing to reading, and for longer: as `engine/guard/downgrade.rs` and `prolong.rs` do it.
 
 use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
 use super::world::What;
-use crate::policy::commands::Renewal;
+use crate::policy::commands::{Renewal, Renewed};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -58,10 +58,58 @@ impl Process {
 
     /// Cut off, or too late: it may be a reader or not. What counted before counts on.
     pub(super) fn downgrade_unclear(&mut self, token: Token) {
-        self.commands
-            .forget(token, |what| matches!(what, What::Downgrade(_)));
+        self.commands.forget(token, |what| {
+            matches!(what, What::Downgrade(_) | What::Renew(_))
+        });
         if let Some(body) = self.asking(|it| it.token == token) {
-            body.asked = None;
+            (body.asked, body.extends) = (None, None);
+        }
+    }
+
+    /// `LockGuard::extend`: asks for the whole ttl once more.
+    pub(super) fn extend(&mut self, turn: &Turn<'_>, who: usize) {
+        let ttl = self.order(turn.run, who).terms.ttl;
+        let Phase::Body(body) = &mut self.contenders[who].phase else {
+            return;
+        };
+        if body.asked.is_some() || !self.tokens.extending(body.token, ttl) {
+            return;
+        }
+        (body.asked, body.extends) = (Some(turn.now()), Some(ttl));
+        let (token, claim) = (body.token, body.claim.clone());
+        self.send(turn, token, What::Renew(Renewal { claim, ttl }));
+    }
+
+    pub(super) fn extended(
+        &mut self,
+        turn: &mut Turn<'_>,
+        token: Token,
+        sent: Moment,
+        answer: Renewed,
+    ) {
+        let now = turn.now();
+        let Some(body) = self.asking(|it| it.token == token) else {
+            return;
+        };
+        body.asked = None;
+        let Some(ttl) = body.extends.take() else {
+            return;
+        };
+        match answer {
+            Renewed::NotOurs => {
+                let news = self.tokens.refused(token, now);
+                self.announce(turn, news);
+            }
+            Renewed::Yes => {
+                if let Some((deadline, _)) = self.tokens.extended(token, sent, ttl, now)
+                    && let Some(body) = self.asking_of(token)
+                    && !body.lost
+                    && now < body.deadline
+                {
+                    body.deadline = body.deadline.max(deadline);
+                }
+            }
+            Renewed::Failed => {}
         }
     }
 

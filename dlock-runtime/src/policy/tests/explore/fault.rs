@@ -5,6 +5,7 @@ use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, FOREIGN, KEY, Reply, What, Wire, World};
 use crate::policy::gate::Place;
+use crate::values::moment::Moment;
 use crate::values::token::Token;
 use std::rc::Rc;
 
@@ -219,25 +220,9 @@ impl World {
     pub(super) fn break_wire(&mut self, at: usize, limbo: bool) {
         let now = self.clock.now();
         let process = self.process(at);
-        let wire = std::mem::take(&mut process.commands);
-        let behind = |what: &What| matches!(what, What::Cancel { behind: true, .. });
-        let mut cancels: Vec<Token> = Vec::new();
-        for command in &wire.out {
-            cancels.extend((command.heard && behind(&command.what)).then_some(command.token));
-        }
-        for reply in &wire.back {
-            let of = matches!(reply.answer, Answer::Cancelled(_, true));
-            cancels.extend(of.then_some(reply.token));
-        }
         let old = (at, process.connection);
-        process.connection += 1;
+        let wire = process.cut(now);
         let new = (at, process.connection);
-        process.pushes.clear();
-        process.commands.back.push_back(Reply {
-            token: Token::of_test(0),
-            sent: now,
-            answer: Answer::Broken(cancels),
-        });
         self.channels.retain(|it| limbo || *it != old);
         self.channels.push(new);
         self.channels.sort_unstable();
@@ -250,29 +235,14 @@ impl World {
     }
 
     pub(super) fn break_guardian(&mut self, run: &Run, at: usize, limbo: bool, seen: &mut Seen) {
-        let wire = std::mem::take(&mut self.process(at).guardian);
-        let mut failed: Vec<(Token, bool, _)> = Vec::new();
-        for command in &wire.out {
-            if command.heard {
-                let renews = matches!(command.what, What::Renew(_));
-                failed.push((command.token, renews, command.sent));
-            }
-        }
-        for reply in &wire.back {
-            let renews = matches!(reply.answer, Answer::Renewed(_));
-            failed.push((reply.token, renews, reply.sent));
-        }
         if limbo {
-            self.limbo.extend(wire.out.into_iter().map(|mut command| {
+            let sent = self.processes[at].guardian.out.clone();
+            self.limbo.extend(sent.into_iter().map(|mut command| {
                 command.heard = false;
                 command
             }));
         }
-        self.turn(run, at, seen, |process, turn| {
-            for (token, renews, sent) in failed {
-                process.guardian_failed(turn, token, renews, sent);
-            }
-        });
+        self.turn(run, at, seen, Process::cut_guardian);
     }
 
     fn crash(&mut self, at: usize, noticed: bool, seen: &mut Seen) {
@@ -323,19 +293,62 @@ impl World {
         seen: &mut Seen,
         act: impl FnOnce(&mut Process, &mut Turn<'_>),
     ) {
+        let clock = self.clock_of(at);
         let mut turn = Turn {
             run,
-            clock: self.clock,
+            clock,
+            time: self.clock.time(),
             seen: &mut *seen,
             begun: None,
         };
         act(Rc::make_mut(&mut self.processes[at]), &mut turn);
         let begun = turn.begun;
         if let Some(begun) = begun {
-            self.began(run, &begun);
+            self.began(&begun);
             if self.processes.iter().flat_map(|it| it.bodies()).count() > 1 {
                 seen.saw(Witness::TwoBelievers);
             }
+        }
+    }
+}
+
+/// The end of a connection.
+impl Process {
+    /// It is told by the next thing that it hears; from here on it has another one. What was on the old one's way.
+    pub(super) fn cut(&mut self, now: Moment) -> Wire {
+        let wire = std::mem::take(&mut self.commands);
+        let behind = |what: &What| matches!(what, What::Cancel { behind: true, .. });
+        let mut cancels: Vec<Token> = Vec::new();
+        for command in &wire.out {
+            cancels.extend((command.heard && behind(&command.what)).then_some(command.token));
+        }
+        for reply in &wire.back {
+            let of = matches!(reply.answer, Answer::Cancelled(_, true));
+            cancels.extend(of.then_some(reply.token));
+        }
+        self.connection += 1;
+        self.pushes.clear();
+        self.commands.back.push_back(Reply {
+            token: Token::of_test(0),
+            sent: now,
+            answer: Answer::Broken(cancels),
+        });
+        wire
+    }
+
+    pub(super) fn cut_guardian(&mut self, turn: &mut Turn<'_>) {
+        let wire = std::mem::take(&mut self.guardian);
+        let mut failed: Vec<(Token, bool, _)> = Vec::new();
+        for command in wire.out.iter().filter(|it| it.heard) {
+            let renews = matches!(command.what, What::Renew(_));
+            failed.push((command.token, renews, command.sent));
+        }
+        for reply in &wire.back {
+            let renews = matches!(reply.answer, Answer::Renewed(_));
+            failed.push((reply.token, renews, reply.sent));
+        }
+        for (token, renews, sent) in failed {
+            self.guardian_failed(turn, token, renews, sent);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From the grant to the release: as `engine/acquire.rs` and `engine/guard.rs` do it.
+//! From the grant to the release: as `engine/acquire.rs` and `engine/guard` do it.
 
 use super::guarding::kept;
 use super::mutants::Mutant;
@@ -6,9 +6,10 @@ use super::process::{Begun, Body, Fence, Phase, Process, Turn};
 use super::run::Wants;
 use super::seen::Witness;
 use super::world::What;
+use crate::policy::client::{GivenBack, Looked};
 use crate::policy::commands::{Renewal, Renewed};
-use crate::policy::gate::{Granted, Look, Offer, Position};
-use crate::policy::lease::Lease;
+use crate::policy::gate::{Granted, Look, Offer, Position, Seat};
+use crate::policy::lease::{Lease, Terms};
 use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -21,73 +22,110 @@ impl Process {
             return;
         };
         self.gate.hears(seat);
-        match self.gate.look(seat, turn.now()) {
-            Look::Wait => {
+        let (now, terms) = (turn.now(), self.terms(turn, who));
+        if turn.run.is(Mutant::HandedOnAfresh) {
+            return self.look_in_two_steps(turn, who, seat);
+        }
+        let token = |position: &Position, _: &Lease| position.token;
+        match self.client(turn).look(seat, now, &terms, token) {
+            Looked::Wait => {
                 if self.gate.take_wheel() {
                     turn.seen.saw(Witness::DriverReplaced);
                 }
             }
-            Look::Stale(position) => {
+            Looked::TooLate { unowned, left } => {
                 turn.seen.saw(Witness::StaleOffer);
-                self.give_up(turn, &position);
+                self.see_to(turn, Some(unowned));
+                if left {
+                    return self.enter(turn, who); // at the end of the line again
+                }
                 self.gate.take_wheel();
             }
-            Look::Yours(position, offer) => {
-                let Some(body) = self.take(turn, position, offer) else {
-                    return self.enter(turn, who); // too late: at the end of the line again
-                };
-                if let Some(attempt) = self.contenders[who].over.take() {
-                    self.abandon(turn, &attempt, false, true);
-                }
-                self.begin(turn, who, body, offer);
+            Looked::Yours(position, offer, _) => {
+                let body = self.body_under(turn, position, &offer);
+                self.begins(turn, who, body, offer);
             }
         }
+    }
+
+    /// As a variant bends it.
+    fn look_in_two_steps(&mut self, turn: &mut Turn<'_>, who: usize, seat: Seat) {
+        match self.gate.look(seat, turn.now()) {
+            Look::Wait => drop(self.gate.take_wheel()),
+            Look::Stale(position) => {
+                self.client(turn).clean_up(&position, turn.now());
+                self.gate.take_wheel();
+            }
+            Look::Yours(position, mut offer) => {
+                offer.since = offer.row.since.unwrap_or(offer.since);
+                match self.take(turn, who, position, offer) {
+                    Some(body) => self.begins(turn, who, body, offer),
+                    None => self.enter(turn, who),
+                }
+            }
+        }
+    }
+
+    fn begins(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, offer: Offer) {
+        if let Some(attempt) = self.contenders[who].over.take() {
+            self.abandon(turn, &attempt, false, true);
+        }
+        self.begin(turn, who, body, offer);
+    }
+
+    fn terms(&self, turn: &Turn<'_>, who: usize) -> Terms {
+        let mut terms = self.order(turn.run, who).terms;
+        if turn.run.is(Mutant::ClaimIsWhole) {
+            terms.renew = None;
+        }
+        terms
     }
 
     pub(super) fn take(
         &mut self,
         turn: &mut Turn<'_>,
+        who: usize,
         position: Position,
         offer: Offer,
     ) -> Option<Body> {
-        let now = turn.now();
-        let mut terms = turn.run.terms(self.at);
-        if turn.run.is(Mutant::ClaimIsWhole) {
-            terms.renew = None;
-        }
-        let since = match offer.row.since {
-            Some(began) if turn.run.is(Mutant::HandedOnAfresh) => began,
-            _ => offer.since,
-        };
-        let lease = Lease::granted(since, offer.lease, &terms);
-        if now >= lease.deadline() {
+        let (now, terms, token) = (turn.now(), self.terms(turn, who), position.token);
+        let mut client = self.client(turn);
+        if client
+            .take(&position, &offer, &terms, now, |_| token)
+            .is_none()
+        {
             turn.seen.saw(Witness::StaleOffer);
-            self.gate.left(position.token, now);
-            self.give_up(turn, &position);
+            self.see_to(turn, Some(token));
             return None;
         }
+        Some(self.body_under(turn, position, &offer))
+    }
+
+    fn body_under(&self, turn: &Turn<'_>, position: Position, offer: &Offer) -> Body {
         let Position { token, claim } = position;
-        self.tokens.granted(token, lease, token);
-        Some(Body {
+        let deadline = self.tokens.deadline(token).expect("it is held");
+        Body {
             token,
             claim,
-            deadline: lease.deadline(),
+            deadline,
             lost: false,
-            fence: fence(turn, &offer),
+            fence: fence(turn, offer),
             time: offer.time,
             reads: false,
             asked: None,
-        })
+            extends: None,
+        }
     }
 
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, offer: Offer) {
-        let confirms = turn.run.min_hold.is_some()
-            && offer.how == Granted::InTurn
-            && !turn.run.is(Mutant::NotConfirmed);
+        let terms = self.order(turn.run, who).terms;
+        let is_short = offer.how == Granted::InTurn || offer.lease < terms.lease().get();
+        let confirms =
+            terms.bounds.min_hold.is_some() && is_short && !turn.run.is(Mutant::NotConfirmed);
         if !confirms {
             return self.body(turn, who, body);
         }
-        let lease = turn.run.terms(self.at).lease();
+        let lease = terms.lease();
         if !self.tokens.extending(body.token, lease) {
             return self.drop_guard(turn, &body, who, true);
         }
@@ -101,19 +139,19 @@ impl Process {
     }
 
     fn body(&mut self, turn: &mut Turn<'_>, who: usize, body: Body) {
-        if let Some(min_hold) = turn.run.min_hold {
+        let min_hold = self.order(turn.run, who).terms.bounds.min_hold;
+        if let Some(min_hold) = min_hold {
             let until = body.time + u64::try_from(min_hold.as_micros()).expect("short");
             if !self.tokens.keep(body.token, until) {
                 return self.drop_guard(turn, &body, who, true);
             }
         }
-        let bit = 1 << (u64_of(body.token) % 16);
         // A lock that is handed on has the same token: its fence has to rise then.
-        let twice = self.begun & bit != 0 && body.fence.1 == 0;
-        self.begun |= bit;
+        let twice = !self.begun.insert(body.token) && body.fence.1 == 0;
         turn.begun = Some(Begun {
             body: body.clone(),
             twice,
+            min_hold,
         });
         self.contenders[who].phase = Phase::Body(body);
     }
@@ -127,7 +165,7 @@ impl Process {
     ) {
         let of = |it: &Phase| matches!(it, Phase::Confirming { body, .. } if body.token == token);
         let Some(who) = self.contenders.iter().position(|it| of(&it.phase)) else {
-            return;
+            return self.extended(turn, token, sent, answer);
         };
         let Phase::Confirming { mut body, .. } = self.contenders[who].phase.clone() else {
             return;
@@ -135,7 +173,7 @@ impl Process {
         if answer != Renewed::Yes {
             return self.confirm_failed(turn, who, &body);
         }
-        let ttl = turn.run.terms(self.at).ttl;
+        let ttl = self.order(turn.run, who).terms.ttl;
         match self.tokens.extended(token, sent, ttl, turn.now()) {
             Some((deadline, _)) if !body.lost && turn.now() < body.deadline => {
                 body.deadline = body.deadline.max(deadline);
@@ -161,36 +199,21 @@ impl Process {
         };
         let now = turn.now();
         self.contenders[who].phase = Phase::Done;
-        if self.hand_on(turn, &body) {
-            return;
-        }
-        self.gate.left(body.token, now);
         if turn.run.is(Mutant::WatchdogNotStopped) {
-            let claim = body.claim;
-            return self.send_unheard_release(turn, body.token, claim);
+            self.gate.left(body.token, now);
+            return self.send_unheard_release(turn, body.token, body.claim);
         }
-        if let ReleaseBy::Caller { keep_until } = self.tokens.release(body.token, now) {
-            let (token, claim) = (body.token, body.claim);
-            let keep_until = kept(turn, keep_until);
-            self.send(turn, token, What::Release { claim, keep_until });
-            self.contenders[who].phase = Phase::Releasing { token, sent: now };
+        let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
+        match (self.client(turn)).give_back(body.token, now, may_hand_on, || {}) {
+            GivenBack::HandedOn => saw_handed_on(turn, &body),
+            GivenBack::ToServer(ReleaseBy::Caller { keep_until }) => {
+                let (token, claim) = (body.token, body.claim);
+                let keep_until = kept(turn, keep_until);
+                self.send(turn, token, What::Release { claim, keep_until });
+                self.contenders[who].phase = Phase::Releasing { token, sent: now };
+            }
+            GivenBack::ToServer(ReleaseBy::Host | ReleaseBy::Nobody) => {}
         }
-    }
-
-    /// `LockGuard::leave`: to the next in line of this process.
-    fn hand_on(&mut self, turn: &mut Turn<'_>, body: &Body) -> bool {
-        let (token, now) = (body.token, turn.now());
-        if turn.run.min_hold.is_some() || !self.gate.can_hand_on(token, now, |_, _| true) {
-            return false;
-        }
-        if self.tokens.hand_on(token, now).is_none() {
-            return false;
-        }
-        turn.seen.saw(Witness::HandedOn);
-        if body.fence.1 > 0 {
-            turn.seen.saw(Witness::HandedOnToTheThird);
-        }
-        self.gate.hand_on(token, now, |_, _| true)
     }
 
     fn send_unheard_release(
@@ -207,16 +230,14 @@ impl Process {
     pub(super) fn drop_guard(&mut self, turn: &mut Turn<'_>, body: &Body, who: usize, waits: bool) {
         self.commands
             .forget(body.token, |what| matches!(what, What::Renew(_)));
-        if !waits && self.hand_on(turn, body) {
+        let may_hand_on = may_hand_on(self.order(turn.run, who).terms).filter(|_| !waits);
+        let handed_on = (self.client(turn)).drop_hold(body.token, turn.now(), may_hand_on, || {});
+        if handed_on {
+            saw_handed_on(turn, body);
             self.contenders[who].phase = Phase::Done;
             return;
         }
-        self.gate.left(body.token, turn.now());
-        if turn.run.is(Mutant::NoCleanUp) {
-            self.tokens.not_granted(body.token);
-        } else {
-            self.tokens.hand_over(body.token, turn.now());
-        }
+        self.see_to(turn, Some(body.token));
         if waits && self.contenders[who].wants == Wants::Once {
             self.contenders[who].phase = Phase::Alone;
             self.go_past(turn, who, false);
@@ -248,6 +269,19 @@ impl Process {
     }
 }
 
+/// With `min_hold`, nothing is handed on; else whoever waits could begin with it.
+fn may_hand_on(terms: Terms) -> Option<fn(&usize, &Offer) -> bool> {
+    let fits: fn(&usize, &Offer) -> bool = |_, _| true;
+    terms.bounds.min_hold.is_none().then_some(fits)
+}
+
+fn saw_handed_on(turn: &mut Turn<'_>, body: &Body) {
+    turn.seen.saw(Witness::HandedOn);
+    if body.fence.1 > 0 {
+        turn.seen.saw(Witness::HandedOnToTheThird);
+    }
+}
+
 fn fence(turn: &Turn<'_>, offer: &Offer) -> Fence {
     let index = if turn.run.is(Mutant::FenceOfTheGrant) {
         0
@@ -255,10 +289,4 @@ fn fence(turn: &Turn<'_>, offer: &Offer) -> Fence {
         offer.row.index
     };
     (offer.epoch, index)
-}
-
-fn u64_of(token: Token) -> u64 {
-    let wire = token.to_wire();
-    let (_, number) = wire.rsplit_once('-').expect("a token's form");
-    u64::from_str_radix(number, 16).expect("a number")
 }

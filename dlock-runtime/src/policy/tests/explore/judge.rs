@@ -6,7 +6,7 @@ use super::kind::{Holds, fits, is_or_was, token_of_place};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World, token_in};
 use crate::policy::commands::{Acquired, Polled};
-use crate::values::entry;
+use crate::values::entry::{self, Letter};
 
 /// What stood at the key, and who waited, before a command.
 pub(super) struct Before {
@@ -90,6 +90,11 @@ impl World {
         if come.len() > 1 {
             seen.saw(Witness::BatchOfTwo);
         }
+        let is_shared = |entry: &str| entry::letter_of(entry).is_some_and(Letter::is_shared);
+        let is_ours = is_shared(&command.claim().value);
+        if come.iter().any(|it| !own(it) && is_shared(it) != is_ours) {
+            seen.saw(Witness::OtherKindLetIn);
+        }
         let mut others = come.iter().filter(|it| !own(it));
         match (&command.what, answer) {
             (What::Poll(_), Answer::Polled(Polled::Yours { .. }))
@@ -168,13 +173,10 @@ fn passes(before: &Before, after: &Before, come: &[&String]) -> Option<&'static 
     anybody.then_some("S5 passes a living waiter")
 }
 
-/// S6: whoever is first does not fit, or would have been granted; but an exclusive lock's commands leave the
-/// place of another kind to that kind's own.
+/// S6: whoever is first does not fit, or would have been granted.
 fn head_fits(after: &Before, command: &Command, answer: &Answer) -> Option<&'static str> {
     let looks = !matches!(command.what, What::Renew(_))
         && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
     let (head, _) = after.waiting.first()?;
-    let is_left = entry::is_entry(head) && !entry::is_entry(&command.claim().value);
-    (looks && !is_left && fits(Holds::of(head), &after.standing))
-        .then_some("S6 the head fits and sleeps")
+    (looks && fits(Holds::of(head), &after.standing)).then_some("S6 the head fits and sleeps")
 }

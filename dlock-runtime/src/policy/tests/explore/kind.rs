@@ -5,16 +5,15 @@
 //! the machine's `fits` is judged by.
 
 use super::process::Body;
-use super::world::{KEY, World, value_of};
+use super::world::{KEY, World};
 use crate::policy::commands::Claim;
-use crate::policy::queue::{self, Place};
 use crate::values::entry::{self, Letter};
 use crate::values::kind::Kind;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
 /// What a process asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asks {
     Alone,
     Read,
@@ -56,15 +55,12 @@ impl Asks {
 
     /// `engine/attempt.rs`; without an address it never queues.
     pub(super) fn claim(self, number: u64, address: Option<&str>, lease: Ttl) -> Claim {
-        let (key, token) = (KEY.into(), format!("t{number}"));
-        let to = address.unwrap_or_default();
-        let place = address.map(|address| Place::new(address, lease));
-        if let Some(value) = entry::write(&self.kind(), &token, to, lease, "") {
-            let value = value.into();
-            return Claim { key, value, place };
+        let (token, to) = (format!("t{number}"), address.unwrap_or_default());
+        Claim {
+            key: KEY.into(),
+            value: entry::of_test(&self.kind(), &token, to, lease, "").into(),
+            queues: address.is_some(),
         }
-        let value = value_of(number);
-        Claim { key, value, place }
     }
 }
 
@@ -76,7 +72,7 @@ impl<'a> Holds<'a> {
         };
         match entry.letter {
             Letter::Reader => Holds::Reads,
-            Letter::Writer => Holds::Alone,
+            Letter::Exclusive | Letter::Writer => Holds::Alone,
             Letter::Permits => Holds::Takes {
                 take: entry.take,
                 of: entry.of,
@@ -130,8 +126,7 @@ fn fits_by_number(holders: &[Holds<'_>], one: Holds<'_>) -> bool {
 
 /// The token in a place in the queue, and whose it is.
 pub(super) fn token_of_place(entry: &str) -> Option<(usize, Token)> {
-    let value = queue::read(entry).map_or(entry, |it| it.value);
-    super::world::token_in(value)
+    super::world::token_in(entry)
 }
 
 /// Whether what stands at the key is this value, as it is or as a reader that was a writer.
@@ -141,10 +136,7 @@ pub(super) fn is_or_was(stands: &str, value: &str) -> bool {
 
 /// Whether it is what was kept of this value for `min_hold`.
 pub(super) fn is_kept_of(stands: &str, value: &str) -> bool {
-    let of = |value: &str| match value.strip_prefix("1|") {
-        Some(rest) => format!("1|-{rest}"),
-        None => entry::retired(value),
-    };
+    let of = entry::retired;
     stands == of(value) || entry::reader_form(value).is_some_and(|reads| stands == of(&reads))
 }
 
@@ -171,7 +163,7 @@ impl World {
     /// The epoch that the entries of an owner's hold share.
     pub(super) fn hold_epoch(&self) -> Option<u64> {
         let meta = self.server.stored_meta(KEY)?;
-        let (_, epoch) = meta.strip_prefix("#|1|o|")?.rsplit_once('|')?;
+        let (_, epoch) = meta.strip_prefix("1|#|o|")?.rsplit_once('|')?;
         epoch.parse().ok()
     }
 }

@@ -7,7 +7,7 @@ use super::serve::{Air, carry_out};
 use super::world::{Answer, KEY, What, token_in};
 use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled, Renewed};
 use crate::policy::server::Server;
-use crate::values::entry;
+use crate::values::entry::{self, Letter};
 
 /// One command, and who carries it out.
 pub(super) struct Bad<'a, 'b> {
@@ -36,8 +36,16 @@ impl Bad<'_, '_> {
                 None
             }
             (Mutant::ReleaseGrantsNobody, What::Release { .. }) => Some(self.well_alone()),
+            (Mutant::LeavesOtherKinds, what) if !matches!(what, What::Acquire(_)) => {
+                let waiting = self.server.waiting(KEY, self.time);
+                let is_shared =
+                    |entry: &str| entry::letter_of(entry).is_some_and(Letter::is_shared);
+                let head = waiting.first().map(|(entry, _)| is_shared(entry));
+                let ours = is_shared(&what.claim().value);
+                head.is_some_and(|it| it != ours).then(|| self.well_alone())
+            }
             (Mutant::CancelGrantsNobody, What::Cancel { claim, .. }) => {
-                let left = self.server.leave(KEY, &claim.entry(), self.time);
+                let left = self.server.leave(KEY, &claim.value, self.time);
                 let mut answer = self.well_alone();
                 if let (true, Answer::Cancelled(cancelled, _)) = (left, &mut answer) {
                     (cancelled.found, cancelled.conclusive) = (true, true);
@@ -55,7 +63,8 @@ impl Bad<'_, '_> {
             }
             (Mutant::ReentryQueues, What::Acquire(acquire)) => {
                 let waited = !self.server.waiting(KEY, self.time).is_empty();
-                (waited && !self.server.holds(&acquire.claim, self.time))
+                let queues = waited && acquire.claim.queues;
+                (queues && !self.server.holds(&acquire.claim, self.time))
                     .then(|| self.queued(&acquire.claim))
                     .map(Answer::Acquired)
             }
@@ -143,7 +152,9 @@ impl Bad<'_, '_> {
     fn fits(&mut self, value: &str) -> bool {
         let members = self.server.members(KEY, self.time);
         let members: Vec<_> = members.into_iter().map(|(it, _)| it).collect();
-        fits(Holds::of(value), &members)
+        let is_taken = members.is_empty() && self.server.read(KEY, self.time).is_some();
+        let is_shared = entry::letter_of(value).is_some_and(Letter::is_shared);
+        !is_taken && is_shared && fits(Holds::of(value), &members)
     }
 
     fn one_is_free(&mut self, value: &str) -> bool {
@@ -153,7 +164,7 @@ impl Bad<'_, '_> {
     }
 
     fn queued(&mut self, claim: &Claim) -> Acquired {
-        self.server.enter(KEY, &claim.entry(), self.time);
+        self.server.enter(KEY, &claim.value, self.time);
         Acquired::Queued(self.somebody())
     }
 
@@ -161,11 +172,11 @@ impl Bad<'_, '_> {
     fn polled_in_turn(&mut self, claim: &Claim) -> Option<Answer> {
         let waiting = self.server.waiting(KEY, self.time);
         let (first, _) = waiting.first()?;
-        let waits = waiting.iter().any(|(it, _)| *it == claim.entry());
-        if !waits || token_in(first) == token_in(&claim.entry()) {
+        let waits = waiting.iter().any(|(it, _)| *it == claim.value);
+        if !waits || token_in(first) == token_in(&claim.value) {
             return None;
         }
-        self.server.beat(KEY, &claim.entry(), self.time);
+        self.server.beat(KEY, &claim.value, self.time);
         Some(Answer::Polled(Polled::Queued(self.somebody())))
     }
 

@@ -117,7 +117,21 @@ fn small() -> Vec<Row> {
             &[ExpiryWithQueue, DeadWaiterSkipped, CrashWhileHolding, Rest],
             some(1, &[Crash], two(&[Read, Write])),
         ),
-        row("exclusive; read", &[WrongKind, Rest], two(&[Alone, Read])),
+        row(
+            "exclusive; read",
+            &[OtherKindLetIn, HeldByPush, Rest],
+            two(&[Alone, Read]),
+        ),
+        row(
+            "read; exclusive; read",
+            &[OtherKindLetIn, ReaderBehindWriter, Rest],
+            three(&[Read, Alone, Read]),
+        ),
+        row(
+            "exclusive; read, which does not wait",
+            &[WrongKind, Rest],
+            of_kinds(&[&[F], &[Wants::Once]], &[Alone, Read]),
+        ),
         row(
             "1 of 1; 1 of 2",
             &[TwoBelievers, Rest],
@@ -257,7 +271,7 @@ fn permits_and_owners() -> Vec<Row> {
         ),
         row(
             "exclusive; read; permit, every fault",
-            &[WrongKind, Rest],
+            &[OtherKindLetIn, Rest],
             faults(1, three(&[Alone, Read, Take(1, 2)])),
         ),
         row(

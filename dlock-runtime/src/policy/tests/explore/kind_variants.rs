@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fault::Kind::{self, Break, CrashInLine, Only, Push};
 use super::fault::Stall as Stands;
-use super::kind::Asks::{self, As, Read, Take, Write};
+use super::kind::Asks::{self, Alone, As, Read, Take, Write};
 use super::kind::Keeps;
 use super::kind_runs::of_kinds;
 use super::mutants::Mutant;
@@ -96,6 +96,9 @@ fn bad(far: bool) -> Vec<Bad> {
         of(Mutant::PassesTheHead, "S5", 9, three(rw)),
         of(Mutant::PassesTheHead, "S5", 9, three(permits)),
         of(Mutant::ReleaseGrantsNobody, "S6", 10, two(&[Write, Read])),
+        of(Mutant::LeavesOtherKinds, "S6", 10, two(&[Alone, Read])),
+        of(Mutant::LeavesOtherKinds, "S6", 10, two(&[Read, Alone])),
+        of(Mutant::PassesTheHead, "S5", 9, three(&[Read, Alone, Read])),
         of(
             Mutant::ReleaseOfNothingGrantsNobody,
             "S6",

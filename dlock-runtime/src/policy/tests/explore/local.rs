@@ -322,7 +322,7 @@ fn position(number: u64) -> Position {
         claim: Claim {
             key: "k".into(),
             value: number.to_string().into(),
-            place: None,
+            queues: false,
         },
     }
 }

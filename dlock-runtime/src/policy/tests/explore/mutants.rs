@@ -42,4 +42,5 @@ pub(super) enum Mutant {
     PassesTheHead,
     TakesIfOneIsFree,
     LastComerEndsAll,
+    LeavesOtherKinds,
 }

@@ -1,65 +1,69 @@
 //! What a process does by itself, and how each of its steps is carried out.
 
 use super::mutants::Mutant;
-use super::process::{Contender, Driver, Phase, Process, Turn};
+use super::process::{Attempt, Contender, Driver, Phase, Process, Turn};
 use super::run::{Run, Wants};
 use super::step::Step;
-use super::world::{Answer, What, Wire};
+use super::world::{Answer, Clock, What, Wire};
+use crate::policy::gate::Next;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl Process {
     /// What is to be done by itself, now.
     pub(super) fn own(&self, run: &Run, now: Moment, steps: &mut Vec<Step>) {
+        self.by_itself(run, now, |from, step| {
+            if from <= now {
+                steps.push(step);
+            }
+        });
+    }
+
+    /// What is to be done by itself, now or later, and from when on.
+    pub(super) fn by_itself(&self, run: &Run, now: Moment, mut tell: impl FnMut(Moment, Step)) {
         let at = self.at;
-        if self.drives(run, now).is_some() {
-            steps.push(Step::Drive(at));
+        match self.drives(run, now) {
+            Some(Next::Sleep(until)) => tell(until, Step::Drive(at)),
+            Some(_) => tell(now, Step::Drive(at)),
+            None => {}
         }
-        if self.tokens.next_look() <= now {
-            steps.push(Step::Guard(at));
-        }
-        let late = |sent: Moment| sent.plus(run.tick) <= now;
+        tell(self.tokens.next_look(), Step::Guard(at));
+        let late = |sent: Moment| sent.plus(run.tick);
         match &self.driver {
-            Driver::Asking(attempt) if late(attempt.sent) => steps.push(Step::DriverTimesOut(at)),
-            Driver::Polling { sent, .. } if late(*sent) => steps.push(Step::DriverTimesOut(at)),
-            _ => {}
+            Driver::Asking(Attempt { sent, .. }) | Driver::Polling { sent, .. } => {
+                tell(late(*sent), Step::DriverTimesOut(at));
+            }
+            Driver::Idle => {}
         }
-        if self.behind(&late).is_some() {
-            steps.push(Step::BehindTimesOut(at));
+        if let Some(sent) = unanswered(&self.commands, false).map(|it| it.2).min() {
+            tell(late(sent), Step::BehindTimesOut(at));
         }
-        if unanswered(&self.guardian, &late, true).is_some() {
-            steps.push(Step::GuardianTimesOut(at));
+        if let Some(sent) = unanswered(&self.guardian, true).map(|it| it.2).min() {
+            tell(late(sent), Step::GuardianTimesOut(at));
         }
         for (wire, guardian) in [(&self.commands, false), (&self.guardian, true)] {
-            let silent = |sent: Moment| sent.plus(run.tick * 2) <= now;
-            if wire.out.front().is_some_and(|first| silent(first.sent)) {
-                steps.push(Step::Rebuild(at, guardian));
+            if let Some(first) = wire.out.front() {
+                tell(first.sent.plus(run.tick * 2), Step::Rebuild(at, guardian));
             }
         }
         for (who, contender) in self.contenders.iter().enumerate() {
             if self.can_look(who, now) {
-                steps.push(Step::Look(at, who));
+                tell(now, Step::Look(at, who));
             }
-            if contender.is_late(&late) {
-                steps.push(Step::TimesOut(at, who));
+            if let Some(sent) = contender.asked() {
+                tell(late(sent), Step::TimesOut(at, who));
             }
-            match &contender.phase {
-                Phase::Body(body) if body.lost || now >= body.deadline => {
-                    steps.push(Step::Stopped(at, who));
-                }
-                _ => {}
+            if let Phase::Body(body) = &contender.phase {
+                let from = if body.lost { now } else { body.deadline };
+                tell(from, Step::Stopped(at, who));
             }
         }
-    }
-
-    fn behind(&self, late: &impl Fn(Moment) -> bool) -> Option<(Token, bool, Moment)> {
-        unanswered(&self.commands, late, false)
     }
 
     pub(super) fn act(&mut self, turn: &mut Turn<'_>, step: Step) {
         let now = turn.now();
         let tick = turn.run.tick;
-        let late = move |sent: Moment| sent.plus(tick) <= now;
+        let late = |it: &(Token, bool, Moment)| it.2.plus(tick) <= now;
         match step {
             Step::Enter(_, who) if self.contenders[who].wants == Wants::Once => {
                 self.contenders[who].phase = Phase::Alone;
@@ -70,6 +74,7 @@ impl Process {
             Step::WaitOver(_, who) => self.go_past(turn, who, false),
             Step::BodyEnds(_, who) => self.give_back(turn, who),
             Step::Downgrade(_, who) => self.downgrade(turn, who),
+            Step::Extend(_, who) => self.extend(turn, who),
             Step::Leave(_, who) => {
                 if let Some(attempt) = self.contenders[who].over.take() {
                     self.abandon(turn, &attempt, false, true);
@@ -91,19 +96,22 @@ impl Process {
             }
             Step::Push(_, index) => {
                 let grant = self.pushes.remove(index);
-                super::past::pushed(self, turn, grant);
+                let since = (!turn.run.timeless_pushes).then(|| Clock::moment_of(grant.time));
+                super::past::pushed(self, turn, grant, since);
             }
             Step::DriverTimesOut(_) => self.driver_timed_out(turn),
             Step::TimesOut(_, who) => self.timed_out(turn, who),
             Step::BehindTimesOut(_) => {
-                if let Some((token, ..)) = self.behind(&late) {
+                let behind = unanswered(&self.commands, false).find(late);
+                if let Some((token, ..)) = behind {
                     let is = |what: &What| matches!(what, What::Cancel { .. });
                     self.commands.forget(token, is);
                     self.tokens.cancel_failed(token, now);
                 }
             }
             Step::GuardianTimesOut(_) => {
-                if let Some((token, renews, sent)) = unanswered(&self.guardian, &late, true) {
+                let guarded = unanswered(&self.guardian, true).find(late);
+                if let Some((token, renews, sent)) = guarded {
                     let is = |what: &What| matches!(what, What::Renew(_)) == renews;
                     self.guardian.forget(token, is);
                     self.guardian_failed(turn, token, renews, sent);
@@ -148,9 +156,10 @@ impl Process {
     }
 
     /// Nothing is left of it but what it sent.
-    pub(super) fn dead(at: usize, connection: u8, contenders: usize) -> Self {
+    pub(super) fn dead(at: usize, connection: u32, contenders: usize) -> Self {
         let gone = Contender {
             wants: Wants::Forever,
+            order: None,
             phase: Phase::Done,
             over: None,
         };
@@ -162,37 +171,33 @@ impl Process {
 }
 
 impl Contender {
-    fn is_late(&self, late: &impl Fn(Moment) -> bool) -> bool {
+    /// When the first command that it waits for was sent.
+    fn asked(&self) -> Option<Moment> {
         let by_phase = match &self.phase {
-            Phase::Confirming { sent, .. } | Phase::Releasing { sent, .. } => late(*sent),
-            Phase::Body(body) => body.asked.is_some_and(late),
-            _ => false,
+            Phase::Confirming { sent, .. } | Phase::Releasing { sent, .. } => Some(*sent),
+            Phase::Body(body) => body.asked,
+            _ => None,
         };
-        by_phase || self.over.as_ref().is_some_and(|over| late(over.sent))
+        let over = self.over.as_ref().map(|over| over.sent);
+        by_phase.into_iter().chain(over).min()
     }
 }
 
-/// The first command that waits too long for its answer: whose, whether it renews, and when it was sent.
-fn unanswered(
-    wire: &Wire,
-    late: &impl Fn(Moment) -> bool,
-    guarded: bool,
-) -> Option<(Token, bool, Moment)> {
+/// The commands of clean-ups and renewals that wait for their answers: whose, whether it renews, and when it was sent.
+fn unanswered(wire: &Wire, guarded: bool) -> impl Iterator<Item = (Token, bool, Moment)> {
     let sent = wire
         .out
         .iter()
         .filter(|it| it.heard)
-        .map(|it| match it.what {
+        .map(move |it| match it.what {
             What::Cancel { .. } => Some((it.token, false, it.sent)),
             What::Renew(_) if guarded => Some((it.token, true, it.sent)),
             _ => None,
         });
-    let answered = wire.back.iter().map(|it| match it.answer {
+    let answered = wire.back.iter().map(move |it| match it.answer {
         Answer::Cancelled(..) => Some((it.token, false, it.sent)),
         Answer::Renewed(_) if guarded => Some((it.token, true, it.sent)),
         _ => None,
     });
-    sent.chain(answered)
-        .flatten()
-        .find(|(.., sent)| late(*sent))
+    sent.chain(answered).flatten()
 }

@@ -5,19 +5,22 @@ use super::ask::offer;
 use super::mutants::Mutant;
 use super::process::{Attempt, Process, Turn};
 use super::seen::Witness;
-use super::world::{Clock, Push, What, token_in};
+use super::world::{Push, What, token_in};
+use crate::policy::client::Settled;
 use crate::policy::commands::{Acquired, Claim};
-use crate::policy::gate::{Fate, Granted, Position};
+use crate::policy::gate::{Granted, Position};
 use crate::policy::queue::CLAIM;
+use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
 /// Past the line.
 impl Process {
     pub(super) fn go_past(&mut self, turn: &mut Turn<'_>, who: usize, again: bool) {
-        let Some((mut attempt, command)) = self.prepare(turn, false) else {
+        let Some((mut attempt, command)) = self.prepare(turn, who, false) else {
             return self.leave(turn, who);
         };
         attempt.again = again;
+        self.tokens.acquiring(attempt.token, attempt.claim.clone());
         self.send(turn, attempt.token, What::Acquire(command));
         self.contenders[who].over = Some(attempt);
     }
@@ -32,13 +35,18 @@ impl Process {
         let token = attempt.token;
         let offer = match answer {
             Acquired::Granted { time, epoch } => {
-                let lease = turn.run.terms(self.at).lease().get();
+                let lease = attempt.lease.get();
                 offer(attempt.sent, lease, epoch, time, Granted::AtOnce)
             }
             Acquired::Yours { time, epoch, left } => {
                 offer(attempt.sent, left, epoch, time, Granted::InTurn)
             }
-            Acquired::Busy(_) | Acquired::Queued(_) | Acquired::WrongKind { .. } => {
+            Acquired::WrongKind { .. } => {
+                turn.seen.saw(Witness::WrongKind);
+                self.tokens.not_granted(token);
+                return self.leave(turn, who);
+            }
+            Acquired::Busy(_) | Acquired::Queued(_) => {
                 self.tokens.not_granted(token);
                 return self.leave(turn, who);
             }
@@ -54,7 +62,7 @@ impl Process {
             token,
             claim: attempt.claim,
         };
-        let body = self.take(turn, position, offer);
+        let body = self.take(turn, who, position, offer);
         self.leave(turn, who);
         if let Some(body) = body {
             turn.seen.saw(Witness::PastTheLine);
@@ -64,8 +72,14 @@ impl Process {
 }
 
 /// `Listener::granted`, with the ear's word for since when.
-pub(super) fn pushed(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
-    let mut since = Clock::moment_of(grant.time);
+pub(super) fn pushed(
+    process: &mut Process,
+    turn: &mut Turn<'_>,
+    grant: Push,
+    since: Option<Moment>,
+) {
+    let knows = since.is_some();
+    let mut since = since.unwrap_or(turn.now());
     let mut lease = grant.lease;
     if turn.run.is(Mutant::PushFromReceipt) {
         since = turn.now();
@@ -76,21 +90,21 @@ pub(super) fn pushed(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
     let how = Granted::InTurn;
     let offer = offer(since, lease, grant.epoch, grant.time, how);
     let awaited = process.gate.awaits(&grant.value);
-    let fate = match awaited {
-        None => Fate::NotOurs,
-        Some(_) if turn.run.timeless_pushes => {
+    let settled = match awaited {
+        None => Settled::NotOurs,
+        Some(_) if !knows => {
             process.gate.hint(turn.now());
             return;
         }
         Some(token) => {
-            let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT);
-            process.gate.granted(token, offer)
+            let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
+            process.client(turn).granted(token, offer, turn.now())
         }
     };
-    match fate {
-        Fate::Taken => turn.seen.saw(Witness::HeldByPush),
-        Fate::Unwanted(position) => process.give_up(turn, &position),
-        Fate::NotOurs => stray(process, turn, grant),
+    match settled {
+        Settled::Taken => turn.seen.saw(Witness::HeldByPush),
+        Settled::Unowned(token) => process.see_to(turn, Some(token)),
+        Settled::NotOurs => stray(process, turn, grant),
     }
 }
 
@@ -101,7 +115,7 @@ fn stray(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
     let claim = Claim {
         key: grant.key,
         value: grant.value,
-        place: None,
+        queues: false,
     };
     if turn.run.is(Mutant::KnownPushIsStray) {
         let cancel = What::Cancel {

@@ -1,15 +1,20 @@
 //! One process: its gate, its token table, who contends, and its wires. What the engine does between
 //! the machines is restated here and in `ask` (the driver) and `hold` (bodies and the guardian).
 
-use super::run::{Run, Wants};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::run::{Order, Run, Wants};
 use super::seen::{Seen, Witness};
-use super::world::{Answer, Clock, Command, Push, Reply, What, Wire, address_of};
+use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
+use crate::policy::client::Client;
 use crate::policy::commands::{Acquire, Claim};
-use crate::policy::gate::{Gate, Granted, Place, Position, Seat};
+use crate::policy::gate::{Gate, Granted, Next, Place, Position, Seat};
 use crate::policy::queue;
 use crate::policy::tokens::Tokens;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
+use crate::values::ttl::Ttl;
 
 use super::fault::Stall;
 use super::mutants::Mutant;
@@ -20,10 +25,10 @@ pub(super) struct Process {
     pub(super) alive: bool,
     pub(super) stall: Option<Stall>,
     /// The number of the command connection: a broken one is replaced.
-    pub(super) connection: u8,
+    pub(super) connection: u32,
     pub(super) gate: Gate<usize>,
     pub(super) tokens: Tokens<Token>,
-    pub(super) used: u8,
+    pub(super) used: u32,
     pub(super) driver: Driver,
     /// An acquire was late: the next failure counts.
     pub(super) was_late: bool,
@@ -32,7 +37,7 @@ pub(super) struct Process {
     pub(super) guardian: Wire,
     pub(super) pushes: Vec<Push>,
     /// Whose bodies have begun.
-    pub(super) begun: u32,
+    pub(super) begun: BTreeSet<Token>,
 }
 
 /// What the driver waits for.
@@ -46,6 +51,8 @@ pub(super) enum Driver {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Contender {
     pub(super) wants: Wants,
+    /// `None`: what the run says of its process.
+    pub(super) order: Option<Order>,
     pub(super) phase: Phase,
     /// An attempt past the line, under way.
     pub(super) over: Option<Attempt>,
@@ -83,6 +90,8 @@ pub(super) struct Body {
     pub(super) reads: bool,
     /// When that was sent, while its answer is awaited.
     pub(super) asked: Option<Moment>,
+    /// It asked for a lease of this length instead.
+    pub(super) extends: Option<Ttl>,
 }
 
 /// As `values::fence`, not yet multiplied.
@@ -98,18 +107,23 @@ pub(super) struct Attempt {
     pub(super) give_up: Moment,
     /// The one before was late.
     pub(super) again: bool,
+    /// How long the lock is ours if it is granted.
+    pub(super) lease: Ttl,
 }
 
 /// A body that began, for the world to judge.
 pub(super) struct Begun {
     pub(super) body: Body,
     pub(super) twice: bool,
+    pub(super) min_hold: Option<Duration>,
 }
 
 /// What a step of a process needs to know.
 pub(super) struct Turn<'a> {
     pub(super) run: &'a Run,
     pub(super) clock: Clock,
+    /// The server's time, as far as the process knows it.
+    pub(super) time: u64,
     pub(super) seen: &'a mut Seen,
     pub(super) begun: Option<Begun>,
 }
@@ -124,6 +138,7 @@ impl Process {
     pub(super) fn new(at: usize, wants: &[Wants]) -> Self {
         let contender = |wants: &Wants| Contender {
             wants: *wants,
+            order: None,
             phase: Phase::Idle,
             over: None,
         };
@@ -141,8 +156,17 @@ impl Process {
             commands: Wire::default(),
             guardian: Wire::default(),
             pushes: Vec::new(),
-            begun: 0,
+            begun: BTreeSet::new(),
         }
+    }
+
+    /// What a contender asks for.
+    pub(super) fn order(&self, run: &Run, who: usize) -> Order {
+        let order = self.contenders.get(who).and_then(|it| it.order);
+        order.unwrap_or(Order {
+            asks: run.asks(self.at),
+            terms: run.terms(self.at),
+        })
     }
 
     pub(super) fn address(&self) -> String {
@@ -159,32 +183,38 @@ impl Process {
     }
 
     /// `Sent::prepare`: a fresh token and its acquire; `None` when the run's tokens are used up.
-    pub(super) fn prepare(&mut self, turn: &Turn<'_>, queues: bool) -> Option<(Attempt, Acquire)> {
+    pub(super) fn prepare(
+        &mut self,
+        turn: &Turn<'_>,
+        who: usize,
+        queues: bool,
+    ) -> Option<(Attempt, Acquire)> {
         let run = turn.run;
+        let Order { asks, terms } = self.order(run, who);
         if self.used >= run.attempts {
             return None;
         }
         self.used += 1;
-        let first = Token::of_test(self.at as u64 * 16 + 1);
+        let numbers = self.at as u64 * TOKENS_EACH;
+        let first = Token::of_test(numbers + 1);
         // Only once it is forgotten: a token enters the table once, or the table is not one.
         let reused = run.is(Mutant::TokenReused) && self.tokens.next_look_at(first).is_none();
-        let number = self.at as u64 * 16 + if reused { 1 } else { u64::from(self.used) };
+        let number = numbers + if reused { 1 } else { u64::from(self.used) };
         let token = Token::of_test(number);
         let lease = if run.is(Mutant::TtlUnderMinHold) {
-            run.terms(self.at).ttl
+            terms.ttl
         } else {
-            run.terms(self.at).lease()
+            terms.lease()
         };
-        let within = run.tick.min(run.terms(self.at).validity());
+        let within = run.tick.min(terms.validity());
         let address = queues.then(|| self.address());
         let command = Acquire {
-            claim: run.asks(self.at).claim(number, address.as_deref(), lease),
+            claim: asks.claim(number, address.as_deref(), lease),
             lease,
-            not_after: turn.clock.time() + u64::try_from(within.as_micros()).expect("short"),
+            not_after: turn.time + u64::try_from(within.as_micros()).expect("short"),
             repair_missing_ttl: None,
         };
         let give_up = turn.now().plus(within + queue::longest_stay(lease.get()));
-        self.tokens.acquiring(token, command.claim.clone());
         let attempt = Attempt {
             token,
             claim: command.claim.clone(),
@@ -192,18 +222,27 @@ impl Process {
             not_after: command.not_after,
             give_up,
             again: false,
+            lease: terms.lease(),
         };
         Some((attempt, command))
     }
 
-    /// `LockPool::give_up`.
-    pub(super) fn give_up(&mut self, turn: &Turn<'_>, position: &Position) {
-        if turn.run.is(Mutant::NoCleanUp) {
-            return self.tokens.not_granted(position.token);
+    /// The machine, as the engine has it under its lock.
+    pub(super) fn client(&mut self, turn: &Turn<'_>) -> Client<'_, usize, Token> {
+        Client {
+            queue: Some(&mut self.gate),
+            tokens: &mut self.tokens,
+            command_timeout: turn.run.tick,
         }
-        let now = turn.now();
-        let give_up = now.plus(turn.run.tick + queue::stay(&position.claim));
-        self.tokens.give_up(position.token, give_up, now);
+    }
+
+    /// A token may be left that nobody owns any more: the guardian looks at it by itself.
+    pub(super) fn see_to(&mut self, turn: &Turn<'_>, unowned: Option<Token>) {
+        if let Some(token) = unowned
+            && turn.run.is(Mutant::NoCleanUp)
+        {
+            self.tokens.not_granted(token);
+        }
     }
 
     /// `Drop for OpenAttempt`: nobody will read the answer. `link`: the acquire's connection still works.
@@ -218,15 +257,16 @@ impl Process {
         self.commands
             .forget(token, |what| matches!(what, What::Acquire(_)));
         let now = turn.now();
-        if at_gate && !self.gate.ended(token, now) {
+        let by = Some(now.plus(turn.run.tick));
+        let (not_after, give_up) = (attempt.not_after, attempt.give_up);
+        if !at_gate {
+            self.tokens.abandoned(token, not_after, give_up, by, now);
+        } else if !(self.client(turn)).abandoned(token, not_after, give_up, by, now) {
             return; // a push was faster, and the token is somebody's
         }
         if turn.run.is(Mutant::NoCleanUp) {
             return self.tokens.not_granted(token);
         }
-        let by = now.plus(turn.run.tick);
-        self.tokens
-            .abandoned(token, attempt.not_after, attempt.give_up, Some(by), now);
         if link {
             let cancel = What::Cancel {
                 claim: attempt.claim.clone(),
@@ -292,10 +332,9 @@ impl Process {
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
         let offered = matches!(self.gate.place(), Place::Offered(..));
         let first = offered && self.gate.called() == Some(&who);
-        if let Phase::Line(seat) = self.contenders[who].phase
-            && let Some(unwanted) = self.gate.leave(seat)
-        {
-            self.give_up(turn, &unwanted);
+        if let Phase::Line(seat) = self.contenders[who].phase {
+            let unowned = self.client(turn).leave(seat, turn.now());
+            self.see_to(turn, unowned);
         }
         self.contenders[who].phase = Phase::Done;
         if first && self.gate.is_waited_at() {
@@ -314,6 +353,14 @@ impl Process {
         let seat = self.gate.enter(who);
         self.gate.take_wheel();
         self.contenders[who].phase = Phase::Line(seat);
+    }
+
+    /// As a driver that has nothing to do: it looks, and sleeps. Whose turn it is has only so much time from then on.
+    pub(super) fn rest(&mut self, now: Moment) {
+        let mut rests = self.gate.clone();
+        if let Next::Sleep(_) = rests.next(now) {
+            self.gate = rests;
+        }
     }
 
     pub(super) fn saw_held(turn: &mut Turn<'_>, how: Granted) {

@@ -12,19 +12,20 @@ use crate::values::token::Token;
 
 impl World {
     /// A body begins: with a fence above all before it, and as the only one of its token.
-    pub(super) fn began(&mut self, run: &Run, begun: &Begun) {
+    pub(super) fn began(&mut self, begun: &Begun) {
         let body = &begun.body;
         if begun.twice {
             self.wrong = Some("S3b one token, two bodies");
-        } else if !self.rises(run, body) && !self.promises_off {
+        } else if !self.rises(body) && !self.promises_off && !self.is_excused(&body.claim.value) {
             self.wrong = Some("S8 a fence that does not rise");
         }
         // Of many who are right at once, the numbers order nothing.
-        if matches!(Holds::of(&body.claim.value), Holds::Alone | Holds::As(_)) {
+        let orders = matches!(Holds::of(&body.claim.value), Holds::Alone | Holds::As(_));
+        if orders && !self.is_excused(&body.claim.value) {
             self.last_fence = self.last_fence.max(body.fence);
-            self.last_begun = token_in(&body.claim.value).map_or(0, |(at, _)| at);
+            self.last_begun = Some(body.claim.value.clone());
         }
-        if let Some(min_hold) = run.min_hold {
+        if let Some(min_hold) = begun.min_hold {
             let until = body.time + u64::try_from(min_hold.as_micros()).expect("short");
             self.kept.push((body.claim.value.clone(), until));
             self.kept.sort_unstable();
@@ -32,12 +33,12 @@ impl World {
     }
 
     /// The entries of an owner share the number of their hold.
-    fn rises(&self, run: &Run, body: &Body) -> bool {
+    fn rises(&self, body: &Body) -> bool {
         match Holds::of(&body.claim.value) {
             Holds::Takes { .. } => true,
-            Holds::As(_) if body.fence == self.last_fence => {
-                let at = token_in(&body.claim.value).map_or(0, |(at, _)| at);
-                run.asks(at) == run.asks(self.last_begun)
+            ours @ Holds::As(_) if body.fence == self.last_fence => {
+                let last = self.last_begun.as_deref();
+                last.is_some_and(|last| Holds::of(last) == ours)
             }
             _ => body.fence > self.last_fence,
         }
@@ -45,21 +46,28 @@ impl World {
 
     /// The property that this state breaks.
     pub(super) fn broken_property(&mut self, run: &Run) -> Option<&'static str> {
-        let (time, now) = (self.clock.time(), self.clock.now());
         let stands = self.standing();
+        let broken = self.exclusion(&stands);
+        let broken = broken.or_else(|| self.loss(run, &stands));
+        broken.or_else(|| self.orphan(&stands))
+    }
+
+    /// A token at the key or in the queue that its owner, who lives, knows nothing of.
+    pub(super) fn orphan(&mut self, stands: &[String]) -> Option<&'static str> {
+        let time = self.clock.time();
         let queue = self.server().waiting(KEY, time);
-        let broken = self.exclusion(&stands, now);
-        if let Some(broken) = broken.or_else(|| self.loss(run, &stands, now)) {
-            return Some(broken);
-        }
         for (entry, _) in &queue {
+            if self.is_excused(entry) {
+                continue;
+            }
             let (at, token) = token_of_place(entry).expect("the model's values");
             let owner = &self.processes[at];
             if owner.alive && !owner.is_place(token) && !owner.tokens.is_cleaning_up(token) {
                 return Some("S3c orphan in the queue");
             }
         }
-        for (at, token) in stands.iter().filter_map(|it| token_in(it)) {
+        let answer_for = stands.iter().filter(|it| !self.is_excused(it));
+        for (at, token) in answer_for.filter_map(|it| token_in(it)) {
             let owner = &self.processes[at];
             if owner.alive && !owner.knows(token) {
                 return Some("S3c orphan at the key");
@@ -69,8 +77,8 @@ impl World {
     }
 
     /// Whose key was deleted behind its back learns of it before its lease would have ended.
-    fn loss(&self, run: &Run, stands: &[String], now: Moment) -> Option<&'static str> {
-        let latest = self.deleted?.plus(run.ttl);
+    fn loss(&self, run: &Run, stands: &[String]) -> Option<&'static str> {
+        let (now, latest) = (self.clock.now(), self.deleted?.plus(run.ttl));
         let living = self.processes.iter().filter(|it| it.alive);
         let mut bodies = living.flat_map(|it| it.bodies());
         let unaware = bodies.any(|body| {
@@ -80,14 +88,35 @@ impl World {
         unaware.then_some("S9 a loss that is not noticed")
     }
 
-    fn exclusion(&self, stands: &[String], now: Moment) -> Option<&'static str> {
+    /// Who believes that it holds the lock, and is promised that it does.
+    pub(super) fn believers(&self) -> Vec<&Body> {
+        let mut believers = Vec::new();
+        for process in self.processes.iter().filter(|it| it.alive) {
+            let now = self.clock_of(process.at).now();
+            let holds = |body: &&Body| !body.lost && now < body.deadline;
+            let promised = |body: &&Body| !self.is_excused(&body.claim.value);
+            believers.extend(process.bodies().filter(holds).filter(promised));
+        }
+        believers
+    }
+
+    /// Nothing is promised of this token: it is older than something that breaks promises.
+    pub(super) fn is_excused(&self, value: &str) -> bool {
+        if self.excused.is_empty() {
+            return false;
+        }
+        token_of_place(value).is_some_and(|(at, token)| {
+            let upto = self.excused.get(at).copied().unwrap_or(0);
+            token <= Token::of_test(upto)
+        })
+    }
+
+    pub(super) fn exclusion(&self, stands: &[String]) -> Option<&'static str> {
         if self.promises_off {
             return None;
         }
-        let living = self.processes.iter().filter(|it| it.alive);
-        let bodies = living.flat_map(|it| it.bodies());
-        let believers = bodies.filter(|body| !body.lost && now < body.deadline);
-        let believers: Vec<&Body> = believers.collect();
+        let now = self.clock.now();
+        let believers = self.believers();
         let foreign = self.foreign.filter(|until| now < *until);
         let mut holders: Vec<Holds<'_>> = believers.iter().map(|it| Holds::of_body(it)).collect();
         holders.extend(foreign.map(|_| Holds::Alone));

@@ -21,6 +21,13 @@ pub(super) enum Wants {
     Once,
 }
 
+/// What somebody asks for, and on which terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Order {
+    pub(super) asks: Asks,
+    pub(super) terms: Terms,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) name: &'static str,
@@ -29,13 +36,15 @@ pub(super) struct Run {
     /// What each process asks for; an exclusive lock, where nothing is said.
     pub(super) asks: &'static [Asks],
     /// How many tokens a process has.
-    pub(super) attempts: u8,
+    pub(super) attempts: u32,
     /// How many faults may happen, and which.
     pub(super) budget: u8,
     pub(super) faults: &'static [Kind],
     /// How often somebody may go away: a wait cancelled, a guard dropped.
     pub(super) cancels: u8,
     pub(super) tick: Duration,
+    /// How often a waiter polls, where it is not each tick.
+    pub(super) poll: Option<Duration>,
     pub(super) ttl: Duration,
     /// The ttl of each process, in ticks, where it is another.
     pub(super) ttls: &'static [u32],
@@ -73,6 +82,7 @@ impl Default for Run {
             faults: &[],
             cancels: 0,
             tick: Duration::from_secs(1),
+            poll: None,
             ttl: Duration::from_secs(3),
             ttls: &[],
             renews: false,
@@ -113,6 +123,11 @@ impl Run {
             },
             margin: Margin::DEFAULT,
         }
+    }
+
+    /// Within a tick, whatever the jitter.
+    pub(super) fn poll_interval(&self) -> Duration {
+        self.poll.unwrap_or(self.tick * 9 / 10 * 9 / 10)
     }
 
     pub(super) fn handoff(&self) -> Handoff {

@@ -40,6 +40,7 @@ pub(super) enum Witness {
     DowngradeLetIn,
     LateDowngradeRefused,
     WrongKind,
+    OtherKindLetIn,
     LateRelease,
     GrantByAnothersPoll,
     Rest,
@@ -52,6 +53,11 @@ pub(super) struct Seen(u64);
 impl Seen {
     pub(super) fn saw(&mut self, witness: Witness) {
         self.0 |= 1 << witness as u64;
+    }
+
+    /// What another run has seen counts too.
+    pub(super) fn and(&mut self, other: Self) {
+        self.0 |= other.0;
     }
 
     pub(super) fn has(self, witness: Witness) -> bool {

@@ -9,15 +9,14 @@ use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World};
 use crate::policy::commands::{Acquire, Acquired, GivenBack, Grant, Polled, Renewal, Renewed};
-use crate::policy::queue;
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::entry;
 
 /// Who listens, and what was published.
 pub(super) struct Air<'a> {
-    channels: &'a [(usize, u8)],
-    pub(super) grants: Vec<(usize, u8, Grant)>,
-    unheard: Vec<(usize, u8)>,
+    channels: &'a [(usize, u32)],
+    pub(super) grants: Vec<(usize, u32, Grant)>,
+    unheard: Vec<(usize, u32)>,
     /// The server lets nobody publish.
     refuses: bool,
 }
@@ -94,7 +93,7 @@ impl World {
         let time = self.clock.time();
         let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
             && before.iter().any(|(entry, alive)| {
-                *alive > time && self.hears(entry) && **entry != *command.claim().entry()
+                *alive > time && self.hears(entry) && **entry != *command.claim().value
             });
         let looks = !matches!(command.what, What::Renew(_))
             && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
@@ -109,8 +108,7 @@ impl World {
     }
 
     fn hears(&self, entry: &str) -> bool {
-        let exclusive = queue::read(entry).map(|entry| entry.address);
-        let address = exclusive.or_else(|| entry::read(entry).map(|entry| entry.address));
+        let address = entry::read(entry).map(|entry| entry.address);
         let channel = address.and_then(|it| it.split_once('.'));
         channel.is_some_and(|(at, connection)| {
             let of = (
@@ -126,7 +124,7 @@ impl World {
         what: &What,
         answer: &Answer,
         before: &[(std::sync::Arc<str>, u64)],
-        unheard: &[(usize, u8)],
+        unheard: &[(usize, u32)],
         seen: &mut Seen,
     ) {
         let time = self.clock.time();
@@ -151,7 +149,7 @@ impl World {
         if let (What::Cancel { claim, .. }, Answer::Cancelled(answer, _)) = (what, answer)
             && answer.found
         {
-            let queued = before.iter().any(|(entry, _)| *entry == claim.entry());
+            let queued = before.iter().any(|(entry, _)| *entry == claim.value);
             seen.saw(if queued {
                 Witness::CancelLeftQueue
             } else {
@@ -159,7 +157,7 @@ impl World {
             });
         }
         let kept = self.server().read(KEY, time);
-        if kept.is_some_and(|value| value.starts_with("1|-")) {
+        if kept.is_some_and(|value| entry::is_retired(&value)) {
             seen.saw(Witness::KeptForMinHold);
         }
     }
@@ -250,7 +248,7 @@ fn acquire_by(
     let answer = server.acquire(&acquire, time, air);
     if run.is(Mutant::QueuedTwice) && matches!(answer, Acquired::Queued(_)) {
         // The same place under other bytes, as a list would have it twice.
-        let again = claim.entry().replacen("|3000|", "|03000|", 1);
+        let again = claim.value.replacen("|3000|", "|03000|", 1);
         server.enter(KEY, &again, time);
     }
     answer

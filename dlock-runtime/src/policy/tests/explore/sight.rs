@@ -29,11 +29,9 @@ impl Process {
         if !self.is_driven() || self.driver != Driver::Idle {
             return None;
         }
-        match self.gate.clone().next(now) {
-            Next::Sleep(_) => None,
-            Next::Poll(_) if run.is(Mutant::NoPoll) => None,
-            next => Some(next),
-        }
+        let next = self.gate.clone().next(now);
+        let polls = matches!(next, Next::Poll(_));
+        (!polls || !run.is(Mutant::NoPoll)).then_some(next)
     }
 
     /// The machine does not say; it gives the wheel only if nobody has it.

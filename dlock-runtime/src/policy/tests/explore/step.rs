@@ -18,6 +18,7 @@ pub(super) enum Step {
     WaitOver(usize, usize),
     BodyEnds(usize, usize),
     Downgrade(usize, usize),
+    Extend(usize, usize),
     /// Its guard is dropped.
     GuardDropped(usize, usize),
     /// It notices that its lease is over.
@@ -58,7 +59,7 @@ impl World {
             steps.push(Step::ForeignReleases);
         }
         for process in &self.processes {
-            let stale = |it: &&(usize, u8)| {
+            let stale = |it: &&(usize, u32)| {
                 it.0 == process.at && (!process.alive || it.1 != process.connection)
             };
             if self.channels.iter().any(|it| stale(&it)) {
@@ -217,6 +218,7 @@ impl World {
             | Step::WaitOver(at, _)
             | Step::BodyEnds(at, _)
             | Step::Downgrade(at, _)
+            | Step::Extend(at, _)
             | Step::Stopped(at, _)
             | Step::Drive(at)
             | Step::Guard(at)

@@ -19,6 +19,9 @@ use crate::values::token::Token;
 
 pub(super) const KEY: &str = "k";
 
+/// Each process draws its tokens from so many numbers of its own.
+pub(super) const TOKENS_EACH: u64 = 1 << 24;
+
 /// What a program without dlock sets.
 pub(super) const FOREIGN: &str = "foreign";
 
@@ -32,9 +35,11 @@ pub(super) struct Clock {
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) clock: Clock,
+    /// The clock of each process, where it is another.
+    pub(super) clocks: Vec<Clock>,
     pub(super) server: Rc<Server>,
     /// Who can be told of grants: process and connection, as the server believes.
-    pub(super) channels: Vec<(usize, u8)>,
+    pub(super) channels: Vec<(usize, u32)>,
     pub(super) processes: Vec<Rc<Process>>,
     /// Commands of broken connections, which may yet be executed.
     pub(super) limbo: Vec<Command>,
@@ -45,13 +50,15 @@ pub(super) struct World {
     /// The fence of the last body that began.
     pub(super) last_fence: Fence,
     /// Whose that was.
-    pub(super) last_begun: usize,
+    pub(super) last_begun: Option<Arc<str>>,
     /// `min_hold`: each value, or what is left of it, must stand until then (server time).
     pub(super) kept: Vec<(Arc<str>, u64)>,
     /// Memory was lost or a key deleted behind our back: nothing is promised about exclusion.
     pub(super) promises_off: bool,
     /// When that was.
     pub(super) deleted: Option<Moment>,
+    /// Of each process, the number up to which nothing is promised of its tokens (the simulator's).
+    pub(super) excused: Vec<u64>,
     /// What the last step did wrong; never part of a state that is kept.
     pub(super) wrong: Option<&'static str>,
 }
@@ -171,6 +178,7 @@ impl World {
                 ticks: 100,
                 tick: run.tick,
             },
+            clocks: Vec::new(),
             server: Rc::default(),
             channels: (0..run.processes.len()).map(|at| (at, 0)).collect(),
             processes: processes
@@ -181,16 +189,22 @@ impl World {
             cancels: run.cancels,
             foreign: None,
             last_fence: (0, 0),
-            last_begun: 0,
+            last_begun: None,
             kept: Vec::new(),
             promises_off: false,
             deleted: None,
+            excused: Vec::new(),
             wrong: None,
         }
     }
 
     pub(super) fn server(&mut self) -> &mut Server {
         Rc::make_mut(&mut self.server)
+    }
+
+    /// The clock of a process.
+    pub(super) fn clock_of(&self, at: usize) -> Clock {
+        self.clocks.get(at).copied().unwrap_or(self.clock)
     }
 
     /// Alike for all states that can't be told apart but by the date.
@@ -204,7 +218,9 @@ impl World {
         self.channels.hash(&mut hasher);
         self.limbo.hash(&mut hasher);
         (self.budget, self.cancels, self.promises_off).hash(&mut hasher);
-        self.hold_epoch().map(|_| self.last_begun).hash(&mut hasher);
+        let last_begun = self.last_begun.as_deref().and_then(token_in);
+        let last_begun = last_begun.map(|(whose, _)| whose);
+        self.hold_epoch().map(|_| last_begun).hash(&mut hasher);
         self.deleted.hash(&mut hasher);
         for process in &self.processes {
             process.hash(&mut hasher);
@@ -245,7 +261,13 @@ impl World {
 
 impl Command {
     pub(super) fn claim(&self) -> &Claim {
-        match &self.what {
+        self.what.claim()
+    }
+}
+
+impl What {
+    pub(super) fn claim(&self) -> &Claim {
+        match self {
             What::Acquire(acquire) => &acquire.claim,
             What::Poll(claim) | What::Release { claim, .. } | What::Cancel { claim, .. } => claim,
             What::Renew(renewal) | What::Downgrade(renewal) => &renewal.claim,
@@ -255,19 +277,13 @@ impl Command {
 
 /// The token in a value that a process of the model wrote, and whose it is.
 pub(super) fn token_in(value: &str) -> Option<(usize, Token)> {
-    let name = match entry::read(value) {
-        Some(entry) => entry.token,
-        None => value.strip_prefix("1|")?,
-    };
+    let name = entry::read(value)?.token;
     let number: u64 = name.strip_prefix('t')?.parse().ok()?;
-    Some((usize::try_from(number / 16).ok()?, Token::of_test(number)))
+    let whose = usize::try_from(number / TOKENS_EACH).ok()?;
+    Some((whose, Token::of_test(number)))
 }
 
-pub(super) fn value_of(number: u64) -> Arc<str> {
-    format!("1|t{number}").into()
-}
-
-pub(super) fn address_of(process: usize, connection: u8) -> String {
+pub(super) fn address_of(process: usize, connection: u32) -> String {
     format!("{process}.{connection}")
 }
 

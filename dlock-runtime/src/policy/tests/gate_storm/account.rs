@@ -91,10 +91,13 @@ impl Account {
                     within: ms(300),
                     part: 2,
                 };
-                let until = at(since).plus(ms(300).min(lease / 2));
+                let until = now.plus(ms(300)).min(at(since).plus(lease / 2));
                 (offer.row.left, offer.row.until) = (handoffs, until);
                 let from_bounds = Offer::in_turn(at(since), lease, since, since);
-                assert_eq!(from_bounds.to_be_handed_on(&bounds, Margin::DEFAULT), offer);
+                assert_eq!(
+                    from_bounds.to_be_handed_on(&bounds, Margin::DEFAULT, now),
+                    offer
+                );
                 self.granted(self.number(ago), offer);
             }
             Event::Ended { ago, pause } => self.ended(self.number(ago), self.now + pause),

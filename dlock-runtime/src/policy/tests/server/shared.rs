@@ -15,7 +15,7 @@ use super::{MS, NOW};
 use crate::policy::commands::{
     Acquire, Acquired, Busy, Claim, GivenBack, Left, Polled, Renewal, Renewed,
 };
-use crate::policy::queue::{self, Place};
+use crate::policy::queue;
 use crate::values::entry::{self, There};
 use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
@@ -26,11 +26,11 @@ fn seconds(seconds: u64) -> Ttl {
 
 /// For 30 s; its token and its address are its name.
 fn claim(kind: &Kind, name: &str) -> Claim {
-    let entry = entry::write(kind, name, name, seconds(30), "host|1|f|0").unwrap();
+    let entry = entry::of_test(kind, name, name, seconds(30), "host|1|f|0");
     Claim {
         key: KEY.into(),
         value: entry.into(),
-        place: Some(Place::new(name, seconds(30))),
+        queues: true,
     }
 }
 
@@ -53,16 +53,15 @@ fn owned(name: &str, owner: &str) -> Claim {
 /// The same claim, which never queues.
 fn at_once(claim: Claim) -> Claim {
     Claim {
-        place: None,
+        queues: false,
         ..claim
     }
 }
 
 /// The name in a value or an entry.
 fn name(text: &str) -> String {
-    let text = queue::read(text).map_or(text, |place| place.value);
     let fields: Vec<&str> = text.split('|').collect();
-    fields.get(1).copied().unwrap_or_default().to_owned()
+    fields.get(2).copied().unwrap_or_default().to_owned()
 }
 
 fn busy(answer: Acquired) -> Busy {

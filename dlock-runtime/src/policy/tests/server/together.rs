@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::world::{World, at_address, once};
+use super::world::{World, at_address, name, once};
 use super::{MS, NOW};
 use crate::policy::commands::{Acquire, Claim, TakenTogether};
 use crate::values::ttl::Ttl;
@@ -51,7 +51,8 @@ impl World {
     }
 
     fn reads(&mut self, key: &str) -> Option<String> {
-        self.server.read(key, self.time)
+        let value = self.server.read(key, self.time)?;
+        Some(name(&value))
     }
 }
 
@@ -75,7 +76,7 @@ fn where_one_is_somebody_elses_it_is_named_and_none_is_taken() {
     let time = world.time;
     assert_eq!(answer, TakenTogether::Not { time, at: 1 });
     assert_eq!(world.reads("a"), None);
-    assert_eq!(world.reads("b").as_deref(), Some("1|other"));
+    assert_eq!(world.reads("b").as_deref(), Some("other"));
 }
 
 /// Also where the lock is free, and whoever is first is left to the commands of its own kind.
@@ -104,7 +105,7 @@ fn who_waits_for_what_became_free_is_granted_first() {
         "{answer:?}"
     );
     assert_eq!(world.pushed(), ["waiter"]);
-    assert_eq!(world.reads("b").as_deref(), Some("1|waiter"));
+    assert_eq!(world.reads("b").as_deref(), Some("waiter"));
     assert_eq!(world.reads("a"), None);
 }
 
@@ -152,7 +153,7 @@ fn executed_twice_where_one_is_lost_what_is_left_of_it_is_given_back() {
         "{answer:?}"
     );
     assert_eq!(world.reads("a"), None);
-    assert_eq!(world.reads("b").as_deref(), Some("1|other"));
+    assert_eq!(world.reads("b").as_deref(), Some("other"));
 }
 
 #[test]

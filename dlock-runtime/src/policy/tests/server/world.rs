@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{MS, NOW};
 use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Grant, Polled};
-use crate::policy::queue::{self, Place};
 use crate::policy::server::{Publish, Reached, Server};
+use crate::values::entry;
+use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 
 pub(super) const KEY: &str = "k";
@@ -38,26 +39,35 @@ impl Publish for Wire {
     }
 }
 
-/// Of 30 s; its value is `1|<name>`, its address the name.
+/// For 30 s; its token and its address are its name.
 pub(super) fn waiter(name: &str) -> Claim {
     at_address(name, name)
 }
 
 pub(super) fn at_address(address: &str, name: &str) -> Claim {
-    let (value, lease) = (format!("1|{name}"), lease(30));
+    of_lease(lease(30), address, name)
+}
+
+pub(super) fn of_lease(lease: Ttl, address: &str, name: &str) -> Claim {
+    let entry = entry::of_test(&Kind::Exclusive, name, address, lease, "host|1|f|0");
     Claim {
         key: KEY.into(),
-        value: value.into(),
-        place: Some(Place::new(address, lease)),
+        value: entry.into(),
+        queues: true,
     }
 }
 
 /// Never queues.
 pub(super) fn once(name: &str) -> Claim {
     Claim {
-        place: None,
+        queues: false,
         ..waiter(name)
     }
+}
+
+/// Of whoever this entry is; `?` of one that can't be read.
+pub(super) fn name(entry: &str) -> String {
+    entry::read(entry).map_or("?", |it| it.token).to_owned()
 }
 
 fn lease(seconds: u64) -> Ttl {
@@ -120,24 +130,19 @@ impl World {
     /// Who holds the lock, by name.
     pub(super) fn holder(&mut self) -> Option<String> {
         let value = self.server.read(KEY, self.time)?;
-        Some(value.trim_start_matches("1|").to_owned())
+        Some(name(&value))
     }
 
     /// Who waits, by name, in order.
     pub(super) fn waiting(&mut self) -> Vec<String> {
         let places = self.server.waiting(KEY, self.time);
-        let name = |entry: &str| {
-            queue::read(entry)
-                .map_or("?", |it| &it.value[2..])
-                .to_owned()
-        };
         places.iter().map(|(entry, _)| name(entry)).collect()
     }
 
     /// Who was told of a grant since the last look, by name.
     pub(super) fn pushed(&mut self) -> Vec<String> {
         let pushed = std::mem::take(&mut self.wire.pushed);
-        pushed.iter().map(|it| it.value[2..].to_owned()).collect()
+        pushed.iter().map(|it| name(&it.value)).collect()
     }
 
     /// How many ms the lock has left.

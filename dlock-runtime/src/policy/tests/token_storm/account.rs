@@ -286,6 +286,6 @@ fn claim(number: u64) -> Claim {
     Claim {
         key: "k".into(),
         value: number.to_string().into(),
-        place: None,
+        queues: false,
     }
 }

@@ -11,7 +11,7 @@ fn claim() -> Claim {
     Claim {
         key: "k".into(),
         value: "v".into(),
-        place: None,
+        queues: false,
     }
 }
 

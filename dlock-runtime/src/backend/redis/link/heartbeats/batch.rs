@@ -10,7 +10,6 @@ use crate::backend::redis::names::Names;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::Polled;
-use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::moment::Moment;
 
@@ -25,15 +24,14 @@ impl Heartbeats {
         let within = until.map_or_else(Default::default, |until| {
             until.saturating_duration_since(tokio::time::Instant::now())
         });
-        let sent = self.wire.clock.now();
         let names = &self.wire.names;
         let reply = self
             .wire
             .run(within, |by| groups.command(by, names))
             .await
-            .and_then(|reply| reply::heartbeat(&reply, &groups.sizes()));
+            .and_then(|(reply, sent)| Ok((reply::heartbeat(&reply, &groups.sizes())?, sent)));
         match reply {
-            Ok((time, answers)) => self.hand_out(groups, time, answers, sent),
+            Ok(((time, answers), sent)) => self.hand_out(groups, time, answers, sent),
             // Of one of the keys, it may be: none was looked at.
             Err(Fault::Refused(Refusal::NoPermission, _)) => groups.answer(|_| Ok(None)),
             Err(fault) => groups.answer(|_| Err(fault.clone())),
@@ -55,8 +53,8 @@ impl Groups {
     fn of(batch: Vec<Item>) -> Self {
         let mut groups = BTreeMap::<_, Vec<Item>>::new();
         for item in batch.into_iter().filter(|it| !it.answer.is_closed()) {
-            let is_entry = entry::is_entry(&item.claim.value);
-            let group = groups.entry((item.claim.key.clone(), is_entry));
+            let is_shared = item.claim.kind().is_shared();
+            let group = groups.entry((item.claim.key.clone(), is_shared));
             group.or_default().push(item);
         }
         Self(groups.into_values().collect())
@@ -91,7 +89,7 @@ impl Groups {
         }
         command.arg(self.sizes());
         for item in self.all() {
-            command.arg(&*item.claim.entry());
+            command.arg(&*item.claim.value);
         }
         command
     }

@@ -96,7 +96,9 @@ impl Heartbeats {
 
     /// `None`: it goes by itself, at once.
     fn wait(self: &Arc<Self>, claim: &Claim, until: Instant) -> Option<Waiting<'_>> {
-        claim.place.as_ref()?; // else it has no entry
+        if !claim.queues {
+            return None;
+        }
         let now = Instant::now();
         let mut state = self.state()?;
         if state.goes_at_once(now) {

@@ -16,7 +16,7 @@ const SHIFT: &str = "
     for _, key in ipairs(KEYS) do
       local left = redis.call('PTTL', key)
       local last = redis.pcall('ZRANGE', key, -1, -1)[1]
-      local is_set = last and string.sub(last, 1, 4) == '#|1|'
+      local is_set = last and string.sub(last, 1, 4) == '1|#|'
       if left > 0 and left <= by + (is_set and 2 or 0) then
         redis.call('DEL', key)
       elseif left > 0 then

@@ -162,9 +162,9 @@ impl Pair<'_> {
 
     async fn write(&mut self, batch: &Batch) {
         let writes = Writes::new(batch, LOCK, "lock:").unwrap();
-        let value = if self.is_taken { "1|other" } else { "1|ours" };
+        let value = if self.is_taken { "other" } else { "ours" };
         self.lab.tell::<()>(&["SET", LOCK, value]).await;
-        let ours = claim(LOCK, "1|ours");
+        let ours = claim(LOCK, "ours");
         let real = self.lab.link.write(&ours, &writes, CAP).await.unwrap();
         let pure = if self.is_taken {
             Wrote::NotOurs

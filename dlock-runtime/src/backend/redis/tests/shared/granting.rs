@@ -46,22 +46,29 @@ async fn a_hundred_grants_are_made_in_one_command() {
 #[tokio::test]
 async fn a_set_whose_holders_have_lapsed_is_granted_by_a_poll() {
     let lab = Lab::new().await;
-    let waiting = waiter(LOCK, lab.link.address().unwrap(), "1|x");
-    let ours = claim(LOCK, "1|ours");
+    let waiting = waiter(LOCK, lab.link.address().unwrap(), "x");
+    let ours = claim(LOCK, "ours");
     lab.granted(&ours).await;
     lab.in_line(&waiting).await;
     lab.server.cmd(&["DEL", LOCK]).await;
     let future = (lab.link.server_time() + 60_000_000).to_string();
-    let set = ["ZADD", LOCK, &future, "r|a||30000|0|0||h", "inf", "#|1|rw"];
+    let set = [
+        "ZADD",
+        LOCK,
+        &future,
+        "1|r|a||30000|0|0||h",
+        "inf",
+        "1|#|rw",
+    ];
     lab.tell::<u64>(&set).await;
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(
-        matches!(&answer, Polled::Queued(busy) if busy.value == "r|a||30000|0|0||h"),
+        matches!(&answer, Polled::Queued(busy) if busy.value == "1|r|a||30000|0|0||h"),
         "{answer:?}"
     );
     let again = lab.acquire(&waiting).await;
     assert!(matches!(again, Ok(Acquired::Queued(_))), "{again:?}");
-    lab.tell::<u64>(&["ZADD", LOCK, "1", "r|a||30000|0|0||h"])
+    lab.tell::<u64>(&["ZADD", LOCK, "1", "1|r|a||30000|0|0||h"])
         .await;
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
@@ -92,7 +99,7 @@ async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     lab.in_line(&dead).await;
     lab.in_line(&waiting).await;
     let long_ago = (lab.link.server_time() - 1).to_string();
-    let silent = ["ZADD", "lock:@a:{lock:a}", "XX", &long_ago, &dead.entry()];
+    let silent = ["ZADD", "lock:@a:{lock:a}", "XX", &long_ago, &dead.value];
     lab.tell::<u64>(&silent).await;
     let answer = lab.link.poll(&waiting, CAP).await.unwrap();
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");

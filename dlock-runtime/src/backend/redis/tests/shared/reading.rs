@@ -13,7 +13,7 @@ const READ: &str = "
     for i, value in ipairs(ARGV) do
       local e = read_entry(value)
       all[i] = e and table.concat({
-        e.letter, e.address, string.format('%.0f %.0f of %.0f', e.lease, e.take, e.letter == 'p' and e.of or 0), e.meta,
+        e.letter, e.address, string.format('%.0f %.0f of %.0f', e.lease, e.take, e.letter == 'p' and e.of or 0), e.meta or 'none',
       }, ' ') or 'nothing'
     end
     return all";
@@ -32,10 +32,11 @@ fn told(text: &str) -> String {
         ..
     } = entry;
     let (letter, meta) = match letter {
-        Letter::Reader => ('r', "#|1|rw".to_owned()),
-        Letter::Writer => ('w', "#|1|rw".to_owned()),
-        Letter::Permits => ('p', "#|1|p".to_owned()),
-        Letter::Owner => ('o', format!("#|1|o|{owner}")),
+        Letter::Exclusive => ('x', "none".to_owned()),
+        Letter::Reader => ('r', "1|#|rw".to_owned()),
+        Letter::Writer => ('w', "1|#|rw".to_owned()),
+        Letter::Permits => ('p', "1|#|p".to_owned()),
+        Letter::Owner => ('o', format!("1|#|o|{owner}")),
     };
     let lease = entry.lease.as_millis();
     format!("{letter} {address} {lease} {take} of {of} {meta}")
@@ -45,14 +46,14 @@ fn told(text: &str) -> String {
 async fn an_entry_is_read_alike_on_both_sides() {
     let number = r"([0-9]{1,4}|0{0,14}[0-9]{1,3}|4294967295|4294967296|[0-9]{14,17}|[+-]?[0-9]{0,2}|1e2|0x1|٩)";
     let entry = format!(
-        r"[rwpox#]?\|[a-z-]{{0,3}}\|[a-z:]{{0,3}}(\|{number}){{3}}\|[a-z]{{0,2}}(\|[a-z|\n]{{0,3}})?"
+        r"[12]?\|?[rwpox#]?\|[a-z-]{{0,3}}\|[a-z:]{{0,3}}(\|{number}){{3}}\|[a-z]{{0,2}}(\|[a-z|\n]{{0,3}})?"
     );
-    let permits = format!(r"p\|t\|\|30\|{number}\|{number}\|\|h");
+    let permits = format!(r"1\|p\|t\|\|30\|{number}\|{number}\|\|h");
     let strategy = vec(
         proptest::prop_oneof![
             proptest::string::string_regex(&entry).unwrap(),
             proptest::string::string_regex(&permits).unwrap(),
-            "(p\\|t\\|\\|30\\|[0-9]{1,2}\\|[0-9]{1,2}\\|\\|h)",
+            "(1\\|p\\|t\\|\\|30\\|[0-9]{1,2}\\|[0-9]{1,2}\\|\\|h)",
             ".{0,20}",
         ],
         4000,
@@ -60,7 +61,7 @@ async fn an_entry_is_read_alike_on_both_sides() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let entries = strategy.new_tree(&mut runner).unwrap().current();
-    let script = [include_str!("../../lua/set.lua"), READ].concat();
+    let script = [include_str!("../../lua/value.lua"), READ].concat();
     let lab = Lab::new().await;
     let mut words = vec!["EVAL", &script, "0"];
     words.extend(entries.iter().map(String::as_str));

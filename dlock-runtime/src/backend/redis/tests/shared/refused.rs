@@ -107,9 +107,9 @@ async fn out_of_memory_an_owner_is_let_in_by_its_poll() {
     lab.granted(&ours).await;
     let now = lab.link.server_time();
     let (arrival, beat) = (now.to_string(), (now + 3_500_000).to_string());
-    let other = "o|0||30000|0|0|two|h"; // the head
+    let other = "1|o|0||30000|0|0|two|h"; // the head
     for (key, score) in [("lock:@w:{lock:a}", &arrival), ("lock:@a:{lock:a}", &beat)] {
-        for place in [other, &again.entry()] {
+        for place in [other, &again.value] {
             lab.tell::<u64>(&["ZADD", key, score, place]).await;
         }
     }
@@ -192,5 +192,5 @@ async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let outcomes = lab.link.renew(&[renewal(&ours, 3600)], CAP).await;
     assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
-    assert!(!lab.link.is_usable());
+    assert!(!lab.link.wire.is_usable());
 }

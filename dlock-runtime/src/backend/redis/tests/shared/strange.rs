@@ -13,7 +13,12 @@ async fn foreign(lab: &Lab, last: &str) {
 #[tokio::test]
 async fn a_foreign_sorted_set_is_never_changed() {
     let lab = Lab::new().await;
-    for last in ["#|2|rw", "plums", "#|1"] {
+    for (last, refusal) in [
+        ("2|#|rw", Refusal::Layout),
+        ("12|#|", Refusal::Layout),
+        ("plums", Refusal::WrongType),
+        ("1|#", Refusal::WrongType),
+    ] {
         lab.server.cmd(&["DEL", LOCK]).await;
         foreign(&lab, last).await;
         let before: Vec<String> = lab.members().await;
@@ -22,10 +27,10 @@ async fn a_foreign_sorted_set_is_never_changed() {
             writer(&lab, "a"),
             permits(&lab, "a", 1, 2),
             owned(&lab, "a"),
-            waiter(LOCK, "", "1|x"),
+            waiter(LOCK, "", "x"),
         ] {
-            assert_refused(lab.acquire(&ours).await, Refusal::WrongType);
-            assert_refused(lab.link.poll(&ours, CAP).await, Refusal::WrongType);
+            assert_refused(lab.acquire(&ours).await, refusal);
+            assert_refused(lab.link.poll(&ours, CAP).await, refusal);
             assert!(!lab.link.release(&ours, 0, CAP).await.unwrap().found);
             assert!(!lab.link.cancel(&ours, 0, 0, CAP).await.unwrap().found);
             let items = [renewal(&ours, 60)];
@@ -33,92 +38,68 @@ async fn a_foreign_sorted_set_is_never_changed() {
                 lab.link.renew(&items, CAP).await.unwrap(),
                 [Renewed::NotOurs]
             );
-            if entry::is_entry(&ours.value) {
+            if ours.kind().is_shared() {
                 assert!(!lab.link.downgrade(&ours, seconds(30), CAP).await.unwrap());
             }
-            assert_refused(lab.link.holds(&ours, CAP).await, Refusal::WrongType);
-            assert_refused(lab.link.read(LOCK, CAP).await, Refusal::WrongType);
+            assert_refused(lab.link.holds(&ours, CAP).await, refusal);
+            assert_refused(lab.link.read(LOCK, CAP).await, refusal);
         }
         assert_eq!(lab.members().await, before);
         assert_eq!(lab.keys().await, [LOCK], "no epoch was drawn either");
     }
 }
 
-/// K15, over the wire: both sides are told what is there.
+/// K15, over the wire: who does not wait is told what is there.
 #[tokio::test]
-async fn k15_two_kinds_are_told_of_each_other() {
+async fn k15_who_does_not_wait_is_refused_by_another_kind() {
     let lab = Lab::new().await;
-    let there = async |claim: &Claim| match lab.acquire(claim).await {
+    let once = |claim: &Claim| Claim {
+        queues: false,
+        ..claim.clone()
+    };
+    let there = async |claim: &Claim| match lab.acquire(&once(claim)).await {
         Ok(Acquired::WrongKind { there, .. }) => there,
         other => panic!("not refused: {other:?}"),
     };
-    let (exclusive, ours) = (claim(LOCK, "1|secret|h|1|f|0"), reader(&lab, "r"));
+    let (exclusive, ours) = (waiter(LOCK, "", "secret"), reader(&lab, "r"));
     lab.granted(&exclusive).await;
-    assert_eq!(there(&ours).await, "1|", "and no token");
+    assert_eq!(there(&ours).await, "1|x|", "and no token");
     lab.link.release(&exclusive, 0, CAP).await.unwrap();
 
     lab.granted(&permits(&lab, "p", 1, 3)).await;
-    for newcomer in [
-        exclusive.clone(),
-        waiter(LOCK, "", "1|y"),
-        ours,
-        owned(&lab, "o"),
-    ] {
-        assert_eq!(there(&newcomer).await, "#|1|p");
+    for newcomer in [exclusive, ours, owned(&lab, "o")] {
+        assert_eq!(there(&newcomer).await, "1|#|p");
     }
     assert_eq!(lab.keys().await, [FENCES, LOCK], "nobody queues");
 }
 
-/// In a lock that is held as the newcomer's own kind: a foreign value has come and gone in between.
+/// Each kind behind each other: told by the release of the one before, whatever that was.
 #[tokio::test]
-async fn f61_who_waits_as_another_kind_refuses_a_newcomer() {
+async fn who_waits_behind_another_kind_is_told_when_that_has_gone() {
     let lab = Lab::new().await;
-    for (holder, waits, newcomer, expected) in [
-        (
-            permits(&lab, "a", 1, 3),
-            "r|secret|x|30000|0|0||h",
-            permits(&lab, "b", 1, 3),
-            "r|-|x|30000|0|0||h",
-        ),
-        (
-            reader(&lab, "a"),
-            "x|x|30000|1|secret",
-            reader(&lab, "b"),
-            "x|",
-        ),
-        (
-            owned(&lab, "a"),
-            "r|secret|x|30000|0|0||h",
-            owned(&lab, "b"),
-            "r|-|x|30000|0|0||h",
-        ),
-    ] {
-        lab.granted(&holder).await;
-        let beat = (lab.link.server_time() + HOUR).to_string();
-        for key in ["lock:@w:{lock:a}", "lock:@a:{lock:a}"] {
-            lab.tell::<u64>(&["ZADD", key, &beat, waits]).await;
-        }
-        match lab.acquire(&newcomer).await {
-            Ok(Acquired::WrongKind { there, .. }) => assert_eq!(there, expected),
-            other => panic!("not refused: {other:?}"),
-        }
-        lab.server.cmd(&["FLUSHALL"]).await;
-    }
-}
-
-/// Where nobody holds the lock: an exclusive newcomer is told who waits, less its token.
-#[tokio::test]
-async fn who_waits_for_a_free_lock_refuses_an_exclusive_newcomer() {
-    let lab = Lab::new().await;
-    let beat = (lab.link.server_time() + HOUR).to_string();
-    for key in ["lock:@w:{lock:a}", "lock:@a:{lock:a}"] {
-        lab.tell::<u64>(&["ZADD", key, &beat, "r|secret|x|30000|0|0||h"])
-            .await;
-    }
-    for newcomer in [claim(LOCK, "1|x"), waiter(LOCK, "", "1|x")] {
-        match lab.acquire(&newcomer).await {
-            Ok(Acquired::WrongKind { there, .. }) => assert_eq!(there, "r|-|x|30000|0|0||h"),
-            other => panic!("not refused: {other:?}"),
+    let kinds = || {
+        let address = lab.link.address().unwrap();
+        [
+            waiter(LOCK, address, "x"),
+            reader(&lab, "r"),
+            writer(&lab, "w"),
+            permits(&lab, "p", 2, 3),
+            owned(&lab, "o"),
+        ]
+    };
+    for holder in kinds() {
+        for newcomer in kinds().into_iter().filter(|it| it.value != holder.value) {
+            lab.granted(&holder).await;
+            lab.in_line(&newcomer).await;
+            let answer = lab.link.poll(&newcomer, CAP).await.unwrap();
+            assert!(matches!(answer, Polled::Queued(_)), "{answer:?}");
+            assert!(lab.link.release(&holder, 0, CAP).await.unwrap().found);
+            let told = lab.heard.take();
+            let told: Vec<_> = told.iter().map(|(grant, _)| &grant.value).collect();
+            assert_eq!(told, [&newcomer.value], "behind {}", holder.value);
+            assert!(lab.link.holds(&newcomer, CAP).await.unwrap());
+            assert!(lab.link.release(&newcomer, 0, CAP).await.unwrap().found);
+            assert_eq!(lab.keys().await, [FENCES], "nothing is left");
         }
     }
 }
@@ -129,13 +110,20 @@ async fn a_foreign_lock_and_a_set_exclude_each_other() {
     let lab = Lab::new().await;
     let foreign = ["SET", LOCK, "theirs", "NX", "PX", "30000"];
     lab.server.cmd(&foreign).await;
-    let answer = lab.acquire(&reader(&lab, "r")).await;
+    let once = Claim {
+        queues: false,
+        ..reader(&lab, "once")
+    };
+    let answer = lab.acquire(&once).await;
     assert!(
         matches!(answer, Ok(Acquired::WrongKind { .. })),
         "{answer:?}"
     );
+    let ours = reader(&lab, "r");
+    lab.in_line(&ours).await;
     lab.server.cmd(&["DEL", LOCK]).await;
-    lab.granted(&reader(&lab, "r")).await;
+    let answer = lab.link.poll(&ours, CAP).await.unwrap();
+    assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
     assert_eq!(lab.tell::<Option<String>>(&foreign).await, None);
 }
 
@@ -166,7 +154,7 @@ async fn a_waiter_keeps_its_place_behind_a_foreign_lock() {
 #[tokio::test]
 async fn a_claim_that_is_no_entry_is_an_error() {
     let lab = Lab::new().await;
-    let bad = claim(LOCK, "p|t||30000|3|2||h");
+    let bad = claim(LOCK, "1|p|t||30000|3|2||h");
     assert_refused(lab.acquire(&bad).await, Refusal::Other);
     assert_refused(lab.link.poll(&bad, CAP).await, Refusal::Other);
     assert_refused(lab.link.release(&bad, 0, CAP).await, Refusal::Other);

@@ -100,7 +100,7 @@ fn f61_each_is_let_in_by_its_own_number() {
     assert_eq!(world.told(), [""; 0], "two are in use");
     world.give_back(&permits("d", 1, 3));
     assert_eq!(world.told(), ["two"]);
-    assert_eq!(world.server.meta(KEY, world.time).as_deref(), Some("#|1|p"));
+    assert_eq!(world.server.meta(KEY, world.time).as_deref(), Some("1|#|p"));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn k14_a_renewal_never_shortens_and_never_creates() {
 #[test]
 fn k14_a_grant_shortens_nothing_that_is_held_already() {
     let mut world = World::held_by(&[reader("a")]);
-    world.server.enter(KEY, &reader("a").entry(), world.time);
+    world.server.enter(KEY, &reader("a").value, world.time);
     assert!(matches!(world.poll(&reader("b")), Polled::Gone { .. }));
     assert_eq!(world.told(), ["a"], "for 3 s");
     assert_eq!(world.server.expires(KEY), Some(NOW + 30_000 * MS));

@@ -1,39 +1,131 @@
-//! Two kinds at one key: a mistake that both sides are told of, and that never lets both hold the lock.
+//! Two kinds at one key: they never hold the lock together. Who may wait stands in the one queue and has its turn; who may not
+//! is told what is there.
 
 use super::*;
 
-/// K15: under different names, both would hold it.
-#[test]
-fn k15_each_kind_is_refused_by_every_other() {
-    let kinds = [
-        (once("x"), "an exclusive lock"),
+/// Nothing is needed of the holder but to go.
+fn kinds() -> [(Claim, &'static str); 5] {
+    [
+        (waiter("x"), "an exclusive lock"),
         (reader("r"), "a read/write lock"),
+        (writer("w"), "a read/write lock"),
         (permits("p", 1, 2), "a lock with permits"),
         (owned("o", "me"), "a reentrant lock of the owner `me`"),
-    ];
-    for (holder, there) in &kinds {
-        for (newcomer, theirs) in &kinds {
-            if there == theirs {
-                continue;
+    ]
+}
+
+/// Each of them with each of another kind.
+fn pairs() -> impl Iterator<Item = ((Claim, &'static str), Claim)> {
+    kinds().into_iter().flat_map(|holder| {
+        let others = kinds().into_iter().filter(move |it| it.1 != holder.1);
+        others.map(move |(newcomer, _)| (holder.clone(), newcomer))
+    })
+}
+
+/// K15: under different names, both would hold it.
+#[test]
+fn k15_who_does_not_wait_is_refused_by_every_other_kind() {
+    for ((holder, there), newcomer) in pairs() {
+        let newcomer = at_once(newcomer);
+        let mut world = World::held_by(std::slice::from_ref(&holder));
+        assert_eq!(There::read(&world.refused(&newcomer)).to_string(), there);
+        assert!(world.holds(&holder) && !world.holds(&newcomer));
+        assert!(world.line().is_empty());
+        for found in [
+            world.give_back(&newcomer).found,
+            world.cancel(&newcomer).found,
+            world.renew(&newcomer, 30) == Renewed::Yes,
+            world.downgrade(&newcomer, 30),
+        ] {
+            assert!(!found, "{newcomer:?} meets {there}");
+        }
+        assert!(matches!(world.poll(&newcomer), Polled::Gone { .. }));
+        assert!(world.holds(&holder));
+    }
+}
+
+#[test]
+fn who_waits_is_told_when_a_holder_of_another_kind_has_gone() {
+    for ((holder, _), newcomer) in pairs() {
+        let mut world = World::held_by(std::slice::from_ref(&holder));
+        world.queued(&newcomer);
+        assert!(matches!(world.poll(&newcomer), Polled::Queued(_)));
+        assert!(world.told().is_empty() && !world.holds(&newcomer));
+        assert!(world.give_back(&holder).found);
+        assert_eq!(world.told(), [name(&newcomer.value)], "{holder:?}");
+        assert!(world.holds(&newcomer) && !world.holds(&holder));
+        assert!(world.line().is_empty());
+    }
+}
+
+/// Also by a release, a cancel or a poll that finds nothing of its own.
+#[test]
+fn k5_who_waits_behind_another_kind_that_lapsed_is_let_in_by_any_look() {
+    for ((holder, _), newcomer) in pairs() {
+        for look in 0..4 {
+            let mut world = World::new();
+            world.acquire_for(&holder, 3);
+            world.queued(&newcomer);
+            world.pass(3000);
+            match look {
+                0 => assert!(!world.give_back(&holder).found),
+                1 => assert!(!world.cancel(&holder).found),
+                2 => assert!(matches!(world.poll(&holder), Polled::Gone { .. })),
+                _ => drop(world.acquire(&at_once(holder.clone()))),
             }
-            for newcomer in [newcomer.clone(), at_once(newcomer.clone())] {
-                let mut world = World::held_by(std::slice::from_ref(holder));
-                assert_eq!(There::read(&world.refused(&newcomer)).to_string(), *there);
-                assert!(world.holds(holder) && !world.holds(&newcomer));
-                assert!(world.line().is_empty());
-                for found in [
-                    world.give_back(&newcomer).found,
-                    world.cancel(&newcomer).found,
-                    world.renew(&newcomer, 30) == Renewed::Yes,
-                    world.downgrade(&newcomer, 30),
-                ] {
-                    assert!(!found, "{theirs} meets {there}");
-                }
-                assert!(matches!(world.poll(&newcomer), Polled::Gone { .. }));
-                assert!(world.holds(holder));
-            }
+            assert_eq!(world.told(), [name(&newcomer.value)], "{holder:?}, {look}");
         }
     }
+}
+
+/// Nobody passes a head that lives, of whatever kind: not who would fit beside those who hold.
+#[test]
+fn m14_a_head_of_another_kind_is_not_passed() {
+    let mut world = World::held_by(&[reader("a")]);
+    world.queued(&waiter("x"));
+    world.queued(&reader("b"));
+    world.queued(&permits("p", 1, 2));
+    let once = busy(world.acquire(&at_once(reader("c"))));
+    assert_eq!(name(&once.value), "a", "held as its own kind: no mistake");
+    world.give_back(&reader("a"));
+    assert_eq!(world.told(), ["x"], "and nobody beside it");
+    assert_eq!(world.line(), ["b", "p"]);
+    world.release(&waiter("x"));
+    assert_eq!(world.told(), ["b"]);
+    assert!(!world.holds(&permits("p", 1, 2)));
+    world.give_back(&reader("b"));
+    assert_eq!(world.told(), ["p"]);
+}
+
+/// The batch goes as far as the head's kind does.
+#[test]
+fn a_release_of_an_exclusive_lock_lets_in_all_that_fit() {
+    let mut world = World::held_by(&[once("x")]);
+    for claim in [reader("a"), reader("b"), writer("w"), reader("c")] {
+        world.queued(&claim);
+    }
+    world.release(&once("x"));
+    assert_eq!(world.told(), ["a", "b"]);
+    assert_eq!(world.line(), ["w", "c"]);
+}
+
+/// A dead one stops nobody for longer than its heartbeat.
+#[test]
+fn k7_a_dead_head_of_another_kind_is_passed_over() {
+    let mut world = World::held_by(&[once("x")]);
+    world.queued(&reader("dead"));
+    world.pass(3400);
+    world.queued(&waiter("alive"));
+    world.pass(100);
+    world.release(&once("x"));
+    assert_eq!(world.told(), ["alive"]);
+
+    let mut world = World::held_by(&[reader("a")]);
+    world.queued(&waiter("dead"));
+    world.pass(3400);
+    world.queued(&reader("b"));
+    world.pass(100);
+    assert!(matches!(world.poll(&reader("b")), Polled::Yours { .. }));
 }
 
 #[test]
@@ -43,7 +135,7 @@ fn readers_and_writers_are_one_kind_and_owners_are() {
         (writer("a"), reader("b")),
         (owned("a", "one"), owned("b", "two")),
     ] {
-        World::held_by(&[holder]).queued(&newcomer);
+        busy(World::held_by(&[holder]).acquire(&at_once(newcomer)));
     }
 }
 
@@ -51,69 +143,30 @@ fn readers_and_writers_are_one_kind_and_owners_are() {
 #[test]
 fn of_an_exclusive_holder_no_token_is_told() {
     let mut world = World::held_by(&[once("secret")]);
-    assert_eq!(world.refused(&reader("a")), "1|");
+    assert_eq!(world.refused(&at_once(reader("a"))), "1|x|");
 }
 
-/// Who waits counts, in a free lock too: it would have its turn now, but can't be reached.
+/// It has no end, or its rules are not known: no matter of waiting, for no kind.
 #[test]
-fn who_waits_as_another_kind_refuses_a_newcomer() {
-    for (waits, newcomer, there, words) in [
-        (
-            "r|secret|a|30000|0|0||host|1|f|0",
-            once("x"),
-            "r|-|a|30000|0|0||host|1|f|0",
-            "somebody who waits for a read/write lock",
-        ),
-        (
-            "p|secret|a|30000|1|2||host|1|f|0",
-            once("x"),
-            "p|-|a|30000|1|2||host|1|f|0",
-            "somebody who waits for a lock with 2 permits",
-        ),
-    ] {
+fn what_can_not_be_waited_for_is_not_queued_for() {
+    for value in ["2|x|t", "1|s|t"] {
         let mut world = World::new();
-        world.server.enter(KEY, waits, world.time);
-        let refused = world.refused(&newcomer);
-        assert_eq!(refused, there);
-        assert_eq!(There::read(&refused).to_string(), words);
-        assert_eq!(world.refused(&waiter("y")), there);
-        assert_eq!(
-            world.line(),
-            ["secret"],
-            "left to the polls of its own kind"
-        );
+        world.server.put(KEY, value, Some(world.time + 1000 * MS));
+        for claim in [reader("r"), at_once(reader("r")), waiter("x")] {
+            assert_eq!(busy(world.acquire(&claim)).value, value);
+        }
+        assert!(world.line().is_empty());
     }
+    let mut world = World::new();
+    world.server.put(KEY, "left behind", None);
+    let busy = busy(world.acquire(&reader("r")));
+    assert_eq!((&*busy.value, busy.left), ("left behind", Left::Endless));
+    assert!(world.line().is_empty());
 }
 
-/// In a lock that is held as the newcomer's own kind: a foreign value has come and gone in between.
+/// A foreign lease at the key is a lease too and ends.
 #[test]
-fn f61_who_waits_as_another_kind_refuses_a_newcomer() {
-    for (holder, waits, newcomer, there) in [
-        (
-            permits("a", 1, 3),
-            reader("secret").entry(),
-            permits("b", 1, 3),
-            "r|-|secret|30000|0|0||host|1|f|0",
-        ),
-        (reader("a"), waiter("secret").entry(), reader("b"), "x|"),
-        (
-            owned("a", "one"),
-            reader("secret").entry(),
-            owned("b", "one"),
-            "r|-|secret|30000|0|0||host|1|f|0",
-        ),
-    ] {
-        let mut world = World::held_by(&[holder]);
-        world.server.enter(KEY, &waits, world.time);
-        assert_eq!(world.refused(&newcomer), there);
-        world.pass(3500);
-        world.granted(&newcomer); // it has lapsed
-    }
-}
-
-/// While a foreign lease is at the key, which is a lease too and ends.
-#[test]
-fn who_waits_keeps_its_place_behind_another_kind() {
+fn who_waits_keeps_its_place_behind_a_foreign_lock() {
     let mut world = World::held_by(&[writer("w")]);
     let waiting = reader("a");
     world.queued(&waiting);
@@ -129,42 +182,6 @@ fn who_waits_keeps_its_place_behind_another_kind() {
     world.queued(&waiting); // executed twice
     world.pass(1000);
     assert!(matches!(world.poll(&waiting), Polled::Yours { .. }));
-}
-
-#[test]
-fn an_exclusive_waiter_keeps_its_place_behind_a_set() {
-    let mut world = World::with_waiters(&["a"]);
-    world.server.remove(KEY);
-    world.server.lose_queue(KEY);
-    world.granted(&reader("r"));
-    world.server.enter(KEY, &waiter("a").entry(), world.time);
-    let answer = world.poll(&waiter("a"));
-    assert!(
-        matches!(&answer, Polled::Queued(busy) if name(&busy.value) == "r"),
-        "{answer:?}"
-    );
-    world.queued(&waiter("a"));
-    world.give_back(&reader("r"));
-    assert_eq!(world.told(), ["a"], "a head of whatever kind");
-    assert_eq!(world.holder().as_deref(), Some("a"));
-}
-
-/// And then nobody else: the value excludes the set.
-#[test]
-fn an_exclusive_grant_ends_the_batch() {
-    let mut world = World::held_by(&[reader("r")]);
-    world.server.enter(KEY, &waiter("a").entry(), world.time);
-    world.server.enter(KEY, &reader("b").entry(), world.time);
-    world.give_back(&reader("r"));
-    assert_eq!(world.told(), ["a"]);
-    assert_eq!(world.line(), ["b"]);
-    world.release(&waiter("a"));
-    assert_eq!(
-        world.line(),
-        ["b"],
-        "the exclusive lock's commands leave it alone"
-    );
-    assert!(matches!(world.poll(&reader("b")), Polled::Yours { .. }));
 }
 
 /// The lock is free, and its next kind is whatever comes.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{Pair, is_other_type};
 use crate::backend::fault::Fault;
-use crate::backend::redis::link::combiner::{Ask, Limits};
+use crate::backend::redis::link::batcher::{Command, MOST};
 use crate::backend::redis::reply::Item;
 use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
 use crate::backend::redis::tests::lab::{CAP, HOUR, acquire, seconds};
@@ -81,18 +81,18 @@ impl Pair<'_> {
         releases: &[(Who, Option<Seconds>)],
         acquires: &[(Who, Seconds, bool)],
     ) -> Vec<Result<Item, Fault>> {
-        let release = |(who, keep): &(Who, Option<Seconds>)| Ask::Release {
+        let release = |(who, keep): &(Who, Option<Seconds>)| Command::Release {
             claim: Cow::Owned(self.named(*who)),
             keep_until: self.keep(*keep).0,
         };
         let now = self.lab.link.server_time();
         let take = |(who, lease, late): &(Who, Seconds, bool)| {
-            Ask::Acquire(Cow::Owned(self.command(*who, *lease, *late, now)))
+            Command::Acquire(Cow::Owned(self.command(*who, *lease, *late, now)))
         };
         let mut asks: Vec<_> = releases.iter().map(release).collect();
         asks.extend(acquires.iter().map(take));
-        let combiner = self.lab.link.combiner(Limits::MEASURED);
-        let answers = combiner.ask_together(asks, CAP).await;
+        let batcher = self.lab.link.batcher(MOST);
+        let answers = batcher.ask_together(asks, CAP).await;
         answers
             .into_iter()
             .map(|it| it.expect("an answer"))

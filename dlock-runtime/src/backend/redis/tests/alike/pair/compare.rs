@@ -238,7 +238,7 @@ const LOOK: &str = "
       local held, members = redis.call('TYPE', lock).ok, {}
       if held == 'zset' then
         local all = redis.call('ZRANGE', lock, 0, -1, 'WITHSCORES')
-        held = table.concat(all, ' ') == 'long over 1 #|2|rw inf' and 'a foreign set' or all[#all - 1]
+        held = table.concat(all, ' ') == 'long over 1 2|#|rw inf' and 'a foreign set' or all[#all - 1]
         for n = 1, #all - 2, 2 do
           members[#members + 1] = {all[n], all[n + 1]}
         end

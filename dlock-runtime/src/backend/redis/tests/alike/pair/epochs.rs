@@ -41,7 +41,7 @@ impl Epochs {
     pub(super) fn same_meta(&mut self, real: &str, pure: &str) {
         let split = |meta: &str| {
             let (words, epoch) = meta.rsplit_once('|')?;
-            meta.starts_with("#|1|o|").then_some(())?;
+            meta.starts_with("1|#|o|").then_some(())?;
             Some((words.to_owned(), epoch.parse().ok()?))
         };
         match (split(real), split(pure)) {

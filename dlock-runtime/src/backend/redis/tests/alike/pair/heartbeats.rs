@@ -9,12 +9,11 @@ use crate::backend::redis::tests::alike::Who;
 use crate::backend::redis::tests::lab::CAP;
 use crate::policy::commands::{Claim, Left, Polled};
 use crate::policy::server::Server;
-use crate::values::entry;
 
 impl Pair<'_> {
     pub(super) async fn heartbeats(&mut self, people: &[Who]) {
         let mut people = people.to_vec();
-        people.retain(|who| self.named(*who).place.is_some());
+        people.retain(|who| self.named(*who).queues);
         let claims: Vec<_> = people.iter().map(|who| self.named(*who)).collect();
         let heartbeats = self.lab.link.heartbeats(Pace::of(CAP));
         let answers = heartbeats.beat_together(claims.clone(), CAP).await;
@@ -24,7 +23,7 @@ impl Pair<'_> {
         let is_sent = claims.len() > 1;
         for (claim, (key, _)) in claims.iter().zip(&people) {
             if is_sent && !self.other_type.contains(key) {
-                self.pure.beat(&claim.key, &claim.entry(), self.time);
+                self.pure.beat(&claim.key, &claim.value, self.time);
             }
             self.pure.read(&claim.key, self.time); // what has lapsed is not there, and now is not stored either
         }
@@ -53,7 +52,7 @@ impl Pair<'_> {
     ) {
         let (claim, time) = (&claims[at], self.time);
         let waiting = self.pure.waiting(&claim.key, time);
-        assert!(waiting.iter().any(|it| it.0 == claim.entry()), "not there");
+        assert!(waiting.iter().any(|it| it.0 == claim.value), "not there");
         let Polled::Queued(busy) = real else {
             panic!("{real:?}");
         };
@@ -91,6 +90,6 @@ impl Pair<'_> {
 
 /// In one group of the command.
 fn are_together(one: &Claim, other: &Claim) -> bool {
-    let is_entry = |it: &Claim| entry::is_entry(&it.value);
-    one.key == other.key && is_entry(one) == is_entry(other)
+    let is_shared = |it: &Claim| it.kind().is_shared();
+    one.key == other.key && is_shared(one) == is_shared(other)
 }

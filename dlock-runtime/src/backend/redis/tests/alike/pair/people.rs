@@ -1,9 +1,8 @@
-//! Whose claims the sequences are made of, by number.
+//! Whose claims the sequences are made of, by number. Some have fields behind the rest, as of a later version: they are kept.
 
 use super::super::{KEYS, Who};
-use crate::backend::redis::tests::lab::{claim, seconds, waiter};
+use crate::backend::redis::tests::lab::{claim, waiter};
 use crate::policy::commands::Claim;
-use crate::policy::queue::Place;
 
 /// At another server: whether anybody listens there can't be told here.
 pub(super) const ELSEWHERE: &str = "0123456789abcdef;lock:@grant:nobody";
@@ -14,40 +13,40 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
     let run_id = here.split_once(';').expect("an address").0;
     let deaf = &*format!("{run_id};lock:@grant:nobody"); // nobody listens there
     let text = match number {
-        0 => return waiter(key, here, "1|red"),
-        1 => return waiter(key, deaf, "1|green"),
+        0 => return waiter(key, here, "red"),
+        1 => return waiter(key, deaf, "green"),
         2 => {
             return Claim {
-                place: Some(Place::new("", seconds(2))), // shorter than `CLAIM`
-                ..claim(key, "1|gold")
+                queues: true,
+                ..claim(key, "1|x|gold||2000|0|0||host|1|f|0|new|9") // shorter than `CLAIM`
             };
         }
-        3 => return waiter(key, ELSEWHERE, "1|blue"),
+        3 => return waiter(key, ELSEWHERE, "blue"),
         4 => return claim(key, "2|grey"), // never queues; in the way, it is of another layout
-        5 => format!("r|ann|{here}|30000|0|0||host|1|f|0"),
-        6 => format!("w|bob|{here}|30000|0|0||host|1|f|0"),
-        7 => format!("r|cid|{deaf}|30000|0|0||host|1|f|0"),
-        8 => "w|dan||2000|0|0||host|1|f|0".to_owned(),
-        9 => format!("r|eve|{ELSEWHERE}|30000|0|0||host|1|f|0"),
-        10 => format!("p|ann|{here}|30000|1|3||host|1|f|0"),
-        11 => format!("p|bob|{here}|30000|2|3||host|1|f|0"),
-        12 => format!("p|cid|{deaf}|30000|1|3||host|1|f|0"),
-        13 => "p|dan||2000|1|3||host|1|f|0".to_owned(),
-        14 => format!("p|eve|{here}|30000|1|2||host|1|f|0"), // another number
-        15 => format!("o|ann|{here}|30000|0|0|one|host|1|f|0"),
-        16 => "o|bob||2000|0|0|one|host|1|f|0".to_owned(),
-        17 => format!("o|cid|{here}|30000|0|0|two|host|1|f|0"),
-        18 => format!("o|dan|{deaf}|30000|0|0|two|host|1|f|0"),
-        19 => format!("o|eve|{ELSEWHERE}|30000|0|0|two|host|1|f|0"),
-        20 => format!("r|once|{here}|30000|0|0||host|1|f|0"),
-        21 => "w|once||30000|0|0||host|1|f|0".to_owned(),
-        22 => format!("p|once|{here}|30000|2|3||host|1|f|0"),
-        23 => "o|once||30000|0|0|one|host|1|f|0".to_owned(),
+        5 => format!("1|r|ann|{here}|30000|0|0||host|1|f|0"),
+        6 => format!("1|w|bob|{here}|30000|0|0||host|1|f|0|new|9"),
+        7 => format!("1|r|cid|{deaf}|30000|0|0||host|1|f|0"),
+        8 => "1|w|dan||2000|0|0||host|1|f|0".to_owned(),
+        9 => format!("1|r|eve|{ELSEWHERE}|30000|0|0||host|1|f|0"),
+        10 => format!("1|p|ann|{here}|30000|1|3||host|1|f|0"),
+        11 => format!("1|p|bob|{here}|30000|2|3||host|1|f|0|new|9"),
+        12 => format!("1|p|cid|{deaf}|30000|1|3||host|1|f|0"),
+        13 => "1|p|dan||2000|1|3||host|1|f|0".to_owned(),
+        14 => format!("1|p|eve|{here}|30000|1|2||host|1|f|0"), // another number
+        15 => format!("1|o|ann|{here}|30000|0|0|one|host|1|f|0|new|9"),
+        16 => "1|o|bob||2000|0|0|one|host|1|f|0".to_owned(),
+        17 => format!("1|o|cid|{here}|30000|0|0|two|host|1|f|0"),
+        18 => format!("1|o|dan|{deaf}|30000|0|0|two|host|1|f|0"),
+        19 => format!("1|o|eve|{ELSEWHERE}|30000|0|0|two|host|1|f|0"),
+        20 => format!("1|r|once|{here}|30000|0|0||host|1|f|0"),
+        21 => "1|w|once||30000|0|0||host|1|f|0".to_owned(),
+        22 => format!("1|p|once|{here}|30000|2|3||host|1|f|0"),
+        23 => "1|o|once||30000|0|0|one|host|1|f|0".to_owned(),
         _ => unreachable!("nobody has this number"),
     };
     let queues = number < 20;
     Claim {
-        place: queues.then(|| Place::new("", seconds(30))), // which of an entry says nothing
+        queues,
         ..claim(key, &text)
     }
 }

@@ -1,0 +1,148 @@
+//! One item: an exclusive acquire or release, alone or as a part of a batch.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use redis::Cmd;
+
+use crate::backend::redis::calls::{self, Call};
+use crate::backend::redis::grant_key::GrantKey;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::native::Native;
+use crate::backend::redis::scripts::{self, By};
+use crate::policy::commands::{Acquire, Claim};
+
+pub(in crate::backend::redis) enum Command<'a> {
+    Acquire(Cow<'a, Acquire>),
+    Release {
+        claim: Cow<'a, Claim>,
+        keep_until: u64,
+    },
+}
+
+impl Command<'_> {
+    pub(super) fn to_owned(&self) -> Command<'static> {
+        match self {
+            Command::Acquire(command) => Command::Acquire(Cow::Owned(command.clone().into_owned())),
+            Command::Release { claim, keep_until } => Command::Release {
+                claim: Cow::Owned(claim.clone().into_owned()),
+                keep_until: *keep_until,
+            },
+        }
+    }
+
+    pub(super) fn is_release(&self) -> bool {
+        matches!(self, Command::Release { .. })
+    }
+
+    pub(super) fn lock(&self) -> &str {
+        &self.claim().key
+    }
+
+    fn claim(&self) -> &Claim {
+        match self {
+            Command::Acquire(command) => &command.claim,
+            Command::Release { claim, .. } => claim,
+        }
+    }
+
+    fn value(&self) -> &str {
+        &self.claim().value
+    }
+
+    fn terms(&self) -> Terms {
+        match self {
+            Command::Acquire(command) => Terms::Acquire {
+                lease: command.lease.as_millis(),
+                not_after: command.not_after,
+                repair: calls::repair(command),
+                queues: command.claim.queues,
+            },
+            Command::Release { keep_until, .. } => Terms::Release {
+                keep_until: *keep_until,
+            },
+        }
+    }
+
+    /// By itself.
+    pub(super) fn call(&self, native: Option<Native>) -> Call<'_> {
+        match self {
+            Command::Acquire(command) => calls::acquire(command),
+            Command::Release { claim, keep_until } => calls::release(claim, *keep_until, native),
+        }
+    }
+}
+
+/// Its lock alone: there is a token in the value.
+impl fmt::Debug for Command<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().fmt(f)
+    }
+}
+
+/// All of these in one command, releases before acquires.
+pub(super) fn combined<'a>(
+    by: By,
+    names: &Names,
+    grant_key: &GrantKey,
+    asks: impl ExactSizeIterator<Item = &'a Command<'static>> + Clone,
+) -> Cmd {
+    let bytes = |ask: &Command<'_>| 4 * ask.lock().len() + ask.value().len();
+    let room = asks.clone().map(bytes).sum();
+    let mut command = scripts::COMBINED.called(by, 9 + 4 * asks.len(), room);
+    command.arg(1 + 3 * asks.len());
+    let mut name = String::new();
+    for (number, ask) in asks.clone().enumerate() {
+        let keys = names.of(ask.lock());
+        if number == 0 {
+            command.arg(keys.counter);
+        }
+        command.arg(ask.lock());
+        command.arg(keys.waiting.text_in(&mut name));
+        command.arg(keys.alive.text_in(&mut name));
+    }
+    let runs = calls::runs(asks.clone().map(Command::terms));
+    let is_release = |(terms, _): &&(Terms, usize)| matches!(terms, Terms::Release { .. });
+    let releases = runs.iter().filter(is_release).count();
+    command.arg(releases).arg(runs.len() - releases);
+    for (terms, items) in &runs {
+        command.arg(items);
+        terms.write(&mut command);
+    }
+    for ask in asks {
+        command.arg(ask.value());
+    }
+    command.arg(grant_key.argument());
+    command
+}
+
+/// What is asked of an item, but for its lock and its value.
+#[derive(Clone, Copy, PartialEq)]
+enum Terms {
+    Release {
+        keep_until: u64,
+    },
+    Acquire {
+        lease: u64,
+        not_after: u64,
+        repair: u64,
+        queues: bool,
+    },
+}
+
+impl Terms {
+    fn write(&self, command: &mut Cmd) {
+        match self {
+            Terms::Release { keep_until } => command.arg(keep_until),
+            Terms::Acquire {
+                lease,
+                not_after,
+                repair,
+                queues,
+            } => {
+                let queues = u8::from(*queues);
+                command.arg(lease).arg(not_after).arg(repair).arg(queues)
+            }
+        };
+    }
+}

@@ -1,0 +1,243 @@
+//! The task that sends one batch: it lets the tasks run that are ready, so that what they want goes along.
+//!
+//! Whatever becomes of it, everybody in the batch is answered: by what the script said of its item, by the fault that the batch met,
+//! or, when the runtime ends, by the end of the channel. What it leaves waiting is the next flusher's.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use redis::{Cmd, RedisError, Value};
+use tokio::task::unconstrained;
+use tokio::time::Instant;
+
+use super::{Batcher, Item, Outcome, command};
+use crate::backend::fault::Fault;
+use crate::backend::redis::reply;
+use crate::backend::redis::scripts::{self, By};
+use crate::values::error::{Refusal, Text};
+use crate::values::moment::Moment;
+
+/// Lets the tasks run that are ready. Not tokio's `yield_now`, which first looks for what the network brings.
+async fn others_first() {
+    let mut is_behind = false;
+    poll_fn(|cx| {
+        if is_behind {
+            return Poll::Ready(());
+        }
+        is_behind = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+pub(super) struct Flusher {
+    batcher: Arc<Batcher>,
+    batch: Vec<Item>,
+    /// So many items are under way until it ends.
+    taken: usize,
+    /// Its batch is on the wire, or nowhere: whoever comes now is not its own. Dropped before, it tells those who wait.
+    has_flushed: bool,
+}
+
+/// When a command was put into the connection's pipe, and whether it was answered there and then.
+type Sent<T> = (Moment, Poll<T>);
+
+impl Flusher {
+    /// The one that the state promised.
+    pub(super) fn new(batcher: &Arc<Batcher>) -> Self {
+        Self {
+            batcher: batcher.clone(),
+            batch: Vec::new(),
+            taken: 0,
+            has_flushed: false,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        others_first().await;
+        self.batch = self.batcher.state().next_batch();
+        self.taken = self.batch.len();
+        self.send().await;
+    }
+
+    async fn send(&mut self) {
+        for by in [By::Hash, By::Text] {
+            match self.send_by(by).await {
+                Ok(None) if self.batch.is_empty() => return,
+                Ok(None) => {} // by its text then, and without those who have gone meanwhile
+                Ok(Some((reply, sent))) => return self.hand_out(reply, sent),
+                // Of one of the keys, it may be: none was looked at.
+                Err(Fault::Refused(Refusal::NoPermission, _)) if self.batch.len() > 1 => {
+                    return self.end_each(|| Outcome::Alone);
+                }
+                Err(fault) => return self.end_each(|| Outcome::Ended(Err(fault.clone()))),
+            }
+        }
+        let why = reply::unexpected("combined", &Value::Nil);
+        self.end_each(|| Outcome::Ended(Err(why.clone())));
+    }
+
+    /// What the script said, and when it was sent; `None`: the server does not know it, and nothing was executed, or nobody wants
+    /// it any more.
+    async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, Fault> {
+        let mut connection = self.batcher.wire.connection.clone();
+        loop {
+            self.batch.retain(|it| !it.answer.is_closed());
+            let command = self.command(by);
+            // Unconstrained, so that its first poll gives it its place in the pipe.
+            let query = command.query_async::<Value>(&mut connection);
+            let mut query = pin!(unconstrained(query));
+            let put = poll_fn(|cx| Poll::Ready(self.put_on_wire(query.as_mut(), cx)));
+            let (sent, first) = match put.await {
+                Put::Again => continue,
+                Put::Nothing => return Ok(None),
+                Put::Done(sent) => sent?,
+            };
+            let answer = pin!(async {
+                known(match first {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => query.await,
+                })
+            });
+            let until = self.batch.iter().map(|it| it.until).max();
+            let now = Instant::now();
+            let within = until.unwrap_or(now).saturating_duration_since(now);
+            let reply = self.batcher.wire.finish(within, answer).await?;
+            return Ok(reply.map(|reply| (reply, sent)));
+        }
+    }
+
+    /// In one step, as those see it who go: they are still asked for, or their item is on the wire.
+    fn put_on_wire<F: Future>(
+        &mut self,
+        query: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Put<F::Output> {
+        let mut state = self.batcher.state();
+        if self.batch.iter().any(|it| it.answer.is_closed()) {
+            return Put::Again;
+        }
+        let put = if self.batch.is_empty() {
+            Put::Nothing
+        } else {
+            let begun = self.batcher.wire.begin();
+            Put::Done(begun.map(|sent| (sent, query.poll(cx))))
+        };
+        if !self.has_flushed {
+            self.has_flushed = true;
+            let more = state.flushed();
+            drop(state);
+            if more {
+                self.batcher.flush();
+            }
+        }
+        put
+    }
+
+    /// One item is sent as what it is.
+    fn command(&self, by: By) -> Cmd {
+        let wire = &self.batcher.wire;
+        if let [Item { command, .. }] = &self.batch[..] {
+            let call = command.call(wire.deletes.native());
+            return wire.command_on(command.lock(), &call, by);
+        }
+        let commands = self.batch.iter().map(|it| &it.command);
+        command::combined(by, &wire.names, &wire.grant_key, commands)
+    }
+
+    fn hand_out(&mut self, reply: Value, sent: Moment) {
+        let wire = &self.batcher.wire;
+        if let [Item { command, .. }] = &self.batch[..] {
+            self.batcher.answered(command, &reply);
+            let answered = Outcome::Ended(Ok((reply::Item::Other(reply), sent)));
+            if let Some(item) = self.batch.pop() {
+                item.ends(answered);
+            }
+            return;
+        }
+        match reply::combined(reply, self.batch.len()) {
+            Ok(replies) => {
+                let granted_at = |it: &Result<reply::Item, Fault>| match it {
+                    Ok(reply::Item::Granted { time, .. }) => Some(*time),
+                    _ => None,
+                };
+                if let Some(time) = replies.iter().find_map(granted_at) {
+                    wire.heard_time(time, sent);
+                }
+                let says_read_only = |it: &Result<reply::Item, Fault>| {
+                    matches!(it, Err(Fault::Refused(Refusal::ReadOnly, _)))
+                };
+                if replies.iter().any(says_read_only) {
+                    wire.give_up(); // the master is elsewhere
+                }
+                for (item, reply) in self.batch.drain(..).zip(replies) {
+                    item.ends(Outcome::Ended(reply.map(|reply| (reply, sent))));
+                }
+            }
+            Err(fault) => self.end_each(|| Outcome::Ended(Err(fault.clone()))),
+        }
+    }
+
+    fn end_each(&mut self, mut outcome: impl FnMut() -> Outcome) {
+        for item in self.batch.drain(..) {
+            item.ends(outcome());
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        let mut state = self.batcher.state();
+        state.ended(self.taken);
+        if self.has_flushed {
+            return;
+        }
+        let waiting = state.give_up();
+        drop(state);
+        for item in waiting {
+            let why = Text::new("the runtime of the connection has ended");
+            item.ends(Outcome::Ended(Err(Fault::Unsent(why))));
+        }
+    }
+}
+
+impl Item {
+    fn ends(self, outcome: Outcome) {
+        let _ = self.answer.send(outcome); // unless its caller has gone
+    }
+}
+
+/// What became of a batch that was to be put on the wire.
+enum Put<T> {
+    Done(Result<Sent<T>, Fault>),
+    /// Nobody wants it any more.
+    Nothing,
+    /// Somebody has gone meanwhile.
+    Again,
+}
+
+fn known(answer: Result<Value, RedisError>) -> Result<Option<Value>, RedisError> {
+    match answer {
+        Err(error) if scripts::is_unknown(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+#[cfg(test)]
+impl Flusher {
+    /// One batch, at once.
+    pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<Item>) {
+        let (taken, has_flushed) = (0, true);
+        let batcher = batcher.clone();
+        let mut it = Self {
+            batcher,
+            batch,
+            taken,
+            has_flushed,
+        };
+        it.send().await;
+    }
+}

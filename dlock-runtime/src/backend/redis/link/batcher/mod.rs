@@ -1,0 +1,214 @@
+//! Batching: what callers want while something of theirs is on its way goes out as one script over all of it, releases first
+//! (`lua/combined.lua`). Exclusive acquires and releases only; everything else goes by itself.
+//! `state` decides what waits and what goes, `command` is one item on the wire, `flusher` the task that sends a batch.
+//!
+//! - **Nobody waits for an answer**: the first two send by themselves, at once. Any other puts its item down, and one
+//!   flusher at a time, a task of the connection's runtime, sends what has come by the time it is its turn. It waits for nothing but
+//!   the tasks that were ready before it; so a caller that is dropped or no longer polled stops nobody.
+//! - **Withdrawn or sent**: a caller that goes before its item is on the wire takes it back, and nothing was sent; one that
+//!   goes later leaves it as it is. Both are decided under the one lock, under which a batch is also put into the
+//!   connection's pipe; so a `cancel` that is sent after a dropped acquire never overtakes it.
+//! - **Each its own deadline**: over while the item waits, nothing was sent; over later, it is unclear.
+//! - The lock is never held across an `await`, and nothing that is called under it takes another.
+
+mod command;
+mod flusher;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+pub(in crate::backend::redis) use self::command::Command;
+use self::flusher::Flusher;
+use self::state::{State, Ticket};
+use super::wire::Wire;
+use crate::backend::Answer;
+use crate::backend::fault::Fault;
+use crate::backend::redis::reply;
+use crate::values::error::Text;
+use crate::values::moment::Moment;
+
+/// At most so many items go into one script: beyond it nothing is won, and the server is busy with one command for longer. These
+/// take it about 0.12 ms.
+pub(in crate::backend::redis) const MOST: usize = 64;
+
+/// The batcher of one connection.
+#[derive(Debug)]
+pub(in crate::backend::redis) struct Batcher {
+    wire: Arc<Wire>,
+    /// Everything goes by itself.
+    is_off: bool,
+    state: Mutex<State<Item>>,
+}
+
+/// What one caller waits for.
+struct Item {
+    command: Command<'static>,
+    until: Instant,
+    /// Closed, under the lock, when its caller goes.
+    answer: oneshot::Sender<Outcome>,
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.command.fmt(f)
+    }
+}
+
+/// What became of an item, and when it was sent.
+pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), Fault>;
+
+enum Outcome {
+    Ended(Answered),
+    /// Nothing was executed, for a reason that may be another item's: ask by yourself.
+    Alone,
+}
+
+impl Batcher {
+    /// `most`: so many items in one script; 0: everything goes by itself.
+    pub(super) fn new(wire: &Arc<Wire>, most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            wire: wire.clone(),
+            is_off: most == 0,
+            state: Mutex::new(State::new(most)),
+        })
+    }
+
+    /// What the item's own script answers, and when it was sent. `until`: when `within` is over.
+    pub(in crate::backend::redis) async fn run(
+        self: &Arc<Self>,
+        command: Command<'_>,
+        within: Duration,
+        until: Instant,
+    ) -> Answered {
+        if self.is_off {
+            return self.alone(&command, within).await;
+        }
+        let Some(mut waiting) = self.wait(&command, until) else {
+            let _in_flight = InFlight(self);
+            return self.alone(&command, within).await;
+        };
+        match waiting.outcome(within, until).await? {
+            Outcome::Ended(answered) => answered,
+            Outcome::Alone => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.alone(&command, left).await
+            }
+        }
+    }
+
+    /// `None`: it goes alone, at once.
+    fn wait(self: &Arc<Self>, command: &Command<'_>, until: Instant) -> Option<Waiting<'_>> {
+        let mut state = self.state();
+        if state.goes_alone() {
+            return None;
+        }
+        let (sender, answer) = oneshot::channel();
+        let item = Item {
+            command: command.to_owned(),
+            until,
+            answer: sender,
+        };
+        let (ticket, needs_flusher) = state.wait(command.is_release(), item);
+        drop(state);
+        let waiting = Waiting {
+            batcher: self,
+            ticket,
+            answer,
+        };
+        if needs_flusher {
+            self.flush();
+        }
+        Some(waiting)
+    }
+
+    /// Boxed, so that what waits for a batch stays small.
+    fn alone<'a>(
+        &'a self,
+        command: &'a Command<'_>,
+        within: Duration,
+    ) -> Answer<'a, (reply::Item, Moment)> {
+        Box::pin(async move {
+            let call = command.call(self.wire.deletes.native());
+            let (reply, sent) = self.wire.script_on(command.lock(), call, within).await?;
+            self.answered(command, &reply);
+            Ok((reply::Item::Other(reply), sent))
+        })
+    }
+
+    /// Of an item that was sent by itself.
+    fn answered(&self, command: &Command<'_>, reply: &redis::Value) {
+        if command.is_release() {
+            self.wire.deletes.answered(reply);
+        }
+    }
+
+    fn flush(self: &Arc<Self>) {
+        self.wire.runtime.spawn(Flusher::new(self).run());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<Item>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An item that its caller sends, until it is answered or given up.
+struct InFlight<'a>(&'a Batcher);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.state().ended(1);
+    }
+}
+
+/// A caller whose item waits, or is in a batch.
+struct Waiting<'a> {
+    batcher: &'a Batcher,
+    ticket: Ticket,
+    answer: oneshot::Receiver<Outcome>,
+}
+
+impl Waiting<'_> {
+    async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, Fault> {
+        let Ok(answer) = timeout_at(until, &mut self.answer).await else {
+            return self.too_late(within);
+        };
+        answer.map_err(|_| Fault::Unclear(Text::new("the runtime of the connection has ended")))
+    }
+
+    fn too_late(&mut self, within: Duration) -> Result<Outcome, Fault> {
+        if self.withdraw() {
+            return Err(Fault::Unsent(Text::new(format_args!(
+                "not sent within {within:?}"
+            ))));
+        }
+        match self.answer.try_recv() {
+            Ok(answer) => Ok(answer), // at the last moment
+            Err(_) => Err(self.batcher.wire.no_answer(within)),
+        }
+    }
+
+    /// From here on it is not sent if it was not before; whether it was certainly not.
+    fn withdraw(&mut self) -> bool {
+        let mut state = self.batcher.state();
+        self.answer.close();
+        let withdrawn = state.withdraw(self.ticket);
+        drop(state);
+        withdrawn.is_some()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answer.is_terminated() {
+            self.withdraw();
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The state of a batcher in random sequences of what can happen to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::proptest;
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::flusher::Flusher;
+use super::state::{State, Ticket};
+use super::{Batcher, Command, Item, Outcome};
+use crate::backend::fault::Fault;
+use crate::backend::redis::reply;
+
+const MOST: usize = 4;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// A caller has a command, a release or not.
+    Command(bool),
+    /// One of those that are on their way ends: sent by its caller, or a batch.
+    Ends(usize),
+    /// The flusher's turn: it takes a batch …
+    Takes,
+    /// … and has sent it.
+    Sends,
+    /// One of those who wait goes; it may be in a batch by now.
+    Goes(usize),
+    /// The flusher's runtime ends.
+    RuntimeEnds,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let number = || 0..8_usize;
+    prop_oneof![
+        8 => any::<bool>().prop_map(Event::Command),
+        4 => number().prop_map(Event::Ends),
+        4 => Just(Event::Takes),
+        4 => Just(Event::Sends),
+        2 => number().prop_map(Event::Goes),
+        1 => Just(Event::RuntimeEnds),
+    ]
+}
+
+/// Who asked, by number, and whether for a release.
+type Who = (usize, bool);
+
+/// The one flusher that there is, if there is one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flushing {
+    Nobody,
+    Started,
+    /// It has a batch, which is not on the wire yet.
+    Busy,
+}
+
+/// What the state has to account for.
+struct World {
+    state: State<Who>,
+    asked: usize,
+    /// The sizes of what is on its way.
+    in_flight: Vec<usize>,
+    flusher: Flushing,
+    /// In order of arrival.
+    waiting: Vec<(Ticket, Who)>,
+    gone: Vec<Ticket>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            state: State::new(MOST),
+            asked: 0,
+            in_flight: Vec::new(),
+            flusher: Flushing::Nobody,
+            waiting: Vec::new(),
+            gone: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: &Event) {
+        match *event {
+            Event::Command(is_release) => self.command(is_release),
+            Event::Ends(number) if number < self.in_flight.len() => {
+                let items = self.in_flight.remove(number);
+                self.state.ended(items);
+            }
+            Event::Takes if self.flusher == Flushing::Started => self.take(),
+            Event::Sends if self.flusher == Flushing::Busy => {
+                let more = self.state.flushed();
+                assert_eq!(more, !self.waiting.is_empty());
+                self.flusher = if more {
+                    Flushing::Started
+                } else {
+                    Flushing::Nobody
+                };
+            }
+            Event::Goes(number) if number < self.waiting.len() => {
+                let (ticket, who) = self.waiting.remove(number);
+                assert_eq!(self.state.withdraw(ticket), Some(who));
+                self.gone.push(ticket);
+            }
+            Event::Goes(_) => {
+                for ticket in &self.gone {
+                    assert_eq!(self.state.withdraw(*ticket), None);
+                }
+            }
+            Event::RuntimeEnds if self.flusher != Flushing::Nobody => {
+                self.flusher = Flushing::Nobody;
+                assert_eq!(self.state.give_up().len(), self.waiting.len());
+                self.gone.extend(self.waiting.drain(..).map(|it| it.0));
+            }
+            _ => {}
+        }
+    }
+
+    fn command(&mut self, is_release: bool) {
+        let who = (self.asked, is_release);
+        self.asked += 1;
+        let sent: usize = self.in_flight.iter().sum();
+        let is_alone = sent < 2 && self.flusher == Flushing::Nobody;
+        assert_eq!(self.state.goes_alone(), is_alone);
+        if is_alone {
+            self.in_flight.push(1);
+            return;
+        }
+        let (ticket, needs_flusher) = self.state.wait(is_release, who);
+        assert_eq!(
+            needs_flusher,
+            self.flusher == Flushing::Nobody,
+            "one at a time"
+        );
+        if needs_flusher {
+            self.flusher = Flushing::Started;
+        }
+        self.waiting.push((ticket, who));
+    }
+
+    fn take(&mut self) {
+        let sent: usize = self.in_flight.iter().sum();
+        let most = (self.waiting.len() + sent).div_ceil(2).min(MOST);
+        let batch = self.state.next_batch();
+        let mut expected: Vec<_> = self.waiting.iter().take(most).copied().collect();
+        expected.sort_by_key(|(_, who)| !who.1);
+        let who: Vec<_> = expected.iter().map(|it| it.1).collect();
+        assert_eq!(batch, who, "the first ones, releases before acquires");
+        assert_eq!(batch.is_empty(), self.waiting.is_empty());
+        self.waiting.retain(|it| !expected.contains(it));
+        self.gone.extend(expected.iter().map(|it| it.0));
+        self.in_flight.push(batch.len());
+        self.flusher = Flushing::Busy;
+    }
+
+    /// Somebody is there who looks for those who wait.
+    fn check(&self) {
+        assert!(self.waiting.is_empty() || self.flusher != Flushing::Nobody);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_waits_is_sent_once_in_order_or_goes(events in vec(event(), 0..200)) {
+        let mut world = World::new();
+        for event in &events {
+            world.step(event);
+            world.check();
+        }
+        // No answer comes any more, and still all is sent.
+        while world.flusher != Flushing::Nobody {
+            world.step(&Event::Takes);
+            world.step(&Event::Sends);
+        }
+        assert!(world.waiting.is_empty());
+        while !world.in_flight.is_empty() {
+            world.step(&Event::Ends(0));
+        }
+        assert!(world.state.goes_alone(), "nothing is on its way");
+    }
+}
+
+/// One half of what many want leaves first, and the other behind it, so that client and server have work at the same time.
+#[test]
+fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
+    let batches = |number: usize| {
+        let mut state = State::new(64);
+        for item in 0..number {
+            state.wait(item % 2 == 0, item);
+        }
+        let batches = std::iter::from_fn(|| Some(state.next_batch().len()));
+        batches.take_while(|it| *it > 0).collect::<Vec<_>>()
+    };
+    for (number, expected) in [
+        (1, vec![1]),
+        (2, vec![1, 1]),
+        (5, vec![3, 2]),
+        (64, vec![32, 32]),
+        (100, vec![50, 50]),
+        (200, vec![64, 64, 64, 8]),
+    ] {
+        assert_eq!(batches(number), expected, "of {number}");
+    }
+}
+
+/// For the tests of what a batch answers.
+impl Batcher {
+    /// What became of one item.
+    pub(in crate::backend::redis) async fn ask(
+        self: &Arc<Self>,
+        command: Command<'_>,
+        within: Duration,
+    ) -> Result<reply::Item, Fault> {
+        let answered = self.run(command, within, Instant::now() + within);
+        Ok(answered.await?.0)
+    }
+
+    /// One batch, at once.
+    pub(in crate::backend::redis) async fn ask_together(
+        self: &Arc<Self>,
+        commands: Vec<Command<'static>>,
+        within: Duration,
+    ) -> Vec<Option<Result<reply::Item, Fault>>> {
+        let until = Instant::now() + within;
+        let item = |command| {
+            let (answer, receiver) = oneshot::channel();
+            (
+                Item {
+                    command,
+                    until,
+                    answer,
+                },
+                receiver,
+            )
+        };
+        let (batch, receivers): (Vec<_>, Vec<_>) = commands.into_iter().map(item).unzip();
+        Flusher::of(self, batch).await;
+        let outcome = |mut it: oneshot::Receiver<Outcome>| match it
+            .try_recv()
+            .expect("everybody is answered")
+        {
+            Outcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
+            Outcome::Alone => None,
+        };
+        receivers.into_iter().map(outcome).collect()
+    }
+}

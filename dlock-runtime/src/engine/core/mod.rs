@@ -1,0 +1,219 @@
+//! What all handles of one pool share: a server, the settings, who waits here and what is held.
+//!
+//! Everything of the engine takes it; the public face above is `pool`. A new kind of server is made
+//! in [`Core::connect`].
+//!
+//! Never in this folder: anything about one lock.
+
+mod listener;
+pub(super) mod neighbours;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use self::neighbours::Neighbour;
+use super::guardian::Guardian;
+use super::local_queues::Gates;
+use super::shared::Shared;
+use crate::backend::Backend;
+use crate::backend::fault::Fault;
+use crate::backend::memory::Memory;
+use crate::backend::redis::Redis;
+use crate::observe;
+use crate::policy::lock_order::LockOrders;
+use crate::policy::tokens::Census;
+use crate::values::config::{Address, Config, Settings};
+use crate::values::error::{LockError, Text};
+use crate::values::key::Key;
+use crate::values::moment::Moment;
+use crate::values::process::Home;
+use crate::values::token::{Token, TokenSource};
+
+pub(crate) struct Core {
+    /// Where it was made: a forked child has neither its guardian's thread nor a right to its connections.
+    home: Home,
+    settings: Settings,
+    neighbour: Option<Arc<Neighbour>>,
+    backend: Arc<dyn Backend>,
+    tokens: TokenSource,
+    guardian: Guardian,
+    gates: Gates,
+    /// Which locks were asked for inside which.
+    lock_orders: Mutex<LockOrders>,
+    holder_name: String,
+    shut: AtomicBool,
+    /// How many releases got no clear answer.
+    unclear_releases: AtomicU64,
+}
+
+impl Core {
+    /// For the server that the configuration names; connects, unless that is `lazy`.
+    pub(super) async fn connect(config: Config) -> Result<Arc<Core>, LockError> {
+        let settings = config.check()?;
+        let backend: Arc<dyn Backend> = match &settings.address {
+            Address::Memory => Arc::new(Memory::new()),
+            Address::Redis(address) => Arc::new(Redis::new(address.clone(), &settings)),
+        };
+        if matches!(settings.address, Address::Memory) {
+            observe::memory_only();
+        }
+        let tokens = TokenSource::new().map_err(|why| {
+            let why = format_args!("the system gives no random numbers: {why}");
+            Fault::Setup(Text::new(why)).into_error(None)
+        })?;
+        let shared = Arc::new(Shared::new(backend.clock(), settings.command_timeout));
+        let core = Arc::new(Core {
+            home: Home::here(),
+            tokens,
+            guardian: Guardian::start(shared.clone(), backend.clone())?,
+            gates: Gates::new(
+                shared,
+                settings.connect_timeout + settings.command_timeout,
+                settings.local_handoff,
+                settings.clock_margin,
+            ),
+            lock_orders: Mutex::default(),
+            holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
+            shut: AtomicBool::new(false),
+            unclear_releases: AtomicU64::new(0),
+            neighbour: Neighbour::enter(&settings),
+            backend,
+            settings,
+        });
+        let listener: Weak<Core> = Arc::downgrade(&core);
+        core.backend.listen(listener);
+        if !core.settings.lazy {
+            let within = core.settings.connect_timeout;
+            core.backend
+                .link("", within)
+                .await
+                .map_err(|fault| fault.into_error(None))?;
+        }
+        Ok(core)
+    }
+
+    /// Before anything is locked or sent: an error in a forked child of the process that made the pool.
+    pub(crate) fn check_process(&self) -> Result<(), LockError> {
+        if self.is_inherited() {
+            return Err(made_before_a_fork("this pool"));
+        }
+        Ok(())
+    }
+
+    /// It is the parent's: none of its locks may be waited for here, and nothing of it dropped that says goodbye.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.home.is_elsewhere()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The name on the server of a lock that is asked for.
+    pub(crate) fn name(&self, key: Key) -> Result<Key, LockError> {
+        let key = key.in_namespace(&self.settings.namespace)?;
+        if let Some(neighbour) = &self.neighbour {
+            neighbour.check(&key)?;
+        }
+        Ok(key)
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) fn tokens(&self) -> &TokenSource {
+        &self.tokens
+    }
+
+    pub(crate) fn guardian(&self) -> &Guardian {
+        &self.guardian
+    }
+
+    pub(in crate::engine) fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
+    pub(crate) fn lock_orders(&self) -> &Mutex<LockOrders> {
+        &self.lock_orders
+    }
+
+    /// One release more without a clear answer; how many there were.
+    pub(crate) fn unclear_release(&self) -> u64 {
+        self.unclear_releases.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn holder_name(&self) -> &str {
+        &self.holder_name
+    }
+
+    pub(crate) fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::Acquire)
+    }
+
+    /// Takes no new locks from here on.
+    pub(crate) fn shut(&self) {
+        self.shut.store(true, Ordering::Release);
+        for token in self.gates.close(&LockError::ShutDown, self.now()) {
+            self.guardian.nudge(token);
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.backend.clock().now()
+    }
+
+    /// A token may be left that nobody owns any more, and is being cleaned up after.
+    pub(super) fn see_to(&self, unowned: Option<Token>) {
+        if let Some(token) = unowned {
+            self.guardian.nudge(token);
+        }
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        self.guardian.census()
+    }
+}
+
+/// What was made before it is of no use in a forked child.
+pub(crate) fn made_before_a_fork(what: &str) -> LockError {
+    LockError::config(format_args!(
+        "{what} was made before this process was forked, and stays with its parent: connect after the fork, with `init`, `init_named` or `LockPool::connect` in the child"
+    ))
+}
+
+/// In a forked child everything stays as it is: a connection that ended would end for the parent too, and who waits
+/// here may hold a mutex for ever.
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.home.is_elsewhere() {
+            std::mem::forget(self.backend.clone());
+            self.guardian.stay();
+        }
+    }
+}
+
+fn host_name() -> String {
+    #[cfg(unix)]
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    #[cfg(not(unix))]
+    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+    if name.is_empty() {
+        "unknown-host".to_owned()
+    } else {
+        name
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockPool")
+            .field("url", &format_args!("{}", self.settings.address))
+            .field("namespace", &self.settings.namespace)
+            .finish_non_exhaustive()
+    }
+}

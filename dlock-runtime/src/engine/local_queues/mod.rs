@@ -1,0 +1,477 @@
+//! Those of this process who wait for a lock: one queue for each key, or for each waiter that needs
+//! an entry of its own at the server.
+//!
+//! `lane` says which queue somebody waits in, `keyed` is a queue and its surroundings, `keys` has all
+//! of them. `policy::client` decides; here that happens under the lock of `shared`, and what follows
+//! (wakers, notifications, the watchdog) is done when the lock is open again.
+//!
+//! Never in this folder: a command that is sent (`waiting` does), a decision about a lock.
+
+mod keyed;
+pub(super) mod keys;
+pub(super) mod lane;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use super::lease_cell::LeaseCell;
+use super::order::Order;
+use super::shared::{Shared, State};
+use crate::policy::client::{Client, GivenBack, Looked, Settled};
+use crate::policy::gate::{Offer, Position, Seat};
+use crate::policy::lease::{Lease, Terms};
+use crate::policy::tokens::ReleaseBy;
+use crate::sync::MutexGuard;
+use crate::values::error::LockError;
+use crate::values::handoff::Handoff;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Margin;
+
+use self::keyed::Waiter;
+pub(super) use self::keyed::{FirstAttempt, Locked, Wheel};
+use self::lane::Lane;
+
+/// The local queues of a pool.
+#[derive(Debug)]
+pub(super) struct Gates {
+    shared: Arc<Shared>,
+    /// A driver that was not heard of for so long is stuck: nobody runs its runtime.
+    stuck_after: Duration,
+    handoff: Handoff,
+    margin: Margin,
+}
+
+/// A seat that was taken.
+pub(super) struct Entered {
+    pub(super) seat: Seat,
+    /// Whoever took it has to drive.
+    pub(super) wheel: Option<Wheel>,
+    /// Somebody in front sends the first acquire, and may not be polled while this one waits.
+    pub(super) first_ask: Option<Arc<dyn FirstAttempt>>,
+}
+
+/// A lock that was taken.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) position: Position,
+    pub(super) offer: Offer,
+    pub(super) cell: Arc<LeaseCell>,
+}
+
+/// What a waiter finds when it looks.
+pub(super) enum Sight {
+    Wait,
+    /// Somebody has to drive: this one.
+    Drive(Wheel),
+    Yours(Taken),
+    /// It was its turn, but too late for its own ttl: it has left the queue, and may come again.
+    TooLate,
+    SentAway(LockError),
+}
+
+/// What else a look tells.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// A token that is being cleaned up after.
+    pub(super) unowned: Option<Token>,
+    /// Somebody waits behind the first.
+    pub(super) is_crowded: bool,
+    /// The driver that was named has nothing to do any more.
+    pub(super) is_dismissed: bool,
+}
+
+/// What waiters do.
+impl Gates {
+    /// `one_step`: what a driver may take for one command, connecting included.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        one_step: Duration,
+        handoff: Handoff,
+        margin: Margin,
+    ) -> Self {
+        Self {
+            shared,
+            stuck_after: one_step + Duration::from_secs(2),
+            handoff,
+            margin,
+        }
+    }
+
+    pub(super) fn enter(&self, order: Arc<Order>, now: Moment) -> Entered {
+        let mut state = self.lock();
+        let closed = state.queues.closed.clone();
+        let lane = &order.lane;
+        let keyed = state.queues.at(lane, now);
+        let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
+        let might_be_handed_on = keyed.gate.may_be_handed_on(now);
+        let seat = keyed.gate.enter(Waiter::new(order));
+        keyed.look_at_row(now);
+        let row_ends = might_be_handed_on && !keyed.gate.may_be_handed_on(now);
+        if let Some(error) = closed {
+            keyed.gate.leave(seat); // alone: those before it have been sent away by whoever closed
+            keyed.sent_away.insert(seat, error);
+        }
+        let wheel = keyed.take_wheel(now);
+        if let (Some(_), Some(waiter)) = (wheel, keyed.gate.waiter(seat)) {
+            waiter.asks = true;
+        }
+        let first_ask = keyed.first_ask.clone();
+        keyed.rings |= nobody_hears || row_ends; // the driver rests
+        let bell = keyed.take_ring();
+        drop(state);
+        if let Some(bell) = bell {
+            bell.notify_one();
+        }
+        Entered {
+            seat,
+            wheel,
+            first_ask,
+        }
+    }
+
+    /// What the first in line sends, for those who come to take over.
+    pub(super) fn first_asks(&self, lane: &Lane, ask: Arc<dyn FirstAttempt>) {
+        self.at(lane, |it| it.keyed.first_ask = Some(ask));
+    }
+
+    /// `driver`: one that has done what it was for, and may be dismissed.
+    pub(super) fn look(
+        &self,
+        order: &Order,
+        seat: Seat,
+        now: Moment,
+        waker: &Waker,
+        driver: Option<Wheel>,
+    ) -> (Sight, Beside) {
+        let looked = self.at(&order.lane, |it| {
+            let (sight, unowned) = self.look_at(it, order, seat, now, waker);
+            let is_crowded = it.keyed.gate.waiters().nth(1).is_some();
+            let beside = Beside {
+                unowned,
+                is_crowded,
+                is_dismissed: driver.is_some_and(|wheel| it.keyed.rests(wheel)),
+            };
+            (sight, beside)
+        });
+        looked.unwrap_or((Sight::Wait, Beside::default())) // a seat keeps its queue
+    }
+
+    fn look_at(
+        &self,
+        it: &mut Locked<'_>,
+        order: &Order,
+        seat: Seat,
+        now: Moment,
+        waker: &Waker,
+    ) -> (Sight, Option<Token>) {
+        if let Some(error) = it.keyed.sent_away.remove(&seat) {
+            return (Sight::SentAway(error), None);
+        }
+        it.keyed.rings |= it.keyed.gate.hears(seat);
+        let holder = |position: &Position, lease: &_| self.cell(position, lease);
+        let looked = it.client().look(seat, now, &order.terms, holder);
+        let mut unowned = match looked {
+            Looked::Yours(position, offer, cell) => {
+                if order.terms.bounds.min_hold.is_some() {
+                    it.keyed.gate.end_row(); // it hands nothing on
+                } else {
+                    it.keyed.look_at_row(now);
+                }
+                // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
+                it.keyed.rings |= offer.row.index == 0 || !it.keyed.gate.may_be_handed_on(now);
+                it.begins = Some(position.token);
+                let taken = Taken {
+                    position,
+                    offer,
+                    cell,
+                };
+                return (Sight::Yours(taken), None);
+            }
+            Looked::TooLate { unowned, left } => {
+                it.keyed.rings = true;
+                if left {
+                    return (Sight::TooLate, Some(unowned));
+                }
+                Some(unowned)
+            }
+            Looked::Wait => None,
+        };
+        if let Some(waiter) = it.keyed.gate.waiter(seat) {
+            waiter.listen_with(waker);
+        }
+        let mut wheel = it.keyed.take_wheel(now);
+        if wheel.is_none() && it.keyed.is_stuck(now, self.stuck_after) {
+            unowned = unowned.or(it.client().take_over(now));
+            wheel = Some(it.keyed.new_driver(now));
+        }
+        (wheel.map_or(Sight::Wait, Sight::Drive), unowned)
+    }
+
+    /// The token that is being cleaned up after because nobody is left.
+    pub(super) fn leave(&self, lane: &Lane, seat: Seat, now: Moment) -> Option<Token> {
+        self.at(lane, |it| {
+            it.keyed.sent_away.remove(&seat);
+            let unowned = it.client().leave(seat, now);
+            it.keyed.wake_called(); // what was offered may be the next one's now
+            it.keyed.rings = true;
+            unowned
+        })
+        .flatten()
+    }
+
+    pub(super) fn is_waited_at(&self, lane: &Lane) -> bool {
+        self.at(lane, |it| it.keyed.gate.is_waited_at())
+            .unwrap_or(false)
+    }
+
+    /// What the server granted may be handed on within the pool's bounds.
+    pub(super) fn to_be_handed_on(&self, offer: Offer, now: Moment) -> Offer {
+        offer.to_be_handed_on(&self.handoff, self.margin, now)
+    }
+
+    /// Sends everybody away who waits for anything, or comes later; the tokens that are being cleaned up after.
+    pub(super) fn close(&self, error: &LockError, now: Moment) -> Vec<Token> {
+        self.lock().queues.closed = Some(error.clone());
+        let unowned = |lane: &Lane| self.at(lane, |it| it.send_away(error, now)).flatten();
+        self.lanes().iter().filter_map(unowned).collect()
+    }
+}
+
+/// Attempts, as those who send them see them.
+impl Gates {
+    /// An acquire goes out. `lane`: for this queue, and by this driver; `false`: it sends for it no more, and must not.
+    pub(super) fn sending(
+        &self,
+        lane: Option<(&Lane, Wheel)>,
+        position: Position,
+        now: Moment,
+    ) -> bool {
+        let Some((lane, wheel)) = lane else {
+            let Position { token, claim } = position;
+            self.lock().tokens.acquiring(token, claim);
+            return true;
+        };
+        let mut state = self.lock();
+        let value = position.claim.value.clone();
+        let sends =
+            (self.locked(&mut state, lane)).is_some_and(|mut it| it.sending(wheel, position, now));
+        if sends {
+            state.queues.sent(lane, &value);
+        }
+        sends
+    }
+
+    /// The server has nothing of the token. `lane`: of the queue that it was sent for.
+    pub(super) fn nothing_there(&self, lane: Option<&Lane>, token: Token, now: Moment) {
+        match lane {
+            None => self.lock().tokens.not_granted(token),
+            Some(lane) => self
+                .at(lane, |it| it.client().nothing_there(token, now))
+                .unwrap_or_default(),
+        }
+        self.shared.fewer.notify_waiters();
+    }
+
+    /// As [`Client::abandoned`].
+    pub(super) fn abandoned(
+        &self,
+        lane: Option<&Lane>,
+        token: Token,
+        (not_after, give_up): (u64, Moment),
+        cancelled_by: Option<Moment>,
+        now: Moment,
+    ) -> bool {
+        let Some(lane) = lane else {
+            let tokens = &mut self.lock().tokens;
+            tokens.abandoned(token, not_after, give_up, cancelled_by, now);
+            return true;
+        };
+        let abandoned = self.at(lane, |it| {
+            (it.client()).abandoned(token, not_after, give_up, cancelled_by, now)
+        });
+        abandoned.unwrap_or(false)
+    }
+
+    /// Takes a lock that was granted outside any queue; `None`: it would be over, and the token is being cleaned up after.
+    pub(super) fn take(
+        &self,
+        terms: &Terms,
+        position: Position,
+        offer: Offer,
+        now: Moment,
+    ) -> Option<Taken> {
+        let mut state = self.lock();
+        let holder = |lease: &_| self.cell(&position, lease);
+        let cell = self
+            .alone(&mut state)
+            .take(&position, &offer, terms, now, holder);
+        let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, position.token));
+        drop(state);
+        if let Some(begun) = begun {
+            self.shared.begun(begun);
+        }
+        cell.map(|cell| Taken {
+            position,
+            offer,
+            cell,
+        })
+    }
+}
+
+/// What holders do.
+impl Gates {
+    /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it. [`GivenBack::ToServer`] by the
+    /// watchdog: it has to look at the token.
+    pub(super) fn give_back(
+        &self,
+        lane: &Lane,
+        token: Token,
+        now: Moment,
+        may_hand_on: bool,
+        cell: &LeaseCell,
+    ) -> GivenBack {
+        let ended = || cell.hand_on(); // under the lock, so that the last word about it can't be said about the next one's lease
+        let given_back = self.at(lane, |it| it.give_back(token, now, may_hand_on, ended));
+        if given_back == Some(GivenBack::HandedOn) {
+            cell.notify();
+        }
+        given_back.unwrap_or_else(|| GivenBack::ToServer(self.release_alone(token, now)))
+    }
+
+    fn release_alone(&self, token: Token, now: Moment) -> ReleaseBy {
+        self.lock().tokens.release(token, now)
+    }
+
+    /// The same where nobody is left who would release it; whether it was handed on.
+    pub(super) fn drop_hold(
+        &self,
+        lane: &Lane,
+        token: Token,
+        now: Moment,
+        may_hand_on: bool,
+        cell: &LeaseCell,
+    ) -> bool {
+        let ended = || cell.hand_on();
+        let handed_on = self.at(lane, |it| it.drop_hold(token, now, may_hand_on, ended));
+        if handed_on == Some(true) {
+            cell.notify();
+        }
+        handed_on.unwrap_or_else(|| {
+            self.lock().tokens.hand_over(token, now);
+            false
+        })
+    }
+}
+
+/// What the server says unasked.
+impl Gates {
+    /// A place was granted. `offer` is `None` where it can't be told since when: then it has to be asked.
+    pub(super) fn granted(
+        &self,
+        key: &Arc<str>,
+        value: &str,
+        offer: Option<Offer>,
+        now: Moment,
+    ) -> Settled {
+        let lane = self.lock().queues.awaits(key, value);
+        let settled = lane.and_then(|lane| {
+            self.at(&lane, |it| {
+                let Some(token) = it.keyed.gate.awaits(value) else {
+                    return Settled::NotOurs;
+                };
+                let Some(offer) = offer else {
+                    it.keyed.hint(now);
+                    return Settled::Taken;
+                };
+                it.granted(token, self.to_be_handed_on(offer, now), now)
+            })
+        });
+        settled.unwrap_or(Settled::NotOurs)
+    }
+
+    /// A place may have been granted: its driver asks, but not for each such word.
+    pub(super) fn hinted(&self, key: &Arc<str>, value: &str, now: Moment) {
+        let lane = self.lock().queues.awaits(key, value);
+        if let Some(lane) = lane {
+            self.at(&lane, |it| {
+                if it.keyed.gate.awaits(value).is_some() {
+                    it.keyed.hint(now);
+                }
+            });
+        }
+    }
+
+    /// Something may have been missed: every driver asks.
+    pub(super) fn hurry_all(&self, now: Moment) {
+        for lane in self.lanes() {
+            self.at(&lane, |it| it.keyed.hurry(now));
+        }
+    }
+}
+
+impl Gates {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+
+    fn locked<'a>(&self, state: &'a mut State, lane: &Lane) -> Option<Locked<'a>> {
+        let keyed = state.queues.gates.get_mut(lane)?;
+        Some(Locked {
+            keyed,
+            tokens: &mut state.tokens,
+            command_timeout: self.shared.command_timeout,
+            begins: None,
+        })
+    }
+
+    /// What the holder of this position is told of its lease through.
+    fn cell(&self, position: &Position, lease: &Lease) -> Arc<LeaseCell> {
+        let key = position.claim.key.clone();
+        let Shared { home, clock, .. } = *self.shared;
+        Arc::new(LeaseCell::new(home, key, clock, lease))
+    }
+
+    /// Without a queue.
+    fn alone<'a>(&self, state: &'a mut State) -> Client<'a, Waiter, Arc<LeaseCell>> {
+        Client {
+            queue: None,
+            tokens: &mut state.tokens,
+            command_timeout: self.shared.command_timeout,
+        }
+    }
+
+    /// Does something at a queue, if there is one; one that holds nothing for anybody goes.
+    pub(super) fn at<T>(
+        &self,
+        lane: &Lane,
+        change: impl FnOnce(&mut Locked<'_>) -> T,
+    ) -> Option<T> {
+        let mut state = self.lock();
+        let mut locked = self.locked(&mut state, lane)?;
+        let changed = change(&mut locked);
+        let Locked { keyed, begins, .. } = locked;
+        let wakes = std::mem::take(&mut keyed.wakes);
+        let bell = keyed.take_ring();
+        if keyed.is_idle() {
+            state.queues.remove(lane);
+        }
+        let begun = begins.map(|token| self.shared.begins(&mut state, token));
+        drop(state);
+        wakes.wake();
+        if let Some(begun) = begun {
+            self.shared.begun(begun);
+        }
+        if let Some(bell) = bell {
+            bell.notify_one();
+        }
+        Some(changed)
+    }
+
+    fn lanes(&self) -> Vec<Lane> {
+        self.lock().queues.gates.keys().cloned().collect()
+    }
+}

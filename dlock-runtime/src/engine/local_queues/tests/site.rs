@@ -1,0 +1,328 @@
+//! What stands around the gates under shuttle: a server with one key and its wire, and the book of what became of each token.
+//!
+//! Each message is a thread, so that it comes at any time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use shuttle::rand::{Rng as _, thread_rng};
+use shuttle::sync::Mutex;
+use shuttle::thread::JoinHandle;
+use tokio::sync::Notify;
+
+use super::super::Gates;
+use super::super::lane::Lane;
+use super::WAITERS;
+use crate::backend::clock::Clock;
+use crate::engine::order::Order;
+use crate::engine::shared::Shared;
+use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::gate::{Granted, Offer, Position, Seat};
+use crate::policy::lease::Terms;
+use crate::policy::tokens::{Action, Census};
+use crate::values::bounds::Bounds;
+use crate::values::class;
+use crate::values::error::LockError;
+use crate::values::handoff::Handoff;
+use crate::values::key::Key;
+use crate::values::kind::Kind;
+use crate::values::moment::Moment;
+use crate::values::release::Release;
+use crate::values::token::Token;
+use crate::values::ttl::{Margin, Ttl};
+use crate::values::wait::Wait;
+
+pub(super) const KEY: &str = "k";
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// No time passes, unless a poll is let come due, or once, so that no lock may be handed on any more; so nothing but a wake-up
+/// moves anybody.
+const NOW: Moment = Moment::from_nanos(1);
+const WITHIN: Duration = Duration::from_millis(10);
+
+/// What may happen in one run.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each happens or not, whatever the others do"
+)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Chances {
+    /// So many drivers end with their runtime.
+    pub(super) drivers_lost: u64,
+    /// Pushes may be lost, and polls come due at any time.
+    pub(super) pushes_lost: bool,
+    /// The pool is closed at some time.
+    pub(super) closes: bool,
+    /// A lock may be handed on so often in a row.
+    pub(super) handoffs: u16,
+    /// Some ask for a longer lease than others, and can't have theirs; and some leases are lost.
+    pub(super) refusals: bool,
+    /// So much time passes at some moment that what was granted before is handed on no more.
+    pub(super) rows_end: bool,
+}
+
+/// One run.
+pub(super) struct Site {
+    pub(super) gates: Gates,
+    pub(super) server: Mutex<Server>,
+    pub(super) shared: Arc<Shared>,
+    /// How often a lock was handed on, in all runs.
+    pub(super) handed_on: Arc<AtomicUsize>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) chances: Chances,
+    pub(super) drivers_lost: AtomicU64,
+    waiters: AtomicUsize,
+    now: AtomicU64,
+    /// Rings when time has passed.
+    pub(super) timers: Notify,
+    seen: std::sync::Mutex<Seen>,
+}
+
+/// A key of a server: the first token has the lock, the rest wait; 0 is somebody else's.
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) line: VecDeque<u64>,
+}
+
+/// What the run came to.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) asked: u64,
+    /// How each token ended.
+    ends: BTreeMap<u64, Vec<End>>,
+    /// Who had the lock, in order.
+    pub(super) turns: Vec<(usize, Seat)>,
+    /// A gate that nobody misses goes, and the next one counts its seats anew: each tells itself apart.
+    pub(super) gates: Vec<Arc<()>>,
+    pub(super) sent_away: usize,
+    pub(super) holds: bool,
+    /// Who had it last: the token, and how often it had been handed on.
+    pub(super) last: (u64, u16),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Taken,
+    CleanedUp,
+}
+
+impl Site {
+    pub(super) fn new(chances: Chances, handed_on: Arc<AtomicUsize>) -> Arc<Self> {
+        let server = Server {
+            line: VecDeque::from([0]),
+        };
+        let shared = Arc::new(Shared::new(Clock::real(), Duration::from_secs(1)));
+        Arc::new(Self {
+            gates: Gates::new(
+                shared.clone(),
+                Duration::from_secs(1),
+                Handoff::up_to(chances.handoffs, WITHIN),
+                Margin::DEFAULT,
+            ),
+            server: Mutex::new(server),
+            shared,
+            handed_on,
+            threads: Mutex::default(),
+            chances,
+            drivers_lost: AtomicU64::new(0),
+            waiters: AtomicUsize::new(WAITERS),
+            now: AtomicU64::new(NOW.as_nanos()),
+            timers: Notify::new(),
+            seen: std::sync::Mutex::default(),
+        })
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, run: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        let site = self.clone();
+        let thread = shuttle::thread::spawn(move || run(&site));
+        self.threads.lock().unwrap().push(thread);
+    }
+
+    /// Waits for all threads; then for what those have started.
+    pub(super) fn end(self: &Arc<Self>) {
+        loop {
+            let thread = self.threads.lock().unwrap().pop();
+            match thread {
+                Some(thread) => thread.join().unwrap(),
+                None => return,
+            }
+        }
+    }
+
+    pub(super) fn seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+        look(&mut self.seen.lock().unwrap())
+    }
+
+    /// Nothing is left anywhere, and each token ended once.
+    pub(super) fn is_clean(&self) {
+        assert!(
+            self.server.lock().unwrap().line.is_empty(),
+            "left on the server"
+        );
+        assert!(self.gates.lanes().is_empty(), "a queue is left");
+        let census = self.shared.lock().tokens.census();
+        assert_eq!(census, Census::default(), "a token is left");
+        self.seen(|seen| {
+            for token in 1..=seen.asked {
+                let ends = seen.ends.get(&token).map_or(&[][..], |ends| ends);
+                assert_eq!(ends.len(), 1, "token {token} ended: {ends:?}");
+            }
+        });
+    }
+
+    /// The one who has the lock at first gives it back.
+    pub(super) fn stranger(self: &Arc<Self>) {
+        self.spawn(|site| site.release(0));
+    }
+
+    pub(super) fn closer(self: &Arc<Self>) {
+        self.spawn(|site| {
+            for token in site.gates.close(&LockError::ShutDown, site.now()) {
+                site.see_to(Some(token));
+            }
+        });
+    }
+
+    /// Time passes.
+    pub(super) fn clock(self: &Arc<Self>) {
+        self.spawn(|site| site.time_passes());
+    }
+
+    fn time_passes(&self) {
+        let later = self.now().plus(WITHIN);
+        self.now.store(later.as_nanos(), Ordering::Relaxed);
+        self.timers.notify_waiters();
+    }
+
+    /// A waiter is done. After the last one the driver of a row that has not ended still sleeps until then.
+    pub(super) fn one_is_done(&self) {
+        if self.waiters.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.time_passes();
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment::from_nanos(self.now.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn ended(&self, token: u64, end: End) {
+        self.seen(|seen| seen.ends.entry(token).or_default().push(end));
+    }
+}
+
+/// The server.
+impl Site {
+    /// Whether the lock is the token's.
+    pub(super) fn acquire(&self, token: u64) -> bool {
+        let mut server = self.server.lock().unwrap();
+        server.line.push_back(token);
+        server.line.len() == 1
+    }
+
+    /// Leaves the queue, or gives the lock back, whose grant to the next one is published.
+    pub(super) fn release(self: &Arc<Self>, token: u64) {
+        let mut server = self.server.lock().unwrap();
+        let held = server.line.front() == Some(&token);
+        server.line.retain(|other| *other != token);
+        let granted = server.line.front().copied().filter(|_| held);
+        drop(server);
+        if let Some(granted) = granted {
+            self.spawn(move |site| site.push(granted));
+        }
+    }
+
+    /// As the watchdog does: what nobody owns any more is cleaned up after.
+    pub(super) fn see_to(self: &Arc<Self>, unowned: Option<Token>) {
+        let Some(token) = unowned else {
+            return;
+        };
+        let due = self.shared.lock().tokens.due_of(token, self.now());
+        let Some(Action::Cancel { claim, .. }) = due else {
+            panic!("cleaned up under its holder: {due:?}");
+        };
+        let number = number(&claim.value);
+        self.ended(number, End::CleanedUp);
+        self.release(number);
+        let cancelled = Cancelled {
+            time: 0,
+            found: true,
+            rest: 0,
+            conclusive: true,
+        };
+        let now = self.now();
+        self.shared
+            .update(|tokens| tokens.cancelled(token, cancelled, true, now));
+    }
+
+    /// A push arrives, or does not.
+    fn push(self: &Arc<Self>, token: u64) {
+        if self.chances.pushes_lost && thread_rng().gen_bool(0.5) {
+            return;
+        }
+        // One that comes before the acquire's answer, and can't be dated, is found by the next poll.
+        let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
+        let offer = since_when.then(|| self.offer(Granted::InTurn));
+        let settled = self
+            .gates
+            .granted(&KEY.into(), &value(token), offer, self.now());
+        self.see_to(settled.unowned());
+    }
+
+    pub(super) fn offer(&self, how: Granted) -> Offer {
+        match how {
+            Granted::AtOnce => Offer::at_once(self.now(), LEASE, 1, 0),
+            Granted::InTurn => Offer::in_turn(self.now(), LEASE, 1, 0),
+        }
+    }
+
+    /// Somebody who wants the lock, for longer than it is granted for perhaps.
+    pub(super) fn order(&self) -> Arc<Order> {
+        let longer = self.chances.refusals && thread_rng().gen_bool(0.3);
+        order(if longer { LEASE * 2 } else { LEASE })
+    }
+}
+
+fn order(ttl: Duration) -> Arc<Order> {
+    Arc::new(Order {
+        key: Key::from(KEY),
+        name: KEY.into(),
+        kind: Kind::Exclusive,
+        lane: lane(),
+        reentrant: false,
+        terms: Terms {
+            ttl: Ttl::new(ttl).unwrap(),
+            renew: None,
+            bounds: Bounds::default(),
+            margin: Margin::DEFAULT,
+        },
+        wait: Wait::Forever,
+        release: Release::Confirmed,
+        function: "f".into(),
+        site: class::Site::by_hand(std::panic::Location::caller()),
+    })
+}
+
+/// The line for all.
+pub(super) fn lane() -> Lane {
+    Lane::of(KEY.into(), &Kind::Exclusive, false)
+}
+
+fn value(token: u64) -> String {
+    format!("{token}")
+}
+
+pub(super) fn number(value: &str) -> u64 {
+    value.trim_start_matches("1|").parse().unwrap()
+}
+
+pub(super) fn position(token: u64) -> Position {
+    Position {
+        token: Token::of_test(token),
+        claim: Claim {
+            key: KEY.into(),
+            value: value(token).into(),
+            queues: false,
+        },
+    }
+}

@@ -1,0 +1,221 @@
+//! The handle that everything starts from: a server, and the settings for it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::Core;
+use super::request::{Keys, LockRequest};
+use super::scope::InPool;
+use super::shutdown::{Drained, shut_down};
+use crate::backend::fault::Fault;
+use crate::values::class::Site;
+use crate::values::config::Config;
+use crate::values::error::{LockError, Refusal, Text};
+use crate::values::holder::{self, Holder, Reading};
+use crate::values::key::Key;
+
+/// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
+///
+/// Most programs call [`init`](crate::init) once and never see one. Hold one yourself to take locks
+/// without the attribute ([`lock`](Self::lock)), to use several servers, or to give each test its
+/// own ([`scope`](Self::scope)).
+///
+/// It is a pool of *multiplexed* connections, not of connections to check out: one carries the
+/// commands of hundreds of tasks at once, and every tokio runtime that takes locks gets its own.
+/// When the last handle and guard are gone, connections and watchdog end; at the end of a program call
+/// [`shutdown`](Self::shutdown) before.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::LockPool;
+///
+/// let pool = LockPool::connect("memory://").await?;
+/// let report = pool.lock("report").run(async |lock| lock.fence()).await?;
+/// assert!(report.get() > 0);
+///
+/// let error = LockPool::connect("http://localhost").await.unwrap_err();
+/// assert!(error.to_string().contains("redis://host:6379"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LockPool(Arc<Core>);
+
+impl LockPool {
+    /// A pool for the server that the URL or [`Config`] names; connects, unless that is `lazy`.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the server
+    /// does not answer within `connect_timeout` (1 s), [`LockError::Refused`] for a wrong password or
+    /// a replica.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the half-made pool.
+    pub async fn connect(config: impl Into<Config>) -> Result<LockPool, LockError> {
+        Core::connect(config.into()).await.map(Self)
+    }
+
+    /// Asks for a lock; nothing happens before `acquire`, `try_acquire` or `run`.
+    #[track_caller]
+    pub fn lock(&self, key: impl Into<Key>) -> LockRequest {
+        let keys = Keys::One(key.into());
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.0.clone(), keys, site)
+    }
+
+    /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before `acquire`, `try_acquire` or
+    /// `run`.
+    ///
+    /// They are taken in the order of their names, whatever order they are given in, so two callers who want the same
+    /// keys never wait for each other; a key that is named twice counts once. [`LockGuard::parts`](crate::LockGuard::parts) has each.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// let (from, to) = (9, 7);
+    /// let accounts = [from, to].map(|id| dlock_runtime::lock_key!("account:<id>"));
+    /// let moved = pool.lock_all(accounts).run(async |_| "moved").await?;
+    ///
+    /// let none: [&str; 0] = [];
+    /// let error = pool.lock_all(none).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("there are no keys to lock"));
+    /// # let _ = moved; Ok(()) }
+    /// ```
+    #[track_caller]
+    pub fn lock_all(&self, keys: impl IntoIterator<Item: Into<Key>>) -> LockRequest {
+        let keys = Keys::All(keys.into_iter().map(Into::into).collect());
+        let site = Site::by_hand(std::panic::Location::caller());
+        LockRequest::new(self.0.clone(), keys, site)
+    }
+
+    /// How long the server takes to answer.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when it does not, within one
+    /// `connect_timeout` and one `command_timeout`.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn ping(&self) -> Result<Duration, LockError> {
+        self.0.check_process()?;
+        let to_error = |fault: Fault| fault.into_error(None);
+        let link = self
+            .0
+            .backend()
+            .link("", self.0.settings().connect_timeout)
+            .await
+            .map_err(to_error)?;
+        let sent = self.0.backend().clock().now();
+        link.ping(self.0.settings().command_timeout)
+            .await
+            .map_err(to_error)?;
+        Ok(sent.until(self.0.backend().clock().now()))
+    }
+
+    /// Who holds a lock now; `None` when nobody does. Good for looking, never for deciding: it may
+    /// have changed when the answer arrives.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the server
+    /// does not answer.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    pub async fn holder(&self, key: impl Into<Key>) -> Result<Option<Holder>, LockError> {
+        self.0.check_process()?;
+        let key = key.into().in_namespace(&self.0.settings().namespace)?;
+        let settings = self.0.settings();
+        let read = async {
+            let link = self
+                .0
+                .backend()
+                .link(key.as_str(), settings.connect_timeout)
+                .await?;
+            link.read(key.as_str(), settings.command_timeout).await
+        };
+        let value = read.await.map_err(|fault| fault.into_error(Some(&key)))?;
+        match value.as_deref().map(holder::read) {
+            None => Ok(None),
+            Some(Reading::Holder(holder)) => Ok(Some(holder)),
+            Some(Reading::UnknownLayout) => Err(LockError::Refused {
+                key: Some(key),
+                reason: Refusal::Layout,
+                source: Text::new("the value's layout version is not 1"),
+            }),
+        }
+    }
+
+    /// Runs a future inside which locked functions use this pool, not the global one.
+    ///
+    /// This is how functions are tested in parallel, each test with its own `memory://`. It holds for
+    /// what is polled inside, not for tasks that it spawns: give those a scope of their own,
+    /// `tokio::spawn(pool.scope(task))`.
+    ///
+    /// # Cancel safety
+    /// That of the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use dlock_runtime::{LockError, LockPool, distributed_lock};
+    ///
+    /// #[distributed_lock(key = "item:<id>")]
+    /// async fn purchase(id: u64) -> Result<u64, LockError> {
+    ///     Ok(id)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// assert_eq!(pool.scope(purchase(7)).await?, 7);
+    /// assert!(matches!(purchase(7).await, Err(LockError::NotInitialized)));
+    /// # Ok(()) }
+    /// ```
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        InPool::new(self.0.clone(), future)
+    }
+
+    /// Ends this pool: no new locks, and time for what is held to come back, as [`crate::shutdown`] does
+    /// for the global pool and the named ones. Needed at the end of a program that made its own pool:
+    /// a guard that is dropped just before `main` ends is not given back otherwise.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the waiting; the pool stays closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{LockError, LockPool};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// drop(pool.lock("report").acquire().await?);
+    /// assert!(pool.shutdown().await.is_complete());
+    /// assert!(matches!(pool.lock("report").acquire().await, Err(LockError::ShutDown)));
+    /// # Ok(()) }
+    /// ```
+    pub async fn shutdown(&self) -> Drained {
+        shut_down(std::slice::from_ref(&self.0)).await
+    }
+}
+
+impl LockPool {
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+}
+
+impl From<Arc<Core>> for LockPool {
+    fn from(core: Arc<Core>) -> Self {
+        Self(core)
+    }
+}
+
+impl fmt::Debug for LockPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

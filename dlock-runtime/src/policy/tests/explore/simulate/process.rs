@@ -1,0 +1,270 @@
+//! The seam between the simulator and a process: events in, what it sends out. Whatever drives a process of the explorer
+//! is called from here and from nowhere else of the simulator.
+
+use std::rc::Rc;
+
+use fastrand::Rng;
+
+use super::clocks::Drifting;
+use crate::policy::gate::Place;
+use crate::policy::server_clock::{Executed, ServerClock};
+use crate::policy::tests::explore::past;
+use crate::policy::tests::explore::process::{Begun, Driver, Phase, Process, Turn};
+use crate::policy::tests::explore::run::{Order, Run, Wants};
+use crate::policy::tests::explore::seen::Seen;
+use crate::policy::tests::explore::step::Step;
+use crate::policy::tests::explore::world::{Answer, Command, Push, Reply};
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Margin;
+
+/// What a process is told.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// A contender begins to wait.
+    Enter(usize, Wants, Order),
+    /// A contender's wait is over, or cancelled; its body ends, its guard is dropped, …
+    Deed(Step),
+    /// The oldest command of a connection that has no answer yet is answered.
+    Answered {
+        guardian: bool,
+        reply: Reply,
+    },
+    Pushed(Push),
+    /// Somebody says so, who need not be the server.
+    Hinted(String),
+    /// The connection for commands has ended; from here on there is another one.
+    Cut,
+    GuardianCut,
+    /// The task that polls ended with its runtime.
+    DriverLost,
+}
+
+/// What a process has done.
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) begun: Option<Begun>,
+    /// Commands that it wants to be sent, and on which connection.
+    pub(super) sent: Vec<(bool, Command)>,
+    /// It wants another connection in place of this one (`true`: the guardian's).
+    pub(super) reconnects: Option<bool>,
+    /// What it did by itself, for whoever reads a trace.
+    pub(super) step: Option<Step>,
+}
+
+/// A process, and what its connections know of the server's time.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) clock: Drifting,
+    /// How many of the commands without an answer have been sent, on either connection.
+    sent: [usize; 2],
+    executed: Option<Executed>,
+    server: Option<ServerClock>,
+}
+
+impl Host {
+    pub(super) fn new(clock: Drifting) -> Self {
+        Self {
+            clock,
+            sent: [0, 0],
+            executed: None,
+            server: None,
+        }
+    }
+
+    /// The connection says hello, and hears the server's time.
+    pub(super) fn greeted(&mut self, time: u64, sent: Moment, now: u64) {
+        let now = self.clock.clock(now).now();
+        self.heard_time(time, sent, now);
+    }
+
+    fn heard_time(&mut self, time: u64, sent: Moment, now: Moment) {
+        if self.executed.is_none_or(|latest| latest.sent <= sent) {
+            self.executed = Some(Executed { sent, time });
+        }
+        let server = self.server.get_or_insert(ServerClock { time, heard: now });
+        server.hear(time, sent, now);
+    }
+
+    pub(super) fn tell(
+        &mut self,
+        process: &mut Rc<Process>,
+        run: &Run,
+        seen: &mut Seen,
+        now: u64,
+        event: Event,
+    ) -> Done {
+        let clock = self.clock.clock(now);
+        let process = Rc::make_mut(process);
+        let mut turn = Turn {
+            run,
+            clock,
+            time: self
+                .server
+                .map_or_else(|| clock.time(), |it| it.at(clock.now())),
+            seen,
+            begun: None,
+        };
+        match event {
+            Event::Enter(who, wants, order) => {
+                let contender = &mut process.contenders[who];
+                contender.wants = wants;
+                contender.order = Some(order);
+                contender.phase = Phase::Idle;
+                process.act(&mut turn, Step::Enter(process.at, who));
+            }
+            Event::Deed(step) => process.act(&mut turn, step),
+            Event::Answered { guardian, reply } => {
+                if let Some(time) = time_of(&reply.answer) {
+                    self.heard_time(time, reply.sent, clock.now());
+                }
+                self.answered(process, &mut turn, guardian, reply);
+            }
+            Event::Pushed(grant) => {
+                if let Some(index) = process.pushes.iter().position(|it| *it == grant) {
+                    process.pushes.remove(index);
+                    let (known, now) = (self.executed, clock.now());
+                    let since =
+                        known.and_then(|it| it.no_later_than(grant.time, now, Margin::DEFAULT));
+                    past::pushed(process, &mut turn, grant, since);
+                }
+            }
+            Event::Hinted(value) => {
+                if process.gate.awaits(&value).is_some() {
+                    process.gate.hint(turn.now());
+                }
+            }
+            Event::Cut => {
+                process.cut(turn.now());
+                (self.sent[0], self.executed, self.server) = (0, None, None);
+                process.act(&mut turn, Step::Hear(process.at, false));
+            }
+            Event::GuardianCut => {
+                process.cut_guardian(&mut turn);
+                self.sent[1] = 0;
+            }
+            Event::DriverLost => process.driver_lost(&turn),
+        }
+        self.done(process, turn.begun)
+    }
+
+    /// One of the things that it has to do by itself, if there is any, in any order; else when it has to do something again.
+    pub(super) fn acts(
+        &mut self,
+        process: &mut Rc<Process>,
+        run: &Run,
+        seen: &mut Seen,
+        (now, rng): (u64, &mut Rng),
+        is_polled: impl Fn(usize) -> bool,
+    ) -> Result<Done, u64> {
+        let clock = self.clock.clock(now);
+        let process = Rc::make_mut(process);
+        let offered = matches!(process.gate.place(), Place::Offered(..));
+        if offered && process.driver == Driver::Idle && process.is_driven() {
+            process.rest(clock.now());
+        }
+        let (mut due, mut next) = (Vec::new(), Moment::NEVER);
+        process.by_itself(run, clock.now(), |from, step| {
+            let polled = match step {
+                Step::Look(_, who) | Step::Stopped(_, who) | Step::TimesOut(_, who) => {
+                    is_polled(who)
+                }
+                _ => true,
+            };
+            match (polled, from <= clock.now()) {
+                (true, true) => due.push(step),
+                (true, false) => next = next.min(from),
+                (false, _) => {}
+            }
+        });
+        if due.is_empty() {
+            return Err(self.when(next, now));
+        }
+        let step = due[rng.usize(0..due.len())];
+        let mut turn = Turn {
+            run,
+            clock,
+            time: self
+                .server
+                .map_or_else(|| clock.time(), |it| it.at(clock.now())),
+            seen,
+            begun: None,
+        };
+        let reconnects = if let Step::Rebuild(_, guardian) = step {
+            Some(guardian)
+        } else {
+            process.act(&mut turn, step);
+            None
+        };
+        let mut done = self.done(process, turn.begun);
+        (done.reconnects, done.step) = (reconnects, Some(step));
+        Ok(done)
+    }
+
+    fn when(&self, moment: Moment, now: u64) -> u64 {
+        if moment == Moment::NEVER {
+            return u64::MAX;
+        }
+        let ahead = self.clock.clock(now).now().until(moment);
+        let ahead = u64::try_from(ahead.as_nanos().div_ceil(1000)).expect("soon");
+        self.clock.when(self.clock.at(now) + ahead, now)
+    }
+
+    fn answered(
+        &mut self,
+        process: &mut Process,
+        turn: &mut Turn<'_>,
+        guardian: bool,
+        reply: Reply,
+    ) {
+        let wire = if guardian {
+            &mut process.guardian
+        } else {
+            &mut process.commands
+        };
+        let Some(command) = wire.out.pop_front() else {
+            unreachable!("an answer to nothing");
+        };
+        self.sent[usize::from(guardian)] -= 1;
+        debug_assert_eq!(command.token, reply.token, "in order");
+        if command.heard {
+            wire.back.push_back(reply);
+            process.act(turn, Step::Hear(process.at, guardian));
+        }
+    }
+
+    fn done(&mut self, process: &Process, begun: Option<Begun>) -> Done {
+        let mut done = Done {
+            begun,
+            ..Done::default()
+        };
+        for (wire, guardian) in [(&process.commands, false), (&process.guardian, true)] {
+            let known = &mut self.sent[usize::from(guardian)];
+            let new = wire.out.iter().skip(*known).cloned();
+            done.sent.extend(new.map(|command| (guardian, command)));
+            *known = wire.out.len();
+        }
+        done
+    }
+}
+
+/// What can be told of a process from outside.
+pub(super) fn phase(process: &Process, who: usize) -> &Phase {
+    &process.contenders[who].phase
+}
+
+/// Whose body has this token.
+pub(super) fn holder(process: &Process, token: Token) -> Option<usize> {
+    let of = |it: &Phase| matches!(it, Phase::Body(body) if body.token == token);
+    process.contenders.iter().position(|it| of(&it.phase))
+}
+
+/// The server's time in an answer.
+fn time_of(answer: &Answer) -> Option<u64> {
+    match answer {
+        Answer::Acquired(answer) => Some(answer.time()),
+        Answer::Polled(answer) => Some(answer.time()),
+        Answer::Cancelled(answer, _) => Some(answer.time),
+        _ => None,
+    }
+}

@@ -1,0 +1,18 @@
+//! A release in other words.
+
+use dlock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "item:<id>", release = "async")]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+// Mended.
+#[distributed_lock(key = "item:<id>", release = "background")]
+async fn mended(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    let _kept = (purchase(7), mended(7));
+}
