@@ -3,7 +3,7 @@
 use super::mutants::Mutant;
 use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
-use super::world::{Command, What};
+use super::world::{Command, What, token_in};
 use crate::policy::commands::Renewed;
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
@@ -66,6 +66,12 @@ impl Process {
                     Some(_) => self.tokens.hand_over(token, now),
                     None => {}
                 }
+            }
+            Some(Action::CleanedUp {
+                claim, found: None, ..
+            }) => {
+                let (_, token) = token_in(&claim.value).expect("the model's values");
+                self.given_up.insert(token);
             }
             Some(Action::CleanedUp { .. }) | None => {}
         }

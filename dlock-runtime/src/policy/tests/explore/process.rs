@@ -38,6 +38,8 @@ pub(super) struct Process {
     pub(super) pushes: Vec<Push>,
     /// Whose bodies have begun.
     pub(super) begun: BTreeSet<Token>,
+    /// Whose clean-up was given up, when nothing of them could be alive any more.
+    pub(super) given_up: BTreeSet<Token>,
 }
 
 /// What the driver waits for.
@@ -157,6 +159,7 @@ impl Process {
             guardian: Wire::default(),
             pushes: Vec::new(),
             begun: BTreeSet::new(),
+            given_up: BTreeSet::new(),
         }
     }
 

@@ -56,13 +56,16 @@ impl World {
     pub(super) fn orphan(&mut self, stands: &[String]) -> Option<&'static str> {
         let time = self.clock.time();
         let queue = self.server().waiting(KEY, time);
-        for (entry, _) in &queue {
+        for (entry, alive_until) in &queue {
             if self.is_excused(entry) {
                 continue;
             }
             let (at, token) = token_of_place(entry).expect("the model's values");
             let owner = &self.processes[at];
-            if owner.alive && !owner.is_place(token) && !owner.tokens.is_cleaning_up(token) {
+            // No `cancel` of it was executed for so long that it is dead, and taken out by whoever looks next.
+            let was_left = owner.given_up.contains(&token) && *alive_until <= time;
+            let is_known = owner.is_place(token) || owner.tokens.is_cleaning_up(token);
+            if owner.alive && !is_known && !was_left {
                 return Some("S3c orphan in the queue");
             }
         }
