@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::visible::is_visible;
+use crate::visible::first_hidden;
 
 /// The longest key in bytes, the pool's namespace included.
 pub const MAX_KEY_BYTES: usize = 512;
@@ -15,7 +15,7 @@ pub const MAX_KEY_BYTES: usize = 512;
 /// # Errors
 ///
 /// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (kept for our own keys), is named
-/// like one of our own keys of a longer namespace, holds a character that nobody sees (see [`is_visible`]), or has
+/// like one of our own keys of a longer namespace, holds a character that nobody sees (see [`is_visible`](crate::visible::is_visible)), or has
 /// braces that are not exactly one `{tag}` with something in it.
 ///
 /// # Examples
@@ -33,7 +33,7 @@ pub fn check(key: &str) -> Result<(), KeyError> {
     if key.starts_with('@') {
         return Err(KeyError::Reserved);
     }
-    if let Some((at, _)) = key.char_indices().find(|(_, c)| !is_visible(*c)) {
+    if let Some(at) = first_hidden(key) {
         return Err(KeyError::Hidden { at });
     }
     check_tag(key)?;
@@ -81,6 +81,10 @@ pub fn check_len(bytes: usize) -> Result<(), KeyError> {
 /// At most one `{tag}`: Redis Cluster hashes what stands between the first `{` and the next `}`, and the whole key when that
 /// is nothing. Keys that belong together would land on different nodes without a word.
 fn check_tag(key: &str) -> Result<(), KeyError> {
+    let is_brace = |any: bool, byte: u8| any | matches!(byte, b'{' | b'}');
+    if !key.bytes().fold(false, is_brace) {
+        return Ok(());
+    }
     let mut open: Option<usize> = None;
     let mut closed = false;
     for (at, byte) in key.bytes().enumerate() {

@@ -27,6 +27,27 @@ pub fn is_visible(c: char) -> bool {
     !is_hidden
 }
 
+/// Where the first character is that can't be printed as it is, in bytes: [`is_visible`] for a whole text.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_grammar::visible::first_hidden;
+///
+/// assert_eq!(first_hidden("order:7 é"), None);
+/// assert_eq!(first_hidden("é\u{200b}"), Some(2));
+/// ```
+#[must_use]
+pub fn first_hidden(text: &str) -> Option<usize> {
+    // As nearly always. No branch for a byte, so that the compiler looks at many at once.
+    let is_printable = |all: bool, byte: u8| all & matches!(byte, b' '..=b'~');
+    if text.bytes().fold(true, is_printable) {
+        return None;
+    }
+    let mut chars = text.char_indices();
+    chars.find(|(_, c)| !is_visible(*c)).map(|(at, _)| at)
+}
+
 /// `Default_Ignorable_Code_Point` of Unicode 16 (without U+FE00 to U+FE0F), line separators, and interlinear annotations.
 const HIDDEN: &[(char, char)] = &[
     ('\u{ad}', '\u{ad}'),

@@ -28,26 +28,44 @@ impl About<'_> {
     /// `host|pid|function|since ms`.
     pub(super) fn write(&self, out: &mut String) {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
-        escape(&shown(self.host, NAME_AT_MOST), out);
+        write_name(self.host, out);
         out.push('|');
         out.push_str(self.pid);
         out.push('|');
-        escape(&shown(self.function, NAME_AT_MOST), out);
-        let _ = write!(out, "|{}", ttl::millis(since)); // a String takes everything
+        write_name(self.function, out);
+        out.push('|');
+        out.push_str(itoa::Buffer::new().format(ttl::millis(since)));
     }
+}
+
+/// [`escape`] of what may be printed of it.
+fn write_name(name: &str, out: &mut String) {
+    if name.len() <= NAME_AT_MOST && is_plain(name) {
+        return out.push_str(name); // as nearly always
+    }
+    escape(&shown(name, NAME_AT_MOST), out);
+}
+
+/// Whether it stays as it is. No branch for a byte, so that the compiler looks at many at once.
+fn is_plain(text: &str) -> bool {
+    text.bytes()
+        .fold(true, |all, byte| all & is_plain_byte(byte))
+}
+
+fn is_plain_byte(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~') & (byte != b'|') & (byte != b'%')
 }
 
 /// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`, and so do `|` and `%`.
 pub(crate) fn escape(text: &str, out: &mut String) {
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|' && byte != b'%';
-    if text.bytes().all(is_plain) {
-        return out.push_str(text); // as nearly always
+    if is_plain(text) {
+        return out.push_str(text);
     }
     for byte in text.bytes() {
-        if is_plain(byte) {
+        if is_plain_byte(byte) {
             out.push(char::from(byte));
         } else {
-            let _ = write!(out, "%{byte:02X}");
+            let _ = write!(out, "%{byte:02X}"); // a String takes everything
         }
     }
 }

@@ -9,7 +9,6 @@
 //! Invariant: what stands at the server is never written anew from its fields, so what is not known here stays in it.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::about::About;
@@ -106,8 +105,17 @@ fn go_on(kind: &Kind, address: &str, lease: Ttl, out: &mut String) {
         Kind::Owned(owner) => (0, 0, &**owner),
         Kind::Exclusive | Kind::Read | Kind::Write => (0, 0, ""),
     };
-    let lease = lease.as_millis();
-    let _ = write!(out, "|{address}|{lease}|{take}|{of}|{owner}|"); // a String takes everything
+    let mut digits = itoa::Buffer::new();
+    for field in ["|", address, "|", digits.format(lease.as_millis())] {
+        out.push_str(field);
+    }
+    for number in [take, of] {
+        out.push('|');
+        out.push_str(digits.format(number));
+    }
+    for field in ["|", owner, "|"] {
+        out.push_str(field);
+    }
 }
 
 /// `None`: of another kind or version, which only its own clients may touch, or foreign.

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use dlock_grammar::visible::is_visible;
+use dlock_grammar::visible::{first_hidden, is_visible};
 
 /// The most bytes of a name: a host's, a function's, an owner's.
 pub(crate) const NAME_AT_MOST: usize = 255;
@@ -27,7 +27,7 @@ const ABOUT_THE_REST: usize = 40;
 
 /// The text as it may be printed, in `at_most` bytes: other characters are written as in Rust, `\u{1b}`, and what is cut off is counted.
 pub(crate) fn shown(text: &str, at_most: usize) -> Cow<'_, str> {
-    if text.len() <= at_most && text.chars().all(is_visible) {
+    if text.len() <= at_most && first_hidden(text).is_none() {
         return Cow::Borrowed(text); // as nearly always
     }
     let mut shown = String::with_capacity(text.len().min(at_most));

@@ -8,7 +8,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering as Memory};
 
@@ -99,7 +98,10 @@ impl Token {
 
     pub(crate) fn write_wire(self, out: &mut String) {
         out.push_str(self.instance.text);
-        let _ = write!(out, "-{:x}-{:x}", self.pool, self.sequence); // a String takes everything
+        for number in [self.pool, self.sequence] {
+            out.push('-');
+            push_hex(number, out);
+        }
     }
 
     /// Whether a pool of this process may have drawn the token in a lock's value. For people: nothing is decided by it.
@@ -118,6 +120,19 @@ impl Token {
         let number = self.sequence ^ self.pool;
         random ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
+}
+
+/// As `{:x}` writes it, in a tenth of the time: each attempt has a token.
+fn push_hex(number: u64, out: &mut String) {
+    let mut digits = [0; 16];
+    for (at, digit) in (0_u32..).zip(digits.iter_mut().rev()) {
+        let [nibble, ..] = (number >> (4 * at) & 0xf).to_le_bytes();
+        let letter = b'a' - 10 - b'0';
+        *digit = b'0' + nibble + if nibble < 10 { 0 } else { letter };
+    }
+    let zeros = usize::try_from(number.leading_zeros() / 4).unwrap_or_default();
+    let digits = digits.get(zeros.min(15)..).unwrap_or_default();
+    out.push_str(str::from_utf8(digits).unwrap_or_default()); // they are ASCII
 }
 
 /// The longest that a token is: three numbers in hexadecimal digits, and a dash between each.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Address, Config, Secret, Settings};
-use dlock_grammar::visible::is_visible;
+use dlock_grammar::visible::{first_hidden, is_visible};
 
 use crate::values::error::LockError;
 use crate::values::handoff::{Handoff, MOST_HANDOFFS};
@@ -160,7 +160,7 @@ fn check_holder_name(name: &str) -> Result<(), String> {
             "holder_name: longer than {NAME_AT_MOST} bytes; shorten it"
         ));
     }
-    if !name.chars().all(is_visible) {
+    if first_hidden(name).is_some() {
         return Err(
             "holder_name: has a control character or another that nobody sees; leave it out"
                 .to_owned(),

@@ -34,6 +34,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// What a command may take, connecting included.
+    pub(crate) fn one_step(&self) -> Duration {
+        self.connect_timeout + self.command_timeout
+    }
+
     /// How long a waiter sleeps between two looks, at most; with `pushes` it is told when the lock is
     /// its own.
     pub(crate) fn poll_interval(&self, pushes: bool) -> Duration {
