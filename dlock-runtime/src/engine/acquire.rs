@@ -38,7 +38,7 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn begins(core: &Arc<Core>, wait: Wait) -> Self {
-        let begun = now(core);
+        let begun = core.now();
         let until = match wait {
             Wait::Once => Some(begun),
             Wait::For(wait) => Some(begun.plus(wait)),
@@ -48,7 +48,7 @@ impl Patience {
     }
 
     pub(super) fn is_over(&self, core: &Arc<Core>) -> bool {
-        self.until.is_some_and(|until| now(core) >= until)
+        self.until.is_some_and(|until| core.now() >= until)
     }
 }
 
@@ -62,22 +62,24 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: &Arc<Order>) -> Result<Lock
     lock_order::check(core, order)?;
     core.guardian().revive()?;
     let patience = Patience::begins(core, order.wait);
+    let mut now = patience.begun;
     loop {
-        let (guard, offer) = take_one(core, order, &patience, may_wait).await?;
+        let (guard, offer) = take_one(core, order, &patience, now, may_wait).await?;
         match begin(core, order, guard, offer, &patience).await {
             Ok(guard) => return Ok(guard),
             // Nobody has used it, so the wait goes on, if there is any left.
-            Err(fault) if fault.may_pass() && !patience.is_over(core) => {}
+            Err(fault) if fault.may_pass() && !patience.is_over(core) => now = core.now(),
             Err(fault) => return Err(fault.into_error(Some(&order.key))),
         }
     }
 }
 
-/// One lock, which nothing has begun under.
+/// One lock, which nothing has begun under; in this process, and with a lease that was not over when this poll began.
 pub(super) async fn take_one(
     core: &Arc<Core>,
     order: &Arc<Order>,
     patience: &Patience,
+    now: Moment,
     may_wait: bool,
 ) -> Result<(LockGuard, Offer), LockError> {
     if core.is_shut() {
@@ -85,7 +87,7 @@ pub(super) async fn take_one(
     }
     let Patience { begun, until } = *patience;
     match order.wait {
-        Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, begun, until).await,
+        Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, now, begun, until).await,
         _ => {
             fault::check_timers().map_err(|fault| fault.into_error(None))?;
             Box::pin(past_the_line(core, order, begun)).await
@@ -97,18 +99,19 @@ pub(super) async fn take_one(
 async fn in_line(
     core: &Arc<Core>,
     order: &Arc<Order>,
+    now: Moment,
     begun: Moment,
     until: Option<Moment>,
 ) -> Result<(LockGuard, Offer), LockError> {
     let clock = core.backend().clock();
     let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
-    let now = clock.now();
     let pause = |now: Moment| {
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
     };
     let timer = fault::needs_drivers(|| tokio::time::sleep(pause(now)));
     let mut timer = pin!(timer.map_err(|fault| fault.into_error(None))?);
+    let one_step = core.settings().one_step();
     let mut ticket = Ticket::new(core, order, &here, now);
     let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
@@ -131,6 +134,10 @@ async fn in_line(
             if is_over {
                 let look = || Box::pin(past_the_line(core, order, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
+            }
+            // No timer for who mostly has the lock before it would be needed.
+            if ticket.sends_itself() && until.is_none_or(|until| now.plus(one_step) < until) {
+                return Poll::Pending;
             }
             ready!(timer.as_mut().poll(cx));
             let now = clock.now();
@@ -186,7 +193,7 @@ async fn begin(
     if is_short(order, &offer) {
         let timeout = core.settings().command_timeout;
         let until = patience.until;
-        let rest = until.map_or(timeout, |until| now(core).until(until.plus(timeout)));
+        let rest = until.map_or(timeout, |until| core.now().until(until.plus(timeout)));
         let confirmed = Box::pin(guard.confirm(&order.terms, rest.min(timeout)));
         if !confirmed.await? {
             return Err(lost_before_its_body());
@@ -219,10 +226,6 @@ pub(super) fn lost_before_its_body() -> Fault {
     Fault::Unsent(Text::new("the lock was lost before its body could begin"))
 }
 
-pub(super) fn now(core: &Arc<Core>) -> Moment {
-    core.now()
-}
-
 /// One attempt that never queues: behind those who wait, and busy if there are any.
 async fn past_the_line(
     core: &Arc<Core>,
@@ -231,7 +234,9 @@ async fn past_the_line(
 ) -> Result<(LockGuard, Offer), LockError> {
     let mut was_late = false;
     loop {
-        let fault = match try_once(core, order).await {
+        let tried = try_once(core, order).await;
+        core.check_process()?; // it may have been begun by the parent
+        let fault = match tried {
             Ok(Attempt::Granted(position, offer)) => match take(core, order, position, offer) {
                 Some(guard) => return Ok((guard, offer)),
                 None => Fault::Unclear(Text::new("the lease was over before its grant arrived")),

@@ -13,8 +13,9 @@ use tokio::runtime::Handle;
 
 use super::guard::LockGuard;
 use super::lease_cell::Lost;
-use super::scope::{self, Frame};
+use super::scope::{self, Frame, LockFrame};
 use crate::values::error::{LockError, LostCause};
+use crate::values::moment::Moment;
 
 /// What becomes of a body whose lease is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,8 @@ enum Stage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
         owner: Owner,
-        frame: Arc<Frame>,
+        /// The body has not been polled, and its lease was looked at in this very poll: acquiring ends with that.
+        is_fresh: bool,
         lost: Option<Lost>,
     },
     Release {
@@ -64,33 +66,38 @@ enum Stage {
 // annotated function.
 impl Stage {
     fn run(guard: LockGuard) -> Self {
-        let guard = Arc::new(guard);
         Stage::Run {
-            owner: Owner(guard.clone()),
-            frame: Frame::lock(guard),
+            owner: Owner(LockFrame::new(guard)),
+            is_fresh: true,
             lost: None,
         }
     }
 
-    /// What comes when the body has ended.
-    fn release(self) -> Self {
+    /// What comes when the body has ended. `looked`: when its lease was looked at, in this poll.
+    fn release(self, looked: Option<Moment>) -> Self {
         let Stage::Run { owner, .. } = self else {
             return self; // only a body ends
         };
         Stage::Release {
-            in_background: owner.0.is_released_in_background(),
-            release: Box::pin(give_back(owner)),
+            in_background: owner.guard().is_released_in_background(),
+            release: Box::pin(give_back(owner, looked)),
         }
     }
 }
 
 /// Whose lock it is: dropped, it gives the lock back, whoever else still refers to the guard. The
 /// scope of a future that was started in the body and lives on outside does.
-struct Owner(Arc<LockGuard>);
+struct Owner(Arc<LockFrame>);
+
+impl Owner {
+    fn guard(&self) -> &LockGuard {
+        &self.0.guard
+    }
+}
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.abandon();
+        self.guard().abandon();
     }
 }
 
@@ -125,12 +132,19 @@ impl<F: Future> Future for Guarded<F> {
                         return Poll::Ready(Err(error));
                     }
                 },
-                Stage::Run { frame, lost, .. } => {
-                    let step = run(this.slot.as_mut(), frame, lost, *this.on_lost, cx);
+                Stage::Run {
+                    owner,
+                    is_fresh,
+                    lost,
+                } => {
+                    let is_fresh = std::mem::take(is_fresh);
+                    let frame = &owner.0;
+                    let step = run(this.slot.as_mut(), frame, is_fresh, lost, *this.on_lost, cx);
                     match ready!(step) {
-                        Ok(value) => {
+                        Ok((value, looked)) => {
                             this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
-                            *this.stage = std::mem::replace(this.stage, Stage::Done).release();
+                            let run = std::mem::replace(this.stage, Stage::Done);
+                            *this.stage = run.release(looked);
                         }
                         Err(error) => {
                             this.slot.set(Slot::Value { value: None });
@@ -165,46 +179,49 @@ impl<F: Future> Future for Guarded<F> {
     }
 }
 
-/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
+/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task. With its value, when the
+/// lease was looked at afterwards.
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
-    frame: &Arc<Frame>,
+    frame: &Arc<LockFrame>,
+    is_fresh: bool,
     lost: &mut Option<Lost>,
     on_lost: OnLost,
     cx: &mut Context<'_>,
-) -> Poll<Result<F::Output, LockError>> {
-    let (SlotProj::Body { body }, Some(guard)) = (slot.project(), frame.guard()) else {
-        return Poll::Pending; // `Run` has a body and a lock
+) -> Poll<Result<(F::Output, Option<Moment>), LockError>> {
+    let SlotProj::Body { body } = slot.project() else {
+        return Poll::Pending; // `Run` has a body
     };
+    let guard = &frame.guard;
     if on_lost == OnLost::Finish {
-        let entered = scope::enter(frame.clone());
+        let entered = scope::enter(Frame::Lock(frame.clone()));
         let value = ready!(body.poll(cx));
         drop(entered);
-        return Poll::Ready(Ok(value));
+        return Poll::Ready(Ok((value, None)));
     }
-    if let Some(error) = lost_by_now(guard, false) {
-        return Poll::Ready(Err(error));
+    if !is_fresh {
+        look(guard, false)?;
     }
-    let entered = scope::enter(frame.clone());
+    let entered = scope::enter(Frame::Lock(frame.clone()));
     let polled = body.poll(cx);
     drop(entered);
     match polled {
-        Poll::Ready(value) => Poll::Ready(lost_by_now(guard, true).map_or(Ok(value), Err)),
+        Poll::Ready(value) => Poll::Ready(look(guard, true).map(|now| (value, Some(now)))),
         Poll::Pending => poll_lost(guard, lost, cx).map(Err),
     }
 }
 
-fn lost_by_now(guard: &LockGuard, finished: bool) -> Option<LockError> {
-    guard
-        .lost_part()
-        .map(|(part, cause)| lost_error(part, cause, finished))
+/// When that is, if the lock is held.
+fn look(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
+    let held = guard.look();
+    held.map_err(|(part, cause)| lost_error(part, cause, finished))
 }
 
 /// Wakes the task at the end of the lease.
 fn poll_lost(guard: &LockGuard, lost: &mut Option<Lost>, cx: &mut Context<'_>) -> Poll<LockError> {
     let lost = lost.get_or_insert_with(|| guard.wait_lost());
     let cause = ready!(Pin::new(lost).poll(cx));
-    let (part, cause) = guard.lost_part().unwrap_or((guard, cause));
+    let (part, cause) = guard.look().err().unwrap_or((guard, cause));
     Poll::Ready(lost_error(part, cause, false))
 }
 
@@ -219,9 +236,9 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
 }
 
 /// A release that fails is logged, and goes on in the background: it masks the body's value only if it is strict.
-async fn give_back(owner: Owner) -> Result<(), LockError> {
-    let given_back = owner.0.give_back().await;
-    if owner.0.is_strict() {
+async fn give_back(owner: Owner, looked: Option<Moment>) -> Result<(), LockError> {
+    let given_back = owner.guard().give_back(looked).await;
+    if owner.guard().is_strict() {
         given_back?;
     }
     Ok(())

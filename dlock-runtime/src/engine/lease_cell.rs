@@ -80,7 +80,12 @@ impl LeaseCell {
         if self.is_inherited() {
             return Some(LostCause::Forked);
         }
-        if self.cause.get().is_none() && self.clock.now() >= self.deadline() {
+        self.why_lost_at(self.clock.now())
+    }
+
+    /// The same in the process that took it.
+    pub(crate) fn why_lost_at(&self, now: Moment) -> Option<LostCause> {
+        if self.cause.get().is_none() && now >= self.deadline() {
             self.lose(cause(self.at_deadline.load(Ordering::Acquire)));
         }
         self.cause.get().copied()

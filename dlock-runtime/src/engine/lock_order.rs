@@ -5,9 +5,8 @@
 use std::sync::{Arc, PoisonError};
 
 use super::core::Core;
-use super::guard::LockGuard;
 use super::order::Order;
-use super::scope;
+use super::scope::{self, ScopedGuard};
 use crate::observe;
 use crate::policy::lock_order::Nesting;
 use crate::values::class::Asked;
@@ -28,7 +27,7 @@ pub(super) fn check(core: &Arc<Core>, order: &Order) -> Result<(), LockError> {
         return Ok(());
     }
     let wanted = Asked::new(&order.key, order.site);
-    let nesting = |guard: &Arc<LockGuard>| Nesting {
+    let nesting = |guard: &ScopedGuard| Nesting {
         held: guard.asked(),
         wanted: wanted.clone(),
         keys: [guard.key().clone(), order.key.clone()],

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::guard::LockGuard;
 use super::order::Order;
-use super::scope;
+use super::scope::{self, ScopedGuard};
 use crate::values::error::{LockError, Text};
 use crate::values::kind::Kind;
 
@@ -75,7 +75,7 @@ fn join(outer: &LockGuard) -> Nested {
 }
 
 /// Whether there are permits that the enclosing scopes have not taken.
-fn is_enough(of: u32, take: u32, outer: &[Arc<LockGuard>]) -> bool {
+fn is_enough(of: u32, take: u32, outer: &[ScopedGuard]) -> bool {
     let taken = outer.iter().map(|guard| match guard.kind() {
         Kind::Permits { take, .. } => u64::from(*take),
         _ => 0,

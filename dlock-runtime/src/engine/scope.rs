@@ -26,68 +26,61 @@ thread_local! {
 /// The innermost scope, and the task that polls it; `None`: none does, as under `block_on`.
 #[derive(Clone, Debug)]
 struct Inside {
-    frame: Arc<Frame>,
+    frame: Frame,
     task: Option<task::Id>,
 }
 
 /// One scope and those around it.
-#[derive(Debug)]
-pub(crate) struct Frame {
-    kind: Kind,
-    parent: Option<Arc<Frame>>,
+#[derive(Clone, Debug)]
+pub(crate) enum Frame {
+    Pool(Arc<PoolFrame>),
+    Lock(Arc<LockFrame>),
 }
 
 #[derive(Debug)]
-enum Kind {
-    Pool(Arc<Core>),
-    Lock(Arc<LockGuard>),
+pub(crate) struct PoolFrame {
+    core: Arc<Core>,
+    parent: Option<Frame>,
+}
+
+/// The scope of a body under its lock.
+#[derive(Debug)]
+pub(crate) struct LockFrame {
+    pub(super) guard: LockGuard,
+    parent: Option<Frame>,
+}
+
+impl LockFrame {
+    /// Inside the current scope.
+    pub(super) fn new(guard: LockGuard) -> Arc<Self> {
+        let parent = current_frame();
+        Arc::new(Self { guard, parent })
+    }
 }
 
 impl Frame {
-    /// The scope of a body under this lock, inside the current scope.
-    pub(crate) fn lock(guard: Arc<LockGuard>) -> Arc<Self> {
-        Arc::new(Self {
-            kind: Kind::Lock(guard),
-            parent: current_frame(),
+    fn pool(core: Arc<Core>, parent: Option<Frame>) -> Self {
+        Frame::Pool(Arc::new(PoolFrame { core, parent }))
+    }
+
+    fn innermost_pool(self) -> Option<Arc<Core>> {
+        self.outwards().find_map(|frame| match frame {
+            Frame::Pool(it) => Some(it.core.clone()),
+            Frame::Lock(_) => None,
         })
     }
 
-    fn pool(core: Arc<Core>) -> Arc<Self> {
-        Arc::new(Self {
-            kind: Kind::Pool(core),
-            parent: current_frame(),
+    fn outwards(self) -> impl Iterator<Item = Frame> {
+        std::iter::successors(Some(self), |frame| match frame {
+            Frame::Pool(it) => it.parent.clone(),
+            Frame::Lock(it) => it.parent.clone(),
         })
-    }
-
-    pub(crate) fn guard(&self) -> Option<&Arc<LockGuard>> {
-        match &self.kind {
-            Kind::Lock(guard) => Some(guard),
-            Kind::Pool(_) => None,
-        }
-    }
-
-    fn innermost_pool(self: Arc<Self>) -> Option<Arc<Core>> {
-        self.outwards().find_map(|frame| match &frame.kind {
-            Kind::Pool(core) => Some(core.clone()),
-            Kind::Lock(_) => None,
-        })
-    }
-
-    fn outwards(self: Arc<Self>) -> impl Iterator<Item = Arc<Frame>> {
-        std::iter::successors(Some(self), |frame| frame.parent.clone())
     }
 }
 
 /// The pool of the innermost [`LockPool::scope`].
 pub(crate) fn innermost_pool() -> Option<Arc<Core>> {
     current_frame()?.innermost_pool()
-}
-
-/// The innermost lock.
-pub(crate) fn innermost_lock() -> Option<Arc<LockGuard>> {
-    current_frame()?
-        .outwards()
-        .find_map(|frame| frame.guard().cloned())
 }
 
 /// The innermost lock that this code runs under: inside a locked function or a
@@ -113,43 +106,43 @@ pub(crate) fn innermost_lock() -> Option<Arc<LockGuard>> {
 /// ```
 #[must_use]
 pub fn current() -> Option<Held> {
-    innermost_lock().map(|guard| guard.held())
+    ScopedGuard::innermost().map(|guard| guard.held())
 }
 
 /// What enclosing scopes hold of this key of this pool, the innermost first.
-pub(crate) fn holds(core: &Arc<Core>, key: &Key) -> Vec<Arc<LockGuard>> {
-    let holds_it = |guard: &Arc<LockGuard>| guard.is_of(core) && guard.holds(key);
-    let guards = current_frame().into_iter().flat_map(Frame::outwards);
-    let guards = guards.filter_map(|frame| frame.guard().cloned());
-    guards.filter(holds_it).collect()
+pub(crate) fn holds(core: &Arc<Core>, key: &Key) -> Vec<ScopedGuard> {
+    let holds_it = |guard: &ScopedGuard| guard.is_of(core) && guard.holds(key);
+    locks().filter(holds_it).collect()
 }
 
 /// The locks of this pool that enclosing scopes hold, from the innermost outwards.
-pub(crate) fn held(core: &Arc<Core>) -> Vec<Arc<LockGuard>> {
-    let Some(frame) = current_frame() else {
-        return Vec::new();
-    };
-    let guards = frame.outwards().filter_map(|frame| frame.guard().cloned());
-    guards
-        .filter(|guard| guard.is_of(core) && guard.is_held())
-        .collect()
+pub(crate) fn held(core: &Arc<Core>) -> Vec<ScopedGuard> {
+    let is_held = |guard: &ScopedGuard| guard.is_of(core) && guard.is_held();
+    locks().filter(is_held).collect()
 }
 
-fn current_frame() -> Option<Arc<Frame>> {
+/// The innermost first.
+fn locks() -> impl Iterator<Item = ScopedGuard> {
+    let frames = current_frame().into_iter().flat_map(Frame::outwards);
+    frames.filter_map(|frame| match frame {
+        Frame::Lock(it) => Some(ScopedGuard(it)),
+        Frame::Pool(_) => None,
+    })
+}
+
+fn current_frame() -> Option<Frame> {
     let inside = CURRENT.try_with(|slot| slot.borrow().clone());
     let Inside { frame, task } = inside.ok().flatten()?;
     if task == task::try_id() {
         return Some(frame);
     }
     // Another task's locks are not this one's to join; its pool is what tests run in.
-    frame.innermost_pool().map(|core| {
-        let (kind, parent) = (Kind::Pool(core), None);
-        Arc::new(Frame { kind, parent })
-    })
+    let core = frame.innermost_pool()?;
+    Some(Frame::pool(core, None))
 }
 
 /// Makes `frame` the current scope until the result is dropped.
-pub(crate) fn enter(frame: Arc<Frame>) -> Entered {
+pub(crate) fn enter(frame: Frame) -> Entered {
     let task = task::try_id();
     Entered {
         before: swap(Some(Inside { frame, task })),
@@ -173,11 +166,11 @@ impl Drop for Entered {
 
 /// The guard of the innermost lock, for a body to look at; dropping it gives nothing back.
 #[derive(Debug)]
-pub struct ScopedGuard(Arc<LockGuard>);
+pub struct ScopedGuard(Arc<LockFrame>);
 
 impl ScopedGuard {
     pub(crate) fn innermost() -> Option<Self> {
-        innermost_lock().map(Self)
+        locks().next()
     }
 }
 
@@ -185,7 +178,7 @@ impl Deref for ScopedGuard {
     type Target = LockGuard;
 
     fn deref(&self) -> &LockGuard {
-        &self.0
+        &self.0.guard
     }
 }
 
@@ -196,7 +189,7 @@ pin_project! {
         #[pin]
         inner: F,
         core: Option<Arc<Core>>,
-        frame: Option<Arc<Frame>>,
+        frame: Option<Frame>,
     }
 }
 
@@ -216,7 +209,7 @@ impl<F: Future> Future for InPool<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         if let Some(core) = this.core.take() {
-            *this.frame = Some(Frame::pool(core));
+            *this.frame = Some(Frame::pool(core, current_frame()));
         }
         let _entered = this.frame.clone().map(enter);
         this.inner.poll(cx)

@@ -78,7 +78,7 @@ async fn at_once(core: &Arc<Core>, orders: &[Arc<Order>]) -> Result<Option<Held>
     let (link, now) = core
         .backend()
         .link_at(
-            acquire::now(core),
+            core.now(),
             &first.name,
             settings.connect_timeout.min(settings.command_timeout),
         )
@@ -94,7 +94,13 @@ async fn at_once(core: &Arc<Core>, orders: &[Arc<Order>]) -> Result<Option<Held>
         .map(|sent| OpenAttempt::new(core, sent, &link, None))
         .collect();
     let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
-    match link.acquire_all(&commands, within).await {
+    let answer = link.acquire_all(&commands, within).await;
+    if core.is_inherited() {
+        return Err(Fault::Setup(Text::new(
+            "this process was forked while it waited for the answer: ask again, through a pool of its own",
+        )));
+    }
+    match answer {
         Ok(TakenTogether::All { time, epochs, left }) => {
             open.into_iter().for_each(OpenAttempt::answered);
             let taken = orders.iter().zip(&sent).zip(epochs);
@@ -131,7 +137,7 @@ async fn in_order(
     orders: &[Arc<Order>],
     patience: &Patience,
 ) -> Result<Result<LockGuard, Fault>, LockError> {
-    let (begun, mut held) = (acquire::now(core), Held::new());
+    let (begun, mut held) = (core.now(), Held::new());
     match at_once(core, orders).await {
         Ok(Some(held)) => return Ok(begin(core, orders, begun, held).await),
         Ok(None) => {}
@@ -139,11 +145,11 @@ async fn in_order(
         Err(fault) if fault.may_pass() && !patience.is_over(core) => {}
         Err(fault) => return Ok(Err(fault)),
     }
-    let mut keep_at = acquire::now(core);
+    let mut keep_at = core.now();
     for order in orders {
         let third = order.terms.ttl.get() / 3;
         if held.is_empty() {
-            keep_at = acquire::now(core).plus(third);
+            keep_at = core.now().plus(third);
         }
         let may_wait = match nested::look(core, order) {
             Nested::Join(guard) => {
@@ -152,11 +158,17 @@ async fn in_order(
             }
             nested => !matches!(nested, Nested::AskOnce),
         };
-        let mut next = pin!(acquire::take_one(core, order, patience, may_wait));
+        let mut next = pin!(acquire::take_one(
+            core,
+            order,
+            patience,
+            core.now(),
+            may_wait
+        ));
         let (guard, offer) = loop {
-            let pause = acquire::now(core).until(keep_at);
+            let pause = core.now().until(keep_at);
             if pause.is_zero() {
-                keep_at = acquire::now(core).plus(third);
+                keep_at = core.now().plus(third);
                 if let Err(fault) = keep(core, order, &held).await {
                     return Ok(Err(fault));
                 }
@@ -197,7 +209,7 @@ async fn begin(
         offer.is_some_and(|offer| acquire::is_short(order, &offer))
     };
     if let Some(first) = orders.first()
-        && (begun.until(acquire::now(core)) > first.terms.ttl.get() / 10
+        && (begun.until(core.now()) > first.terms.ttl.get() / 10
             || orders.iter().zip(&held).any(is_short))
     {
         keep(core, first, &held).await?;

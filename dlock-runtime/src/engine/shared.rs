@@ -48,18 +48,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// A lease has begun: nobody watches over it if the watchdog has ended, so it is lost.
-    fn begins(&mut self, token: Token, now: Moment) -> Begun {
-        let lost = self
-            .dead
-            .then(|| self.tokens.unguarded(token, now))
-            .flatten();
-        Begun {
-            lost,
-            is_in_time: self.is_in_time(),
-        }
-    }
-
     /// The watchdog looks in time by itself.
     fn is_in_time(&self) -> bool {
         let planned = self.planned;
@@ -74,9 +62,17 @@ pub(super) struct Begun {
 }
 
 impl Shared {
-    /// Under the lock; then [`begun`](Self::begun).
+    /// A lease has begun: nobody watches over it if the watchdog has ended, so it is lost. Under the lock; then
+    /// [`begun`](Self::begun).
     pub(super) fn begins(&self, state: &mut State, token: Token) -> Begun {
-        state.begins(token, self.clock.now())
+        let lost = state.dead.then(|| {
+            let now = self.clock.now();
+            state.tokens.unguarded(token, now)
+        });
+        Begun {
+            lost: lost.flatten(),
+            is_in_time: state.is_in_time(),
+        }
     }
 
     /// The lock is open again.

@@ -69,7 +69,7 @@ impl Core {
             guardian: Guardian::start(shared.clone(), backend.clone())?,
             gates: Gates::new(
                 shared,
-                settings.connect_timeout + settings.command_timeout,
+                settings.one_step(),
                 settings.local_handoff,
                 settings.clock_margin,
             ),

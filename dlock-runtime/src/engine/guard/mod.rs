@@ -29,6 +29,7 @@ use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
+use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 pub use self::release::Released;
@@ -257,7 +258,7 @@ impl LockGuard {
     /// # Cancel safety
     /// May be dropped at any time: the release goes on in the background.
     pub async fn release(self) -> Result<Released, LockError> {
-        self.give_back().await
+        self.give_back(None).await
     }
 
     /// Asked at the server, a lock that was handed on would still be there.
@@ -265,9 +266,9 @@ impl LockGuard {
         if let Some(part) = self.parts().find(|part| part.hold.cell.is_handed_on()) {
             return Err(part.lost_error(LostCause::Gone));
         }
-        match self.lost_part() {
-            Some((part, cause)) => Err(part.lost_error(cause)),
-            None => Ok(()),
+        match self.look() {
+            Err((part, cause)) => Err(part.lost_error(cause)),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -301,10 +302,15 @@ impl LockGuard {
         self.part(key).is_some_and(|part| part.hold.cell.is_held())
     }
 
-    /// What is lost by now, and why.
-    pub(crate) fn lost_part(&self) -> Option<(&LockGuard, LostCause)> {
-        self.parts()
-            .find_map(|part| Some((part, part.hold.cell.why_lost()?)))
+    /// When that is, if all is held; else what is lost by now, and why.
+    pub(crate) fn look(&self) -> Result<Moment, (&LockGuard, LostCause)> {
+        if self.hold.cell.is_inherited() {
+            return Err((self, LostCause::Forked));
+        }
+        let now = self.hold.core.now();
+        let lost = |part: &'_ LockGuard| part.hold.cell.why_lost_at(now);
+        let lost = self.parts().find_map(|part| Some((part, lost(part)?)));
+        lost.map_or(Ok(now), Err)
     }
 
     fn cells(&self) -> Cells {

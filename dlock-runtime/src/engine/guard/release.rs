@@ -55,12 +55,14 @@ enum Leaves {
 }
 
 impl LockGuard {
-    /// All parts at the same time; the first failure counts, then the worst that was found.
-    pub(crate) async fn give_back(&self) -> Result<Released, LockError> {
+    /// All parts at the same time; the first failure counts, then the worst that was found. `looked`: when the caller found
+    /// that it is held and in its own process, if that was in this very poll.
+    pub(crate) async fn give_back(&self, looked: Option<Moment>) -> Result<Released, LockError> {
         if self.others.is_empty() {
-            return self.give_back_part().await;
+            return self.give_back_part(looked).await;
         }
-        let parts = self.parts().map(|part| Box::pin(part.give_back_part()));
+        let parts = self.parts();
+        let parts = parts.map(|part| Box::pin(part.give_back_part(looked)));
         let mut found = Released::Freed;
         for answer in all(parts.collect()).await {
             found = found.and(answer?);
@@ -68,8 +70,8 @@ impl LockGuard {
         Ok(found)
     }
 
-    async fn give_back_part(&self) -> Result<Released, LockError> {
-        let released = self.give_back_however().await;
+    async fn give_back_part(&self, looked: Option<Moment>) -> Result<Released, LockError> {
+        let released = self.give_back_however(looked).await;
         if self.is_strict() {
             self.found(released)
         } else {
@@ -97,14 +99,14 @@ impl LockGuard {
         })
     }
 
-    async fn give_back_however(&self) -> Result<Released, LockError> {
+    async fn give_back_however(&self, looked: Option<Moment>) -> Result<Released, LockError> {
         if self.entered.is_inner() {
             let Hold { cell, .. } = &self.hold;
             let left = self.entered.leave(&cell.holds);
             let left = left.filter(|_| cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
         }
-        let now = match self.leave() {
+        let now = match self.leave(looked) {
             None => return Ok(Released::NotHeld),
             Some(Leaves::Forked) => return Err(self.lost_error(LostCause::Forked)),
             Some(Leaves::At(now)) => now,
@@ -153,7 +155,7 @@ impl LockGuard {
     fn abandon_part(&self) {
         if self.entered.is_inner() {
             self.entered.leave(&self.hold.cell.holds);
-        } else if let Some(Leaves::At(now)) = self.leave() {
+        } else if let Some(Leaves::At(now)) = self.leave(None) {
             let Hold {
                 core,
                 token,
@@ -169,15 +171,16 @@ impl LockGuard {
     }
 
     /// From here on it is not this holder's; `None`: it has not been for long.
-    fn leave(&self) -> Option<Leaves> {
+    fn leave(&self, looked: Option<Moment>) -> Option<Leaves> {
         let Hold { core, cell, .. } = &self.hold;
         if !cell.release() {
             return None;
         }
-        if cell.is_inherited() {
-            return Some(Leaves::Forked);
-        }
-        Some(Leaves::At(core.now()))
+        Some(match looked {
+            Some(now) => Leaves::At(now),
+            None if cell.is_inherited() => Leaves::Forked,
+            None => Leaves::At(core.now()),
+        })
     }
 
     /// Else the server is to be asked: about the time that the key stays, a write that may come late, or whether it was ours.

@@ -73,17 +73,11 @@ impl Wakes {
 pub(in crate::engine) struct Waiter {
     pub(in crate::engine) order: Arc<Order>,
     pub(in crate::engine) waker: Option<Waker>,
-    /// It sends the first acquire itself.
-    pub(in crate::engine) asks: bool,
 }
 
 impl Waiter {
     pub(in crate::engine) fn new(order: Arc<Order>) -> Self {
-        Self {
-            order,
-            waker: None,
-            asks: false,
-        }
+        Self { order, waker: None }
     }
 
     pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) {
@@ -237,27 +231,6 @@ impl Locked<'_> {
         settled
     }
 
-    /// The answer to an acquire says so, read by whom this wakes: the one who asked itself looks now, and is not woken.
-    pub(in crate::engine) fn answered(
-        &mut self,
-        token: Token,
-        offer: Offer,
-        here: &Waker,
-        now: Moment,
-    ) -> Settled {
-        let settled = self.client().granted(token, offer, now);
-        let called = self
-            .keyed
-            .gate
-            .called()
-            .filter(|_| settled == Settled::Taken);
-        let looks_now = |waker: &&Waker| called.is_some_and(|it| it.asks) && waker.will_wake(here);
-        let waker = called.and_then(|called| called.waker.as_ref());
-        let waker = waker.filter(|waker| !looks_now(waker)).cloned();
-        self.keyed.wakes.add(waker);
-        settled
-    }
-
     pub(in crate::engine) fn next(&mut self, wheel: Wheel, now: Moment) -> Next {
         if wheel != self.keyed.driver {
             return Next::Rest; // another one drives by now
@@ -320,6 +293,3 @@ impl Locked<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -73,14 +73,22 @@ pub(super) enum Sight {
     SentAway(LockError),
 }
 
+/// The first acquire was answered, and the waiter who sent it has read that.
+#[derive(Clone, Copy)]
+pub(super) struct Answered {
+    /// Who sent it: has done what it was for, and may be dismissed.
+    pub(super) wheel: Wheel,
+    pub(super) granted: Option<(Token, Offer)>,
+}
+
 /// What else a look tells.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// A token that is being cleaned up after.
-    pub(super) unowned: Option<Token>,
+    /// Tokens that are being cleaned up after.
+    pub(super) unowned: [Option<Token>; 2],
     /// Somebody waits behind the first.
     pub(super) is_crowded: bool,
-    /// The driver that was named has nothing to do any more.
+    /// Who sent the first acquire has nothing to do any more.
     pub(super) is_dismissed: bool,
 }
 
@@ -106,8 +114,11 @@ impl Gates {
         let closed = state.queues.closed.clone();
         let lane = &order.lane;
         let keyed = state.queues.at(lane, now);
-        let nobody_hears = keyed.gate.is_waited_at() && keyed.gate.first().is_none();
+        let nobody_waits = !keyed.gate.is_waited_at();
+        let nobody_hears = !nobody_waits && keyed.gate.first().is_none();
         let might_be_handed_on = keyed.gate.may_be_handed_on(now);
+        // It may sleep until a row would have ended that was given back meanwhile.
+        let driver_may_ask = nobody_waits && keyed.gate.may_ask() && !might_be_handed_on;
         let seat = keyed.gate.enter(Waiter::new(order));
         keyed.look_at_row(now);
         let row_ends = might_be_handed_on && !keyed.gate.may_be_handed_on(now);
@@ -116,11 +127,8 @@ impl Gates {
             keyed.sent_away.insert(seat, error);
         }
         let wheel = keyed.take_wheel(now);
-        if let (Some(_), Some(waiter)) = (wheel, keyed.gate.waiter(seat)) {
-            waiter.asks = true;
-        }
         let first_ask = keyed.first_ask.clone();
-        keyed.rings |= nobody_hears || row_ends; // the driver rests
+        keyed.rings |= nobody_hears || row_ends || driver_may_ask;
         let bell = keyed.take_ring();
         drop(state);
         if let Some(bell) = bell {
@@ -138,22 +146,29 @@ impl Gates {
         self.at(lane, |it| it.keyed.first_ask = Some(ask));
     }
 
-    /// `driver`: one that has done what it was for, and may be dismissed.
+    /// `answered`: what this waiter has read.
     pub(super) fn look(
         &self,
         order: &Order,
         seat: Seat,
         now: Moment,
         waker: &Waker,
-        driver: Option<Wheel>,
+        answered: Option<Answered>,
     ) -> (Sight, Beside) {
         let looked = self.at(&order.lane, |it| {
+            let granted = answered.and_then(|it| it.granted).map(|(token, offer)| {
+                let offer = self.to_be_handed_on(offer, now);
+                it.client().granted(token, offer, now)
+            });
             let (sight, unowned) = self.look_at(it, order, seat, now, waker);
+            if granted == Some(Settled::Taken) && !matches!(sight, Sight::Yours(_)) {
+                it.keyed.wake_called(); // who reads the answer looks anyway
+            }
             let is_crowded = it.keyed.gate.waiters().nth(1).is_some();
             let beside = Beside {
-                unowned,
+                unowned: [granted.and_then(Settled::unowned), unowned],
                 is_crowded,
-                is_dismissed: driver.is_some_and(|wheel| it.keyed.rests(wheel)),
+                is_dismissed: answered.is_some_and(|by| it.keyed.rests(by.wheel)),
             };
             (sight, beside)
         });
@@ -229,7 +244,7 @@ impl Gates {
     }
 
     /// What the server granted may be handed on within the pool's bounds.
-    pub(super) fn to_be_handed_on(&self, offer: Offer, now: Moment) -> Offer {
+    fn to_be_handed_on(&self, offer: Offer, now: Moment) -> Offer {
         offer.to_be_handed_on(&self.handoff, self.margin, now)
     }
 
@@ -367,8 +382,15 @@ impl Gates {
     }
 }
 
-/// What the server says unasked.
+/// What the server says to a driver, or unasked.
 impl Gates {
+    /// The lock is ours; an answer says so.
+    pub(super) fn offered(&self, lane: &Lane, token: Token, offer: Offer, now: Moment) -> Settled {
+        let offer = self.to_be_handed_on(offer, now);
+        let settled = self.at(lane, |it| it.granted(token, offer, now));
+        settled.unwrap_or(Settled::NotOurs)
+    }
+
     /// A place was granted. `offer` is `None` where it can't be told since when: then it has to be asked.
     pub(super) fn granted(
         &self,

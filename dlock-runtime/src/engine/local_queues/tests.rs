@@ -4,6 +4,7 @@
 //! order of arrival and one at a time; each token that was asked for ends once, given back by its last holder or cleaned up; a lock
 //! that is handed on has the next number; nothing is left.
 
+mod answered;
 mod roles;
 mod site;
 

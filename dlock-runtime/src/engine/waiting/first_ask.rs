@@ -6,40 +6,43 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 
 use super::driver::Driver;
 use crate::engine::local_queues::FirstAttempt;
+use crate::values::moment::Moment;
 
 type Ask = Pin<Box<dyn Future<Output = Driver> + Send>>;
 
 pub(super) struct FirstAsk {
-    /// Empty while it is polled, and when it has gone to a task of its own.
-    ask: Mutex<Option<Ask>>,
+    /// Empty while it is polled, and when it has gone to a task of its own. With whom its answer wakes.
+    ask: Mutex<Option<(Ask, Option<Waker>)>>,
     /// Where it began: its timers and its connection are this one's.
     runtime: Handle,
 }
 
 impl FirstAsk {
-    pub(super) fn new(driver: Driver, runtime: &Handle) -> Arc<Self> {
+    pub(super) fn new(driver: Driver, now: Moment, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
-            ask: Mutex::new(Some(Box::pin(driver.first()))),
+            ask: Mutex::new(Some((Box::pin(driver.first(now)), None))),
             runtime: runtime.clone(),
         })
     }
 
     /// By whoever is first. `Ready(None)`: a task of its own has it, or had it.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Driver>> {
-        let Some(mut ask) = self.take() else {
+        let Some((mut ask, waker)) = self.take() else {
             return Poll::Ready(None);
         };
         if let Poll::Ready(driver) = ask.as_mut().poll(cx) {
             return Poll::Ready(Some(driver));
         }
-        self.put_back(ask);
+        let known = waker.filter(|it| it.will_wake(cx.waker()));
+        let waker = known.unwrap_or_else(|| cx.waker().clone());
+        *self.slot() = Some((ask, Some(waker)));
         Poll::Pending
     }
 
@@ -48,25 +51,22 @@ impl FirstAsk {
         drop(self.take());
     }
 
-    fn take(&self) -> Option<Ask> {
+    fn take(&self) -> Option<(Ask, Option<Waker>)> {
         self.slot().take()
     }
 
-    fn put_back(&self, ask: Ask) {
-        *self.slot() = Some(ask);
-    }
-
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Ask>> {
+    fn slot(&self) -> MutexGuard<'_, Option<(Ask, Option<Waker>)>> {
         self.ask.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FirstAttempt for FirstAsk {
-    /// And the driver after it.
+    /// And the driver after it. Its waiter is woken, for it has kept no time until now.
     fn spawn(&self) {
-        if let Some(ask) = self.take() {
+        if let Some((ask, waker)) = self.take() {
             let runtime = self.runtime.clone();
             self.runtime.spawn(async move { ask.await.go_on(&runtime) });
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Ticket {
         } = core.gates().enter(order.clone(), now);
         let own = wheel.map(|wheel| {
             let driver = Driver::new(core.clone(), lane.clone(), wheel);
-            let ask = FirstAsk::new(driver, runtime);
+            let ask = FirstAsk::new(driver, now, runtime);
             core.gates().first_asks(lane, ask.clone());
             ask
         });
@@ -78,17 +78,25 @@ impl Ticket {
         self.look(cx, now, driver)
     }
 
+    /// It sends the first acquire itself, which ends in its own time: nobody else has to be looked after until then.
+    pub(in crate::engine) fn sends_itself(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// `driver`: it has sent the first acquire.
     fn look(
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,
-        driver: Option<Driver>,
+        mut driver: Option<Driver>,
     ) -> Poll<Result<Option<Taken>, LockError>> {
         let (core, lane) = (&self.core, &self.order.lane);
-        let wheel = driver.as_ref().map(Driver::wheel);
-        let (sight, beside) = (core.gates()).look(&self.order, self.seat, now, cx.waker(), wheel);
-        core.see_to(beside.unowned);
+        let answered = driver.as_mut().map(Driver::answered);
+        let (sight, beside) =
+            (core.gates()).look(&self.order, self.seat, now, cx.waker(), answered);
+        for unowned in beside.unowned {
+            core.see_to(unowned);
+        }
         match driver {
             Some(driver) if beside.is_dismissed => driver.dismiss(),
             Some(driver) => driver.go_on(&self.runtime),

@@ -10,12 +10,13 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
-use super::super::{Entered, Sight, Taken, Wheel};
+use super::super::{Answered, Entered, Sight, Taken, Wheel};
 use super::site::{End, LEASE, Site, lane, number, position};
 use crate::policy::client::{GivenBack, Settled};
-use crate::policy::gate::{Granted, Next, Position, Seat};
+use crate::policy::gate::{Granted, Next, Offer, Position, Seat};
 use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 /// A waker that loses nothing while its thread is blocked elsewhere.
 #[derive(Default)]
@@ -40,7 +41,9 @@ impl Site {
     fn wait(self: &Arc<Self>, looks: Option<u32>) {
         let order = self.order();
         let Entered { seat, wheel, .. } = self.gates.enter(order.clone(), self.now());
-        if let Some(wheel) = wheel {
+        let asks_itself = thread_rng().gen_bool(0.5);
+        let mut answered = wheel.filter(|_| asks_itself).map(|it| self.asks_first(it));
+        if let Some(wheel) = wheel.filter(|_| !asks_itself) {
             self.spawn(move |site| site.drive(wheel));
         }
         let seat_at = (self.gate_now(), seat);
@@ -51,8 +54,12 @@ impl Site {
                 break;
             }
             let now = self.now();
-            let (sight, beside) = self.gates.look(&order, seat, now, &waker, None);
-            self.see_to(beside.unowned);
+            let answered = answered.take();
+            let (sight, beside) = self.gates.look(&order, seat, now, &waker, answered);
+            beside.unowned.into_iter().for_each(|it| self.see_to(it));
+            if let Some(Answered { wheel, .. }) = answered.filter(|_| !beside.is_dismissed) {
+                self.spawn(move |site| site.drive(wheel));
+            }
             match sight {
                 Sight::Wait => {}
                 Sight::Drive(wheel) => self.spawn(move |site| site.drive(wheel)),
@@ -65,7 +72,26 @@ impl Site {
                 block_on(woken.0.notified());
             }
         }
+        // What was answered is read before it goes.
+        if let Some(Answered { wheel, granted }) = answered {
+            if let Some((token, offer)) = granted {
+                self.offered(token, offer);
+            }
+            self.spawn(move |site| site.drive(wheel));
+        }
         self.leave(seat);
+    }
+
+    /// The first acquire, by the waiter itself.
+    fn asks_first(self: &Arc<Self>, wheel: Wheel) -> Answered {
+        let next = self.gates.at(&lane(), |it| it.next(wheel, self.now()));
+        let mut granted = None;
+        match next.unwrap_or(Next::Rest) {
+            Next::Ask => granted = self.ask(wheel).flatten(),
+            Next::GiveUp(position) => self.see_to(Some(position.token)),
+            _ => {} // whoever drives asks again
+        }
+        Answered { wheel, granted }
     }
 
     fn leave(self: &Arc<Self>, seat: Seat) {
@@ -123,11 +149,11 @@ impl Site {
                 Next::Rest => return,
                 Next::GiveUp(position) => self.see_to(Some(position.token)),
                 _ if self.is_lost() => break,
-                Next::Ask => {
-                    if self.ask(wheel).is_none() {
-                        break;
-                    }
-                }
+                Next::Ask => match self.ask(wheel) {
+                    None => break,
+                    Some(None) => {}
+                    Some(Some((token, offer))) => self.offered(token, offer),
+                },
                 Next::Poll(position) => self.poll(&position),
                 Next::PassOn => {}
                 Next::Sleep(until) => self.sleep(until),
@@ -145,11 +171,16 @@ impl Site {
         is_lost
     }
 
-    /// `None`: the driver went with the answer unread.
-    fn ask(self: &Arc<Self>, wheel: Wheel) -> Option<()> {
+    fn offered(self: &Arc<Self>, token: Token, offer: Offer) {
+        let settled = self.gates.offered(&lane(), token, offer, self.now());
+        self.see_to(settled.unowned());
+    }
+
+    /// What was granted; `None`: the driver went with the answer unread.
+    fn ask(self: &Arc<Self>, wheel: Wheel) -> Option<Option<(Token, Offer)>> {
         let first = self.gates.at(&lane(), |it| it.keyed.gate.first().is_some());
         if first != Some(true) {
-            return Some(());
+            return Some(None);
         }
         let number = self.seen(|seen| {
             seen.asked += 1;
@@ -169,16 +200,13 @@ impl Site {
             }
             return None;
         }
-        let settled = self.gates.at(&lane(), |it| {
-            if granted {
-                let offer = self.gates.to_be_handed_on(self.offer(Granted::AtOnce), now);
-                it.granted(token, offer, now)
-            } else {
-                it.client().queued(token, self.next_poll(), now)
-            }
-        });
+        if granted {
+            return Some(Some((token, self.offer(Granted::AtOnce))));
+        }
+        let next = self.next_poll();
+        let settled = (self.gates).at(&lane(), |it| it.client().queued(token, next, now));
         self.see_to(settled.and_then(Settled::unowned));
-        Some(())
+        Some(None)
     }
 
     fn poll(self: &Arc<Self>, position: &Position) {
@@ -188,8 +216,7 @@ impl Site {
         let number = number(&position.claim.value);
         let now = self.now();
         let settled = if line.front() == Some(&number) {
-            let offer = self.gates.to_be_handed_on(self.offer(Granted::InTurn), now);
-            self.gates.at(&lane(), |it| it.granted(token, offer, now))
+            Some((self.gates).offered(&lane(), token, self.offer(Granted::InTurn), now))
         } else if line.contains(&number) {
             let next = self.next_poll();
             self.gates

@@ -1,7 +1,5 @@
 //! What the answers to an acquire or a poll mean for the gate, and what follows from failures.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::Driver;
@@ -17,18 +15,11 @@ use crate::values::error::LockError;
 use crate::values::token::Token;
 
 impl Driver {
-    /// The lock is ours. Nothing is awaited: this asks only who polls.
-    pub(super) async fn offered(&mut self, token: Token, offer: Offer) {
+    /// The lock is ours.
+    pub(super) fn offered(&mut self, token: Token, offer: Offer) {
         self.retries.works();
-        let gates = self.core.gates();
-        let now = self.now();
-        let offer = gates.to_be_handed_on(offer, now);
-        let settled = poll_fn(|cx| {
-            let here = cx.waker();
-            Poll::Ready(gates.at(&self.lane, |it| it.answered(token, offer, here, now)))
-        });
-        let settled = settled.await;
-        self.core.see_to(settled.and_then(Settled::unowned));
+        let settled = (self.core.gates()).offered(&self.lane, token, offer, self.now());
+        self.core.see_to(settled.unowned());
     }
 
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {

@@ -20,14 +20,15 @@ use crate::backend::Link;
 use crate::backend::fault::Fault;
 use crate::engine::attempt::{self, OpenAttempt, Sent};
 use crate::engine::core::Core;
-use crate::engine::local_queues::Wheel;
 use crate::engine::local_queues::lane::Lane;
+use crate::engine::local_queues::{Answered, Wheel};
 use crate::engine::order::Order;
 use crate::policy::commands::{Acquired, Left, Polled};
 use crate::policy::gate::{Next, Offer, Position};
 use crate::policy::retry::{Jitter, Retries};
 use crate::values::entry;
 use crate::values::moment::Moment;
+use crate::values::token::Token;
 
 /// A driver shows a sign of life at least so often.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -42,6 +43,8 @@ pub(super) struct Driver {
     core: Arc<Core>,
     lane: Lane,
     wheel: Wheel,
+    /// What the first acquire was answered with, until the waiter who sent it looks.
+    granted: Option<(Token, Offer)>,
     /// Nobody has to be told that it is gone.
     dismissed: bool,
     retries: Retries,
@@ -54,24 +57,32 @@ impl Driver {
             core,
             lane,
             wheel,
+            granted: None,
             dismissed: false,
             retries: Retries::new(Jitter::seeded(wheel.wrapping_add(*SEED))),
         }
     }
 
-    /// The first acquire, if nothing speaks against it.
-    pub(super) async fn first(mut self) -> Self {
-        let now = self.now();
+    /// The first acquire, if nothing speaks against it. Its grant is for [`answered`](Self::answered).
+    pub(super) async fn first(mut self, now: Moment) -> Self {
         match self.next(now) {
-            (Next::Ask, Some(order)) => self.ask(&order, now).await,
+            (Next::Ask, Some(order)) => self.granted = self.ask(&order, now).await,
             (Next::GiveUp(position), _) => self.core.see_to(Some(position.token)),
             _ => {} // whoever goes on asks again
         }
         self
     }
 
-    pub(super) fn wheel(&self) -> Wheel {
-        self.wheel
+    /// What the waiter reads who has sent the first acquire.
+    pub(super) fn answered(&mut self) -> Answered {
+        let granted = self.granted.take();
+        if granted.is_some() {
+            self.retries.works();
+        }
+        Answered {
+            wheel: self.wheel,
+            granted,
+        }
     }
 
     /// Nobody waits, and the gate knows that it ends.
@@ -81,6 +92,9 @@ impl Driver {
 
     /// Drives on in a task of its own while somebody waits.
     pub(super) fn go_on(mut self, runtime: &Handle) {
+        if let Some((token, offer)) = self.granted.take() {
+            self.offered(token, offer); // nobody has read it
+        }
         let gates = self.core.gates();
         let rests = gates.at(&self.lane, |it| it.keyed.rests(self.wheel));
         self.dismissed |= rests.unwrap_or(true);
@@ -94,7 +108,11 @@ impl Driver {
             let now = self.now();
             let (next, first) = self.next(now);
             match (next, first) {
-                (Next::Ask, Some(order)) => self.ask(&order, now).await,
+                (Next::Ask, Some(order)) => {
+                    if let Some((token, offer)) = self.ask(&order, now).await {
+                        self.offered(token, offer);
+                    }
+                }
                 (Next::Poll(position), _) => self.poll(position).await,
                 (Next::GiveUp(position), _) => self.core.see_to(Some(position.token)),
                 // Everybody has gone; or whose turn it is has been woken.
@@ -154,13 +172,20 @@ async fn let_others_go_first() {
 
 /// The two commands.
 impl Driver {
-    async fn ask(&mut self, order: &Order, now: Moment) {
-        if let Err(fault) = self.try_ask(order, now).await {
+    /// What was granted.
+    async fn ask(&mut self, order: &Order, now: Moment) -> Option<(Token, Offer)> {
+        let asked = self.try_ask(order, now).await;
+        asked.unwrap_or_else(|fault| {
             self.failed(fault);
-        }
+            None
+        })
     }
 
-    async fn try_ask(&mut self, order: &Order, now: Moment) -> Result<(), Fault> {
+    async fn try_ask(
+        &mut self,
+        order: &Order,
+        now: Moment,
+    ) -> Result<Option<(Token, Offer)>, Fault> {
         let (core, lane) = (&self.core, &self.lane);
         let settings = core.settings();
         let (link, now) = core
@@ -171,7 +196,7 @@ impl Driver {
         let sent = Sent::prepare(core, order, &link, true, (now, within));
         let gates = core.gates();
         if !gates.sending(Some((lane, self.wheel)), sent.position(), sent.at) {
-            return Ok(());
+            return Ok(None);
         }
         let open = OpenAttempt::new(core, &sent, &link, Some(lane));
         let answer = link.acquire(&sent.command, within).await;
@@ -179,13 +204,13 @@ impl Driver {
             Ok(Acquired::Granted { time, epoch }) => {
                 open.answered();
                 let lease = sent.command.lease.get();
-                self.offered(sent.token, Offer::at_once(sent.at, lease, epoch, time))
-                    .await;
+                let offer = Offer::at_once(sent.at, lease, epoch, time);
+                return Ok(Some((sent.token, offer)));
             }
             Ok(Acquired::Yours { time, epoch, left }) => {
                 open.answered();
-                self.offered(sent.token, Offer::in_turn(sent.at, left, epoch, time))
-                    .await;
+                let offer = Offer::in_turn(sent.at, left, epoch, time);
+                return Ok(Some((sent.token, offer)));
             }
             Ok(Acquired::Queued(busy)) => {
                 open.answered();
@@ -209,7 +234,7 @@ impl Driver {
                 return Err(answered);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Where somebody has hurried, and may be let in, by a poll of its own. Else with others.
@@ -236,8 +261,7 @@ impl Driver {
         };
         match answer {
             Ok(Polled::Yours { time, epoch, left }) => {
-                self.offered(token, Offer::in_turn(sent, left, epoch, time))
-                    .await;
+                self.offered(token, Offer::in_turn(sent, left, epoch, time));
             }
             // The connection is another one by now, and a grant would reach nobody; or the key has lost its
             // time to live, of which an acquire knows what to do.
@@ -263,7 +287,13 @@ fn answers_at(position: &Position, link: &dyn Link) -> bool {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.dismissed && !self.core.is_inherited() {
+        if (self.dismissed && self.granted.is_none()) || self.core.is_inherited() {
+            return;
+        }
+        if let Some((token, offer)) = self.granted.take() {
+            self.offered(token, offer);
+        }
+        if !self.dismissed {
             let wheel = self.wheel;
             self.core
                 .gates()
