@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::iter;
 
+use redis::Cmd;
+
 use super::names::Names;
 use super::native::Native;
 use super::scripts::{self, Script};
@@ -13,21 +15,45 @@ use crate::values::ttl::{self, Ttl};
 /// A script about one lock, with its arguments.
 pub(super) struct Call<'a> {
     pub(super) script: &'static Script,
-    pub(super) arguments: Vec<Cow<'a, str>>,
+    pub(super) arguments: Vec<Word<'a>>,
+}
+
+/// One argument.
+#[derive(Clone, Copy)]
+pub(super) enum Word<'a> {
+    Text(&'a str),
+    Number(u64),
+}
+
+impl Word<'_> {
+    /// Of which a number has at most 20 bytes.
+    pub(super) fn room(self) -> usize {
+        match self {
+            Word::Text(text) => text.len(),
+            Word::Number(_) => 20,
+        }
+    }
+
+    pub(super) fn write(self, command: &mut Cmd) {
+        match self {
+            Word::Text(text) => command.arg(text),
+            Word::Number(number) => command.arg(number),
+        };
+    }
 }
 
 pub(super) fn acquire(command: &Acquire) -> Call<'_> {
     let claim = &command.claim;
-    let lease = command.lease.as_millis().to_string().into();
-    let not_after = command.not_after.to_string().into();
-    let value = Cow::from(&*claim.value);
+    let lease = Word::Number(command.lease.as_millis());
+    let not_after = Word::Number(command.not_after);
+    let value = Word::Text(&claim.value);
     if claim.kind().is_shared() {
         return Call {
             script: &scripts::SHARED_ACQUIRE,
             arguments: vec![value, lease, not_after, may_queue(claim)],
         };
     }
-    let repair = repair(command).to_string().into();
+    let repair = Word::Number(repair(command));
     Call {
         script: &scripts::ACQUIRE,
         arguments: vec![value, lease, not_after, repair, may_queue(claim)],
@@ -74,19 +100,19 @@ pub(super) fn poll(claim: &Claim) -> Call<'_> {
 
 /// A poll that is nobody's: it grants what is free to who is first.
 pub(super) fn go_on(is_shared: bool) -> Call<'static> {
-    let (script, arguments) = if is_shared {
-        (&scripts::SHARED_POLL, ["1|r|-||1|0|0||", "0"])
+    let (script, nobody): (&'static Script, _) = if is_shared {
+        (&scripts::SHARED_POLL, "1|r|-||1|0|0||")
     } else {
-        (&scripts::POLL, ["", "0"])
+        (&scripts::POLL, "")
     };
     Call {
         script,
-        arguments: arguments.map(Cow::from).into(),
+        arguments: vec![Word::Text(nobody), Word::Number(0)],
     }
 }
 
 pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) -> Call<'_> {
-    let value = Cow::from(&*claim.value);
+    let value = Word::Text(&claim.value);
     let script = if claim.kind().is_shared() {
         &scripts::SHARED_RELEASE
     } else {
@@ -94,19 +120,19 @@ pub(super) fn release(claim: &Claim, keep_until: u64, native: Option<Native>) ->
     };
     Call {
         script,
-        arguments: vec![value, keep_until.to_string().into()],
+        arguments: vec![value, Word::Number(keep_until)],
     }
 }
 
 pub(super) fn cancel(claim: &Claim, keep_until: u64, not_after: u64) -> Call<'_> {
-    let more = [keep_until, not_after].map(|it| it.to_string().into());
+    let more = [keep_until, not_after].map(Word::Number);
     by_kind(claim, &scripts::CANCEL, &scripts::SHARED_CANCEL, more)
 }
 
 pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
     Call {
         script: &scripts::SHARED_DOWNGRADE,
-        arguments: vec![(&*claim.value).into(), ttl.as_millis().to_string().into()],
+        arguments: vec![Word::Text(&claim.value), Word::Number(ttl.as_millis())],
     }
 }
 
@@ -136,16 +162,15 @@ fn by_kind<'a, const N: usize>(
     claim: &'a Claim,
     exclusive: &'static Script,
     shared: &'static Script,
-    more: [Cow<'a, str>; N],
+    more: [Word<'a>; N],
 ) -> Call<'a> {
     let is_shared = claim.kind().is_shared();
     let script = if is_shared { shared } else { exclusive };
-    let about = [Cow::from(&*claim.value), may_queue(claim)];
+    let about = [Word::Text(&claim.value), may_queue(claim)];
     let arguments = about.into_iter().chain(more).collect();
     Call { script, arguments }
 }
 
-fn may_queue(claim: &Claim) -> Cow<'static, str> {
-    let it = if claim.queues { "1" } else { "0" };
-    it.into()
+fn may_queue(claim: &Claim) -> Word<'static> {
+    Word::Number(claim.queues.into())
 }

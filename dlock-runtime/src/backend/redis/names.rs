@@ -94,6 +94,11 @@ impl Names {
         }
     }
 
+    /// The bytes of a lock's name and of its companions'.
+    pub(super) fn room(&self, lock: &str) -> usize {
+        3 * lock.len() + 2 * self.counter.len()
+    }
+
     /// The channel of a connection.
     pub(super) fn channel(&self, id: u128) -> String {
         format!("{}@grant:{id:032x}", self.namespace)

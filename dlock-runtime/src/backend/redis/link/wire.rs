@@ -42,7 +42,7 @@ pub(in crate::backend::redis) struct Wire {
     pub(super) command_timeout: Duration,
     broken: AtomicBool,
     /// When the server last answered, in nanoseconds of `clock`.
-    answered: AtomicU64,
+    last_answer: AtomicU64,
     /// When the first command after the last answer was sent; 0: there was none.
     unanswered: AtomicU64,
     pub(super) server_clock: Mutex<ServerClock>,
@@ -71,7 +71,7 @@ impl Wire {
             clock: plan.clock,
             command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
-            answered: AtomicU64::new(heard.as_nanos()),
+            last_answer: AtomicU64::new(heard.as_nanos()),
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
             names: plan.names.clone(),
@@ -90,7 +90,7 @@ impl Wire {
 
     /// How long the server has said nothing.
     pub(in crate::backend::redis) fn idle(&self, now: Moment) -> Duration {
-        Moment::from_nanos(self.answered.load(Ordering::Relaxed)).until(now)
+        Moment::from_nanos(self.last_answer.load(Ordering::Relaxed)).until(now)
     }
 
     /// Asks whether the connection works, and what time it is there.
@@ -151,6 +151,11 @@ impl Wire {
         let Ok(answer) = tokio::time::timeout(within, command).await else {
             return Err(self.no_answer(within));
         };
+        self.answered(answer)
+    }
+
+    /// What an answer tells about the connection.
+    pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, Fault> {
         let answer = answer.map_err(|error| errors::fault(&error));
         // The master may have moved, or our password changed: only a new handshake tells.
         let tells_nothing = matches!(
@@ -161,7 +166,7 @@ impl Wire {
             self.give_up();
         } else {
             self.unanswered.store(0, Ordering::Release);
-            self.answered
+            self.last_answer
                 .store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
         answer
@@ -217,8 +222,8 @@ impl Wire {
             waiting,
             alive,
         } = self.names.of(lock);
-        let arguments: usize = call.arguments.iter().map(|it| it.len()).sum();
-        let bytes = 3 * lock.len() + 3 * counter.len() + arguments;
+        let arguments: usize = call.arguments.iter().map(|it| it.room()).sum();
+        let bytes = self.names.room(lock) + counter.len() + arguments;
         let words = 6 + call.arguments.len();
         let mut command = call.script.called(by, words, bytes);
         let mut name = String::with_capacity(lock.len() + counter.len());
@@ -226,7 +231,7 @@ impl Wire {
         command.arg(waiting.text_in(&mut name));
         command.arg(alive.text_in(&mut name));
         for word in &call.arguments {
-            command.arg(&**word);
+            word.write(&mut command);
         }
         command.arg(self.grant_key.argument());
         command

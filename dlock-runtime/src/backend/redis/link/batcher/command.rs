@@ -80,6 +80,9 @@ impl fmt::Debug for Command<'_> {
     }
 }
 
+/// For what most batches ask of their items: the same of all acquires and of all releases.
+const ROOM_FOR_TERMS: usize = 128;
+
 /// All of these in one command, releases before acquires.
 pub(super) fn combined<'a>(
     by: By,
@@ -87,9 +90,9 @@ pub(super) fn combined<'a>(
     grant_key: &GrantKey,
     asks: impl ExactSizeIterator<Item = &'a Command<'static>> + Clone,
 ) -> Cmd {
-    let bytes = |ask: &Command<'_>| 4 * ask.lock().len() + ask.value().len();
-    let room = asks.clone().map(bytes).sum();
-    let mut command = scripts::COMBINED.called(by, 9 + 4 * asks.len(), room);
+    let bytes = |ask: &Command<'_>| names.room(ask.lock()) + ask.value().len();
+    let room: usize = asks.clone().map(bytes).sum();
+    let mut command = scripts::COMBINED.called(by, 9 + 4 * asks.len(), room + ROOM_FOR_TERMS);
     command.arg(1 + 3 * asks.len());
     let mut name = String::new();
     for (number, ask) in asks.clone().enumerate() {

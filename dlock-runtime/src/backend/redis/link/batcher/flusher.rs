@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use redis::{Cmd, RedisError, Value};
+use tokio::sync::oneshot;
 use tokio::task::unconstrained;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use super::{Batcher, Item, Outcome, command};
+use super::{Batcher, Item, Outcome, command, not_sent};
 use crate::backend::fault::Fault;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
@@ -85,7 +86,7 @@ impl Flusher {
     async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, Fault> {
         let mut connection = self.batcher.wire.connection.clone();
         loop {
-            self.batch.retain(|it| !it.answer.is_closed());
+            self.drop_unwanted();
             let command = self.command(by);
             // Unconstrained, so that its first poll gives it its place in the pipe.
             let query = command.query_async::<Value>(&mut connection);
@@ -96,17 +97,51 @@ impl Flusher {
                 Put::Nothing => return Ok(None),
                 Put::Done(sent) => sent?,
             };
-            let answer = pin!(async {
-                known(match first {
-                    Poll::Ready(answer) => answer,
-                    Poll::Pending => query.await,
-                })
-            });
-            let until = self.batch.iter().map(|it| it.until).max();
-            let now = Instant::now();
-            let within = until.unwrap_or(now).saturating_duration_since(now);
-            let reply = self.batcher.wire.finish(within, answer).await?;
-            return Ok(reply.map(|reply| (reply, sent)));
+            let answer = match first {
+                Poll::Ready(answer) => self.batcher.wire.answered(known(answer)),
+                Poll::Pending => self.answer(query).await,
+            };
+            return Ok(answer?.map(|reply| (reply, sent)));
+        }
+    }
+
+    /// Those who have gone, and those who are told that nothing was sent: their time was over before.
+    fn drop_unwanted(&mut self) {
+        let now = Instant::now();
+        self.batch.retain_mut(|it| {
+            if it.until <= now {
+                it.ends(Outcome::Ended(Err(not_sent(it.within))));
+            }
+            !it.is_over()
+        });
+    }
+
+    /// What the script said. Each item whose time is over is told so at once; the last of them ends it.
+    async fn answer(
+        &mut self,
+        mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
+    ) -> Result<Option<Value>, Fault> {
+        loop {
+            let open = self.batch.iter().filter(|it| !it.is_over());
+            let until = open.map(|it| it.until).min();
+            let until = until.or_else(|| self.batch.iter().map(|it| it.until).max());
+            let wire = &self.batcher.wire;
+            let Some(until) = until else {
+                return Err(wire.no_answer(wire.command_timeout)); // a batch has items
+            };
+            if let Ok(answer) = timeout_at(until, query.as_mut()).await {
+                return wire.answered(known(answer));
+            }
+            let now = Instant::now().max(until);
+            let mut fault = None;
+            for item in self.batch.iter_mut().filter(|it| it.until <= now) {
+                let unclear = wire.no_answer(item.within);
+                item.ends(Outcome::Ended(Err(unclear.clone())));
+                fault = Some(unclear);
+            }
+            if let Some(fault) = fault.filter(|_| self.batch.iter().all(|it| it.until <= now)) {
+                return Err(fault);
+            }
         }
     }
 
@@ -117,7 +152,7 @@ impl Flusher {
         cx: &mut Context<'_>,
     ) -> Put<F::Output> {
         let mut state = self.batcher.state();
-        if self.batch.iter().any(|it| it.answer.is_closed()) {
+        if self.batch.iter().any(Item::is_over) {
             return Put::Again;
         }
         let put = if self.batch.is_empty() {
@@ -153,7 +188,7 @@ impl Flusher {
         if let [Item { command, .. }] = &self.batch[..] {
             self.batcher.answered(command, &reply);
             let answered = Outcome::Ended(Ok((reply::Item::Other(reply), sent)));
-            if let Some(item) = self.batch.pop() {
+            if let Some(mut item) = self.batch.pop() {
                 item.ends(answered);
             }
             return;
@@ -173,7 +208,7 @@ impl Flusher {
                 if replies.iter().any(says_read_only) {
                     wire.give_up(); // the master is elsewhere
                 }
-                for (item, reply) in self.batch.drain(..).zip(replies) {
+                for (mut item, reply) in self.batch.drain(..).zip(replies) {
                     item.ends(Outcome::Ended(reply.map(|reply| (reply, sent))));
                 }
             }
@@ -182,7 +217,7 @@ impl Flusher {
     }
 
     fn end_each(&mut self, mut outcome: impl FnMut() -> Outcome) {
-        for item in self.batch.drain(..) {
+        for mut item in self.batch.drain(..) {
             item.ends(outcome());
         }
     }
@@ -197,7 +232,7 @@ impl Drop for Flusher {
         }
         let waiting = state.give_up();
         drop(state);
-        for item in waiting {
+        for mut item in waiting {
             let why = Text::new("the runtime of the connection has ended");
             item.ends(Outcome::Ended(Err(Fault::Unsent(why))));
         }
@@ -205,8 +240,15 @@ impl Drop for Flusher {
 }
 
 impl Item {
-    fn ends(self, outcome: Outcome) {
-        let _ = self.answer.send(outcome); // unless its caller has gone
+    fn ends(&mut self, outcome: Outcome) {
+        if let Some(answer) = self.answer.take() {
+            let _ = answer.send(outcome); // unless its caller has gone
+        }
+    }
+
+    /// Nobody waits for it any more.
+    fn is_over(&self) -> bool {
+        self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 }
 

@@ -8,7 +8,8 @@
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire takes it back, and nothing was sent; one that
 //!   goes later leaves it as it is. Both are decided under the one lock, under which a batch is also put into the
 //!   connection's pipe; so a `cancel` that is sent after a dropped acquire never overtakes it.
-//! - **Each its own deadline**: over while the item waits, nothing was sent; over later, it is unclear.
+//! - **Each its own deadline**: over while the item waits, nothing was sent; over later, it is unclear. The flusher keeps them,
+//!   with one timer for a batch; only a caller on another runtime has a timer of its own, for the flusher's may stand still.
 //! - The lock is never held across an `await`, and nothing that is called under it takes another.
 
 mod command;
@@ -22,6 +23,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -51,9 +53,11 @@ pub(in crate::backend::redis) struct Batcher {
 /// What one caller waits for.
 struct Item {
     command: Command<'static>,
+    within: Duration,
+    /// When `within` is over.
     until: Instant,
-    /// Closed, under the lock, when its caller goes.
-    answer: oneshot::Sender<Outcome>,
+    /// Closed, under the lock, when its caller goes; `None`: its caller knows what became of it.
+    answer: Option<oneshot::Sender<Outcome>>,
 }
 
 impl fmt::Debug for Item {
@@ -91,7 +95,7 @@ impl Batcher {
         if self.is_off {
             return self.alone(&command, within).await;
         }
-        let Some(mut waiting) = self.wait(&command, until) else {
+        let Some(mut waiting) = self.wait(&command, within, until) else {
             let _in_flight = InFlight(self);
             return self.alone(&command, within).await;
         };
@@ -105,7 +109,12 @@ impl Batcher {
     }
 
     /// `None`: it goes alone, at once.
-    fn wait(self: &Arc<Self>, command: &Command<'_>, until: Instant) -> Option<Waiting<'_>> {
+    fn wait(
+        self: &Arc<Self>,
+        command: &Command<'_>,
+        within: Duration,
+        until: Instant,
+    ) -> Option<Waiting<'_>> {
         let mut state = self.state();
         if state.goes_alone() {
             return None;
@@ -113,8 +122,9 @@ impl Batcher {
         let (sender, answer) = oneshot::channel();
         let item = Item {
             command: command.to_owned(),
+            within,
             until,
-            answer: sender,
+            answer: Some(sender),
         };
         let (ticket, needs_flusher) = state.wait(command.is_release(), item);
         drop(state);
@@ -150,6 +160,11 @@ impl Batcher {
         }
     }
 
+    /// On the connection's runtime.
+    fn is_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|here| here.id() == self.wire.runtime.id())
+    }
+
     fn flush(self: &Arc<Self>) {
         self.wire.runtime.spawn(Flusher::new(self).run());
     }
@@ -157,6 +172,10 @@ impl Batcher {
     fn state(&self) -> MutexGuard<'_, State<Item>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn not_sent(within: Duration) -> Fault {
+    Fault::Unsent(Text::new(format_args!("not sent within {within:?}")))
 }
 
 /// An item that its caller sends, until it is answered or given up.
@@ -177,17 +196,20 @@ struct Waiting<'a> {
 
 impl Waiting<'_> {
     async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, Fault> {
-        let Ok(answer) = timeout_at(until, &mut self.answer).await else {
-            return self.too_late(within);
+        let answer = if self.batcher.is_here() {
+            (&mut self.answer).await
+        } else {
+            let Ok(answer) = timeout_at(until, &mut self.answer).await else {
+                return self.too_late(within);
+            };
+            answer
         };
         answer.map_err(|_| Fault::Unclear(Text::new("the runtime of the connection has ended")))
     }
 
     fn too_late(&mut self, within: Duration) -> Result<Outcome, Fault> {
         if self.withdraw() {
-            return Err(Fault::Unsent(Text::new(format_args!(
-                "not sent within {within:?}"
-            ))));
+            return Err(not_sent(within));
         }
         match self.answer.try_recv() {
             Ok(answer) => Ok(answer), // at the last moment

@@ -231,8 +231,9 @@ impl Batcher {
             (
                 Item {
                     command,
+                    within,
                     until,
-                    answer,
+                    answer: Some(answer),
                 },
                 receiver,
             )

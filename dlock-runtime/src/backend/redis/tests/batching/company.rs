@@ -261,6 +261,53 @@ async fn a_deadline_that_is_over_after_it_was_sent_is_unclear() {
     );
 }
 
+/// One timer for a batch, and each of its items in its own time.
+#[tokio::test]
+async fn each_item_of_a_batch_has_a_deadline_of_its_own() {
+    let held = Held::new().await;
+    let batcher = &held.batcher;
+    let ask = |key: &str, within| {
+        let command = take(&held.link, &claim(key, "ours"));
+        Box::pin(async move { batcher.ask(command, within).await })
+    };
+    let short = [200, 100].map(Duration::from_millis);
+    let keys = ["lock:long", "lock:short", "lock:shorter", "lock:filler"];
+    let within = [CAP, short[0], short[1], CAP];
+    let mut asks: Vec<_> = keys
+        .iter()
+        .zip(within)
+        .map(|(it, within)| ask(it, within))
+        .collect();
+    for ask in &mut asks {
+        assert!(poll_once(ask.as_mut()).is_pending());
+    }
+    let (mut long, mut shorter) = (asks.remove(0), asks.remove(1));
+    for late in [shorter.as_mut().await, asks.remove(0).await] {
+        assert!(matches!(late, Err(Fault::Unclear(_))), "{late:?}");
+    }
+    assert!(poll_once(long.as_mut()).is_pending());
+    held.proxy.release_held();
+    let answer = long.await.unwrap().acquired().unwrap();
+    assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_is_late_before_it_is_sent_is_not_sent() {
+    let held = Held::new().await;
+    let (late, in_time) = (claim("lock:late", "ours"), claim("lock:in_time", "ours"));
+    let within = Duration::from_millis(5);
+    let mut asked = pin!(held.batcher.ask(take(&held.link, &late), within));
+    let mut other = pin!(held.batcher.ask(take(&held.link, &in_time), CAP));
+    assert!(poll_once(asked.as_mut()).is_pending());
+    assert!(poll_once(other.as_mut()).is_pending());
+    std::thread::sleep(within); // a task that blocks the runtime
+    let answer = asked.await;
+    assert!(matches!(answer, Err(Fault::Unsent(_))), "{answer:?}");
+    held.proxy.release_held();
+    assert!(other.await.is_ok());
+    assert!(held.is_there(&in_time).await && !held.is_there(&late).await);
+}
+
 /// A cancel behind whatever was dropped, on several threads, while the server forgets its scripts: nothing is ever left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_cancel_overtakes_the_acquire_of_a_caller_that_has_gone() {
