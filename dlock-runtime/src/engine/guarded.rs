@@ -141,7 +141,7 @@ impl<F: Future> Future for Guarded<F> {
                     let frame = &owner.0;
                     let step = run(this.slot.as_mut(), frame, is_fresh, lost, *this.on_lost, cx);
                     match ready!(step) {
-                        Ok((value, looked)) => {
+                        Ok(Ended { value, looked }) => {
                             this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
                             let run = std::mem::replace(this.stage, Stage::Done);
                             *this.stage = run.release(looked);
@@ -179,8 +179,14 @@ impl<F: Future> Future for Guarded<F> {
     }
 }
 
-/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task. With its value, when the
-/// lease was looked at afterwards.
+/// A body that has ended.
+struct Ended<T> {
+    value: T,
+    /// When its lease was looked at afterwards.
+    looked: Option<Moment>,
+}
+
+/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
     frame: &Arc<LockFrame>,
@@ -188,7 +194,7 @@ fn run<F: Future>(
     lost: &mut Option<Lost>,
     on_lost: OnLost,
     cx: &mut Context<'_>,
-) -> Poll<Result<(F::Output, Option<Moment>), LockError>> {
+) -> Poll<Result<Ended<F::Output>, LockError>> {
     let SlotProj::Body { body } = slot.project() else {
         return Poll::Pending; // `Run` has a body
     };
@@ -197,7 +203,10 @@ fn run<F: Future>(
         let entered = scope::enter(Frame::Lock(frame.clone()));
         let value = ready!(body.poll(cx));
         drop(entered);
-        return Poll::Ready(Ok((value, None)));
+        return Poll::Ready(Ok(Ended {
+            value,
+            looked: None,
+        }));
     }
     if !is_fresh {
         look(guard, false)?;
@@ -206,7 +215,10 @@ fn run<F: Future>(
     let polled = body.poll(cx);
     drop(entered);
     match polled {
-        Poll::Ready(value) => Poll::Ready(look(guard, true).map(|now| (value, Some(now)))),
+        Poll::Ready(value) => Poll::Ready(look(guard, true).map(|now| Ended {
+            value,
+            looked: Some(now),
+        })),
         Poll::Pending => poll_lost(guard, lost, cx).map(Err),
     }
 }

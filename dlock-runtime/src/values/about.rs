@@ -53,7 +53,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn is_plain_byte(byte: u8) -> bool {
-    matches!(byte, b'!'..=b'~') & (byte != b'|') & (byte != b'%')
+    matches!(byte, b'!'..=b'$' | b'&'..=b'{' | b'}' | b'~') // graphic, but for `%` and `|`
 }
 
 /// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`, and so do `|` and `%`.

@@ -2,11 +2,14 @@
 //! an entry of its own at the server.
 //!
 //! `lane` says which queue somebody waits in, `keyed` is a queue and its surroundings, `keys` has all
-//! of them. `policy::client` decides; here that happens under the lock of `shared`, and what follows
+//! of them. What waiters do is here, `attempts` is what is sent for them and answered, `holders` how a
+//! lock goes on from one who has it. `policy::client` decides; here that happens under the lock of `shared`, and what follows
 //! (wakers, notifications, the watchdog) is done when the lock is open again.
 //!
 //! Never in this folder: a command that is sent (`waiting` does), a decision about a lock.
 
+mod attempts;
+mod holders;
 mod keyed;
 pub(super) mod keys;
 pub(super) mod lane;
@@ -20,10 +23,9 @@ use std::time::Duration;
 use super::lease_cell::LeaseCell;
 use super::order::Order;
 use super::shared::{Shared, State};
-use crate::policy::client::{Client, GivenBack, Looked, Settled};
+use crate::policy::client::{Client, Looked, Settled};
 use crate::policy::gate::{Offer, Position, Seat};
-use crate::policy::lease::{Lease, Terms};
-use crate::policy::tokens::ReleaseBy;
+use crate::policy::lease::Lease;
 use crate::sync::MutexGuard;
 use crate::values::error::LockError;
 use crate::values::handoff::Handoff;
@@ -253,185 +255,6 @@ impl Gates {
         self.lock().queues.closed = Some(error.clone());
         let unowned = |lane: &Lane| self.at(lane, |it| it.send_away(error, now)).flatten();
         self.lanes().iter().filter_map(unowned).collect()
-    }
-}
-
-/// Attempts, as those who send them see them.
-impl Gates {
-    /// An acquire goes out. `lane`: for this queue, and by this driver; `false`: it sends for it no more, and must not.
-    pub(super) fn sending(
-        &self,
-        lane: Option<(&Lane, Wheel)>,
-        position: Position,
-        now: Moment,
-    ) -> bool {
-        let Some((lane, wheel)) = lane else {
-            let Position { token, claim } = position;
-            self.lock().tokens.acquiring(token, claim);
-            return true;
-        };
-        let mut state = self.lock();
-        let value = position.claim.value.clone();
-        let sends =
-            (self.locked(&mut state, lane)).is_some_and(|mut it| it.sending(wheel, position, now));
-        if sends {
-            state.queues.sent(lane, &value);
-        }
-        sends
-    }
-
-    /// The server has nothing of the token. `lane`: of the queue that it was sent for.
-    pub(super) fn nothing_there(&self, lane: Option<&Lane>, token: Token, now: Moment) {
-        match lane {
-            None => self.lock().tokens.not_granted(token),
-            Some(lane) => self
-                .at(lane, |it| it.client().nothing_there(token, now))
-                .unwrap_or_default(),
-        }
-        self.shared.fewer.notify_waiters();
-    }
-
-    /// As [`Client::abandoned`].
-    pub(super) fn abandoned(
-        &self,
-        lane: Option<&Lane>,
-        token: Token,
-        (not_after, give_up): (u64, Moment),
-        cancelled_by: Option<Moment>,
-        now: Moment,
-    ) -> bool {
-        let Some(lane) = lane else {
-            let tokens = &mut self.lock().tokens;
-            tokens.abandoned(token, not_after, give_up, cancelled_by, now);
-            return true;
-        };
-        let abandoned = self.at(lane, |it| {
-            (it.client()).abandoned(token, not_after, give_up, cancelled_by, now)
-        });
-        abandoned.unwrap_or(false)
-    }
-
-    /// Takes a lock that was granted outside any queue; `None`: it would be over, and the token is being cleaned up after.
-    pub(super) fn take(
-        &self,
-        terms: &Terms,
-        position: Position,
-        offer: Offer,
-        now: Moment,
-    ) -> Option<Taken> {
-        let mut state = self.lock();
-        let holder = |lease: &_| self.cell(&position, lease);
-        let cell = self
-            .alone(&mut state)
-            .take(&position, &offer, terms, now, holder);
-        let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, position.token));
-        drop(state);
-        if let Some(begun) = begun {
-            self.shared.begun(begun);
-        }
-        cell.map(|cell| Taken {
-            position,
-            offer,
-            cell,
-        })
-    }
-}
-
-/// What holders do.
-impl Gates {
-    /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it. [`GivenBack::ToServer`] by the
-    /// watchdog: it has to look at the token.
-    pub(super) fn give_back(
-        &self,
-        lane: &Lane,
-        token: Token,
-        now: Moment,
-        may_hand_on: bool,
-        cell: &LeaseCell,
-    ) -> GivenBack {
-        let ended = || cell.hand_on(); // under the lock, so that the last word about it can't be said about the next one's lease
-        let given_back = self.at(lane, |it| it.give_back(token, now, may_hand_on, ended));
-        if given_back == Some(GivenBack::HandedOn) {
-            cell.notify();
-        }
-        given_back.unwrap_or_else(|| GivenBack::ToServer(self.release_alone(token, now)))
-    }
-
-    fn release_alone(&self, token: Token, now: Moment) -> ReleaseBy {
-        self.lock().tokens.release(token, now)
-    }
-
-    /// The same where nobody is left who would release it; whether it was handed on.
-    pub(super) fn drop_hold(
-        &self,
-        lane: &Lane,
-        token: Token,
-        now: Moment,
-        may_hand_on: bool,
-        cell: &LeaseCell,
-    ) -> bool {
-        let ended = || cell.hand_on();
-        let handed_on = self.at(lane, |it| it.drop_hold(token, now, may_hand_on, ended));
-        if handed_on == Some(true) {
-            cell.notify();
-        }
-        handed_on.unwrap_or_else(|| {
-            self.lock().tokens.hand_over(token, now);
-            false
-        })
-    }
-}
-
-/// What the server says to a driver, or unasked.
-impl Gates {
-    /// The lock is ours; an answer says so.
-    pub(super) fn offered(&self, lane: &Lane, token: Token, offer: Offer, now: Moment) -> Settled {
-        let offer = self.to_be_handed_on(offer, now);
-        let settled = self.at(lane, |it| it.granted(token, offer, now));
-        settled.unwrap_or(Settled::NotOurs)
-    }
-
-    /// A place was granted. `offer` is `None` where it can't be told since when: then it has to be asked.
-    pub(super) fn granted(
-        &self,
-        key: &Arc<str>,
-        value: &str,
-        offer: Option<Offer>,
-        now: Moment,
-    ) -> Settled {
-        let lane = self.lock().queues.awaits(key, value);
-        let settled = lane.and_then(|lane| {
-            self.at(&lane, |it| {
-                let Some(token) = it.keyed.gate.awaits(value) else {
-                    return Settled::NotOurs;
-                };
-                let Some(offer) = offer else {
-                    it.keyed.hint(now);
-                    return Settled::Taken;
-                };
-                it.granted(token, self.to_be_handed_on(offer, now), now)
-            })
-        });
-        settled.unwrap_or(Settled::NotOurs)
-    }
-
-    /// A place may have been granted: its driver asks, but not for each such word.
-    pub(super) fn hinted(&self, key: &Arc<str>, value: &str, now: Moment) {
-        let lane = self.lock().queues.awaits(key, value);
-        if let Some(lane) = lane {
-            self.at(&lane, |it| {
-                if it.keyed.gate.awaits(value).is_some() {
-                    it.keyed.hint(now);
-                }
-            });
-        }
-    }
-
-    /// Something may have been missed: every driver asks.
-    pub(super) fn hurry_all(&self, now: Moment) {
-        for lane in self.lanes() {
-            self.at(&lane, |it| it.keyed.hurry(now));
-        }
     }
 }
 

@@ -59,7 +59,7 @@ async fn woken(by: Reader) -> usize {
     match by {
         Reader::Itself => {
             let (sight, _) = gates.look(&order, first.seat, now, &waker, answered);
-            assert!(matches!(sight, Sight::Yours(taken) if taken.position.token == token));
+            assert!(matches!(sight, Sight::Yours(it) if it.position.token == token));
         }
         Reader::Sibling => {
             let (sight, _) = gates.look(&order, behind.seat, now, &waker, answered);
@@ -69,8 +69,8 @@ async fn woken(by: Reader) -> usize {
     }
     if by != Reader::Itself {
         // A driver that was told to ask before that, and is late: the offer stays.
-        let late = position(core.tokens().draw(), "w");
-        assert!(!gates.sending(sends, late, now));
+        let another = position(core.tokens().draw(), "w");
+        assert!(!gates.sending(sends, another, now));
     }
     count.0.load(Ordering::Relaxed)
 }

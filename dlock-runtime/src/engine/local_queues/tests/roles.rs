@@ -87,7 +87,11 @@ impl Site {
         let next = self.gates.at(&lane(), |it| it.next(wheel, self.now()));
         let mut granted = None;
         match next.unwrap_or(Next::Rest) {
-            Next::Ask => granted = self.ask(wheel).flatten(),
+            Next::Ask => {
+                if let Asked::Granted(token, offer) = self.ask(wheel) {
+                    granted = Some((token, offer));
+                }
+            }
             Next::GiveUp(position) => self.see_to(Some(position.token)),
             _ => {} // whoever drives asks again
         }
@@ -140,6 +144,14 @@ impl Site {
     }
 }
 
+/// What became of an acquire.
+enum Asked {
+    Granted(Token, Offer),
+    Waits,
+    /// The driver went with the answer unread.
+    Lost,
+}
+
 /// A driver, as the task is one.
 impl Site {
     fn drive(self: &Arc<Self>, wheel: Wheel) {
@@ -150,9 +162,9 @@ impl Site {
                 Next::GiveUp(position) => self.see_to(Some(position.token)),
                 _ if self.is_lost() => break,
                 Next::Ask => match self.ask(wheel) {
-                    None => break,
-                    Some(None) => {}
-                    Some(Some((token, offer))) => self.offered(token, offer),
+                    Asked::Lost => break,
+                    Asked::Waits => {}
+                    Asked::Granted(token, offer) => self.offered(token, offer),
                 },
                 Next::Poll(position) => self.poll(&position),
                 Next::PassOn => {}
@@ -176,11 +188,10 @@ impl Site {
         self.see_to(settled.unowned());
     }
 
-    /// What was granted; `None`: the driver went with the answer unread.
-    fn ask(self: &Arc<Self>, wheel: Wheel) -> Option<Option<(Token, Offer)>> {
+    fn ask(self: &Arc<Self>, wheel: Wheel) -> Asked {
         let first = self.gates.at(&lane(), |it| it.keyed.gate.first().is_some());
         if first != Some(true) {
-            return Some(None);
+            return Asked::Waits;
         }
         let number = self.seen(|seen| {
             seen.asked += 1;
@@ -198,15 +209,15 @@ impl Site {
             if self.gates.abandoned(Some(&lane()), token, times, None, now) {
                 self.see_to(Some(token));
             }
-            return None;
+            return Asked::Lost;
         }
         if granted {
-            return Some(Some((token, self.offer(Granted::AtOnce))));
+            return Asked::Granted(token, self.offer(Granted::AtOnce));
         }
         let next = self.next_poll();
         let settled = (self.gates).at(&lane(), |it| it.client().queued(token, next, now));
         self.see_to(settled.and_then(Settled::unowned));
-        Some(None)
+        Asked::Waits
     }
 
     fn poll(self: &Arc<Self>, position: &Position) {

@@ -56,7 +56,7 @@ impl<T> State<T> {
         let half = (self.waiting.len() + self.in_flight).div_ceil(2);
         let items = self.waiting.len().min(half).min(self.most);
         self.in_flight += items;
-        let (mut batch, mut acquires) = (Vec::with_capacity(items), Vec::new());
+        let [mut batch, mut acquires] = [0; 2].map(|_| Vec::with_capacity(items));
         for (_, is_release, item) in self.waiting.drain(..items) {
             if is_release {
                 &mut batch

@@ -1,0 +1,54 @@
+//! Holders at the local queues: a lock goes to the next waiter of this process, or back to the server.
+
+use super::Gates;
+use super::lane::Lane;
+use crate::engine::lease_cell::LeaseCell;
+use crate::policy::client::GivenBack;
+use crate::policy::tokens::ReleaseBy;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// What holders do.
+impl Gates {
+    /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it. [`GivenBack::ToServer`] by the
+    /// watchdog: it has to look at the token.
+    pub(in crate::engine) fn give_back(
+        &self,
+        lane: &Lane,
+        token: Token,
+        now: Moment,
+        may_hand_on: bool,
+        cell: &LeaseCell,
+    ) -> GivenBack {
+        let ended = || cell.hand_on(); // under the lock, so that the last word about it can't be said about the next one's lease
+        let given_back = self.at(lane, |it| it.give_back(token, now, may_hand_on, ended));
+        if given_back == Some(GivenBack::HandedOn) {
+            cell.notify();
+        }
+        given_back.unwrap_or_else(|| GivenBack::ToServer(self.release_alone(token, now)))
+    }
+
+    fn release_alone(&self, token: Token, now: Moment) -> ReleaseBy {
+        self.lock().tokens.release(token, now)
+    }
+
+    /// The same where nobody is left who would release it; whether it was handed on.
+    pub(in crate::engine) fn drop_hold(
+        &self,
+        lane: &Lane,
+        token: Token,
+        now: Moment,
+        may_hand_on: bool,
+        cell: &LeaseCell,
+    ) -> bool {
+        let ended = || cell.hand_on();
+        let handed_on = self.at(lane, |it| it.drop_hold(token, now, may_hand_on, ended));
+        if handed_on == Some(true) {
+            cell.notify();
+        }
+        handed_on.unwrap_or_else(|| {
+            self.lock().tokens.hand_over(token, now);
+            false
+        })
+    }
+}
