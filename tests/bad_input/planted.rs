@@ -1,11 +1,11 @@
 //! What somebody planted at a key, in order that it is printed: no error, getter or event has a line break, a control character or
 //! one that nobody sees, and none is endless.
 
-use dlock_harness::RedisServer;
+use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockPool, Wait, distributed_lock};
 use dlock_tests::of_kind;
 
-use crate::lab::{ms, patient};
+use crate::lab::{LONG, ms, patient};
 use crate::texts::{Seen, listen};
 
 /// As it stands on the server: a new line of a log, red, and text that runs backwards.
@@ -91,6 +91,12 @@ async fn a_set_of_hostile_entries() {
         let entry = format!("{letter}{owner}|{NAME}|1|{NAME}|1");
         server.cmd(&["DEL", "lock:k"]).await;
         let second = format!("{entry}#2"); // so that no permit is free
+        // Else the clean-up after one who has waited may grant the key to another, in the moment in which it is not there.
+        until("nobody waits any more", LONG, async || {
+            let mut keys = server.keys().await.into_iter();
+            !keys.any(|key| key.starts_with("lock:@w"))
+        })
+        .await;
         let members = [
             "ZADD", "lock:k", "inf", &meta, "9e15", &entry, "9e15", &second,
         ];

@@ -33,11 +33,12 @@ pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     nothing_left(&server).await;
 }
 
-/// For a machine where everything may stand still for a second or two: no case here is about a server that does not answer.
+/// For a machine where everything may stand still for a second or two, and a thousand commands may take some: no case here is about a
+/// server that does not answer.
 pub(crate) fn patient(url: impl Into<String>) -> Config {
     Config::new(url)
         .connect_timeout(Duration::from_secs(20))
-        .command_timeout(Duration::from_secs(5))
+        .command_timeout(Duration::from_secs(20))
 }
 
 /// Whether a lock that is granted in turn is a claim of 3 s at first: not in this process, where nobody can be stopped alone.

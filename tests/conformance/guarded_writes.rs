@@ -139,6 +139,8 @@ async fn a_lapsed_holder_writes_nothing_whoever_has_the_lock_now(site: Site) {
 async fn a_holder_that_gave_up_its_max_hold_writes_nothing(site: Site) {
     let lock = site.pool.lock("{7}").ttl(ms(3_000)).renew();
     let lock = lock.max_hold(ms(3_000)).acquire().await.unwrap();
+    // From here on nothing but `max_hold` ends it, however late a renewal would come.
+    lock.extend(LONG).await.unwrap();
     let batch = |value: &str| Batch::new().set("a{7}", value);
     lock.write(&batch("in time")).await.unwrap();
     assert_eq!(lock.lost().await, LostCause::MaxHold);

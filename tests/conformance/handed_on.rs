@@ -129,12 +129,13 @@ async fn behind(held: LockGuard, pool: &LockPool, waiter: LockRequest) -> LockGu
 async fn a_waiter_has_its_own_bounds(pool: LockPool) {
     let held = request(&pool).acquire().await.unwrap();
     let begun = Instant::now();
-    let waiter = request(&pool).ttl(ms(900)).renew().max_hold(ms(2_000));
+    // It survives a stall of 2 s.
+    let waiter = request(&pool).ttl(ms(3_000)).renew().max_hold(ms(3_500));
     let next = behind(held, &pool, waiter).await;
     assert_eq!(handed_on(next.fence()), 1);
-    assert!(next.remaining() <= ms(900), "{:?}", next.remaining());
+    assert!(next.remaining() <= ms(3_000), "{:?}", next.remaining());
     assert_eq!(next.lost().await, LostCause::MaxHold);
-    assert!(begun.elapsed() >= ms(2_000), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= ms(3_500), "{:?}", begun.elapsed());
     assert!(begun.elapsed() < LONG / 2, "{:?}", begun.elapsed());
     let after = request(&pool).acquire().await.unwrap();
     assert!(after.fence() > next.fence());
@@ -193,18 +194,26 @@ async fn who_is_fair_is_granted_by_the_server(pool: LockPool) {
     assert_eq!(handed_on(next.fence()), 0);
 }
 
-/// Where a lock can't be handed on, the server is asked at once: not when the second is over for which it might have been.
+/// Where a lock can't be handed on, the server is asked at once: not when the second is over for which it might have been. Who waited
+/// for that would each time; a machine that stands still for so long, once.
 async fn nobody_waits_for_the_end_of_a_row(pool: LockPool) {
     let request = || request(&pool);
-    let extended = request().acquire().await.unwrap();
-    extended.extend(LONG * 2).await.unwrap();
-    let begun = Instant::now();
-    let next = behind(extended, &pool, request()).await;
-    let longer = behind(next, &pool, request().ttl(LONG * 2)).await;
-    let next = behind(longer, &pool, request()).await;
-    let keeps = behind(next, &pool, request().min_hold(ms(10))).await;
-    assert!(begun.elapsed() < ms(900), "{:?}", begun.elapsed());
-    keeps.release().await.unwrap();
+    let mut took = Vec::new();
+    while took.len() < 5 {
+        let extended = request().acquire().await.unwrap();
+        extended.extend(LONG * 2).await.unwrap();
+        let begun = Instant::now();
+        let next = behind(extended, &pool, request()).await;
+        let longer = behind(next, &pool, request().ttl(LONG * 2)).await;
+        let next = behind(longer, &pool, request()).await;
+        let keeps = behind(next, &pool, request().min_hold(ms(10))).await;
+        took.push(begun.elapsed());
+        keeps.release().await.unwrap();
+        if took.last() < Some(&ms(900)) {
+            return;
+        }
+    }
+    panic!("{took:?}");
 }
 
 async fn who_was_chosen_may_go_away(pool: LockPool) {

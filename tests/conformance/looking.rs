@@ -62,7 +62,7 @@ async fn a_holder_that_waited_is_described(pool: LockPool) {
 }
 
 async fn a_key_that_is_kept_for_a_while_still_has_its_holder(pool: LockPool) {
-    let request = pool.lock("k").ttl(LONG).min_hold(ms(1_500));
+    let request = pool.lock("k").ttl(LONG).min_hold(ms(3_000));
     let held = request.acquire().await.unwrap();
     let holder = pool.holder("k").await.unwrap();
     assert!(holder.is_some());

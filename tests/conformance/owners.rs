@@ -115,12 +115,9 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
 
 async fn an_entry_that_ends_takes_only_itself_along(pool: LockPool) {
     let short = owned(&pool, "a").ttl(ms(500)).acquire().await.unwrap();
-    let long = owned(&pool, "a")
-        .ttl(ms(500))
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
+    // Renewed meanwhile, and not lost because the machine stands still.
+    let long = owned(&pool, "a").ttl(LONG).renew_every(ms(150));
+    let long = long.acquire().await.unwrap();
     soon("the short one is over", async || !short.is_held()).await;
     tokio::time::sleep(ms(300)).await;
     long.verify().await.unwrap();

@@ -169,14 +169,9 @@ async fn a_permit_comes_back_when_its_lease_ends(pool: LockPool) {
 }
 
 async fn permits_are_renewed(pool: LockPool) {
-    let held = permit(&pool, 4)
-        .take(3)
-        .ttl(ms(600))
-        .renew()
-        .acquire()
-        .await
-        .unwrap();
-    tokio::time::sleep(ms(2500)).await;
+    let request = permit(&pool, 4).take(3).ttl(ms(3_000)); // a stall of 2 s is survived
+    let held = request.renew().acquire().await.unwrap();
+    tokio::time::sleep(ms(4_500)).await;
     held.verify().await.unwrap();
     assert!(!free(&pool, 4, 2).await, "all three were renewed");
     drop(held);

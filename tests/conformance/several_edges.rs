@@ -26,7 +26,7 @@ async fn free(pool: &LockPool, key: &str) -> bool {
     given_back(pool.lock(key).try_acquire().await.unwrap()).await
 }
 
-#[distributed_lock(keys = ["a", "b"], ttl = "300ms", on_lost = "finish", guard = lock, pool = pool.clone())]
+#[distributed_lock(keys = ["a", "b"], ttl = "2s", on_lost = "finish", guard = lock, pool = pool.clone())]
 async fn with_a_rest(pool: &LockPool) -> Result<LockError, LockError> {
     let first = lock.parts().nth(1).unwrap();
     first.extend(LONG).await.unwrap();
@@ -164,10 +164,10 @@ async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
     for key in &keys {
         others.push(pool.lock(key.as_str()).ttl(LONG).acquire().await.unwrap());
     }
-    let waiting = tokio::spawn(pool.lock_all(keys).ttl(ms(1200)).wait(LONG).acquire());
+    let waiting = tokio::spawn(pool.lock_all(keys).ttl(ms(3_000)).wait(LONG).acquire());
     for other in others {
         settled(&pool).await;
-        tokio::time::sleep(ms(250)).await; // less than a third of the ttl
+        tokio::time::sleep(ms(600)).await; // less than a third of the ttl, all of them more than it
         assert!(
             !free(&pool, "k0").await,
             "k0 is held by us or by those who wait for all"

@@ -8,7 +8,7 @@ use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Wait};
 use dlock_tests::{KINDS, of_kind};
 use futures_util::future::join_all;
 
-use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SOON, requests, sha};
+use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SOON, is_held, requests, sha};
 use crate::line::{AT_ONCE, WAIT, turn, waits};
 
 const CUTS: [Action; 6] = [
@@ -50,7 +50,7 @@ async fn stays(lab: &Lab, guard: &LockGuard) {
         assert_eq!(dump().await, before, "a live lock was touched");
         wait::pause(Duration::from_millis(20)).await;
     }
-    guard.verify().await.unwrap();
+    is_held(guard).await;
 }
 
 /// Cuts such a request off in every way there is, while this goes on; nothing may stay of it.

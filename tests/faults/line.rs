@@ -6,7 +6,7 @@ use dlock_harness::{Action, Matcher, Trigger, until, wait};
 use dlock_runtime::{LockGuard, LockPool, LockRequest};
 use tokio::task::JoinHandle;
 
-use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, requests};
+use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, is_held, requests};
 
 /// The item's queue on the server: by arrival, and by sign of life.
 pub(crate) const W: &str = "lock:@w:{lock:item}";
@@ -116,7 +116,7 @@ impl Lab {
     /// Whoever holds the lock by this guard holds it on the server too.
     pub(crate) async fn is_its(&self, guard: &LockGuard) {
         assert!(guard.is_held());
-        guard.verify().await.unwrap();
+        is_held(guard).await;
     }
 
     /// Nothing is left but what ends by itself.

@@ -208,15 +208,12 @@ async fn a_queue_that_is_deleted() {
     .await;
 }
 
-/// The old connection's channel is nobody's any more: the waiter asks at once, and is told over the new one.
-#[tokio::test]
-async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
-    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
+/// Kills the connection of one who has just polled and would again in a second; how long it takes until it has another place.
+async fn is_replaced(lab: &Lab) -> Duration {
     let place = lab.places().await.remove(0);
     let sign_of_life = async || lab.server.ask::<Option<u64>>(&["ZSCORE", A, &place]).await;
     let first = sign_of_life().await;
     until("it has polled", CAP, async || sign_of_life().await != first).await;
-    // It would poll again in a second.
     let killed = Instant::now();
     let kill = ["CLIENT", "KILL", "TYPE", "pubsub"];
     lab.server.cmd(&kill).await;
@@ -226,8 +223,19 @@ async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
         async || matches!(&lab.places().await[..], [new] if *new != place),
     )
     .await;
-    let took = killed.elapsed();
-    assert!(took < BEFORE_THE_NEXT_POLL, "took {took:?}");
+    killed.elapsed()
+}
+
+/// The old connection's channel is nobody's any more: the waiter asks at once, and is told over the new one.
+#[tokio::test]
+async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
+    let (lab, _pool, _direct, holder, waiter) = one_waits().await;
+    // Who only polled when it is time would be late each time; who has to connect on a busy machine is now and then.
+    let mut took = vec![is_replaced(&lab).await];
+    while took.last() >= Some(&BEFORE_THE_NEXT_POLL) {
+        assert!(took.len() < 5, "took {took:?}");
+        took.push(is_replaced(&lab).await);
+    }
     lab.no_polls();
     let freed = Instant::now();
     holder.release().await.unwrap();

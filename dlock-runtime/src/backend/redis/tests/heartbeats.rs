@@ -167,7 +167,7 @@ async fn no_answer_and_a_cut_one_are_unclear_for_each() {
         let heartbeats = link.heartbeats(LONG);
         warm(&heartbeats, &waiters[0]).await;
         let held = proxy.on(Matcher::script(), action);
-        let within = Duration::from_millis(400);
+        let within = Duration::from_secs(2); // sent long before, also on a busy machine
         let beat = |at: usize| heartbeats.beat(&waiters[at], within);
         let (a, b, c) = tokio::join!(beat(1), beat(2), beat(3));
         held.seen().await;

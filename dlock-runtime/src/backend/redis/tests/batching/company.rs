@@ -248,7 +248,7 @@ async fn a_deadline_that_is_over_after_it_was_sent_is_unclear() {
     let who = claim("lock:late", "ours");
     let mut late = pin!(
         held.batcher
-            .ask(take(&held.link, &who), Duration::from_millis(300))
+            .ask(take(&held.link, &who), Duration::from_secs(2))
     );
     assert!(poll_once(late.as_mut()).is_pending());
     let answer = late.await; // its answer is kept back behind the first
