@@ -156,7 +156,7 @@ impl Shared {
                     holder.freed(found);
                 }
             }
-            Action::Renew(..) | Action::Cancel { .. } => {}
+            Action::Renew { .. } | Action::Cancel { .. } => {}
         }
     }
 }

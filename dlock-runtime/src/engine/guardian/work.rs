@@ -42,7 +42,6 @@ pub(super) enum Job {
 pub(super) struct Batch {
     tokens: Vec<Token>,
     items: Vec<Renewal>,
-    /// How long it may take, so that a second one can still come in time.
     within: Duration,
 }
 
@@ -67,7 +66,11 @@ impl Work {
         let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
         for action in actions {
             match action {
-                Action::Renew(token, renewal) => renewals.push((token, renewal)),
+                Action::Renew {
+                    token,
+                    renewal,
+                    within,
+                } => renewals.push((token, renewal, within)),
                 Action::Cancel {
                     token,
                     claim,
@@ -88,13 +91,13 @@ impl Work {
         jobs
     }
 
-    /// Leases of like length together: what a short one can't wait for must not hurry the long ones.
-    fn batches(&self, mut renewals: Vec<(Token, Renewal)>) -> impl Iterator<Item = Job> {
-        renewals.sort_by_key(|(_, renewal)| renewal.ttl.get());
+    /// Leases with about the same time left together: what a short one can't wait for must not hurry the long ones.
+    fn batches(&self, mut renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
+        renewals.sort_by_key(|(_, _, within)| *within);
         let room = renewals.len().min(RENEWALS_AT_ONCE);
         let mut batches: Vec<Batch> = Vec::new();
-        for (token, renewal) in renewals {
-            let within = self.shared.command_timeout.min(renewal.ttl.get() / 3);
+        for (token, renewal, within) in renewals {
+            let within = within.min(self.shared.command_timeout);
             let fits = |last: &&mut Batch| {
                 last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
             };

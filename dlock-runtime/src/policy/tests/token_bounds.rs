@@ -9,6 +9,7 @@ use crate::policy::lease::Lease;
 use crate::policy::tokens::{Action, ReleaseBy};
 use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
+use crate::values::ttl::Margin;
 
 const KEEP: u64 = 77_000_000;
 
@@ -151,7 +152,12 @@ fn a_short_grant_is_renewed_for_the_whole_ttl() {
         claim: claim(),
         ttl: ttl(900),
     };
-    assert_eq!(table.due(at(100)), [Action::Renew(token(), renewal)]);
+    let renew = Action::Renew {
+        token: token(),
+        renewal,
+        within: (Margin::DEFAULT.validity(ms(300)) - ms(100)) / 2, // of what is left of the short one
+    };
+    assert_eq!(table.due(at(100)), [renew]);
     table.renewed(token(), at(100), Renewed::Yes, at(110));
     assert_eq!(table.next_look(), at(100 + 889));
 }

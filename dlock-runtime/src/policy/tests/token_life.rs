@@ -37,7 +37,7 @@ fn grant(table: &mut Table, number: u64, sent: Moment, renew: Option<u64>) {
 
 fn renewed(table: &Table, actions: &[Action<u64>]) -> Vec<Token> {
     let renewed = actions.iter().map(|action| match action {
-        Action::Renew(token, _) => *token,
+        Action::Renew { token, .. } => *token,
         other => panic!("not a renewal: {other:?}"),
     });
     let mut renewed: Vec<Token> = renewed.collect();
@@ -341,7 +341,7 @@ fn one_token_can_be_looked_at_alone() {
     assert_eq!(table.due_of(token(1), at(299)), None);
     assert!(matches!(
         table.due_of(token(1), at(300)),
-        Some(Action::Renew(..))
+        Some(Action::Renew { .. })
     ));
     assert_eq!(
         table.next_look_at(token(2)),

@@ -1,5 +1,7 @@
 //! What the token table wants done, and what it tells of itself.
 
+use std::time::Duration;
+
 use crate::policy::commands::{Claim, GivenBack, Renewal};
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
@@ -9,7 +11,12 @@ use crate::values::token::Token;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action<H> {
     /// Send `renew` and report with [`renewed`](super::Tokens::renewed).
-    Renew(Token, Renewal),
+    Renew {
+        token: Token,
+        renewal: Renewal,
+        /// How long it may take, so that a second one can still come in time.
+        within: Duration,
+    },
     /// Send `cancel` and report with [`cancelled`](super::Tokens::cancelled) or
     /// [`cancel_failed`](super::Tokens::cancel_failed).
     Cancel {

@@ -44,7 +44,7 @@ impl<H: Clone> Tokens<H> {
         let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
         actions.reserve(soon.len());
         for token in soon {
-            actions.extend(self.renew(token, |lease| lease.may_renew_early(now)));
+            actions.extend(self.renew(token, now, |lease| lease.may_renew_early(now)));
         }
         actions
     }
@@ -55,7 +55,7 @@ impl<H: Clone> Tokens<H> {
         let next = match &mut entry.state {
             State::Holding { lease, .. } => match lease.due(now) {
                 Due::Nothing => lease.next(),
-                Due::Renewal => return self.renew(token, |_| true),
+                Due::Renewal => return self.renew(token, now, |_| true),
                 Due::End(cause) => return self.lose(token, End::Over(cause), now),
             },
             State::CleaningUp(it) if now >= it.give_up => {
@@ -90,8 +90,13 @@ impl<H: Clone> Tokens<H> {
     }
 
     /// Its renewal goes out, if the lease that it holds is such.
-    fn renew(&mut self, token: Token, is_due: impl FnOnce(&Lease) -> bool) -> Option<Action<H>> {
-        let renewal = self.entries.change(token, |entry| {
+    fn renew(
+        &mut self,
+        token: Token,
+        now: Moment,
+        is_due: impl FnOnce(&Lease) -> bool,
+    ) -> Option<Action<H>> {
+        let action = self.entries.change(token, |entry| {
             let State::Holding { lease, .. } = &mut entry.state else {
                 return None;
             };
@@ -99,11 +104,16 @@ impl<H: Clone> Tokens<H> {
                 return None;
             }
             lease.renewing();
+            let within = now.until(lease.deadline()) / 2;
             let (ttl, next) = (lease.ttl(), lease.next());
             entry.look_at(next);
             let claim = entry.claim.clone();
-            Some(Renewal { claim, ttl })
+            Some(Action::Renew {
+                token,
+                renewal: Renewal { claim, ttl },
+                within,
+            })
         });
-        renewal.flatten().map(|it| Action::Renew(token, it))
+        action.flatten()
     }
 }

@@ -28,7 +28,7 @@ impl Process {
 
     pub(super) fn announce(&mut self, turn: &mut Turn<'_>, news: Option<Action<Token>>) {
         match news {
-            Some(Action::Renew(token, renewal)) => {
+            Some(Action::Renew { token, renewal, .. }) => {
                 self.send_guarded(turn, token, What::Renew(renewal));
             }
             Some(Action::Cancel {

@@ -68,7 +68,7 @@ impl Account {
     pub(super) fn hear(&mut self, news: Option<Action<Token>>) {
         let now = self.now();
         match news {
-            Some(Action::Renew(token, _)) => {
+            Some(Action::Renew { token, .. }) => {
                 let held =
                     matches!(self.phases[&token], Phase::Held { deadline, .. } if deadline > now);
                 assert!(held, "renewed after its release or its end");
