@@ -150,9 +150,9 @@ pub(crate) fn letter_of(entry: &str) -> Option<Letter> {
 
 /// Its kind, and what stands behind that.
 fn begun(entry: &str) -> Option<(Letter, &str)> {
-    let (kind, rest) = entry.strip_prefix(LAYOUT)?.split_once('|')?;
-    match kind.as_bytes() {
-        [letter] => Some((Letter::of(*letter)?, rest)),
+    let rest = entry.strip_prefix(LAYOUT)?;
+    match rest.as_bytes() {
+        [letter, b'|', ..] => Some((Letter::of(*letter)?, rest.get(2..)?)),
         _ => None,
     }
 }
