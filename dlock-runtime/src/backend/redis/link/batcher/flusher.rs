@@ -1,7 +1,7 @@
 //! The task that sends one batch: it lets the tasks run that are ready, so that what they want goes along.
 //!
 //! Whatever becomes of it, everybody in the batch is answered: by what the script said of its item, by the fault that the batch met,
-//! or, when the runtime ends, by the end of the channel. What it leaves waiting is the next flusher's.
+//! when its own deadline is over, or, when the runtime ends, by the end of the channel. What it leaves waiting is the next flusher's.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -8,8 +8,11 @@
 //! - **Withdrawn or sent**: a caller that goes before its item is on the wire takes it back, and nothing was sent; one that
 //!   goes later leaves it as it is. Both are decided under the one lock, under which a batch is also put into the
 //!   connection's pipe; so a `cancel` that is sent after a dropped acquire never overtakes it.
-//! - **Each its own deadline**: over while the item waits, nothing was sent; over later, it is unclear. The flusher keeps them,
-//!   with one timer for a batch; only a caller on another runtime has a timer of its own, for the flusher's may stand still.
+//! - **Each its own deadline**: over while the item waits, nothing was sent; over later, it is unclear. On a runtime of one
+//!   thread the flusher keeps them, with one timer for a batch: where it stands still, no timer goes on. Elsewhere each caller
+//!   has its own.
+//! - **A flusher may be stuck**: on a runtime of many threads, behind a task that put an item down and then blocks; no other thread takes
+//!   it over. Who sees no flusher for `STUCK_AFTER` takes its item back and sends it by itself.
 //! - The lock is never held across an `await`, and nothing that is called under it takes another.
 
 mod command;
@@ -23,8 +26,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::time::{Instant, timeout_at};
 
 pub(in crate::backend::redis) use self::command::Command;
@@ -40,6 +43,9 @@ use crate::values::moment::Moment;
 /// At most so many items go into one script: beyond it nothing is won, and the server is busy with one command for longer. These
 /// take it about 0.12 ms.
 pub(in crate::backend::redis) const MOST: usize = 64;
+
+/// A flusher runs within a turn of the executor, which is much less.
+const STUCK_AFTER: Duration = Duration::from_millis(10);
 
 /// The batcher of one connection.
 #[derive(Debug)]
@@ -160,9 +166,11 @@ impl Batcher {
         }
     }
 
-    /// On the connection's runtime.
-    fn is_here(&self) -> bool {
-        Handle::try_current().is_ok_and(|here| here.id() == self.wire.runtime.id())
+    /// What the connection's runtime is like, if this is it.
+    fn flavor_here(&self) -> Option<RuntimeFlavor> {
+        let runtime = &self.wire.runtime;
+        let is_here = Handle::try_current().is_ok_and(|here| here.id() == runtime.id());
+        is_here.then(|| runtime.runtime_flavor())
     }
 
     fn flush(self: &Arc<Self>) {
@@ -172,6 +180,10 @@ impl Batcher {
     fn state(&self) -> MutexGuard<'_, State<Item>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn told(answer: Result<Outcome, RecvError>) -> Result<Outcome, Fault> {
+    answer.map_err(|_| Fault::Unclear(Text::new("the runtime of the connection has ended")))
 }
 
 fn not_sent(within: Duration) -> Fault {
@@ -196,15 +208,33 @@ struct Waiting<'a> {
 
 impl Waiting<'_> {
     async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, Fault> {
-        let answer = if self.batcher.is_here() {
-            (&mut self.answer).await
-        } else {
-            let Ok(answer) = timeout_at(until, &mut self.answer).await else {
-                return self.too_late(within);
-            };
-            answer
-        };
-        answer.map_err(|_| Fault::Unclear(Text::new("the runtime of the connection has ended")))
+        let here = self.batcher.flavor_here();
+        if here == Some(RuntimeFlavor::CurrentThread) {
+            return told((&mut self.answer).await);
+        }
+        let soon = Instant::now() + STUCK_AFTER;
+        if here.is_some() && soon < until {
+            match timeout_at(soon, &mut self.answer).await {
+                Ok(answer) => return told(answer),
+                Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
+                Err(_) => {}
+            }
+        }
+        match timeout_at(until, &mut self.answer).await {
+            Ok(answer) => told(answer),
+            Err(_) => self.too_late(within),
+        }
+    }
+
+    /// No flusher has come since: it was not sent, and is not any more.
+    fn is_stuck(&mut self) -> bool {
+        let mut state = self.batcher.state();
+        let withdrawn = state.withdraw_if_stuck(self.ticket);
+        if withdrawn.is_some() {
+            self.answer.close();
+        }
+        drop(state);
+        withdrawn.is_some()
     }
 
     fn too_late(&mut self, within: Duration) -> Result<Outcome, Fault> {

@@ -9,7 +9,11 @@ const ALONE: usize = 2;
 
 /// Of an item that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket(u64);
+pub(super) struct Ticket {
+    number: u64,
+    /// So many batches had been taken before.
+    batches: u64,
+}
 
 #[derive(Debug)]
 pub(super) struct State<T> {
@@ -19,6 +23,8 @@ pub(super) struct State<T> {
     /// A flusher is to come, or is at work.
     is_flushing: bool,
     tickets: u64,
+    /// How many were taken.
+    batches: u64,
     /// In order of arrival, with whether it is a release.
     waiting: VecDeque<(Ticket, bool, T)>,
 }
@@ -31,6 +37,7 @@ impl<T> State<T> {
             in_flight: 0,
             is_flushing: false,
             tickets: 0,
+            batches: 0,
             waiting: VecDeque::new(),
         }
     }
@@ -44,7 +51,10 @@ impl<T> State<T> {
 
     /// `true`: a flusher is to be started.
     pub(super) fn wait(&mut self, is_release: bool, item: T) -> (Ticket, bool) {
-        let ticket = Ticket(self.tickets);
+        let ticket = Ticket {
+            number: self.tickets,
+            batches: self.batches,
+        };
         self.tickets += 1;
         self.waiting.push_back((ticket, is_release, item));
         (ticket, !std::mem::replace(&mut self.is_flushing, true))
@@ -56,6 +66,7 @@ impl<T> State<T> {
         let half = (self.waiting.len() + self.in_flight).div_ceil(2);
         let items = self.waiting.len().min(half).min(self.most);
         self.in_flight += items;
+        self.batches += 1;
         let [mut batch, mut acquires] = [0; 2].map(|_| Vec::with_capacity(items));
         for (_, is_release, item) in self.waiting.drain(..items) {
             if is_release {
@@ -88,7 +99,14 @@ impl<T> State<T> {
 
     /// A caller goes; `None`: its item is in a batch.
     pub(super) fn withdraw(&mut self, ticket: Ticket) -> Option<T> {
-        let at = self.waiting.binary_search_by_key(&ticket.0, |it| it.0.0);
+        let at = self
+            .waiting
+            .binary_search_by_key(&ticket.number, |it| it.0.number);
         self.waiting.remove(at.ok()?).map(|(_, _, item)| item)
+    }
+
+    /// The same if no batch has been taken since the item was put down.
+    pub(super) fn withdraw_if_stuck(&mut self, ticket: Ticket) -> Option<T> {
+        (ticket.batches == self.batches).then(|| self.withdraw(ticket))?
     }
 }

@@ -30,6 +30,8 @@ enum Event {
     Sends,
     /// One of those who wait goes; it may be in a batch by now.
     Goes(usize),
+    /// One of those who wait has seen no flusher for long.
+    LosesPatience(usize),
     /// The flusher's runtime ends.
     RuntimeEnds,
 }
@@ -42,6 +44,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => Just(Event::Takes),
         4 => Just(Event::Sends),
         2 => number().prop_map(Event::Goes),
+        2 => number().prop_map(Event::LosesPatience),
         1 => Just(Event::RuntimeEnds),
     ]
 }
@@ -68,6 +71,8 @@ struct World {
     /// In order of arrival.
     waiting: Vec<(Ticket, Who)>,
     gone: Vec<Ticket>,
+    /// A batch was taken while they waited.
+    seen_a_batch: Vec<Who>,
 }
 
 impl World {
@@ -79,6 +84,7 @@ impl World {
             flusher: Flushing::Nobody,
             waiting: Vec::new(),
             gone: Vec::new(),
+            seen_a_batch: Vec::new(),
         }
     }
 
@@ -103,6 +109,16 @@ impl World {
                 let (ticket, who) = self.waiting.remove(number);
                 assert_eq!(self.state.withdraw(ticket), Some(who));
                 self.gone.push(ticket);
+            }
+            Event::LosesPatience(number) if number < self.waiting.len() => {
+                let (ticket, who) = self.waiting[number];
+                let is_stuck = !self.seen_a_batch.contains(&who);
+                let withdrawn = self.state.withdraw_if_stuck(ticket);
+                assert_eq!(withdrawn, is_stuck.then_some(who));
+                if is_stuck {
+                    self.waiting.remove(number);
+                    self.gone.push(ticket);
+                }
             }
             Event::Goes(_) => {
                 for ticket in &self.gone {
@@ -151,6 +167,7 @@ impl World {
         assert_eq!(batch.is_empty(), self.waiting.is_empty());
         self.waiting.retain(|it| !expected.contains(it));
         self.gone.extend(expected.iter().map(|it| it.0));
+        self.seen_a_batch.extend(self.waiting.iter().map(|it| it.1));
         self.in_flight.push(batch.len());
         self.flusher = Flushing::Busy;
     }

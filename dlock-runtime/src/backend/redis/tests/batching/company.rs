@@ -178,6 +178,44 @@ fn whoever_waits_for_a_runtime_that_does_not_run_was_not_sent() {
     assert_eq!(other.block_on(lab.server.keys()), [""; 0]);
 }
 
+/// A flusher is behind the task that started it, and no other thread takes it over. Others see that, and send by themselves.
+#[test]
+fn who_waits_behind_a_task_that_blocks_its_thread_is_sent_soon() {
+    let mut threads = Builder::new_multi_thread();
+    let runtime = threads.worker_threads(3).enable_all().build().unwrap();
+    let asked = async |held: &Held, key: &str, within| {
+        let (command, own) = (take(&held.link, &claim(key, "ours")), held.batcher.clone());
+        let asked = tokio::spawn(async move { own.ask(command, within).await });
+        asked.await.unwrap()
+    };
+    runtime.block_on(async {
+        let held = Held::new().await;
+        let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+        let (command, own) = (
+            take(&held.link, &claim("lock:blocks", "ours")),
+            held.batcher.clone(),
+        );
+        let (has_begun, begun) = tokio::sync::oneshot::channel();
+        let blocks = tokio::spawn(async move {
+            let mut ask = Box::pin(own.ask(command, CAP));
+            assert!(poll_once(ask.as_mut()).is_pending());
+            has_begun.send(()).unwrap();
+            blocked.recv().unwrap(); // in the same poll
+            ask.await
+        });
+        begun.await.unwrap();
+        // In its own time, when nothing can be sent for so long; and else it is sent.
+        let late = asked(&held, "lock:late", Duration::from_millis(5)).await;
+        assert!(matches!(late, Err(Fault::Unsent(_))), "{late:?}");
+        held.proxy.release_held();
+        let other = asked(&held, "lock:other", CAP).await;
+        assert!(other.is_ok(), "{other:?}");
+        assert!(held.is_there(&claim("lock:other", "ours")).await);
+        go_on.send(()).unwrap();
+        assert!(blocks.await.unwrap().is_ok(), "as if nothing had been");
+    });
+}
+
 #[tokio::test]
 async fn who_goes_while_it_waits_is_never_sent() {
     let held = Held::new().await;
