@@ -1,13 +1,16 @@
 //! Several keys at once: what is lost or late while the others are had, waited for or made to last.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dlock_harness::{Action, until, wait};
-use dlock_runtime::{LockPool, LockRequest, LostCause};
+use dlock_runtime::{LockGuard, LockPool, LockRequest, LostCause};
 
 use crate::body::lost;
 use crate::lab::{CAP, LONG, Lab, calls, requests};
 use crate::line::{WAIT, Waiter, turn, waits};
+use crate::logs::{listen, told};
 
 fn both(pool: &LockPool) -> LockRequest {
     pool.lock_all(["a", "b"]).ttl(LONG).wait(WAIT)
@@ -61,6 +64,32 @@ async fn one_that_is_lost_while_the_next_is_waited_for_is_asked_for_again() {
     rival.verify().await.unwrap();
     rival.release().await.unwrap();
     turn(waiter).await.guard.verify().await.unwrap();
+}
+
+/// The watchdog has seen that, and less than a tenth of the ttl is over: so nothing has to be prolonged before a body.
+#[tokio::test]
+async fn no_body_begins_under_one_that_was_lost_while_the_next_was_waited_for() {
+    listen();
+    let lab = Lab::new();
+    let (pool, direct) = (lab.patient().await, lab.direct().await);
+    let last = direct.lock("never:b").ttl(LONG).acquire().await.unwrap();
+    let request = pool.lock_all(["never:a", "never:b"]).ttl(LONG * 10);
+    let request = request.renew_every(Duration::from_millis(50)).wait(WAIT);
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = begun.clone();
+    let body = async move |_: &LockGuard| begins.store(true, Ordering::SeqCst);
+    let run = tokio::spawn(async move { request.run(body).await });
+    lab.until_waited_for("never:b").await;
+    lab.server.cmd(&["DEL", "lock:never:a"]).await;
+    let is_told = async || !told(&["lost a lock", "lock:never:a"]).is_empty();
+    until("its loss is told", CAP, is_told).await;
+    let rival = direct.lock("never:a").ttl(LONG).acquire().await.unwrap();
+    last.release().await.unwrap();
+    lab.until_waited_for("never:a").await;
+    assert!(!begun.load(Ordering::SeqCst), "beside another holder");
+    rival.release().await.unwrap();
+    run.await.unwrap().unwrap();
+    assert!(begun.load(Ordering::SeqCst), "in its turn");
 }
 
 /// Nothing was created, so a release would be one command for each key in vain.

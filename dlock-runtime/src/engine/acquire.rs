@@ -111,7 +111,8 @@ async fn in_line(
     };
     let timer = fault::needs_drivers(|| tokio::time::sleep(pause(now)));
     let mut timer = pin!(timer.map_err(|fault| fault.into_error(None))?);
-    let one_step = core.settings().one_step();
+    // It may connect, find that this connection is of no use, and connect again.
+    let attempt = core.settings().one_step() * 2;
     let mut ticket = Ticket::new(core, order, &here, now);
     let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
@@ -135,8 +136,8 @@ async fn in_line(
                 let look = || Box::pin(past_the_line(core, order, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
             }
-            // No timer for who mostly has the lock before it would be needed.
-            if ticket.sends_itself() && until.is_none_or(|until| now.plus(one_step) < until) {
+            // No timer of its own while an attempt of its own is on its way, whose timers end it before.
+            if ticket.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
                 return Poll::Pending;
             }
             ready!(timer.as_mut().poll(cx));

@@ -50,7 +50,7 @@ enum Stage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
         owner: Owner,
-        /// The body has not been polled, and its lease was looked at in this very poll: acquiring ends with that.
+        /// The body has not been polled, and its leases were looked at in this very poll: acquiring ends with that.
         is_fresh: bool,
         lost: Option<Lost>,
     },
@@ -140,9 +140,15 @@ impl<F: Future> Future for Guarded<F> {
                     let is_fresh = std::mem::take(is_fresh);
                     let frame = &owner.0;
                     let step = run(this.slot.as_mut(), frame, is_fresh, lost, *this.on_lost, cx);
-                    match ready!(step) {
-                        Ok(Ended { value, looked }) => {
-                            this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
+                    let ended = ready!(step).and_then(|value| {
+                        this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
+                        match *this.on_lost {
+                            OnLost::Cancel => look(&frame.guard, true).map(Some),
+                            OnLost::Finish => Ok(None),
+                        }
+                    });
+                    match ended {
+                        Ok(looked) => {
                             let run = std::mem::replace(this.stage, Stage::Done);
                             *this.stage = run.release(looked);
                         }
@@ -179,13 +185,6 @@ impl<F: Future> Future for Guarded<F> {
     }
 }
 
-/// A body that has ended.
-struct Ended<T> {
-    value: T,
-    /// When its lease was looked at afterwards.
-    looked: Option<Moment>,
-}
-
 /// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
@@ -194,7 +193,7 @@ fn run<F: Future>(
     lost: &mut Option<Lost>,
     on_lost: OnLost,
     cx: &mut Context<'_>,
-) -> Poll<Result<Ended<F::Output>, LockError>> {
+) -> Poll<Result<F::Output, LockError>> {
     let SlotProj::Body { body } = slot.project() else {
         return Poll::Pending; // `Run` has a body
     };
@@ -203,10 +202,7 @@ fn run<F: Future>(
         let entered = scope::enter(Frame::Lock(frame.clone()));
         let value = ready!(body.poll(cx));
         drop(entered);
-        return Poll::Ready(Ok(Ended {
-            value,
-            looked: None,
-        }));
+        return Poll::Ready(Ok(value));
     }
     if !is_fresh {
         look(guard, false)?;
@@ -215,10 +211,7 @@ fn run<F: Future>(
     let polled = body.poll(cx);
     drop(entered);
     match polled {
-        Poll::Ready(value) => Poll::Ready(look(guard, true).map(|now| Ended {
-            value,
-            looked: Some(now),
-        })),
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
         Poll::Pending => poll_lost(guard, lost, cx).map(Err),
     }
 }

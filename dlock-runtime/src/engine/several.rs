@@ -158,13 +158,8 @@ async fn in_order(
             }
             nested => !matches!(nested, Nested::AskOnce),
         };
-        let mut next = pin!(acquire::take_one(
-            core,
-            order,
-            patience,
-            core.now(),
-            may_wait
-        ));
+        let next = async { acquire::take_one(core, order, patience, core.now(), may_wait).await };
+        let mut next = pin!(next);
         let (guard, offer) = loop {
             let pause = core.now().until(keep_at);
             if pause.is_zero() {
@@ -225,5 +220,11 @@ async fn begin(
         return Err(acquire::lost_before_its_body());
     }
     let guards = held.into_iter().map(|(guard, _)| guard).collect();
-    LockGuard::of_several(guards).ok_or_else(|| Fault::Setup(Text::new(KindError::NoKeys)))
+    let guard = LockGuard::of_several(guards);
+    let guard = guard.ok_or_else(|| Fault::Setup(Text::new(KindError::NoKeys)))?;
+    // One may have been lost while another was waited for; and one that was joined is its outer body's to lose.
+    if guard.look().is_err() {
+        return Err(acquire::lost_before_its_body());
+    }
+    Ok(guard)
 }

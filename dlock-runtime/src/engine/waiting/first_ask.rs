@@ -18,7 +18,7 @@ use crate::values::moment::Moment;
 type Ask = Pin<Box<dyn Future<Output = Driver> + Send>>;
 
 pub(super) struct FirstAsk {
-    /// Empty while it is polled, and when it has gone to a task of its own. With whom its answer wakes.
+    /// With the waker that it was last polled with. Empty while it is polled, and when it has gone to a task of its own.
     ask: Mutex<Option<(Ask, Option<Waker>)>>,
     /// Where it began: its timers and its connection are this one's.
     runtime: Handle,

@@ -78,7 +78,7 @@ impl Ticket {
         self.look(cx, now, driver)
     }
 
-    /// It sends the first acquire itself, which ends in its own time: nobody else has to be looked after until then.
+    /// It sends the first acquire itself, and is woken if that goes to a task of its own: until then it has no driver to look after.
     pub(in crate::engine) fn sends_itself(&self) -> bool {
         self.own.is_some()
     }
