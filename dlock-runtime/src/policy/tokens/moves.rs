@@ -18,6 +18,9 @@ pub(super) enum End {
     NotOurs,
 }
 
+/// A renewal that was sent before may be executed so much later, from a buffer that a connection left behind.
+const LATE: Duration = Duration::from_secs(6);
+
 impl<H: Clone> Tokens<H> {
     /// Ends a lease under its holder, for one cause that all are told. What may be left on the server is cleaned up, unless
     /// the server itself said that nothing is.
@@ -52,8 +55,8 @@ impl<H: Clone> Tokens<H> {
         holder: Option<H>,
         now: Moment,
     ) {
-        // The last command that lengthened the lease was sent before now: nothing outlives this.
-        let give_up = now.plus(longest + Duration::from_secs(1));
+        // The last command that lengthened the lease was sent before now.
+        let give_up = now.plus(longest + LATE);
         let mut clean_up = CleanUp::new(token, 0, give_up, holder);
         if busy {
             clean_up.expect_report(give_up);

@@ -147,7 +147,7 @@ impl Account {
                 _ => self.hand_over(token),
             }
         }
-        let end = self.now + 7_000;
+        let end = self.now + 12_000;
         loop {
             for token in self.under_way.keys().copied().collect::<Vec<_>>() {
                 if how < 3 {
