@@ -13,8 +13,8 @@
 //!
 //! Never in this folder: who is next, how long a lease counts, what becomes of a token (`policy`
 //! decides); a name of the `redis` crate; anything sent, awaited, woken or told
-//! under the mutex. One exception: `lease_cell` reads the clock itself, so that a lease is over at its
-//! deadline also while the guardian is late.
+//! under the mutex. One exception to the first: `lease_cell` itself finds that a deadline has passed, so that
+//! a lease is over then also while the guardian is late.
 
 pub(crate) mod acquire;
 mod attempt;

@@ -4,7 +4,9 @@
 //! the protocol over it and combines what many want at once, `calls` which script an operation is, `write` the batches of
 //! data, `push` hears what comes unasked, `grant_key` says whether that is the fleet's own, `pace` whether the clocks part, `names` the keys beside a
 //! lock's own, `scripts` holds the Lua, `native` says
-//! which command of the server's own it may use, `reply` and `errors` read what comes back. No `redis::` type leaves this folder, and the client library never repeats a command by itself.
+//! which command of the server's own it may use, `reply` and `errors` read what comes back.
+//!
+//! Never in this folder: a `redis::` type that leaves it, a command that the client library repeats by itself.
 
 mod calls;
 mod connect;

@@ -3,7 +3,7 @@
 //! Everything of the engine takes it; the public face above is `pool`. A new kind of server is made
 //! in [`Core::connect`].
 //!
-//! Never in this folder: anything about one lock.
+//! Never in this folder: a decision about a lock.
 
 mod listener;
 pub(super) mod neighbours;

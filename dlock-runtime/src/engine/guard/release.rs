@@ -170,7 +170,7 @@ impl LockGuard {
         }
     }
 
-    /// From here on it is not this holder's; `None`: it has not been for long.
+    /// From here on it is not this holder's; `None`: it was given back before.
     fn leave(&self, looked: Option<Moment>) -> Option<Leaves> {
         let Hold { core, cell, .. } = &self.hold;
         if !cell.release() {

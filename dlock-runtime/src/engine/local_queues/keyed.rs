@@ -101,7 +101,7 @@ impl Keyed {
         self.gate.is_idle() && self.sent_away.is_empty()
     }
 
-    /// Or it is of a lock that is held, and not to be handed on.
+    /// As [`is_idle`](Self::is_idle); also if all it knows is a held lock that can't be handed on any more.
     pub(in crate::engine) fn is_idle_at(&self, now: Moment) -> bool {
         self.gate.is_idle_at(now) && self.sent_away.is_empty()
     }

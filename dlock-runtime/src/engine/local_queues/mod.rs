@@ -119,7 +119,7 @@ impl Gates {
         let nobody_waits = !keyed.gate.is_waited_at();
         let nobody_hears = !nobody_waits && keyed.gate.first().is_none();
         let might_be_handed_on = keyed.gate.may_be_handed_on(now);
-        // It may sleep until a row would have ended that was given back meanwhile.
+        // The driver may still sleep until the end of a row of hand-offs whose lock has been released since.
         let driver_may_ask = nobody_waits && keyed.gate.may_ask() && !might_be_handed_on;
         let seat = keyed.gate.enter(Waiter::new(order));
         keyed.look_at_row(now);

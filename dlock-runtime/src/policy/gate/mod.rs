@@ -19,7 +19,7 @@
 //! - A token that leaves without being taken is named to the caller, who cleans up after it.
 //! - A lock is handed on within the bounds of its grant only.
 //!
-//! Never in this folder: a lease (`tokens`), a server (`server`), a waker.
+//! Never in this folder: when a lease ends (`lease`, `tokens`; what is offered carries its length), a server (`server`), a waker.
 
 mod driving;
 mod handing;

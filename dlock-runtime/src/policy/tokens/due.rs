@@ -8,8 +8,8 @@ use crate::policy::lease::{Due, Lease};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// One look ends a lease, the next sends its `cancel`, and then the token wants none before later. What may want more has it
-/// in the next call: the table's mutex is not held for as long as somebody's bug or message likes.
+/// A token needs two looks in one call at most: one ends its lease, the next sends its `cancel`. More waits for the next call, so
+/// that neither a bug nor a forged message keeps the mutex locked.
 const LOOKS_AT_MOST: usize = 3;
 
 impl<H: Clone> Tokens<H> {

@@ -1,7 +1,9 @@
 //! One live connection. Read `wire` first: its deadlines, and whether it is dead; then `batcher`, which sends what
 //! many callers want at once in one command, and `heartbeats`, which does so for those who wait; `operations` are the protocol's commands over both.
 //!
-//! Never in this folder: a command that is sent twice, or held back until another one is answered.
+//! Never in this folder: a command that is sent again, unless the server said that it has not done it (an unknown script, a
+//! batch without the right to a key, a script that took out 200 dead entries and wants to go on); one that waits for
+//! another one's answer.
 
 pub(super) mod batcher;
 pub(super) mod heartbeats;

@@ -39,7 +39,8 @@ pub(super) struct Flusher {
     batch: Vec<Item>,
     /// So many items are under way until it ends.
     taken: usize,
-    /// Its batch is on the wire, or nowhere: whoever comes now is not its own. Dropped before, it tells those who wait.
+    /// Its batch was sent, or nobody wanted it any more: later items are the next flusher's. Dropped before, it fails all that
+    /// wait.
     has_flushed: bool,
 }
 

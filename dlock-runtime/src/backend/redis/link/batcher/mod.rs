@@ -13,7 +13,8 @@
 //!   has its own.
 //! - **A flusher may be stuck**: on a runtime of many threads, behind a task that put an item down and then blocks; no other thread takes
 //!   it over. Who sees no flusher for `STUCK_AFTER` takes its item back and sends it by itself.
-//! - The lock is never held across an `await`, and nothing that is called under it takes another.
+//!
+//! Never in this folder: the lock held across an `await`, or something called under it that takes another.
 
 mod command;
 mod flusher;

@@ -7,7 +7,8 @@
 //!   whatever reason, is told to poll, on its own task and for its own error.
 //! - **Nothing is lost with a caller**: one that goes before its heartbeat is sent takes it back. One that goes later leaves a
 //!   sign of life behind, which creates nothing and finds no entry that a `cancel` has taken out.
-//! - The lock is never held across an `await`, and nothing that is called under it takes another.
+//!
+//! Never in this folder: the lock held across an `await`, or something called under it that takes another.
 
 mod batch;
 mod state;
