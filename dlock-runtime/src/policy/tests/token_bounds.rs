@@ -155,7 +155,7 @@ fn a_short_grant_is_renewed_for_the_whole_ttl() {
     let renew = Action::Renew {
         token: token(),
         renewal,
-        within: (Margin::DEFAULT.validity(ms(300)) - ms(100)) / 2, // of what is left of the short one
+        within: at(100).until(at(0).plus(Margin::DEFAULT.validity(ms(300)))) / 2, // of what is left of the short one
     };
     assert_eq!(table.due(at(100)), [renew]);
     table.renewed(token(), at(100), Renewed::Yes, at(110));
