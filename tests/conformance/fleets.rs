@@ -67,7 +67,10 @@ async fn pools_with_many_waiters_take_turns() {
         match take_turns().await {
             Ok(()) => return,
             // The machine stood still for 2 s: a grant in turn is a claim of 3 s, renewed after one.
-            Err(LockError::Lost { cause, .. }) if cause == LostCause::Deadline => {}
+            Err(LockError::Lost {
+                cause: LostCause::Deadline,
+                ..
+            }) => {}
             Err(other) => panic!("{other:?}"),
         }
     }
