@@ -131,7 +131,7 @@ impl World {
         if foreign_gone || values.any(|value| !stands_for(stands, value)) {
             return Some("S3a taken from under its believer");
         }
-        for (value, _) in &self.kept {
+        for (value, _) in self.kept.iter().filter(|it| !self.is_excused(&it.0)) {
             if !stands_for(stands, value) && !stands.iter().any(|it| is_kept_of(it, value)) {
                 return Some("S7 min_hold");
             }
