@@ -85,12 +85,11 @@ pub(super) async fn take_one(
     if core.is_shut() {
         return Err(LockError::ShutDown);
     }
-    let Patience { begun, until } = *patience;
     match order.wait {
-        Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, now, begun, until).await,
+        Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, patience, now).await,
         _ => {
             fault::check_timers().map_err(|fault| fault.into_error(None))?;
-            Box::pin(past_the_line(core, order, begun)).await
+            Box::pin(past_the_line(core, order, patience.begun)).await
         }
     }
 }
@@ -99,10 +98,10 @@ pub(super) async fn take_one(
 async fn in_line(
     core: &Arc<Core>,
     order: &Arc<Order>,
+    patience: &Patience,
     now: Moment,
-    begun: Moment,
-    until: Option<Moment>,
 ) -> Result<(LockGuard, Offer), LockError> {
+    let Patience { begun, until } = *patience;
     let clock = core.backend().clock();
     let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
     let pause = |now: Moment| {

@@ -122,26 +122,20 @@ impl Flusher {
         &mut self,
         mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
     ) -> Result<Option<Value>, Fault> {
+        let wire = &self.batcher.wire;
+        let untils = self.batch.iter().map(|it| it.until);
+        let last = untils.max().unwrap_or_else(Instant::now); // a batch has items
         loop {
             let open = self.batch.iter().filter(|it| !it.is_over());
-            let until = open.map(|it| it.until).min();
-            let until = until.or_else(|| self.batch.iter().map(|it| it.until).max());
-            let wire = &self.batcher.wire;
-            let Some(until) = until else {
-                return Err(wire.no_answer(wire.command_timeout)); // a batch has items
-            };
-            if let Ok(answer) = timeout_at(until, query.as_mut()).await {
+            let next = open.map(|it| it.until).min().unwrap_or(last);
+            if let Ok(answer) = timeout_at(next, query.as_mut()).await {
                 return wire.answered(known(answer));
             }
-            let now = Instant::now().max(until);
-            let mut fault = None;
-            for item in self.batch.iter_mut().filter(|it| it.until <= now) {
-                let unclear = wire.no_answer(item.within);
-                item.ends(Outcome::Ended(Err(unclear.clone())));
-                fault = Some(unclear);
+            for item in self.batch.iter_mut().filter(|it| it.until <= next) {
+                item.ends(Outcome::Ended(Err(wire.no_answer(item.within))));
             }
-            if let Some(fault) = fault.filter(|_| self.batch.iter().all(|it| it.until <= now)) {
-                return Err(fault);
+            if next >= last {
+                return Err(wire.no_answer(wire.command_timeout)); // everybody knows it
             }
         }
     }

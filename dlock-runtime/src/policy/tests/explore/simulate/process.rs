@@ -13,7 +13,7 @@ use crate::policy::tests::explore::process::{Begun, Driver, Phase, Process, Turn
 use crate::policy::tests::explore::run::{Order, Run, Wants};
 use crate::policy::tests::explore::seen::Seen;
 use crate::policy::tests::explore::step::Step;
-use crate::policy::tests::explore::world::{Answer, Command, Push, Reply};
+use crate::policy::tests::explore::world::{Answer, Clock, Command, Push, Reply};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Margin;
@@ -86,6 +86,18 @@ impl Host {
         server.hear(time, sent, now);
     }
 
+    /// With the server's time as this host estimates it.
+    fn turn<'a>(&self, run: &'a Run, clock: Clock, seen: &'a mut Seen) -> Turn<'a> {
+        let time = self.server.map(|it| it.at(clock.now()));
+        Turn {
+            run,
+            clock,
+            time: time.unwrap_or_else(|| clock.time()),
+            seen,
+            begun: None,
+        }
+    }
+
     pub(super) fn tell(
         &mut self,
         process: &mut Rc<Process>,
@@ -96,15 +108,7 @@ impl Host {
     ) -> Done {
         let clock = self.clock.clock(now);
         let process = Rc::make_mut(process);
-        let mut turn = Turn {
-            run,
-            clock,
-            time: self
-                .server
-                .map_or_else(|| clock.time(), |it| it.at(clock.now())),
-            seen,
-            begun: None,
-        };
+        let mut turn = self.turn(run, clock, seen);
         match event {
             Event::Enter(who, wants, order) => {
                 let contender = &mut process.contenders[who];
@@ -181,15 +185,7 @@ impl Host {
             return Err(self.when(next, now));
         }
         let step = due[rng.usize(0..due.len())];
-        let mut turn = Turn {
-            run,
-            clock,
-            time: self
-                .server
-                .map_or_else(|| clock.time(), |it| it.at(clock.now())),
-            seen,
-            begun: None,
-        };
+        let mut turn = self.turn(run, clock, seen);
         let reconnects = if let Step::Rebuild(_, guardian) = step {
             Some(guardian)
         } else {
