@@ -113,15 +113,27 @@ async fn a_child_waits_for_no_mutex_of_its_parents_other_threads() {
 /// Its caretakers and drivers run in the child too, which tokio warns of; not a byte of theirs leaves.
 #[tokio::test]
 async fn the_tasks_of_an_inherited_runtime_send_nothing() {
+    nothing_is_sent("fork-inside", "held false").await;
+}
+
+/// Its locks do not know that they are inherited, but the socket asks the system.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nor_do_they_in_a_child_that_the_c_library_did_not_fork() {
+    nothing_is_sent("fork-unheard", "held true").await;
+}
+
+/// And the parent goes on. `child`: what the child says.
+async fn nothing_is_sent(fork: &str, child: &str) {
     let server = RedisServer::start();
     let monitor = server.monitor();
-    let mut worker = worker(&["fork-inside", &server.url()]);
+    let mut worker = worker(&[fork, &server.url()]);
     assert_eq!(
         worker.expect_line("parent released ", CAP).await,
         "Ok(Freed)"
     );
     assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
-    assert_eq!(told(&worker.lines()), ["held false"]);
+    assert_eq!(told(&worker.lines()), [child]);
 
     let [before, meanwhile, after] = record(&monitor).await;
     let taken = before.iter().find(|line| line.contains("lock:held"));

@@ -1,7 +1,7 @@
 //! What a forked child finds of its parent's pools and guards. It prints what came of each call, and the test judges.
 
 use std::fmt::Debug;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,7 +104,7 @@ pub(crate) fn while_others_lock(settings: &Settings) {
 }
 
 /// Forks in the middle of a runtime of one thread, which then runs in the child as well, with all tasks of the pool.
-pub(crate) fn inside_a_runtime(settings: &Settings) {
+pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Side>) {
     let often = Duration::from_millis(100);
     let config = patient(&settings.url).health_check_interval(often);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();

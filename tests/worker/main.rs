@@ -26,7 +26,9 @@ fn main() {
         "count-unlocked" => counter::unlocked(&settings),
         "fork" => forked::beside_a_runtime(&settings),
         "fork-busy" => forked::while_others_lock(&settings),
-        "fork-inside" => forked::inside_a_runtime(&settings),
+        "fork-inside" => forked::inside_a_runtime(&settings, dlock_fork::fork),
+        #[cfg(target_os = "linux")]
+        "fork-unheard" => forked::inside_a_runtime(&settings, dlock_fork::fork_unheard),
         "guardians" => guardians::come_and_go(&settings),
         "no-guardians" => guardians::memory_has_none(&settings),
         "hold" => holder::hold(&settings),

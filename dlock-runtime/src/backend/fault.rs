@@ -1,9 +1,10 @@
 //! What can go wrong with one command, told apart by what the caller must do next.
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 
 use crate::values::error::{LockError, Refusal, Text};
 use crate::values::key::Key;
@@ -88,8 +89,16 @@ pub(crate) fn current_runtime() -> Result<Handle, Fault> {
     })
 }
 
-/// Whether the current tokio runtime has timers.
-pub(crate) fn check_timers() -> Result<(), Fault> {
-    current_runtime()?;
-    needs_drivers(|| drop(tokio::time::sleep(Duration::ZERO)))
+/// The current tokio runtime, which has timers.
+pub(crate) fn runtime_with_timers() -> Result<Handle, Fault> {
+    thread_local! {
+        /// Which runtime had them when this thread asked last.
+        static HAS_TIMERS: Cell<Option<Id>> = const { Cell::new(None) };
+    }
+    let here = current_runtime()?;
+    if HAS_TIMERS.get() != Some(here.id()) {
+        needs_drivers(|| drop(tokio::time::sleep(Duration::ZERO)))?;
+        HAS_TIMERS.set(Some(here.id()));
+    }
+    Ok(here)
 }

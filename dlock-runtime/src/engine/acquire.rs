@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
@@ -88,7 +86,7 @@ pub(super) async fn take_one(
     match order.wait {
         Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, patience, now).await,
         _ => {
-            fault::check_timers().map_err(|fault| fault.into_error(None))?;
+            fault::runtime_with_timers().map_err(|fault| fault.into_error(None))?;
             Box::pin(past_the_line(core, order, patience.begun)).await
         }
     }
@@ -103,13 +101,12 @@ async fn in_line(
 ) -> Result<(LockGuard, Offer), LockError> {
     let Patience { begun, until } = *patience;
     let clock = core.backend().clock();
-    let here = fault::current_runtime().map_err(|fault| fault.into_error(None))?;
+    let here = fault::runtime_with_timers().map_err(|fault| fault.into_error(None))?;
     let pause = |now: Moment| {
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
     };
-    let timer = fault::needs_drivers(|| tokio::time::sleep(pause(now)));
-    let mut timer = pin!(timer.map_err(|fault| fault.into_error(None))?);
+    let mut timer = pin!(None); // set when it is needed
     // It may connect, find that this connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
     let mut ticket = Ticket::new(core, order, &here, now);
@@ -139,10 +136,16 @@ async fn in_line(
             if ticket.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
                 return Poll::Pending;
             }
-            ready!(timer.as_mut().poll(cx));
+            if timer.is_none() {
+                timer.set(Some(tokio::time::sleep(pause(now))));
+            }
+            let Some(sleep) = timer.as_mut().as_pin_mut() else {
+                continue; // it was set just now
+            };
+            ready!(sleep.poll(cx));
             let now = clock.now();
             is_over = until.is_some_and(|until| now >= until);
-            timer.as_mut().reset(Instant::now() + pause(now));
+            timer.set(Some(tokio::time::sleep(pause(now))));
         }
     })
     .await

@@ -51,7 +51,7 @@ impl Sent {
         let address = link.address().map_or("", |address| address);
         let claim = Claim {
             key: order.name.clone(),
-            value: entry::write(&order.kind, token, address, lease, &about).into(),
+            value: entry::write(&order.kind, token, address, lease, &about),
             queues,
         };
         let command = Acquire {

@@ -38,7 +38,7 @@ pub(crate) async fn acquire(
     if others.is_empty() {
         return acquire::acquire(core, first).await;
     }
-    fault::check_timers().map_err(|fault| fault.into_error(None))?;
+    fault::runtime_with_timers().map_err(|fault| fault.into_error(None))?;
     let nested: Vec<Nested> = orders.iter().map(|it| nested::look(core, it)).collect();
     for (order, nested) in orders.iter().zip(&nested) {
         if let Nested::WouldDeadlock(outer) = nested {

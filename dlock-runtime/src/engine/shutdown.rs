@@ -17,7 +17,7 @@ pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
     for core in cores {
         core.shut();
     }
-    if fault::check_timers().is_ok() {
+    if fault::runtime_with_timers().is_ok() {
         let drain = async {
             for core in cores {
                 core.guardian().drained().await;

@@ -8,9 +8,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::shown::{NAME_AT_MOST, shown, to_be_shown};
 use super::ttl;
 
-/// Room for the numbers of a description and what divides its parts.
-const NUMBERS_AT_MOST: usize = 3 + 10 + 20;
-
 /// What others are told of a holder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
@@ -21,10 +18,6 @@ pub(crate) struct About<'a> {
 }
 
 impl About<'_> {
-    pub(super) fn room(&self) -> usize {
-        self.host.len() + self.function.len() + NUMBERS_AT_MOST
-    }
-
     /// `host|pid|function|since ms`.
     pub(super) fn write(&self, out: &mut String) {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -8,12 +8,14 @@
 //!
 //! Invariant: what stands at the server is never written anew from its fields, so what is not known here stays in it.
 
+use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::about::About;
 use super::kind::Kind;
-use super::token::{self, Token};
+use super::token::Token;
 use super::ttl::Ttl;
 
 /// The layout that this version writes, and the only one that it reads.
@@ -27,9 +29,6 @@ const MOST_DIGITS: usize = 15;
 
 /// So many permits may be taken at once: each is a member of the set.
 const MOST_AT_ONCE: u32 = 1000;
-
-/// Room for the numbers before the owner, and what divides the fields.
-const NUMBERS_AT_MOST: usize = 4 + 3 * (MOST_DIGITS + 1) + 3;
 
 /// An entry, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +64,20 @@ pub(crate) fn write(
     address: &str,
     lease: Ttl,
     about: &About<'_>,
-) -> String {
-    let room = NUMBERS_AT_MOST + token::WIRE_AT_MOST + address.len() + about.room();
-    let mut text = String::with_capacity(room);
+) -> Arc<str> {
+    thread_local! {
+        /// Room for one, so that an attempt allocates its entry once.
+        static ROOM: Cell<String> = const { Cell::new(String::new()) };
+    }
+    let mut text = ROOM.try_with(Cell::take).unwrap_or_default(); // empty while a thread ends
+    text.clear();
     begin(kind, &mut text);
     token.write_wire(&mut text);
     go_on(kind, address, lease, &mut text);
     about.write(&mut text);
-    text
+    let entry = Arc::from(&*text);
+    let _ = ROOM.try_with(|room| room.set(text));
+    entry
 }
 
 /// An entry with a token and a description that nobody has drawn.

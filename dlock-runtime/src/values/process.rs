@@ -22,9 +22,25 @@ impl Home {
         Self(process::id().wrapping_add(1))
     }
 
-    /// This is a forked child, and it was made by its parent. One system call.
+    /// This is a forked child, and it was made by its parent.
     pub(crate) fn is_elsewhere(self) -> bool {
+        self.0 != id()
+    }
+
+    /// The same by a system call, which also tells a child that was made without the C library's `fork()`.
+    pub(crate) fn is_elsewhere_by_system(self) -> bool {
         self.0 != process::id()
+    }
+}
+
+/// The id of this process. The first process that asks reads it from memory from then on, for `fork()` says in the child that
+/// it was called; each child asks the system.
+fn id() -> u32 {
+    static FIRST: OnceLock<Option<(forkguard::Guard, u32)>> = OnceLock::new();
+    let first = FIRST.get_or_init(|| Some((forkguard::Guard::try_new().ok()?, process::id())));
+    match first {
+        Some((guard, id)) if !guard.clone().detected_fork() => *id,
+        _ => process::id(),
     }
 }
 
@@ -58,7 +74,7 @@ impl<T> PerProcess<T> {
 impl<T: Default> PerProcess<T> {
     /// This process's own.
     pub(crate) fn ours(&self) -> &T {
-        let here = process::id();
+        let here = id();
         let mut it = self;
         while !it.is_or_becomes_of(here) {
             // Of a child only, and only once, so that a fork in the middle of this is next to impossible.
@@ -71,7 +87,7 @@ impl<T: Default> PerProcess<T> {
 
     /// The same, if there is one.
     pub(crate) fn known(&self) -> Known<'_, T> {
-        let here = process::id();
+        let here = id();
         let mut known = Known::Nobodys;
         let mut next = Some(self);
         while let Some(it) = next {

@@ -47,7 +47,9 @@ impl Margin {
     /// What the holder may count on of a lease of `left` at the server, from the moment at which it *sent* the request:
     /// that less the margin, and 2 ms for the granularity of timers.
     pub(crate) fn validity(self, left: Duration) -> Duration {
-        left.saturating_sub(left / 100 * self.percent + Duration::from_millis(2))
+        let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        let margin = nanos / 100 * u64::from(self.percent) + 2_000_000;
+        Duration::from_nanos(nanos.saturating_sub(margin))
     }
 
     /// By how many ppm the server's clock may run faster than ours.

@@ -36,7 +36,7 @@ impl<S: Unpin> Socket<S> {
 
     /// To be written to.
     fn ours(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
-        if self.home.is_elsewhere() {
+        if self.home.is_elsewhere_by_system() {
             return Err(io::Error::other(
                 "this connection is the parent's of this forked process",
             ));
@@ -102,7 +102,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 
 impl<S> Drop for Socket<S> {
     fn drop(&mut self) {
-        if self.home.is_elsewhere() {
+        if self.home.is_elsewhere_by_system() {
             // Its runtime's poll set is the parent's as well, and would forget the socket.
             std::mem::forget(self.stream.take());
         }

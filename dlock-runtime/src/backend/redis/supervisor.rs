@@ -117,7 +117,7 @@ impl Supervisor {
 
     /// Gives a runtime its connections, and somebody who looks after them.
     fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Links>, Fault> {
-        fault::check_timers()?;
+        fault::runtime_with_timers()?;
         let links = self.insert(here.id());
         links.caretaker.get_or_init(|| {
             let departure = Departure {

@@ -224,8 +224,8 @@ impl LockGuard {
     /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
     async fn wait_for_guardian(&self) -> Result<Released, LockError> {
         let freed = self.hold.cell.wait_freed();
-        let found = match fault::check_timers() {
-            Ok(()) => tokio::time::timeout(self.hold.core.settings().command_timeout * 2, freed)
+        let found = match fault::runtime_with_timers() {
+            Ok(_) => tokio::time::timeout(self.hold.core.settings().command_timeout * 2, freed)
                 .await
                 .ok()
                 .flatten(),

@@ -12,6 +12,9 @@ use crate::values::moment::Moment;
 /// Fewer gates than this are never looked at.
 const SWEEP_AT_LEAST: usize = 64;
 
+/// As many as leave with one answer of the server, and a few.
+const SPARE_AT_MOST: usize = 128;
+
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Keys {
     /// Boxed: most slots of a table are empty.
@@ -19,6 +22,9 @@ pub(in crate::engine) struct Keys {
     /// The lines that are not for all, by the value of the last acquire of each: whatever a push names, one look finds its line,
     /// however many wait for the key.
     own: HashMap<Arc<str>, Lane>,
+    /// What gates were kept in, for those that come next: most come and go with each lock.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    spare: Vec<Box<Keyed>>,
     /// With so many gates, those go that nobody would miss.
     sweep_at: usize,
     /// What everybody hears from here on who comes.
@@ -29,7 +35,8 @@ impl Keys {
     /// The gate of a line, new if there is none.
     pub(super) fn at(&mut self, lane: &Lane, now: Moment) -> &mut Keyed {
         self.sweep(now);
-        self.gates.entry(lane.clone()).or_default()
+        let spare = || self.spare.pop().unwrap_or_default();
+        self.gates.entry(lane.clone()).or_insert_with(spare)
     }
 
     /// An acquire of this queue went out with this value.
@@ -78,10 +85,16 @@ impl Keys {
     }
 
     pub(super) fn remove(&mut self, lane: &Lane) {
-        let keyed = self.gates.remove(lane);
+        let Some(mut keyed) = self.gates.remove(lane) else {
+            return;
+        };
         self.sweep_at = self.sweep_at.min(self.gates.len() * 4); // what was many once is not many for ever
-        if let Some(asked) = keyed.and_then(|it| it.asked) {
-            self.own.remove(&asked);
+        if let Some(asked) = &keyed.asked {
+            self.own.remove(asked);
+        }
+        if self.spare.len() < SPARE_AT_MOST {
+            *keyed = Keyed::default();
+            self.spare.push(keyed);
         }
     }
 }

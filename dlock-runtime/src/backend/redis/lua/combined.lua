@@ -1,7 +1,8 @@
 -- combined: releases and acquires of exclusive locks that several callers asked for at about the same time, each
 -- with the outcome that its own script would have. One that fails hurts no other: nothing is raised past the
 -- first write. What most of them need is done for all at once, the rest one by one.
--- KEYS  1 the counter of epochs, then for each item: the lock, W and A (see queue.lua)
+-- KEYS  1 the counter of epochs, then for each item: the lock and W (see queue.lua). A is named after W, since few
+--       calls touch it: the same but for one letter, which stands where the counter's name begins.
 -- ARGV  1 how many runs of releases, 2 how many of acquires: items in a row of which the same is asked; of each
 --       run of releases: how many items, keep_until; of each of acquires: how many items, lease ms,
 --       not_after µs, ttl ms for a key that has none, whether it may queue, as for acquire; then the value of each item, and
@@ -9,8 +10,11 @@
 -- reply T (0: nobody asked for the time), then for each: the epoch, if it was granted at T; what its own script
 --       replies else; or {9, words}: it was refused with this error
 
+local at_letter = #counter - #'fence' + 1
+
 local function names(i)
-  return keys[3 * i - 1], counter, keys[3 * i], keys[3 * i + 1]
+  local W = keys[2 * i + 1]
+  return keys[2 * i], counter, W, string.sub(W, 1, at_letter - 1) .. 'a' .. string.sub(W, at_letter + 1)
 end
 
 -- An error is a text, with the line of the script, or a table, as versions differ.

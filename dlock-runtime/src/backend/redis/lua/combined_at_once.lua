@@ -1,6 +1,6 @@
 -- The common cases of combined.lua, for all items that are one.
 local try, keys, arguments = redis.pcall, KEYS, ARGV
-local counter, number = keys[1], (#keys - 1) / 3
+local counter, number = keys[1], (#keys - 1) / 2
 local behind = #arguments - number - 1 -- the value of item i is arguments[behind + i]
 local replies, open = {0}, number
 
@@ -24,7 +24,7 @@ end
 local function look_at_queues()
   local queues = {}
   for i = 1, number do
-    queues[i] = keys[3 * i]
+    queues[i] = keys[2 * i + 1]
   end
   if try('EXISTS', unpack(queues)) == 0 then
     return nil
@@ -41,7 +41,7 @@ end
 local function release_at_once(waited_for)
   local locks, free, left, n = {}, {}, {}, 0
   for i = 1, releases do
-    locks[i] = keys[3 * i - 1]
+    locks[i] = keys[2 * i]
   end
   local values = try('MGET', unpack(locks))
   for _, run in ipairs(gives) do
@@ -80,7 +80,7 @@ local function acquire_at_once(waited_for)
     for i = run.from, T <= run.not_after and run.to or 0 do
       if not waited_for or not waited_for[i] then
         first = first or draw_epochs(counter, T, number - releases)
-        local done = try('SET', keys[3 * i - 1], arguments[behind + i], 'NX', 'PX', lease)
+        local done = try('SET', keys[2 * i], arguments[behind + i], 'NX', 'PX', lease)
         if done and done.ok then
           replies[i + 1], open = first + i - releases - 1, open - 1
         end

@@ -92,8 +92,8 @@ pub(super) fn combined<'a>(
 ) -> Cmd {
     let bytes = |ask: &Command<'_>| names.room(ask.lock()) + ask.value().len();
     let room: usize = asks.clone().map(bytes).sum();
-    let mut command = scripts::COMBINED.called(by, 9 + 4 * asks.len(), room + ROOM_FOR_TERMS);
-    command.arg(1 + 3 * asks.len());
+    let mut command = scripts::COMBINED.called(by, 9 + 3 * asks.len(), room + ROOM_FOR_TERMS);
+    command.arg(1 + 2 * asks.len());
     let mut name = String::new();
     for (number, ask) in asks.clone().enumerate() {
         let keys = names.of(ask.lock());
@@ -102,7 +102,6 @@ pub(super) fn combined<'a>(
         }
         command.arg(ask.lock());
         command.arg(keys.waiting.text_in(&mut name));
-        command.arg(keys.alive.text_in(&mut name));
     }
     let runs = calls::runs(asks.clone().map(Command::terms));
     let is_release = |(terms, _): &&(Terms, usize)| matches!(terms, Terms::Release { .. });
