@@ -17,6 +17,7 @@ pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod handoff;
+pub(crate) mod hashed;
 pub(crate) mod holder;
 pub(crate) mod key;
 pub(crate) mod kind;

@@ -16,13 +16,22 @@ use once_cell::sync::OnceCell;
 use super::process::PerProcess;
 
 /// Names one attempt to take one lock, unique in the fleet.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Token {
     /// First, for it alone tells those of one process apart.
     sequence: u64,
     pool: u64,
     instance: &'static Instance,
 }
+
+impl Hash for Token {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64((self.sequence ^ self.pool).wrapping_mul(SPREAD));
+    }
+}
+
+/// The golden ratio: numbers in a row become far apart.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Draws the tokens of one pool, and knows them again.
 #[derive(Debug)]
@@ -118,20 +127,28 @@ impl Token {
         )]
         let random = self.instance.random as u64;
         let number = self.sequence ^ self.pool;
-        random ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        random ^ number.wrapping_mul(SPREAD)
     }
 }
 
 /// As `{:x}` writes it, in a tenth of the time: each attempt has a token.
 fn push_hex(number: u64, out: &mut String) {
-    let first = (number | 1).ilog2() / 4;
-    for at in (0..=first).rev() {
-        let [nibble, ..] = (number >> (4 * at) & 0xf).to_le_bytes();
-        let letter = b'a' - 10 - b'0';
-        out.push(char::from(
-            b'0' + nibble + if nibble < 10 { 0 } else { letter },
-        ));
-    }
+    let [high, low] = [number >> 32, number & 0xffff_ffff].map(hex_digits);
+    let digits = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+    let zeros = (number | 1).leading_zeros() / 4;
+    let digits = usize::try_from(zeros)
+        .ok()
+        .and_then(|zeros| digits.get(zeros..));
+    out.push_str(str::from_utf8(digits.unwrap_or_default()).unwrap_or_default()); // they are ASCII
+}
+
+/// The eight digits of a number of 32 bits, one in each byte.
+fn hex_digits(number: u64) -> u64 {
+    let number = (number | number << 16) & 0x0000_ffff_0000_ffff;
+    let number = (number | number << 8) & 0x00ff_00ff_00ff_00ff;
+    let number = (number | number << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let above_nine = ((number + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    number + 0x3030_3030_3030_3030 + above_nine * u64::from(b'a' - b'0' - 10)
 }
 
 /// The longest that a token is: three numbers in hexadecimal digits, and a dash between each.

@@ -1,12 +1,12 @@
 //! The gates of a pool, by their lines.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use super::keyed::Keyed;
-use super::lane::{HashedBefore, Lane};
+use super::lane::Lane;
 use crate::values::error::LockError;
+use crate::values::hashed::HashedMap;
 use crate::values::moment::Moment;
 
 /// Fewer gates than this are never looked at.
@@ -18,7 +18,7 @@ const SPARE_AT_MOST: usize = 128;
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Keys {
     /// Boxed: most slots of a table are empty.
-    pub(super) gates: HashMap<Lane, Box<Keyed>, BuildHasherDefault<HashedBefore>>,
+    pub(super) gates: HashedMap<Lane, Box<Keyed>>,
     /// The lines that are not for all, by the value of the last acquire of each: whatever a push names, one look finds its line,
     /// however many wait for the key.
     own: HashMap<Arc<str>, Lane>,

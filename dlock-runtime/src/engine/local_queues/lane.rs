@@ -26,26 +26,6 @@ impl Hash for Lane {
     }
 }
 
-/// Of what is looked up by a hash that was made before, with keys that nobody outside knows.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct HashedBefore(u64);
-
-impl Hasher for HashedBefore {
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 fn hash(key: &str) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     KEYS.hash_one(key)

@@ -17,7 +17,7 @@ impl<H: Clone> Tokens<H> {
 
     /// All tokens, for a host that ends.
     pub(crate) fn all(&self) -> Vec<Token> {
-        self.entries.tokens().collect()
+        self.entries.tokens()
     }
 
     /// Whether this token is being cleaned up after.

@@ -2,22 +2,26 @@
 //!
 //! Invariant: the timeline has each entry that has a time at that, and nothing else.
 
-use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use super::clean_up::CleanUp;
 use super::timeline::Timeline;
 use crate::policy::commands::Claim;
 use crate::policy::lease::Lease;
+use crate::values::hashed::HashedMap;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entries<H> {
-    /// Boxed: an entry is large, and the tree moves what it holds.
-    by_token: BTreeMap<Token, Box<Entry<H>>>,
+    /// Boxed: an entry is large, and most slots of a table are empty.
+    by_token: HashedMap<Token, Box<Entry<H>>>,
     timeline: Timeline,
 }
+
+/// With fewer slots a table stays as large as it is.
+const SHRINK_ABOVE: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry<H> {
@@ -49,7 +53,7 @@ pub(super) enum State<H> {
 impl<H> Default for Entries<H> {
     fn default() -> Self {
         Self {
-            by_token: BTreeMap::new(),
+            by_token: HashedMap::default(),
             timeline: Timeline::default(),
         }
     }
@@ -110,6 +114,10 @@ impl<H> Entries<H> {
         if let Some(entry) = self.by_token.remove(&token) {
             self.timeline.remove(entry.look, token);
         }
+        // What was much once is not much for ever; halved at most, so that it costs each that goes a move or two.
+        if self.by_token.capacity() > SHRINK_ABOVE.max(8 * self.by_token.len()) {
+            self.by_token.shrink_to(4 * self.by_token.len());
+        }
     }
 
     /// The earliest look, and whose.
@@ -137,12 +145,25 @@ impl<H> Entries<H> {
         looks.into_iter().map(|(_, token)| token).collect()
     }
 
-    pub(super) fn tokens(&self) -> impl Iterator<Item = Token> {
-        self.by_token.keys().copied()
+    /// In the order in which they were drawn.
+    pub(super) fn tokens(&self) -> Vec<Token> {
+        let mut tokens: Vec<Token> = self.by_token.keys().copied().collect();
+        tokens.sort_unstable();
+        tokens
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
         self.by_token.values().map(|entry| &**entry)
+    }
+}
+
+/// For the explorer, which looks up states that it has seen.
+impl<H: Hash> Hash for Entries<H> {
+    fn hash<S: Hasher>(&self, state: &mut S) {
+        for token in self.tokens() {
+            (token, self.get(token)).hash(state);
+        }
+        self.timeline.hash(state);
     }
 }
 

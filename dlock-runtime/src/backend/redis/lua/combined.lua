@@ -10,6 +10,21 @@
 -- reply T (0: nobody asked for the time), then for each: the epoch, if it was granted at T; what its own script
 --       replies else; or {9, words}: it was refused with this error
 
+-- The runs, and what is common to the items of each.
+local to, gives, takes = 0, {}, {}
+for at = 3, first_take - 1, 2 do
+  gives[#gives + 1] = {from = to + 1, to = to + arguments[at], keep_until = tonumber(arguments[at + 1])}
+  to = to + arguments[at]
+end
+for at = first_take, first_take + 5 * arguments[2] - 1, 5 do
+  local lease, not_after, repair, queues = unpack(arguments, at + 1, at + 4)
+  takes[#takes + 1] = {
+    from = to + 1, to = to + arguments[at],
+    lease = lease, not_after = tonumber(not_after), repair = tonumber(repair), queues = queues == '1',
+  }
+  to = to + arguments[at]
+end
+
 local at_letter = #counter - #'fence' + 1
 
 local function names(i)
@@ -51,7 +66,7 @@ end
 -- What is left after combined_at_once.lua, which stands before this.
 each_left(gives, release_item)
 if not is_released and releases < number then
-  pcall(acquire_at_once, waited_for)
+  pcall(acquire_at_once)
 end
 each_left(takes, acquire_item, replies[1] > 0 and replies[1] or nil)
 return replies
