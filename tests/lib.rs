@@ -17,39 +17,39 @@ pub struct Attribute;
 
 /// The code of the page "Which lock do I need?", compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/WHICH_LOCK.md")]
+#[doc = include_str!("../docs/guide/which-lock.md")]
 pub struct WhichLock;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/CONFIGURATION.md")]
+#[doc = include_str!("../docs/operate/configuration.md")]
 pub struct Configuration;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/RECIPES.md")]
+#[doc = include_str!("../docs/guide/recipes.md")]
 pub struct Recipes;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/kinds/EXCLUSIVE.md")]
+#[doc = include_str!("../docs/guide/exclusive.md")]
 pub struct Exclusive;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/kinds/READ_WRITE.md")]
+#[doc = include_str!("../docs/guide/read-write.md")]
 pub struct ReadWrite;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/kinds/PERMITS.md")]
+#[doc = include_str!("../docs/guide/permits.md")]
 pub struct Permits;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/kinds/REENTRANT.md")]
+#[doc = include_str!("../docs/guide/reentrant.md")]
 pub struct Reentrant;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/kinds/FAIR.md")]
+#[doc = include_str!("../docs/guide/fair.md")]
 pub struct Fair;
 
 #[cfg(doctest)]
-#[doc = include_str!("../docs/kinds/KEYS.md")]
+#[doc = include_str!("../docs/guide/several-keys.md")]
 pub struct Keys;
 
 /// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).

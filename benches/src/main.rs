@@ -1,5 +1,5 @@
 //! Measures dlock, the bare commands on the same connection settings and `rslock`, side by side in one run:
-//! `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes. docs/PERFORMANCE.md says what each figure means.
+//! `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes. docs/inside/performance.md says what each figure means.
 //!
 //! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
 //! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:

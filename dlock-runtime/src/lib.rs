@@ -29,7 +29,7 @@
 //!
 //! What it does not promise: that a blocking call inside the body ends in time, that tasks which the
 //! body spawned end, or that a server which loses its data keeps its locks. Check the fencing token
-//! where that matters. `docs/GUARANTEES.md` of the repository has every case.
+//! where that matters. `docs/inside/guarantees.md` of the repository has every case.
 //!
 //! # Rights
 //!

@@ -1,4 +1,4 @@
-//! What the attribute costs: the compiler's time, the future's bytes, the call's allocations. The table of `docs/EXPANSION.md`.
+//! What the attribute costs: the compiler's time, the future's bytes, the call's allocations. The table of `docs/inside/expansion.md`.
 //!
 //! `cargo run --release --example cost [-- --functions N --rounds N]` prints it on stdout, and on stderr what it is at. The compiler's
 //! time needs a machine that does little else; the CPU's time beside it bears some company. Nothing here talks to a server.

@@ -1,4 +1,4 @@
-//! How fast a busy lock goes from one process to the next, and what waiting costs the server: the figures of `docs/PROTOCOL.md`.
+//! How fast a busy lock goes from one process to the next, and what waiting costs the server: the figures of `docs/inside/protocol.md`.
 //!
 //! Two OS processes of this program wait for one key and pass it back and forth, each turn by the server (no local handoff). Measured is the time from right before a holder's
 //! `release()` to the first line of the next one's body, on `CLOCK_MONOTONIC`, which all processes of a machine share; beside it what one

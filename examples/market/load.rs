@@ -1,7 +1,7 @@
 //! One run: sellers that list and buyers that buy, as fast as they can, then the audit. Written once, for every way.
 //!
 //! Each participant has a connection and, where it takes locks, a pool of its own, as if it were a process of its own: tasks that share
-//! a pool hand a lock on among themselves without the server (`docs/PROTOCOL.md`), which would flatter the locks here.
+//! a pool hand a lock on among themselves without the server (`docs/inside/protocol.md`), which would flatter the locks here.
 
 use std::fmt;
 use std::sync::Arc;

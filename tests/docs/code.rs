@@ -99,7 +99,7 @@ fn hidden_rust_is_found() {
         ("docs/OUT.md", "```\nACL SETUSER dlock\n```"),
         ("docs/OUT.md", "```text\n~~~rust\n```"),
         (
-            "docs/GUARANTEES.md", // which that file names
+            "docs/inside/guarantees.md", // which that file names
             "<!-- tested by tests/docs/main.rs -->\n```rust,ignore\nfn x() {}\n```",
         ),
     ] {
@@ -124,11 +124,11 @@ fn hidden_rust_is_found() {
         ("docs/IN.md", "```rust,norun\nfn x() {}\n```"),
         ("docs/IN.md", "```rust no_run\nfn x() {}\n```"),
         (
-            "docs/GUARANTEES.md", // a test does not make another notation good
+            "docs/inside/guarantees.md", // a test does not make another notation good
             "<!-- tested by tests/docs/main.rs -->\n```rs\nfn x() {}\n```",
         ),
         (
-            "docs/GUARANTEES.md",
+            "docs/inside/guarantees.md",
             "<!-- tested by tests/docs/main.rs -->\n~~~rust",
         ),
         (

@@ -75,8 +75,8 @@ fn broken_links_are_found() {
     let root = crate::root();
     let complaints = |text: &str| broken(&Page::parse("docs/PAGE.md", text), &root).len();
     for good in [
-        "[a](GUARANTEES.md)",
-        "[a](GUARANTEES.md#what-does-not-hold) and [b](../README.md)",
+        "[a](inside/guarantees.md)",
+        "[a](inside/guarantees.md#what-does-not-hold) and [b](../README.md)",
         "[a](https://example.org/nowhere.md#x)",
         "`[a](NOWHERE.md)`",
         "```text\n[a](NOWHERE.md)\n```",
@@ -86,7 +86,7 @@ fn broken_links_are_found() {
     }
     for bad in [
         "[a](NOWHERE.md)",
-        "[a](GUARANTEES.md#nowhere)",
+        "[a](inside/guarantees.md#nowhere)",
         "[a](#nowhere)",
         "![a](nowhere.svg)",
         "[a]: NOWHERE.md",

@@ -83,7 +83,7 @@ fn each_argument_has_a_row() {
 #[test]
 fn each_setting_has_a_row() {
     assert_eq!(
-        settings(&page("docs/CONFIGURATION.md")),
+        settings(&page("docs/operate/configuration.md")),
         accepted_settings()
     );
 }

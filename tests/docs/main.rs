@@ -21,8 +21,12 @@ use page::{Page, all, root};
 fn complaints(of: impl Fn(&Page) -> Vec<String>) -> String {
     let pages = all(&root());
     assert!(pages.iter().any(|page| page.path == "README.md"));
-    assert!(pages.iter().any(|page| page.path == "docs/GUARANTEES.md"));
-    assert!(pages.iter().any(|page| page.path == "docs/kinds/FAIR.md"));
+    assert!(
+        pages
+            .iter()
+            .any(|page| page.path == "docs/inside/guarantees.md")
+    );
+    assert!(pages.iter().any(|page| page.path == "docs/guide/fair.md"));
     pages.iter().flat_map(of).collect::<Vec<_>>().join("\n")
 }
 
@@ -30,6 +34,20 @@ fn complaints(of: impl Fn(&Page) -> Vec<String>) -> String {
 fn every_link_leads_somewhere() {
     let found = complaints(|page| links::broken(page, &root()));
     assert!(found.is_empty(), "{found}");
+}
+
+/// What mdBook shows, in its order: `docs/SUMMARY.md`.
+#[test]
+fn the_book_has_every_page_once() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let links = summary.split("](").skip(1);
+    let mut listed: Vec<String> = links
+        .filter_map(|rest| Some(format!("docs/{}", rest.split_once(')')?.0)))
+        .collect();
+    listed.sort();
+    let mut pages: Vec<String> = all(&root()).into_iter().map(|page| page.path).collect();
+    pages.retain(|path| path.starts_with("docs/") && path != "docs/SUMMARY.md");
+    assert_eq!(listed, pages);
 }
 
 #[test]

@@ -83,11 +83,15 @@ pub(crate) fn read(root: &Path, path: &str) -> Option<Page> {
     Some(Page::parse(path, &text))
 }
 
-/// All pages at the root, in `docs/` and in `docs/kinds/`.
+/// All pages at the root, in `docs/` and in its folders.
 pub(crate) fn all(root: &Path) -> Vec<Page> {
+    let mut folders: Vec<String> = subfolders(&root.join("docs"))
+        .map(|name| format!("docs/{name}/"))
+        .collect();
+    folders.extend(["", "docs/"].map(str::to_owned));
     let mut paths = Vec::new();
-    for folder in ["", "docs/", "docs/kinds/"] {
-        for entry in fs::read_dir(root.join(folder)).unwrap() {
+    for folder in folders {
+        for entry in fs::read_dir(root.join(&folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if Path::new(&name).extension().is_some_and(|end| end == "md") {
                 paths.push(format!("{folder}{name}"));
@@ -96,4 +100,10 @@ pub(crate) fn all(root: &Path) -> Vec<Page> {
     }
     paths.sort();
     paths.iter().filter_map(|path| read(root, path)).collect()
+}
+
+fn subfolders(folder: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let folders = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+    folders.map(|entry| entry.file_name().into_string().unwrap())
 }

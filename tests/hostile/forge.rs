@@ -47,7 +47,7 @@ pub(crate) fn message(seeded: &mut Seeded, seen: &Seen) -> Message {
     (channel, payload)
 }
 
-/// As a script would say it (docs/PROTOCOL.md), of a lock and a waiter that are there; each line may be another.
+/// As a script would say it (docs/inside/protocol.md), of a lock and a waiter that are there; each line may be another.
 fn composed(seeded: &mut Seeded, seen: &Seen) -> (String, String) {
     // The latest, as a rule: those who wait and hold now.
     let latest = if seeded.between(0, 3) == 0 { 400 } else { 20 };

@@ -54,7 +54,7 @@ async fn an_exclusive_lock() {
     let lab = Lab::new().await;
     let _held = held(lab.here.lock("item:7")).await;
     lab.wait(lab.there.lock("item:7"), "item:7", 1).await;
-    lab.shows(include_str!("../../docs/kinds/EXCLUSIVE.md"))
+    lab.shows(include_str!("../../docs/guide/exclusive.md"))
         .await;
 }
 
@@ -66,7 +66,7 @@ async fn a_fair_one() {
         let request = lab.there.lock("ticket:7").fair();
         lab.wait(request, "ticket:7", waiting).await;
     }
-    lab.shows(include_str!("../../docs/kinds/FAIR.md")).await;
+    lab.shows(include_str!("../../docs/guide/fair.md")).await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn an_owners() {
     let _other = held(owned(&lab.there, "checkout:w1")).await;
     lab.wait(owned(&lab.there, "checkout:w2"), "order:7", 1)
         .await;
-    lab.shows(include_str!("../../docs/kinds/REENTRANT.md"))
+    lab.shows(include_str!("../../docs/guide/reentrant.md"))
         .await;
 }
 
@@ -88,7 +88,7 @@ async fn two_readers_and_a_writer_who_waits() {
     let _other = held(lab.there.lock("catalogue:1").read()).await;
     let writer = lab.there.lock("catalogue:1").write();
     lab.wait(writer, "catalogue:1", 1).await;
-    lab.shows(include_str!("../../docs/kinds/READ_WRITE.md"))
+    lab.shows(include_str!("../../docs/guide/read-write.md"))
         .await;
 }
 
@@ -99,14 +99,15 @@ async fn permits() {
     let _two = held(render(&lab.here, 2).ttl(Duration::from_secs(20))).await;
     let _one = held(render(&lab.there, 1).ttl(Duration::from_secs(60))).await;
     lab.wait(render(&lab.there, 4), "render", 1).await;
-    lab.shows(include_str!("../../docs/kinds/PERMITS.md")).await;
+    lab.shows(include_str!("../../docs/guide/permits.md")).await;
 }
 
 #[tokio::test]
 async fn two_keys() {
     let lab = Lab::new().await;
     let _both = held(lab.here.lock_all(["account:9", "account:7"])).await;
-    lab.shows(include_str!("../../docs/kinds/KEYS.md")).await;
+    lab.shows(include_str!("../../docs/guide/several-keys.md"))
+        .await;
 }
 
 const MANY: &str = "Locks with many holders";

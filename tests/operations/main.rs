@@ -1,4 +1,4 @@
-//! `docs/OPERATIONS.md`, tried: its shell blocks on a private server, its lists against the code that they list.
+//! `docs/operate/operations.md`, tried: its shell blocks on a private server, its lists against the code that they list.
 //!
 //! `page` takes the text apart and runs a block; `shell` plays the scenes that the blocks are for, `lists` compares, `sizes`
 //! measures, `settings` sets what the page recommends or warns of; `kinds` does the same for the pages in `docs/kinds`.

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dlock_harness::RedisServer;
 
-const PAGE: &str = include_str!("../../docs/OPERATIONS.md");
+const PAGE: &str = include_str!("../../docs/operate/operations.md");
 
 /// What stands under a heading, up to the next one.
 pub(crate) fn section(heading: &str) -> &'static str {

@@ -1,4 +1,4 @@
-//! Resources that check the fencing token, as `docs/WHICH_LOCK.md` shows them: its SQL, its Lua and its code for S3 are what runs here.
+//! Resources that check the fencing token, as `docs/guide/which-lock.md` shows them: its SQL, its Lua and its code for S3 are what runs here.
 //!
 //! The story is the same everywhere: ann holds the lock and is paused past her lease, bob gets it and writes, ann writes late.
 //! `page` takes the statements out of the page; `story` plays the two holders with real locks; `slow_store` lets writers meet. Beside each check stands the variant

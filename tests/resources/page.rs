@@ -1,6 +1,6 @@
 //! The page's own statements, each found by the comment in front of it.
 
-const PAGE: &str = include_str!("../../docs/WHICH_LOCK.md");
+const PAGE: &str = include_str!("../../docs/guide/which-lock.md");
 
 /// The page, whole.
 pub(crate) fn text() -> &'static str {

@@ -209,7 +209,7 @@ async fn begin(
     }
 }
 
-/// With `min_hold`, the server has to promise the whole of it before the body begins (docs/PROTOCOL.md, Bounds of a hold), and
+/// With `min_hold`, the server has to promise the whole of it before the body begins (docs/inside/protocol.md, Bounds of a hold), and
 /// has not yet.
 pub(super) fn is_short(order: &Order, offer: &Offer) -> bool {
     order.terms.bounds.min_hold.is_some()

@@ -7,7 +7,7 @@
 //! `retry` (when to try again), `server_clock` (what time it is at the server), `clock_watch`
 //! (whether its clock keeps pace) and `lock_order` (which locks are taken inside which); `writes` (a batch of the user's own writes,
 //! checked) and `data` (where those go in memory) stand by themselves. The states are drawn in
-//! `docs/PROTOCOL.md`.
+//! `docs/inside/protocol.md`.
 //!
 //! Never in this folder: `await`, a clock that is read, I/O, a mutex, a callback that does any of it.
 

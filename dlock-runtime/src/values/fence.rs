@@ -16,7 +16,7 @@ pub(super) const PER_EPOCH: u16 = 1 << 10;
 ///
 /// It is a microsecond time shifted by ten bits, so it fits in a signed 64-bit column, but **not**
 /// in a JavaScript number: pass it on as a string. What is promised when the server loses its data
-/// or its clock steps back stands in `docs/GUARANTEES.md`.
+/// or its clock steps back stands in `docs/inside/guarantees.md`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Two annotated functions, to look at with `cargo expand -p dlock-expand`; `docs/EXPANSION.md` goes through what it shows.
+//! Two annotated functions, to look at with `cargo expand -p dlock-expand`; `docs/inside/expansion.md` goes through what it shows.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! `docs/EXPANSION.md` shows what the compiler sees, to the letter.
+//! `docs/inside/expansion.md` shows what the compiler sees, to the letter.
 //!
 //! The text comes from the compiler by the way that cargo-expand takes, which need not be installed. How the compiler prints its own
 //! macros changes from version to version, so it is compared with the one that printed the page, and skipped elsewhere. After a change
@@ -26,12 +26,12 @@ fn the_page_shows_what_the_compiler_sees() {
     let version = String::from_utf8(version.stdout).unwrap();
     if !version.starts_with(COMPILER) {
         println!(
-            "docs/EXPANSION.md is not compared: its words are those of {COMPILER}x, and this is {version}"
+            "docs/inside/expansion.md is not compared: its words are those of {COMPILER}x, and this is {version}"
         );
         return;
     }
     let expanded = expand();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/EXPANSION.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/inside/expansion.md");
     let mut page = std::fs::read_to_string(&path).unwrap();
     let mut differences = String::new();
     for name in FUNCTIONS {
@@ -48,7 +48,7 @@ fn the_page_shows_what_the_compiler_sees() {
     }
     assert!(
         differences.is_empty(),
-        "docs/EXPANSION.md shows another expansion than the compiler sees:\n{differences}\
+        "docs/inside/expansion.md shows another expansion than the compiler sees:\n{differences}\
          If that is meant: UPDATE_EXPANSION=1 cargo test -p dlock-expand, and read the page around it."
     );
 }
@@ -56,13 +56,16 @@ fn the_page_shows_what_the_compiler_sees() {
 /// And above each what was written.
 #[test]
 fn the_page_shows_the_functions_of_this_crate() {
-    let page = include_str!("../../../docs/EXPANSION.md");
+    let page = include_str!("../../../docs/inside/expansion.md");
     let functions = include_str!("../src/lib.rs")
         .split("#[distributed_lock")
         .skip(1);
     for function in functions {
         let (body, _) = function.split_once("\n}\n").unwrap();
-        assert!(page.contains(body), "docs/EXPANSION.md does not show{body}");
+        assert!(
+            page.contains(body),
+            "docs/inside/expansion.md does not show{body}"
+        );
     }
 }
 

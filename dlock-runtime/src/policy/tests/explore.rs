@@ -1,5 +1,5 @@
 //! The shipped machines, explored: every order of steps and faults of a small fleet, breadth first, so
-//! that a counterexample is the shortest there is. `docs/MODEL.md` says what was explored and found.
+//! that a counterexample is the shortest there is. `docs/inside/model.md` says what was explored and found.
 //!
 //! Read `world` (what there is), `process`, `ask`, `past`, `hold` and `own` (the engine's glue, restated: who
 //! is told what, when), `serve`, `step` and `fault` (what can happen), `properties` and `drain` (what must hold), `search`.

@@ -12,7 +12,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
 
-/// All that a lock needs; `docs/PROTOCOL.md` names the same.
+/// All that a lock needs; `docs/inside/protocol.md` names the same.
 pub(super) const RIGHTS: [&str; 19] = [
     "+hello",
     "+ping",

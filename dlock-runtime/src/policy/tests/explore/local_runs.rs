@@ -106,7 +106,7 @@ fn whoever_waits_is_woken_in_every_order_of_steps() {
 }
 
 #[test]
-#[ignore = "half a minute in a release build: docs/MODEL.md"]
+#[ignore = "half a minute in a release build: docs/inside/model.md"]
 fn explore_large_gate() {
     holds(LARGE);
 }

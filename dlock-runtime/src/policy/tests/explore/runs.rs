@@ -160,7 +160,7 @@ pub(super) fn bounded(rows: Vec<Row>, most_states: usize, drain_every: usize) ->
     rows.into_iter().map(bound).collect()
 }
 
-/// Explores each row and prints it as a line of the table in `docs/MODEL.md`.
+/// Explores each row and prints it as a line of the table in `docs/inside/model.md`.
 pub(super) fn hold(rows: Vec<Row>) {
     println!("| run | n a b | ttl | unique states | | s |\n| --- | --- | --- | --- | --- | --- |");
     let mut wrong = Vec::new();
@@ -201,7 +201,7 @@ fn a_small_fleet_keeps_its_promises() {
 }
 
 #[test]
-#[ignore = "ten minutes in a release build: docs/MODEL.md"]
+#[ignore = "ten minutes in a release build: docs/inside/model.md"]
 fn explore_large_fleet() {
     hold(super::large_runs::large());
 }

@@ -199,7 +199,7 @@ fn known_bad_variants_are_caught() {
 }
 
 #[test]
-#[ignore = "for a release build: docs/MODEL.md"]
+#[ignore = "for a release build: docs/inside/model.md"]
 fn explore_large_variants() {
     let missed = missed(bad(true));
     assert!(missed.is_empty(), "{}", missed.join("\n"));
