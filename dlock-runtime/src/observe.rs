@@ -111,8 +111,8 @@ pub(crate) fn clock_stepped(address: &dyn Display, ms: i64) {
     );
 }
 
-pub(crate) fn guardian_ended() {
-    tracing::error!("dlock's guardian ended unexpectedly; every lease it watched over is lost");
+pub(crate) fn watchdog_ended() {
+    tracing::error!("dlock's watchdog ended unexpectedly; every lease it watched over is lost");
 }
 
 /// A key as it may be printed: that of a message, which anybody may have published, comes here too.

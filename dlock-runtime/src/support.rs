@@ -6,14 +6,14 @@ mod spec;
 mod target;
 
 use crate::engine::guard::LockGuard;
-use crate::engine::guarded::Boxed;
+use crate::engine::locked_future::Boxed;
 use crate::engine::scope;
 use crate::global;
 use crate::observe;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 
-pub use crate::engine::guarded::{Guarded, OnLost};
+pub use crate::engine::locked_future::{LockedFuture, OnLost};
 pub use crate::engine::scope::ScopedGuard;
 pub use crate::values::key::{KeyBuilder, Placeholder};
 pub use dlock_macros::lock_key_impl;
@@ -73,13 +73,13 @@ pub fn tell_skipped(error: &LockError) {
 /// Runs a body under a lock of the named, scoped or global pool.
 ///
 /// The type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each annotated function.
-pub fn run<F: Future>(spec: &'static Spec, key: Key, body: F) -> Guarded<F> {
-    Guarded::new(acquire_one(spec, key), body, spec.on_lost())
+pub fn run<F: Future>(spec: &'static Spec, key: Key, body: F) -> LockedFuture<F> {
+    LockedFuture::new(acquire_one(spec, key), body, spec.on_lost())
 }
 
 /// Runs a body under a lock that needs more than its key: an owner, a pool of its own, more keys.
-pub fn run_with<F: Future>(spec: &'static Spec, target: Target, body: F) -> Guarded<F> {
-    Guarded::new(acquire(spec, target), body, spec.on_lost())
+pub fn run_with<F: Future>(spec: &'static Spec, target: Target, body: F) -> LockedFuture<F> {
+    LockedFuture::new(acquire(spec, target), body, spec.on_lost())
 }
 
 fn acquire_one(spec: &'static Spec, key: Key) -> Boxed<Result<LockGuard, LockError>> {
@@ -100,8 +100,8 @@ fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, L
         };
         let pool = pool?;
         let request = target.request(|keys| spec.request(&pool, keys));
-        let (pool, orders) = request.orders()?;
-        orders.acquire(&pool).await
+        let (pool, specs) = request.specs()?;
+        specs.acquire(&pool).await
     })
 }
 

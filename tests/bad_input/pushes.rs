@@ -19,13 +19,13 @@ fn warnings(address: SocketAddr) -> Vec<String> {
     heard().into_iter().filter(about_pushes).collect()
 }
 
-/// Uses the caller's connection and the guardian's.
+/// Uses the caller's connection and the watchdog's.
 async fn check_said_once(server: &RedisServer, url: String, reason: &str) {
     listen();
     let pool = LockPool::connect(patient(url)).await.unwrap();
     let lock = pool.lock("k").ttl(LONG).renew_every(ms(50));
     let guard = lock.acquire().await.unwrap();
-    until("the guardian has connected and renewed", CAP, async || {
+    until("the watchdog has connected and renewed", CAP, async || {
         server.commandstats("pexpire").await > 0
     })
     .await;

@@ -20,7 +20,7 @@ fn hear(text: String) {
         .push(text);
 }
 
-/// Listens from now on; once for the program, because guardians are threads of their own.
+/// Listens from now on; once for the program, because watchdogs are threads of their own.
 pub(crate) fn listen() {
     static LISTENING: OnceLock<()> = OnceLock::new();
     LISTENING.get_or_init(|| {

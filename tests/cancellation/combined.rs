@@ -35,7 +35,7 @@ impl Wire {
             proxy,
             pool,
         };
-        // The server knows all scripts then, and the guardian is connected.
+        // The server knows all scripts then, and the watchdog is connected.
         for task in wire.start() {
             drop(task.await.unwrap());
         }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::record;
 use crate::world::{A_WHILE, SOON, patient};
 
-/// A server behind a proxy; it knows all scripts, so that each is one request, and the guardian is connected.
+/// A server behind a proxy; it knows all scripts, so that each is one request, and the watchdog is connected.
 struct Wire {
     server: RedisServer,
     proxy: Proxy,
@@ -31,7 +31,7 @@ impl Wire {
             record::renewals(&monitor, "warm") > 0
         })
         .await;
-        renewed.release().await.unwrap(); // by the guardian, if the next renewal is under way
+        renewed.release().await.unwrap(); // by the watchdog, if the next renewal is under way
         drop(warm().acquire().await.unwrap());
         let wire = Self {
             server,
@@ -143,7 +143,7 @@ async fn a_release_that_was_executed_frees_nobody_elses_lock_when_it_is_repeated
     let next = other.lock("item").try_acquire().await.unwrap().unwrap();
     stop(task).await;
     wire.proxy.release_held();
-    // The repeated release: the guardian's `cancel`, and so one more script that names the lock.
+    // The repeated release: the watchdog's `cancel`, and so one more script that names the lock.
     until("the release is repeated", SOON, async || {
         release.count() >= 3
     })

@@ -150,7 +150,7 @@ fn threads_and_connections_are_the_pools_and_end_with_it() {
                 connections().await == connections_before + 2
             })
             .await;
-            assert_eq!(threads(), threads_before + 1, "the guardian");
+            assert_eq!(threads(), threads_before + 1, "the watchdog");
             let call = async |_| {
                 pool.lock("item")
                     .ttl(Duration::from_secs(30))
@@ -163,9 +163,9 @@ fn threads_and_connections_are_the_pools_and_end_with_it() {
             })
             .await;
 
-            // With clean-ups left to do, the guardian would stay for 5 s.
+            // With clean-ups left to do, the watchdog would stay for 5 s.
             drop(pool);
-            until("the guardian has ended", SOON, async || {
+            until("the watchdog has ended", SOON, async || {
                 threads() == threads_before
             })
             .await;

@@ -140,7 +140,7 @@ impl<'a> Processes<'a> {
         let elsewhere = |config| async { LockPool::connect(config).await.unwrap() };
         let holding = elsewhere(patient(&server.url())).await;
         let stranger = elsewhere(patient(&server.url()).holder_name(STRANGER)).await;
-        // Their guardians connect now, and not in the middle of a count.
+        // Their watchdogs connect now, and not in the middle of a count.
         for pool in [&holding, &stranger] {
             drop(pool.lock("warm").acquire().await.unwrap());
             world.freed("warm").await;

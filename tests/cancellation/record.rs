@@ -13,7 +13,7 @@ const BEAT: Duration = Duration::from_millis(20);
 
 /// Fails if anything asked to renew a lock under `prefix` after it was deleted, or if it was set twice, or never deleted.
 ///
-/// A lease of the same guardian, renewed at least as often, shows that renewals had the time to come.
+/// A lease of the same watchdog, renewed at least as often, shows that renewals had the time to come.
 pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefix: &str) {
     beats(monitor, pool, 5).await;
     let mut lives: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -75,7 +75,7 @@ fn renewal_script(lines: &[String]) -> &str {
     script.expect("a script before its commands")
 }
 
-/// Waits until another lease of the pool's guardian has been renewed so often.
+/// Waits until another lease of the pool's watchdog has been renewed so often.
 async fn beats(monitor: &Monitor, pool: &LockPool, count: usize) {
     let metronome = pool.lock("metronome").ttl(Duration::from_secs(30));
     let metronome = metronome.renew_every(BEAT).acquire().await.unwrap();

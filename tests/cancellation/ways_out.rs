@@ -127,7 +127,7 @@ struct LooksAtItsLock<'a>(&'a World, &'a mut Option<bool>);
 
 impl Drop for LooksAtItsLock<'_> {
     fn drop(&mut self) {
-        std::thread::sleep(Duration::from_millis(50)); // blocks the runtime; the guardian has a thread of its own
+        std::thread::sleep(Duration::from_millis(50)); // blocks the runtime; the watchdog has a thread of its own
         *self.1 = Some(self.0.is_free_now("item"));
     }
 }

@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// A Redis server of its own; the connections of the pool and of its guardian are there.
+    /// A Redis server of its own; the connections of the pool and of its watchdog are there.
     pub(crate) async fn redis() -> Self {
         let server = RedisServer::start();
         let config = patient(&server.url());

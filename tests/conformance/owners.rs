@@ -131,7 +131,7 @@ async fn a_release_counts_while_renewals_are_on_their_way(pool: LockPool) {
     let first = busy(30_000).await.unwrap();
     for _ in 0..30 {
         let second = busy(30_000).await.unwrap();
-        tokio::time::sleep(ms(9)).await; // sometimes the guardian has to send the release
+        tokio::time::sleep(ms(9)).await; // sometimes the watchdog has to send the release
         assert_eq!(second.release().await.unwrap(), Released::StillHeld(1));
     }
     assert_eq!(first.release().await.unwrap(), Released::Freed);

@@ -36,7 +36,7 @@ async fn a_waiter_gets_the_lock_after_an_expiry(pool: LockPool) {
     let next = pool.lock("k").wait(LONG).acquire().await.unwrap();
     let took = begun.elapsed();
     assert!(!held.is_held() && next.is_held());
-    // At the deadline the guardian gives back what ran out, a margin before the server would.
+    // At the deadline the watchdog gives back what ran out, a margin before the server would.
     assert!(took >= ms(295) && took < ms(20_000), "{took:?}");
 }
 

@@ -295,6 +295,6 @@ async fn redisson_4064_waiting_leaves_no_subscriptions() {
         }
     }
     let channels: Vec<String> = lab.server.ask(&["PUBSUB", "CHANNELS"]).await;
-    // Two pools, each with a connection of its own and one of its guardian's.
+    // Two pools, each with a connection of its own and one of its watchdog's.
     assert!(channels.len() <= 4, "{channels:?}");
 }

@@ -171,22 +171,22 @@ fn text(operation: &str) -> String {
     let (acquire, release) = (lua!("exclusive"), lua!("exclusive_release"));
     let before = match operation {
         "acquire" => {
-            let at_once = concat!(lua!("times"), lua!("acquire_at_once"));
+            let at_once = concat!(lua!("times"), lua!("acquire_fast_path"));
             [at_once, lua!("prelude"), queue, acquire].concat()
         }
-        "combined" => [prelude, lua!("combined_at_once"), queue, release, acquire].concat(),
+        "combined" => [prelude, lua!("combined_fast_path"), queue, release, acquire].concat(),
         "release" => {
-            let at_once = concat!(lua!("times"), lua!("release_at_once"));
+            let at_once = concat!(lua!("times"), lua!("release_fast_path"));
             let in_turn = concat!(lua!("release_in_turn"), lua!("prelude"));
             [at_once, in_turn, queue, release].concat()
         }
         "poll" => [prelude, queue].concat(),
         "acquire_all" => [prelude, queue, release].concat(),
-        "cancel" => [lua!("cancel_at_once"), prelude, queue, release].concat(),
+        "cancel" => [lua!("cancel_fast_path"), prelude, queue, release].concat(),
         "write" => concat!(lua!("prelude"), lua!("value")).to_owned(),
         "renew" => {
             let shared = [prelude, queue, lua!("shared")].concat();
-            lua!("renew_at_once").to_owned() + &shared
+            lua!("renew_fast_path").to_owned() + &shared
         }
         _ => [prelude, queue, lua!("shared")].concat(),
     };

@@ -9,7 +9,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Listens from now on; once for the program, because guardians are threads of their own.
+/// Listens from now on; once for the program, because watchdogs are threads of their own.
 pub(crate) fn listen() {
     static LISTENING: OnceLock<()> = OnceLock::new();
     LISTENING.get_or_init(|| tracing::subscriber::set_global_default(Listener).unwrap());

@@ -100,7 +100,7 @@ async fn a_renewal_that_is_swallowed() {
     lab.until_free().await;
 }
 
-/// The guardian's connection goes silent: that takes two timeouts to know, and a lease as long.
+/// The watchdog's connection goes silent: that takes two timeouts to know, and a lease as long.
 #[tokio::test]
 async fn a_renewal_that_is_never_answered() {
     for fault in [Action::Hold, Action::HoldReply] {

@@ -42,7 +42,7 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
         let before = held.remaining();
         outage(&lab, &pool, &held).await;
         assert!(held.is_held(), "{before:?} were left");
-        // Renewed again, so that the next outage is another one for the guardian too.
+        // Renewed again, so that the next outage is another one for the watchdog too.
         until("it is renewed", CAP, async || {
             held.remaining() + RENEWED * 3 > LONG
         })

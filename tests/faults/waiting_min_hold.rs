@@ -65,7 +65,7 @@ async fn a_release_that_is_cut_keeps_the_key_until_its_time() {
     futures_util::future::join_all(all).await;
 }
 
-/// A guard that is dropped is given back by the guardian alone.
+/// A guard that is dropped is given back by the watchdog alone.
 #[tokio::test]
 async fn a_guard_dropped_during_an_outage_keeps_the_key_until_its_time() {
     let lab = Lab::new();

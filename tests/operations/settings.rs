@@ -67,7 +67,7 @@ async fn clients(server: &RedisServer, kind: &str) -> Vec<String> {
 async fn a_timeout_spares_connections_of_dlock() {
     let server = RedisServer::start();
     let pool = pool(&server).await;
-    // Not dropped: the guardian, who gives back what is dropped, would connect meanwhile.
+    // Not dropped: the watchdog, who gives back what is dropped, would connect meanwhile.
     let held = pool.lock("item:7").acquire().await.unwrap();
     held.release().await.unwrap();
     let mut idle = server.connect().await;

@@ -100,7 +100,7 @@ fn each_runtime_has_a_connection_of_its_own() {
         for _ in 0..3 {
             worker.block_on(pool.scope(quick())).unwrap();
         }
-        // The guardian has had nothing to do yet, and connects when it has.
+        // The watchdog has had nothing to do yet, and connects when it has.
         let expected = number + 1;
         first.block_on(until("each has one", CAP, async || {
             clients(&server).await.len() == expected

@@ -52,7 +52,7 @@ async fn nothing_is_left(pool: &LockPool) {
     })
     .await;
     until(
-        "this runtime's connection and the guardian's are left",
+        "this runtime's connection and the watchdog's are left",
         CAP,
         async || clients(&server).await.len() <= 2,
     )

@@ -3,7 +3,7 @@
 //! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel `#[tokio::test]`s) and `short_lived` (threads) let
 //! many of them end. `actix` blocks one runtime of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete`
 //! has one without timers or I/O, `undriven` one that stands still. `waiting` is a queue of several runtimes, one of which drives, and
-//! `unpolled` one with waiters that are left lying. `guardian` counts the pool's own threads. `forked` is a child process with its
+//! `unpolled` one with waiters that are left lying. `watchdog` counts the pool's own threads. `forked` is a child process with its
 //! parent's pool.
 
 #![allow(
@@ -18,7 +18,6 @@ mod ended;
 #[cfg(unix)]
 mod forked;
 mod global;
-mod guardian;
 mod incomplete;
 mod outside;
 mod short_lived;
@@ -26,6 +25,7 @@ mod undriven;
 mod unpolled;
 mod visitors;
 mod waiting;
+mod watchdog;
 
 use std::time::Duration;
 

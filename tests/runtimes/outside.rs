@@ -71,7 +71,7 @@ fn release_on_any_executor_tells_that_the_lock_was_gone() {
     assert_eq!(released.unwrap().unwrap(), Released::NotHeld);
 }
 
-/// It has to wait for the renewal's answer, and is woken by the guardian's thread.
+/// It has to wait for the renewal's answer, and is woken by the watchdog's thread.
 #[test]
 fn release_on_any_executor_waits_for_a_renewal_under_way() {
     let (server, runtime) = (RedisServer::start(), runtime());
@@ -119,7 +119,7 @@ fn a_memory_lock_is_lost_with_its_runtime() {
     let guard = doomed.block_on(pool.lock("key").renew().acquire()).unwrap();
     assert!(guard.is_held());
     drop(doomed);
-    assert_eq!(block_on(guard.lost()), LostCause::Guardian);
+    assert_eq!(block_on(guard.lost()), LostCause::Watchdog);
     assert!(!guard.is_held());
     let next = runtime.block_on(pool.lock("key").try_acquire()).unwrap();
     assert!(next.is_some_and(|next| next.fence() > guard.fence()));

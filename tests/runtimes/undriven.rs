@@ -1,4 +1,4 @@
-//! A current-thread runtime that nobody drives: between two `block_on`s nothing that was spawned on it runs, and the guardian does not
+//! A current-thread runtime that nobody drives: between two `block_on`s nothing that was spawned on it runs, and the watchdog does not
 //! wait for that.
 
 use std::time::Duration;

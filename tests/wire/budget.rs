@@ -78,7 +78,7 @@ async fn an_annotated_function_is_two_commands() {
     check_two_commands(async |pool| pool.scope(annotated("key")).await.unwrap()).await;
 }
 
-/// The guardian gives back what was dropped, with one command as well.
+/// The watchdog gives back what was dropped, with one command as well.
 #[tokio::test]
 async fn acquire_and_drop_are_two_commands() {
     let server = RedisServer::start();

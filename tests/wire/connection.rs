@@ -24,7 +24,7 @@ async fn protocols(server: &RedisServer) -> Vec<String> {
     others.map(protocol).collect()
 }
 
-/// Uses the caller's connection and the guardian's; all of them speak `expected`.
+/// Uses the caller's connection and the watchdog's; all of them speak `expected`.
 async fn check_works_over(server: &RedisServer, pool: &LockPool, expected: &str) {
     let lock = || pool.lock("key").ttl(Duration::from_secs(30));
     let guard = lock()

@@ -11,11 +11,11 @@
 
 mod counter;
 mod forked;
-mod guardians;
 mod holder;
 mod kinds;
 mod line;
 mod settings;
+mod watchdogs;
 
 use settings::Settings;
 
@@ -29,14 +29,14 @@ fn main() {
         "fork-inside" => forked::inside_a_runtime(&settings, dlock_fork::fork),
         #[cfg(target_os = "linux")]
         "fork-unheard" => forked::inside_a_runtime(&settings, dlock_fork::fork_unheard),
-        "guardians" => guardians::come_and_go(&settings),
-        "no-guardians" => guardians::memory_has_none(&settings),
+        "watchdogs" => watchdogs::come_and_go(&settings),
+        "no-watchdogs" => watchdogs::memory_has_none(&settings),
         "hold" => holder::hold(&settings),
         "kinds" => kinds::take_turns(&settings),
         "ask" => kinds::ask(&settings),
         "both" => kinds::both(&settings),
         "line" => line::wait(&settings),
-        "shutdown-anywhere" => guardians::shut_down_anywhere(&settings),
+        "shutdown-anywhere" => watchdogs::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),
     }
 }

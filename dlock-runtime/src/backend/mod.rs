@@ -8,7 +8,7 @@
 //! names the `redis` crate.
 
 pub(crate) mod clock;
-pub(crate) mod fault;
+pub(crate) mod command_error;
 pub(crate) mod memory;
 pub(crate) mod redis;
 
@@ -21,9 +21,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use self::clock::Clock;
-use self::fault::Fault;
+use self::command_error::CommandError;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed, TakenTogether,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal, Renewed,
+    TakenTogether,
 };
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
@@ -31,7 +32,7 @@ use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 /// A server's answer, on its way.
-pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
 
 /// At most so many items go into one `renew`, so that it never blocks the server for long.
 pub(crate) const RENEWALS_AT_ONCE: usize = 100;
@@ -42,7 +43,7 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     fn clock(&self) -> Clock;
 
     /// Who watches over its leases.
-    fn guardian(&self) -> GuardianKind;
+    fn watchdog(&self) -> WatchdogKind;
 
     /// Who hears what the server says unasked. Called once, before the first link is made.
     fn listen(&self, listener: Weak<dyn Listener>);
@@ -54,13 +55,17 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
     /// What guarded writes left at a data key, if that is kept in this process.
-    fn peek(&self, key: &str) -> Result<Option<Stored>, Fault>;
+    fn peek(&self, key: &str) -> Result<Option<Stored>, CommandError>;
 }
 
 impl dyn Backend {
     /// The connection of the current tokio runtime that carries commands for `key`. Nearly always there is one, and
     /// nothing is to be waited for.
-    pub(crate) async fn link(&self, key: &str, within: Duration) -> Result<Arc<dyn Link>, Fault> {
+    pub(crate) async fn link(
+        &self,
+        key: &str,
+        within: Duration,
+    ) -> Result<Arc<dyn Link>, CommandError> {
         let (link, _) = self.link_at(self.clock().now(), key, within).await?;
         Ok(link)
     }
@@ -71,7 +76,7 @@ impl dyn Backend {
         now: Moment,
         key: &str,
         within: Duration,
-    ) -> Result<(Arc<dyn Link>, Moment), Fault> {
+    ) -> Result<(Arc<dyn Link>, Moment), CommandError> {
         if let Some(link) = self.ready(key, now) {
             return Ok((link, now));
         }
@@ -82,7 +87,7 @@ impl dyn Backend {
 
 /// Where the watchdog, the deadlines and the clean-up run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GuardianKind {
+pub(crate) enum WatchdogKind {
     /// On a thread of their own, with a connection of its own: a blocked or ended runtime loses nothing.
     Thread,
     /// On the caller's runtime, because its clock may be paused; every answer is there at once.
@@ -94,7 +99,7 @@ pub(crate) enum GuardianKind {
 pub(crate) trait Listener: Debug + Send + Sync {
     /// A waiter's claim was granted, which is to be believed. `since` is no later than the grant, on the backend's clock;
     /// `None` when that can't be told, so that the waiter has to ask.
-    fn granted(&self, grant: Grant, since: Option<Moment>);
+    fn granted(&self, grant: PushedGrant, since: Option<Moment>);
 
     /// Somebody says that this value was granted, and it may not be true: the waiter has to ask.
     fn hinted(&self, key: &Arc<str>, value: &str);
@@ -107,7 +112,7 @@ pub(crate) trait Listener: Debug + Send + Sync {
 /// may come later, but never behind what was first polled after its future was dropped: it is before that, or is never sent.
 /// A `heartbeat` may come later in any case, since it creates nothing.
 ///
-/// Each command ends `within` the time given, with [`Fault::Unclear`] if it may have been or may yet
+/// Each command ends `within` the time given, with [`CommandError::Unclear`] if it may have been or may yet
 /// be executed. Dropping a command's future takes nothing back that was sent.
 pub(crate) trait Link: Debug + Send + Sync {
     /// The server's time at a moment, in µs; rather too early than too late.

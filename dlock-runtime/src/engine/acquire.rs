@@ -1,7 +1,7 @@
 //! Taking one lock: in line with those who wait here, and once past the line when the wait is over.
 //!
 //! Invariant: whatever an attempt may have left on the server has an owner: the gate, the guard, or the
-//! guardian's clean-up. That holds when this future is dropped at any `await`.
+//! watchdog's clean-up. That holds when this future is dropped at any `await`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::guard::{Hold, LockGuard};
 use super::local_queues::Taken;
 use super::lock_order;
 use super::nested::{self, Nested};
-use super::order::Order;
-use super::waiting::Ticket;
-use crate::backend::fault::{self, Fault};
+use super::spec::AcquireSpec;
+use super::waiting::Waiter;
+use crate::backend::command_error::{self, CommandError};
 use crate::policy::commands::Acquired;
-use crate::policy::gate::{Granted, Offer, Position};
+use crate::policy::local_queue::{Attempt, Grant, GrantKind};
 use crate::values::error::{LockError, Text};
 use crate::values::fence::Fence;
 use crate::values::moment::Moment;
@@ -28,13 +28,13 @@ use crate::values::wait::Wait;
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a call waits.
-pub(super) struct Patience {
+pub(super) struct Deadline {
     begun: Moment,
     /// `None`: for ever.
     until: Option<Moment>,
 }
 
-impl Patience {
+impl Deadline {
     pub(super) fn begins(core: &Arc<Core>, wait: Wait) -> Self {
         let begun = core.now();
         let until = match wait {
@@ -50,24 +50,27 @@ impl Patience {
     }
 }
 
-pub(crate) async fn acquire(core: &Arc<Core>, order: &Arc<Order>) -> Result<LockGuard, LockError> {
-    let may_wait = match nested::look(core, order) {
+pub(crate) async fn acquire(
+    core: &Arc<Core>,
+    spec: &Arc<AcquireSpec>,
+) -> Result<LockGuard, LockError> {
+    let may_wait = match nested::look(core, spec) {
         Nested::Join(guard) => return Ok(guard),
-        Nested::WouldDeadlock(outer) => return Err(nested::would_deadlock(order, &outer)),
-        Nested::Ask => true,
+        Nested::WouldDeadlock(outer) => return Err(nested::would_deadlock(spec, &outer)),
+        Nested::Acquire => true,
         Nested::AskOnce => false,
     };
-    lock_order::check(core, order)?;
-    core.guardian().revive()?;
-    let patience = Patience::begins(core, order.wait);
-    let mut now = patience.begun;
+    lock_order::check(core, spec)?;
+    core.watchdog().revive()?;
+    let deadline = Deadline::begins(core, spec.wait);
+    let mut now = deadline.begun;
     loop {
-        let (guard, offer) = take_one(core, order, &patience, now, may_wait).await?;
-        match begin(core, order, guard, offer, &patience).await {
+        let (guard, grant) = take_one(core, spec, &deadline, now, may_wait).await?;
+        match begin(core, spec, guard, grant, &deadline).await {
             Ok(guard) => return Ok(guard),
             // Nobody has used it, so the wait goes on, if there is any left.
-            Err(fault) if fault.may_pass() && !patience.is_over(core) => now = core.now(),
-            Err(fault) => return Err(fault.into_error(Some(&order.key))),
+            Err(error) if error.may_pass() && !deadline.is_over(core) => now = core.now(),
+            Err(error) => return Err(error.into_error(Some(&spec.key))),
         }
     }
 }
@@ -75,33 +78,33 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: &Arc<Order>) -> Result<Lock
 /// One lock, which nothing has begun under; in this process, and with a lease that was not over when this poll began.
 pub(super) async fn take_one(
     core: &Arc<Core>,
-    order: &Arc<Order>,
-    patience: &Patience,
+    spec: &Arc<AcquireSpec>,
+    deadline: &Deadline,
     now: Moment,
     may_wait: bool,
-) -> Result<(LockGuard, Offer), LockError> {
+) -> Result<(LockGuard, Grant), LockError> {
     if core.is_shut() {
         return Err(LockError::ShutDown);
     }
-    match order.wait {
-        Wait::For(_) | Wait::Forever if may_wait => in_line(core, order, patience, now).await,
+    match spec.wait {
+        Wait::For(_) | Wait::Forever if may_wait => in_queue(core, spec, deadline, now).await,
         _ => {
-            fault::runtime_with_timers().map_err(|fault| fault.into_error(None))?;
-            Box::pin(past_the_line(core, order, patience.begun)).await
+            command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
+            Box::pin(past_the_queue(core, spec, deadline.begun)).await
         }
     }
 }
 
 /// Waits in line; when the wait is over, looks once past it.
-async fn in_line(
+async fn in_queue(
     core: &Arc<Core>,
-    order: &Arc<Order>,
-    patience: &Patience,
+    spec: &Arc<AcquireSpec>,
+    deadline: &Deadline,
     now: Moment,
-) -> Result<(LockGuard, Offer), LockError> {
-    let Patience { begun, until } = *patience;
+) -> Result<(LockGuard, Grant), LockError> {
+    let Deadline { begun, until } = *deadline;
     let clock = core.backend().clock();
-    let here = fault::runtime_with_timers().map_err(|fault| fault.into_error(None))?;
+    let here = command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
     let pause = |now: Moment| {
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
@@ -109,7 +112,7 @@ async fn in_line(
     let mut timer = pin!(None); // set when it is needed
     // It may connect, find that this connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
-    let mut ticket = Ticket::new(core, order, &here, now);
+    let mut waiter = Waiter::new(core, spec, &here, now);
     let mut last_look = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
     let mut begins = Some(now);
@@ -121,19 +124,19 @@ async fn in_line(
                 core.check_process()?; // it may have been begun by the parent
                 clock.now()
             };
-            while let Poll::Ready(turn) = ticket.poll(cx, now) {
+            while let Poll::Ready(turn) = waiter.poll(cx, now) {
                 if let Some(taken) = turn? {
-                    let offer = taken.offer;
-                    return Poll::Ready(Ok((guard_of(core, order, taken), offer)));
+                    let grant = taken.grant;
+                    return Poll::Ready(Ok((guard_of(core, spec, taken), grant)));
                 }
-                ticket = Ticket::new(core, order, &here, now); // too late for this one: to the end of the line
+                waiter = Waiter::new(core, spec, &here, now); // too late for this one: to the end of the line
             }
             if is_over {
-                let look = || Box::pin(past_the_line(core, order, begun));
+                let look = || Box::pin(past_the_queue(core, spec, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
             }
             // No timer of its own while an attempt of its own is on its way, whose timers end it before.
-            if ticket.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
+            if waiter.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
                 return Poll::Pending;
             }
             if timer.is_none() {
@@ -154,33 +157,35 @@ async fn in_line(
 /// Makes a lock that was granted outside the queue this caller's own; `None`: its lease is over already.
 pub(super) fn take(
     core: &Arc<Core>,
-    order: &Arc<Order>,
-    position: Position,
-    offer: Offer,
+    spec: &Arc<AcquireSpec>,
+    attempt: Attempt,
+    grant: Grant,
 ) -> Option<LockGuard> {
-    let ours = position.token;
-    let taken = core.gates().take(&order.terms, position, offer, core.now());
+    let ours = attempt.token;
+    let taken = core
+        .local_queues()
+        .take(&spec.terms, attempt, grant, core.now());
     if taken.is_none() {
-        core.guardian().nudge(ours);
+        core.watchdog().nudge(ours);
     }
-    Some(guard_of(core, order, taken?))
+    Some(guard_of(core, spec, taken?))
 }
 
-fn guard_of(core: &Arc<Core>, order: &Arc<Order>, taken: Taken) -> LockGuard {
+fn guard_of(core: &Arc<Core>, spec: &Arc<AcquireSpec>, taken: Taken) -> LockGuard {
     let Taken {
-        position: Position { token, claim },
-        offer,
+        attempt: Attempt { token, claim },
+        grant,
         cell,
     } = taken;
-    core.guardian().watch(token, &cell);
-    let fence = Fence::new(offer.epoch, offer.row.index);
+    core.watchdog().watch(token, &cell);
+    let fence = Fence::new(grant.epoch, grant.chain.index);
     let hold = Hold {
         core: core.clone(),
         claim,
         token,
         fence,
         cell,
-        order: order.clone(),
+        spec: spec.clone(),
     };
     LockGuard::new(hold)
 }
@@ -188,21 +193,21 @@ fn guard_of(core: &Arc<Core>, order: &Arc<Order>, taken: Taken) -> LockGuard {
 /// Before the body of one lock; dropped or failed, nothing stays for it.
 async fn begin(
     core: &Arc<Core>,
-    order: &Order,
+    spec: &AcquireSpec,
     guard: LockGuard,
-    offer: Offer,
-    patience: &Patience,
-) -> Result<LockGuard, Fault> {
-    if is_short(order, &offer) {
+    grant: Grant,
+    deadline: &Deadline,
+) -> Result<LockGuard, CommandError> {
+    if is_short(spec, &grant) {
         let timeout = core.settings().command_timeout;
-        let until = patience.until;
+        let until = deadline.until;
         let rest = until.map_or(timeout, |until| core.now().until(until.plus(timeout)));
-        let confirmed = Box::pin(guard.confirm(&order.terms, rest.min(timeout)));
+        let confirmed = Box::pin(guard.confirm(&spec.terms, rest.min(timeout)));
         if !confirmed.await? {
             return Err(lost_before_its_body());
         }
     }
-    if stays(order, &guard, &offer) {
+    if stays(spec, &guard, &grant) {
         Ok(guard)
     } else {
         Err(lost_before_its_body())
@@ -211,97 +216,99 @@ async fn begin(
 
 /// With `min_hold`, the server has to promise the whole of it before the body begins (docs/inside/protocol.md, Bounds of a hold), and
 /// has not yet.
-pub(super) fn is_short(order: &Order, offer: &Offer) -> bool {
-    order.terms.bounds.min_hold.is_some()
-        && (offer.how == Granted::InTurn || offer.lease < order.terms.lease().get())
+pub(super) fn is_short(spec: &AcquireSpec, grant: &Grant) -> bool {
+    spec.terms.bounds.min_hold.is_some()
+        && (grant.how == GrantKind::InTurn || grant.lease < spec.terms.lease().get())
 }
 
 /// From here on the key stays for its `min_hold`; `false`: it is lost.
-pub(super) fn stays(order: &Order, guard: &LockGuard, offer: &Offer) -> bool {
-    let Some(min_hold) = order.terms.bounds.min_hold else {
+pub(super) fn stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
+    let Some(min_hold) = spec.terms.bounds.min_hold else {
         return true;
     };
     let micros = u64::try_from(min_hold.as_micros()).unwrap_or(u64::MAX);
-    guard.keep_until(offer.time.saturating_add(micros))
+    guard.keep_until(grant.time.saturating_add(micros))
 }
 
-pub(super) fn lost_before_its_body() -> Fault {
-    Fault::Unsent(Text::new("the lock was lost before its body could begin"))
+pub(super) fn lost_before_its_body() -> CommandError {
+    CommandError::Unsent(Text::new("the lock was lost before its body could begin"))
 }
 
 /// One attempt that never queues: behind those who wait, and busy if there are any.
-async fn past_the_line(
+async fn past_the_queue(
     core: &Arc<Core>,
-    order: &Arc<Order>,
+    spec: &Arc<AcquireSpec>,
     begun: Moment,
-) -> Result<(LockGuard, Offer), LockError> {
+) -> Result<(LockGuard, Grant), LockError> {
     let mut was_late = false;
     loop {
-        let tried = try_once(core, order).await;
+        let tried = try_once(core, spec).await;
         core.check_process()?; // it may have been begun by the parent
-        let fault = match tried {
-            Ok(Attempt::Granted(position, offer)) => match take(core, order, position, offer) {
-                Some(guard) => return Ok((guard, offer)),
-                None => Fault::Unclear(Text::new("the lease was over before its grant arrived")),
+        let error = match tried {
+            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant) {
+                Some(guard) => return Ok((guard, grant)),
+                None => {
+                    CommandError::Unclear(Text::new("the lease was over before its grant arrived"))
+                }
             },
-            Ok(Attempt::Busy(InTheWay::Somebody { holder, left })) => {
+            Ok(Tried::Busy(InTheWay::Somebody { holder, left })) => {
                 return Err(LockError::Busy {
-                    key: order.key.clone(),
+                    key: spec.key.clone(),
                     waited: begun.until(core.backend().clock().now()),
                     holder,
                     left,
                 });
             }
             // Nothing was created, and now we know what time it is there: once more.
-            Ok(Attempt::Late) if !was_late => {
+            Ok(Tried::Late) if !was_late => {
                 was_late = true;
                 continue;
             }
-            Ok(Attempt::Late) => attempt::clock_runs_ahead(),
-            Ok(Attempt::Busy(InTheWay::Endless(fault))) | Err(fault) => fault,
+            Ok(Tried::Late) => attempt::clock_runs_ahead(),
+            Ok(Tried::Busy(InTheWay::Endless(error))) | Err(error) => error,
         };
-        return Err(fault.into_error(Some(&order.key)));
+        return Err(error.into_error(Some(&spec.key)));
     }
 }
 
 /// How an attempt went that the server answered.
-enum Attempt {
-    Granted(Position, Offer),
+enum Tried {
+    Granted(Attempt, Grant),
     Busy(InTheWay),
     /// The server's clock is ahead of what we thought; now we know.
     Late,
 }
 
 /// One attempt, which one `command_timeout` bounds as a whole.
-async fn try_once(core: &Arc<Core>, order: &Arc<Order>) -> Result<Attempt, Fault> {
+async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, CommandError> {
     let (settings, clock) = (core.settings(), core.backend().clock());
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);
     let backend = core.backend();
-    let (link, now) = backend.link_at(begun, &order.name, connect).await?;
+    let (link, now) = backend.link_at(begun, &spec.name, connect).await?;
     let left = settings.command_timeout.saturating_sub(begun.until(now));
     let within = left
         .max(Duration::from_millis(1))
-        .min(order.terms.validity());
-    let sent = Sent::prepare(core, order, &link, false, (now, within));
-    core.gates().sending(None, sent.position(), sent.at);
+        .min(spec.terms.validity());
+    let sent = Sent::prepare(core, spec, &link, false, (now, within));
+    core.local_queues().sending(None, sent.attempt(), sent.at);
     let open = OpenAttempt::new(core, &sent, &link, None);
-    let offer = match link.acquire(&sent.command, within).await {
+    let grant = match link.acquire(&sent.command, within).await {
         Ok(Acquired::Granted { time, epoch }) => {
-            Offer::at_once(sent.at, sent.command.lease.get(), epoch, time)
+            Grant::at_once(sent.at, sent.command.lease.get(), epoch, time)
         }
-        Ok(Acquired::Yours { time, epoch, left }) => Offer::in_turn(sent.at, left, epoch, time),
+        Ok(Acquired::Yours { time, epoch, left }) => Grant::in_turn(sent.at, left, epoch, time),
         Ok(Acquired::Busy(busy) | Acquired::Queued(busy)) => {
             open.created_nothing();
-            return attempt::in_the_way(&busy).map(Attempt::Busy);
+            return attempt::in_the_way(&busy).map(Tried::Busy);
         }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
-            return Ok(Attempt::Late);
+            return Ok(Tried::Late);
         }
         Ok(Acquired::WrongKind { there, .. }) => {
             open.created_nothing();
-            return Err(attempt::wrong_kind(order, &there));
+            return Err(attempt::wrong_kind(spec, &there));
         }
         Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
         Err(answered) => {
@@ -310,5 +317,5 @@ async fn try_once(core: &Arc<Core>, order: &Arc<Order>) -> Result<Attempt, Fault
         }
     };
     open.answered();
-    Ok(Attempt::Granted(sent.position(), offer))
+    Ok(Tried::Granted(sent.attempt(), grant))
 }

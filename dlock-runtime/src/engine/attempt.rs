@@ -1,18 +1,18 @@
 //! One acquire on its way: what is sent, who sees to it if its answer never comes, and what is in the way
 //! of a lock that is not ours.
 //!
-//! Invariant: from before it is sent until it is settled, an acquire's token is known to the guardian.
+//! Invariant: from before it is sent until it is settled, an acquire's token is known to the watchdog.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::core::Core;
-use super::local_queues::lane::Lane;
-use super::order::Order;
+use super::local_queues::queue_key::QueueKey;
+use super::spec::AcquireSpec;
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Busy, Claim, Left};
-use crate::policy::gate::Position;
+use crate::policy::local_queue::Attempt;
 use crate::policy::queue;
 use crate::values::about::About;
 use crate::values::entry::{self, There};
@@ -35,23 +35,23 @@ impl Sent {
     /// Sent right now. `queues`: it waits at the server if need be.
     pub(super) fn prepare(
         core: &Arc<Core>,
-        order: &Order,
+        spec: &AcquireSpec,
         link: &Arc<dyn Link>,
         queues: bool,
         (now, within): (Moment, Duration),
     ) -> Self {
         let token = core.tokens().draw();
-        let lease = order.terms.lease();
+        let lease = spec.terms.lease();
         let about = About {
             host: core.holder_name(),
             pid: token.pid(),
-            function: &order.function,
+            function: &spec.function,
             since: SystemTime::now(),
         };
         let address = link.address().map_or("", |address| address);
         let claim = Claim {
-            key: order.name.clone(),
-            value: entry::write(&order.kind, token, address, lease, &about),
+            key: spec.name.clone(),
+            value: entry::write(&spec.kind, token, address, lease, &about),
             queues,
         };
         let command = Acquire {
@@ -69,21 +69,21 @@ impl Sent {
         }
     }
 
-    pub(super) fn position(&self) -> Position {
-        Position {
+    pub(super) fn attempt(&self) -> Attempt {
+        Attempt {
             token: self.token,
             claim: self.command.claim.clone(),
         }
     }
 }
 
-/// An acquire whose fate is open. Dropped so, its token goes to the guardian.
+/// An acquire whose fate is open. Dropped so, its token goes to the watchdog.
 pub(super) struct OpenAttempt<'a> {
     core: &'a Arc<Core>,
     sent: &'a Sent,
     link: &'a Arc<dyn Link>,
     /// The queue that it was sent for.
-    lane: Option<&'a Lane>,
+    queue_key: Option<&'a QueueKey>,
     settled: bool,
 }
 
@@ -92,13 +92,13 @@ impl<'a> OpenAttempt<'a> {
         core: &'a Arc<Core>,
         sent: &'a Sent,
         link: &'a Arc<dyn Link>,
-        lane: Option<&'a Lane>,
+        queue_key: Option<&'a QueueKey>,
     ) -> Self {
         Self {
             core,
             sent,
             link,
-            lane,
+            queue_key,
             settled: false,
         }
     }
@@ -111,9 +111,13 @@ impl<'a> OpenAttempt<'a> {
     pub(super) fn created_nothing(mut self) {
         self.settled = true;
         let Self {
-            core, sent, lane, ..
+            core,
+            sent,
+            queue_key,
+            ..
         } = self;
-        core.gates().nothing_there(lane, sent.token, core.now());
+        core.local_queues()
+            .nothing_there(queue_key, sent.token, core.now());
     }
 }
 
@@ -123,7 +127,7 @@ impl Drop for OpenAttempt<'_> {
             core,
             sent,
             link,
-            lane,
+            queue_key,
             ..
         } = self;
         if self.settled || core.is_inherited() {
@@ -131,13 +135,17 @@ impl Drop for OpenAttempt<'_> {
         }
         let now = core.now();
         let not_after = sent.command.not_after;
-        let by = core.guardian().cancelled_by(link, now);
-        let abandoned =
-            core.gates()
-                .abandoned(*lane, sent.token, (not_after, sent.give_up), by, now);
+        let by = core.watchdog().cancelled_by(link, now);
+        let abandoned = core.local_queues().abandoned(
+            *queue_key,
+            sent.token,
+            (not_after, sent.give_up),
+            by,
+            now,
+        );
         if abandoned {
             let claim = sent.command.claim.clone();
-            core.guardian()
+            core.watchdog()
                 .cancel_behind(sent.token, claim, not_after, (*link).clone());
         }
     }
@@ -150,29 +158,32 @@ pub(super) enum InTheWay {
         left: Duration,
     },
     /// The key has no time to live; its owner may be about to give it one.
-    Endless(Fault),
+    Endless(CommandError),
 }
 
-pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, Fault> {
+pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, CommandError> {
     match (holder::read(&busy.value), busy.left) {
-        (Reading::UnknownLayout, _) => Err(Fault::Refused(
+        (Reading::UnknownLayout, _) => Err(CommandError::Refused(
             Refusal::Layout,
             Text::new("the value's layout version is not 1"),
         )),
         (_, Left::Endless) => {
             let why = Text::new("PTTL of the key is -1");
-            Ok(InTheWay::Endless(Fault::Refused(Refusal::NoTtl, why)))
+            Ok(InTheWay::Endless(CommandError::Refused(
+                Refusal::NoTtl,
+                why,
+            )))
         }
         (Reading::Holder(holder), Left::For(left)) => Ok(InTheWay::Somebody { holder, left }),
     }
 }
 
 /// Two kinds at one key, and no time to wait until the other has gone.
-pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
-    let (ours, theirs) = (&order.kind, There::read(there));
+pub(super) fn wrong_kind(spec: &AcquireSpec, there: &str) -> CommandError {
+    let (ours, theirs) = (&spec.kind, There::read(there));
     let one_owner = match (ours, &theirs.kind) {
         (Kind::Owned(_), Some(Kind::Exclusive)) => true,
-        (Kind::Exclusive, Some(Kind::Owned(_))) => order.reentrant,
+        (Kind::Exclusive, Some(Kind::Owned(_))) => spec.reentrant,
         _ => false,
     };
     let hint = if one_owner {
@@ -183,9 +194,9 @@ pub(super) fn wrong_kind(order: &Order, there: &str) -> Fault {
     let why = Text::new(format_args!(
         "asked for {ours}, and there is {theirs}{hint}"
     ));
-    Fault::Refused(Refusal::WrongKind, why)
+    CommandError::Refused(Refusal::WrongKind, why)
 }
 
-pub(super) fn clock_runs_ahead() -> Fault {
-    Fault::Unsent(Text::new("the server's clock runs ahead by leaps"))
+pub(super) fn clock_runs_ahead() -> CommandError {
+    CommandError::Unsent(Text::new("the server's clock runs ahead by leaps"))
 }

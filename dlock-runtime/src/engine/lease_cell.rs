@@ -1,4 +1,4 @@
-//! One lease as its holder sees it: until when, and whether it is over. Written by the guardian and
+//! One lease as its holder sees it: until when, and whether it is over. Written by the watchdog and
 //! the guard, read by everybody, without a lock.
 //!
 //! Invariant: once `cause` is set or `released` is true, the lease is never held again.
@@ -38,7 +38,7 @@ pub(crate) struct LeaseCell {
     /// Batches of this holder's that the server may yet apply.
     open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
-    /// What the guardian's release found, where the guardian had to do it.
+    /// What the watchdog's release found, where the watchdog had to do it.
     freed: OnceLock<Option<GivenBack>>,
     changed: Notify,
 }
@@ -185,13 +185,13 @@ impl LeaseCell {
         self.changed.notified()
     }
 
-    /// The guardian did the release.
+    /// The watchdog did the release.
     pub(crate) fn freed(&self, found: Option<GivenBack>) {
         let _ = self.freed.set(found); // the first word counts
         self.changed.notify_waiters();
     }
 
-    /// What the guardian's release found; `None` when it gave up.
+    /// What the watchdog's release found; `None` when it gave up.
     pub(crate) async fn wait_freed(&self) -> Option<GivenBack> {
         loop {
             let changed = self.changed.notified();

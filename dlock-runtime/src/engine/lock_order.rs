@@ -5,8 +5,8 @@
 use std::sync::{Arc, PoisonError};
 
 use super::core::Core;
-use super::order::Order;
 use super::scope::{self, ScopedGuard};
+use super::spec::AcquireSpec;
 use crate::observe;
 use crate::policy::lock_order::Nesting;
 use crate::values::class::Asked;
@@ -17,39 +17,39 @@ use crate::values::wait::Wait;
 /// Notes what is asked for inside what; tells of an order that can deadlock, or refuses it.
 ///
 /// Who tries once waits for nobody, so that is in no order; what it gets is held like any other.
-pub(super) fn check(core: &Arc<Core>, order: &Order) -> Result<(), LockError> {
+pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Result<(), LockError> {
     let what_to_do = core.settings().lock_order;
-    if what_to_do == LockOrder::Off || order.wait == Wait::Once {
+    if what_to_do == LockOrder::Off || spec.wait == Wait::Once {
         return Ok(());
     }
     let enclosing = scope::held(core);
     if enclosing.is_empty() {
         return Ok(());
     }
-    let wanted = Asked::new(&order.key, order.site);
+    let wanted = Asked::new(&spec.key, spec.site);
     let nesting = |guard: &ScopedGuard| Nesting {
         held: guard.asked(),
         wanted: wanted.clone(),
-        keys: [guard.key().clone(), order.key.clone()],
+        keys: [guard.key().clone(), spec.key.clone()],
     };
     let nestings: Vec<_> = enclosing.iter().map(nesting).collect();
-    let mut orders = (core.lock_orders().lock()).unwrap_or_else(PoisonError::into_inner);
+    let mut specs = (core.lock_orders().lock()).unwrap_or_else(PoisonError::into_inner);
     if what_to_do == LockOrder::Refuse {
-        return match orders.note_unless_inverted(&nestings) {
+        return match specs.note_unless_inverted(&nestings) {
             None => Ok(()),
             Some(inversion) => Err(LockError::WouldDeadlock {
-                key: order.key.clone(),
+                key: spec.key.clone(),
                 inversion: Some(Text::new(inversion)),
                 enclosing: None,
             }),
         };
     }
     let inversions: Vec<_> = (nestings.iter())
-        .filter_map(|nesting| orders.note(nesting))
+        .filter_map(|nesting| specs.note(nesting))
         .collect();
-    drop(orders); // what listens to events may take a lock itself
+    drop(specs); // what listens to events may take a lock itself
     for inversion in inversions {
-        observe::lock_order(order.key.as_str(), &inversion);
+        observe::lock_order(spec.key.as_str(), &inversion);
     }
     Ok(())
 }

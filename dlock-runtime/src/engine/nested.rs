@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::guard::LockGuard;
-use super::order::Order;
 use super::scope::{self, ScopedGuard};
+use super::spec::AcquireSpec;
 use crate::values::error::{LockError, Text};
 use crate::values::kind::Kind;
 
 /// What becomes of a request, as far as its own scope is concerned.
 pub(super) enum Nested {
     /// It may be asked for.
-    Ask,
+    Acquire,
     /// It is held already, by one more from here on.
     Join(LockGuard),
     /// It is held as another kind of lock, which no wait ends: it is asked for once, and the server names both.
@@ -25,40 +25,40 @@ pub(super) enum Nested {
     WouldDeadlock(Text),
 }
 
-pub(super) fn look(core: &Arc<Core>, order: &Order) -> Nested {
-    let outer = scope::holds(core, &order.key);
-    let mut parts = outer.iter().filter_map(|guard| guard.part(&order.key));
+pub(super) fn look(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
+    let outer = scope::holds(core, &spec.key);
+    let mut parts = outer.iter().filter_map(|guard| guard.part(&spec.key));
     let Some(innermost) = parts.next() else {
-        return Nested::Ask;
+        return Nested::Acquire;
     };
-    match (&order.kind, innermost.kind()) {
-        (Kind::Exclusive, Kind::Exclusive) if order.reentrant => join(innermost),
+    match (&spec.kind, innermost.kind()) {
+        (Kind::Exclusive, Kind::Exclusive) if spec.reentrant => join(innermost),
         (Kind::Read, Kind::Read | Kind::Write) => join(innermost),
         (Kind::Owned(ours), Kind::Owned(theirs)) if ours == theirs => join(innermost),
         (Kind::Permits { of, take }, Kind::Permits { .. }) if is_enough(*of, *take, &outer) => {
-            Nested::Ask
+            Nested::Acquire
         }
         (Kind::Exclusive, Kind::Exclusive)
         | (Kind::Write, Kind::Read | Kind::Write)
         | (Kind::Owned(_), Kind::Owned(_))
         | (Kind::Permits { .. }, Kind::Permits { .. }) => {
-            Nested::WouldDeadlock(in_the_way(order, innermost))
+            Nested::WouldDeadlock(in_the_way(spec, innermost))
         }
         _ => Nested::AskOnce,
     }
 }
 
-pub(super) fn would_deadlock(order: &Order, enclosing: &Text) -> LockError {
+pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Text) -> LockError {
     LockError::WouldDeadlock {
-        key: order.key.clone(),
+        key: spec.key.clone(),
         inversion: None,
         enclosing: Some(enclosing.clone()),
     }
 }
 
 /// Only what helps for these two kinds: whoever takes an exclusive lock has no use for the word `write`.
-fn in_the_way(order: &Order, outer: &LockGuard) -> Text {
-    let advice = match (&order.kind, outer.kind()) {
+fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Text {
+    let advice = match (&spec.kind, outer.kind()) {
         (Kind::Write, Kind::Read) => "a reader can't become the writer, so take `write` there",
         (Kind::Write, _) => "pass the lock down, or take `read` here, which the writer may",
         (Kind::Owned(_), _) => "name the same `owner` at both, or pass the lock down",

@@ -31,6 +31,6 @@ impl LockPool {
     pub fn peek(&self, key: impl Into<Key>) -> Result<Option<Stored>, LockError> {
         self.core().check_process()?;
         let stored = self.core().backend().peek(key.into().as_str());
-        stored.map_err(|fault| fault.into_error(None))
+        stored.map_err(|error| error.into_error(None))
     }
 }

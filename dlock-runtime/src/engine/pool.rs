@@ -8,7 +8,7 @@ use super::core::Core;
 use super::request::{Keys, LockRequest};
 use super::scope::InPool;
 use super::shutdown::{Drained, shut_down};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::values::class::Site;
 use crate::values::config::Config;
 use crate::values::error::{LockError, Refusal, Text};
@@ -102,7 +102,7 @@ impl LockPool {
     /// May be dropped at any time.
     pub async fn ping(&self) -> Result<Duration, LockError> {
         self.0.check_process()?;
-        let to_error = |fault: Fault| fault.into_error(None);
+        let to_error = |error: CommandError| error.into_error(None);
         let link = self
             .0
             .backend()
@@ -137,7 +137,7 @@ impl LockPool {
                 .await?;
             link.read(key.as_str(), settings.command_timeout).await
         };
-        let value = read.await.map_err(|fault| fault.into_error(Some(&key)))?;
+        let value = read.await.map_err(|error| error.into_error(Some(&key)))?;
         match value.as_deref().map(holder::read) {
             None => Ok(None),
             Some(Reading::Holder(holder)) => Ok(Some(holder)),

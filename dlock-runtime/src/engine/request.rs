@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::keys::Orders;
+use self::keys::AcquireSpecs;
 use self::kind::Wanted;
 use super::core::Core;
 use super::guard::LockGuard;
-use super::guarded::{Guarded, OnLost};
-use super::local_queues::lane::Lane;
-use super::order::Order;
+use super::local_queues::queue_key::QueueKey;
+use super::locked_future::{LockedFuture, OnLost};
 use super::scope::ScopedGuard;
+use super::spec::AcquireSpec;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::class::Site;
@@ -196,8 +196,8 @@ impl LockRequest {
     /// May be dropped at any time: what may have been acquired is given back in the background, and those
     /// who wait behind keep their place. Poll it where it was polled first: its timer is that runtime's.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let (core, orders) = self.orders()?;
-        orders.acquire(&core).await
+        let (core, specs) = self.specs()?;
+        specs.acquire(&core).await
     }
 
     /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait` says.
@@ -249,15 +249,15 @@ impl LockRequest {
     /// # let _ = written; Ok(()) }
     /// ```
     pub async fn run<T>(self, body: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, LockError> {
-        let (core, orders) = self.orders()?;
+        let (core, specs) = self.specs()?;
         let body = async move {
             match ScopedGuard::innermost() {
                 Some(guard) => Some(body(&guard).await),
                 None => None, // a body is polled inside the scope of its lock
             }
         };
-        let ran = Guarded::new(
-            Box::pin(async move { orders.acquire(&core).await }),
+        let ran = LockedFuture::new(
+            Box::pin(async move { specs.acquire(&core).await }),
             body,
             OnLost::Cancel,
         )
@@ -268,7 +268,7 @@ impl LockRequest {
     }
 
     /// What to do, all checked; every setting that can't work is in one error.
-    pub(crate) fn orders(self) -> Result<(Arc<Core>, Orders), LockError> {
+    pub(crate) fn specs(self) -> Result<(Arc<Core>, AcquireSpecs), LockError> {
         self.core.check_process()?;
         let settings = self.core.settings();
         let mut wrong = Vec::new();
@@ -294,10 +294,10 @@ impl LockRequest {
             self.wait.unwrap_or(settings.default_wait),
             self.release.unwrap_or(settings.release),
         );
-        let order = |key: Key| {
+        let spec = |key: Key| {
             let name: Arc<str> = key.as_str().into();
-            Order {
-                lane: Lane::of(name.clone(), &kind, self.wanted.is_fair()),
+            AcquireSpec {
+                queue_key: QueueKey::of(name.clone(), &kind, self.wanted.is_fair()),
                 name,
                 key,
                 kind: kind.clone(),
@@ -314,16 +314,16 @@ impl LockRequest {
                 site: self.site,
             }
         };
-        let orders = self.keys.orders(|key| Ok(order(self.core.name(key)?)))?;
-        Ok((self.core, orders))
+        let specs = self.keys.specs(|key| Ok(spec(self.core.name(key)?)))?;
+        Ok((self.core, specs))
     }
 
     /// The order of a request with one key.
     #[cfg(test)]
-    pub(crate) fn order(self) -> Result<(Arc<Core>, Arc<Order>), LockError> {
-        match self.orders()? {
-            (core, Orders::One(order)) => Ok((core, order)),
-            (_, Orders::All(_)) => panic!("one key"),
+    pub(crate) fn spec(self) -> Result<(Arc<Core>, Arc<AcquireSpec>), LockError> {
+        match self.specs()? {
+            (core, AcquireSpecs::One(spec)) => Ok((core, spec)),
+            (_, AcquireSpecs::All(_)) => panic!("one key"),
         }
     }
 }

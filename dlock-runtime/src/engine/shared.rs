@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::lease_cell::LeaseCell;
-use super::local_queues::keys::Keys;
+use super::local_queues::queue_table::QueueTable;
 use crate::backend::clock::Clock;
 use crate::observe;
 use crate::policy::tokens::{self, Action};
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) queues: Keys,
+    pub(super) queues: QueueTable,
     pub(super) tokens: Tokens,
     /// When the host will look next; only a thread plans.
     pub(super) planned: Option<Moment>,

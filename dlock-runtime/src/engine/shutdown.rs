@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
-use crate::backend::fault;
+use crate::backend::command_error;
 use crate::observe;
 
 /// How long a shutdown waits.
@@ -17,10 +17,10 @@ pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
     for core in cores {
         core.shut();
     }
-    if fault::runtime_with_timers().is_ok() {
+    if command_error::runtime_with_timers().is_ok() {
         let drain = async {
             for core in cores {
-                core.guardian().drained().await;
+                core.watchdog().drained().await;
             }
         };
         let _ = tokio::time::timeout(DRAIN_AT_MOST, drain).await; // what is left is counted below
@@ -30,7 +30,7 @@ pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
         unconfirmed: 0,
     };
     for core in cores {
-        let held = core.guardian().held();
+        let held = core.watchdog().held();
         for key in &held {
             observe::held_at_shutdown(key);
         }

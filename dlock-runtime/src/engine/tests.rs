@@ -10,8 +10,8 @@ use super::lease_cell::LeaseCell;
 use super::pool::LockPool;
 use crate::backend::clock::Clock;
 use crate::policy::commands::{Claim, GivenBack};
-use crate::policy::gate::Position;
 use crate::policy::lease::{Lease, Terms};
+use crate::policy::local_queue::Attempt;
 use crate::policy::tokens::Census;
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
@@ -114,7 +114,7 @@ async fn a_lease_that_runs_out_says_which_bound_it_met() {
 async fn what_was_lost_is_never_held_again_and_the_first_cause_counts() {
     let cell = cell();
     assert!(cell.lose(LostCause::Gone));
-    assert!(!cell.lose(LostCause::Guardian), "it was over already");
+    assert!(!cell.lose(LostCause::Watchdog), "it was over already");
     let later = cell.deadline().plus(ms(1000));
     assert!(!cell.extend(later, LostCause::Deadline));
     assert_eq!(
@@ -150,9 +150,9 @@ async fn all_who_wait_are_told() {
         .map(|cell| tokio::spawn(async move { cell.wait_lost().await }));
     let waiters: Vec<_> = waiters.collect();
     tokio::task::yield_now().await;
-    cell.lose(LostCause::Guardian);
+    cell.lose(LostCause::Watchdog);
     for waiter in waiters {
-        assert_eq!(waiter.await.unwrap(), LostCause::Guardian);
+        assert_eq!(waiter.await.unwrap(), LostCause::Watchdog);
     }
     let freed = GivenBack {
         found: true,
@@ -230,17 +230,17 @@ async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
         .link(&claim.key, ms(100))
         .await
         .unwrap();
-    let (core, position) = (
+    let (core, attempt) = (
         pool.core(),
-        Position {
+        Attempt {
             token,
             claim: claim.clone(),
         },
     );
-    core.gates().sending(None, position, now);
+    core.local_queues().sending(None, attempt, now);
     let times = (u64::MAX, now.plus(ms(60_000)));
-    assert!(core.gates().abandoned(None, token, times, None, now));
-    core.guardian().cancel_behind(token, claim, u64::MAX, link);
+    assert!(core.local_queues().abandoned(None, token, times, None, now));
+    core.watchdog().cancel_behind(token, claim, u64::MAX, link);
     assert_eq!(pool.core().census(), Census::default());
 }
 
@@ -250,14 +250,14 @@ async fn every_way_to_a_lease_keeps_the_margin_of_the_settings() {
     let config = Config::new("memory://").clock_margin(10);
     let config = config.local_handoff(0, Duration::ZERO);
     let pool = LockPool::connect(config).await.unwrap();
-    let ask = |key: &str| pool.lock(key).ttl(ms(10_000));
+    let acquire = |key: &str| pool.lock(key).ttl(ms(10_000));
     let counts = ms(8_998);
 
-    let at_once = ask("at once").acquire().await.unwrap();
+    let at_once = acquire("at once").acquire().await.unwrap();
     assert_eq!(at_once.remaining(), counts);
     at_once.extend(ms(20_000)).await.unwrap();
     assert_eq!(at_once.remaining(), ms(17_998));
-    let tried = ask("tried").try_acquire().await.unwrap().unwrap();
+    let tried = acquire("tried").try_acquire().await.unwrap().unwrap();
     assert_eq!(tried.remaining(), counts);
     let several = pool
         .lock_all(["a", "b"])
@@ -266,17 +266,17 @@ async fn every_way_to_a_lease_keeps_the_margin_of_the_settings() {
         .await
         .unwrap();
     assert_eq!(several.remaining(), counts);
-    let written = ask("written").write().acquire().await.unwrap();
+    let written = acquire("written").write().acquire().await.unwrap();
     assert_eq!(written.remaining(), counts);
     written.downgrade().await.unwrap();
     assert_eq!(written.remaining(), counts);
-    let renewed = ask("renewed").renew().acquire().await.unwrap();
+    let renewed = acquire("renewed").renew().acquire().await.unwrap();
     advance(ms(3_400)).await;
     tokio::task::yield_now().await;
     assert!(renewed.remaining() > ms(8_500) && renewed.remaining() <= counts);
 
-    let held = ask("in turn").acquire().await.unwrap();
-    let waits = tokio::spawn(ask("in turn").acquire());
+    let held = acquire("in turn").acquire().await.unwrap();
+    let waits = tokio::spawn(acquire("in turn").acquire());
     tokio::time::sleep(ms(500)).await;
     held.release().await.unwrap();
     let in_turn = waits.await.unwrap().unwrap();

@@ -140,7 +140,7 @@ pub(crate) enum Polled {
 
 /// A lock given to a waiter by a script of somebody else's (a release, a poll, …).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Grant {
+pub(crate) struct PushedGrant {
     pub(crate) key: Arc<str>,
     pub(crate) value: Arc<str>,
     pub(crate) epoch: u64,

@@ -41,11 +41,11 @@ pub(crate) struct Lease {
     is_as_granted: bool,
     /// `max_hold` after the holder's turn began.
     ends: Moment,
-    watchdog: Watchdog,
+    renewals: Renewals,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Watchdog {
+struct Renewals {
     /// The interval; `None`: the lease is not renewed, or not any more.
     every: Option<Duration>,
     /// When to send the next renewal; [`Moment::NEVER`]: none is to come.
@@ -112,7 +112,7 @@ impl Lease {
                 .bounds
                 .max_hold
                 .map_or(Moment::NEVER, |most| began.plus(most)),
-            watchdog: Watchdog {
+            renewals: Renewals {
                 every: terms.renew.filter(|_| terms.bounds.max_renewals != Some(0)),
                 next: Moment::NEVER,
                 sent: None,
@@ -121,7 +121,7 @@ impl Lease {
             },
         };
         lease.last_until(since.plus(terms.margin.validity(counts)));
-        lease.watchdog.next = match (short, lease.watchdog.every) {
+        lease.renewals.next = match (short, lease.renewals.every) {
             (true, renew) => since.plus(renew.map_or(counts / 3, |every| every.min(counts / 3))),
             (false, Some(every)) => since.plus(every),
             (false, None) => Moment::NEVER,
@@ -146,7 +146,7 @@ impl Lease {
     pub(crate) fn cause(&self) -> LostCause {
         if self.deadline >= self.ends {
             LostCause::MaxHold
-        } else if self.watchdog.rest == Some(0) {
+        } else if self.renewals.rest == Some(0) {
             LostCause::MaxRenewals
         } else {
             LostCause::Deadline
@@ -155,7 +155,7 @@ impl Lease {
 
     /// A renewal is on its way.
     pub(crate) fn is_renewing(&self) -> bool {
-        self.watchdog.sent.is_some()
+        self.renewals.sent.is_some()
     }
 
     /// The server has what it granted, no more and no less, and it is not over.
@@ -168,14 +168,14 @@ impl Lease {
         if self.is_renewing() {
             self.deadline
         } else {
-            self.watchdog.next.min(self.deadline)
+            self.renewals.next.min(self.deadline)
         }
     }
 
     pub(crate) fn due(&self, now: Moment) -> Due {
         if now >= self.deadline {
             Due::End(self.cause())
-        } else if !self.is_renewing() && now >= self.watchdog.next {
+        } else if !self.is_renewing() && now >= self.renewals.next {
             Due::Renewal
         } else {
             Due::Nothing
@@ -184,13 +184,13 @@ impl Lease {
 
     /// Leases that would be renewed before this may come along with this one's renewal.
     pub(crate) fn early_renewals_until(&self, now: Moment) -> Option<Moment> {
-        self.watchdog.every.map(|every| now.plus(every / 4))
+        self.renewals.every.map(|every| now.plus(every / 4))
     }
 
     /// Whether the next renewal is less than a quarter of its interval away. One that only makes a short
     /// grant whole keeps its time: most bodies have ended by then.
     pub(crate) fn may_renew_early(&self, now: Moment) -> bool {
-        let it = self.watchdog;
+        let it = self.renewals;
         let soon = |every| now.plus(every / 4) >= it.next;
         it.sent.is_none() && !it.short && it.every.is_some_and(soon)
     }
@@ -198,7 +198,7 @@ impl Lease {
     /// A renewal goes out now.
     pub(crate) fn renewing(&mut self) {
         self.is_as_granted = false;
-        let it = &mut self.watchdog;
+        let it = &mut self.renewals;
         it.sent = Some(if it.short {
             Sent::ToMakeWhole
         } else {
@@ -208,7 +208,7 @@ impl Lease {
 
     /// The renewal that was sent at `sent` succeeded.
     pub(crate) fn renewed(&mut self, sent: Moment) {
-        let it = &mut self.watchdog;
+        let it = &mut self.renewals;
         if it.sent.take() == Some(Sent::ToLast) {
             it.rest = it.rest.map(|rest| rest.saturating_sub(1));
         }
@@ -221,7 +221,7 @@ impl Lease {
 
     /// The renewal got no answer, or an error that says nothing about the lock.
     pub(crate) fn renewal_failed(&mut self, now: Moment) {
-        let it = &mut self.watchdog;
+        let it = &mut self.renewals;
         let is_wanted = it.short || it.every.is_some(); // the holder may have extended it meanwhile
         if it.sent.take().is_some() && is_wanted {
             it.next = now.plus((self.ttl.get() / 10).min(RETRY_AT_MOST));
@@ -237,10 +237,10 @@ impl Lease {
     /// A command sent at `sent` made the lease last at least `by` from then on.
     pub(crate) fn extended(&mut self, sent: Moment, by: Ttl) {
         self.last_until(sent.plus(self.margin.validity(by.get())));
-        if self.watchdog.short && by.get() >= self.ttl.get() {
-            self.watchdog.short = false;
-            let every = self.watchdog.every;
-            self.watchdog.next = every.map_or(Moment::NEVER, |every| sent.plus(every));
+        if self.renewals.short && by.get() >= self.ttl.get() {
+            self.renewals.short = false;
+            let every = self.renewals.every;
+            self.renewals.next = every.map_or(Moment::NEVER, |every| sent.plus(every));
         }
     }
 

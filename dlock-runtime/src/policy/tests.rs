@@ -3,11 +3,11 @@
 mod clock_watch;
 mod commands;
 mod explore;
-mod gate;
-mod gate_driver;
-mod gate_storm;
 mod lease;
 mod lease_bounds;
+mod local_queue;
+mod local_queue_leader;
+mod local_queue_storm;
 mod lock_order;
 mod queue;
 mod retry;

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use crate::engine::guarded::OnLost;
+use crate::engine::locked_future::OnLost;
 use crate::engine::pool::LockPool;
 use crate::engine::request::{Keys, LockRequest};
 use crate::values::class::Site;

@@ -257,9 +257,9 @@ pub enum LostCause {
     MaxHold,
     /// Its `max_renewals` were used up, and its lease ran out.
     MaxRenewals,
-    /// dlock's own guardian of leases ended (a bug, or its runtime was dropped), so nobody would
+    /// dlock's own watchdog of leases ended (a bug, or its runtime was dropped), so nobody would
     /// renew or watch the lease.
-    Guardian,
+    Watchdog,
     /// Nobody knows whether it was: the release of a [`Release::Strict`](crate::Release::Strict) got no clear answer. It goes on in the
     /// background.
     Unclear,
@@ -297,7 +297,7 @@ impl fmt::Display for LostCause {
             LostCause::MaxRenewals => {
                 "its `max_renewals` were used up; raise that, or the ttl, if the body may take longer"
             }
-            LostCause::Guardian => "the guardian that watched over it ended",
+            LostCause::Watchdog => "the watchdog that watched over it ended",
             LostCause::Unclear => {
                 "its release got no clear answer, so it is not known whether it was held to the end"
             }

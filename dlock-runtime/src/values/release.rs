@@ -30,7 +30,7 @@ pub enum Release {
     ///
     /// The call ends a round trip sooner. What it leaves: a caller that asks for the same
     /// lock right after may find it busy for a moment; a release that fails is retried by the
-    /// guardian, counted and logged, but no caller hears of it; and after a crash just then the key may
+    /// watchdog, counted and logged, but no caller hears of it; and after a crash just then the key may
     /// stay until its ttl is over.
     Background,
     /// As [`Confirmed`](Self::Confirmed), and the call succeeds only if the release found the lock: held from its grant to its end.

@@ -14,10 +14,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Handle;
 
 use super::clock::Clock;
-use super::fault::Fault;
-use super::{Answer, Backend, GuardianKind, Link, Listener};
+use super::command_error::CommandError;
+use super::{Answer, Backend, Link, Listener, WatchdogKind};
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed, TakenTogether,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal, Renewed,
+    TakenTogether,
 };
 use crate::policy::data::Data;
 use crate::policy::server::{Publish, Reached, Server};
@@ -89,10 +90,10 @@ impl Shared {
 
 /// The grants of one command.
 #[derive(Debug, Default)]
-struct Outbox(Vec<Grant>);
+struct Outbox(Vec<PushedGrant>);
 
 impl Publish for Outbox {
-    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+    fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached {
         if address != ADDRESS {
             return Reached::Nobody;
         }
@@ -106,8 +107,8 @@ impl Backend for Memory {
         self.0.clock
     }
 
-    fn guardian(&self) -> GuardianKind {
-        GuardianKind::Caller
+    fn watchdog(&self) -> WatchdogKind {
+        WatchdogKind::Caller
     }
 
     fn listen(&self, listener: Weak<dyn Listener>) {
@@ -122,14 +123,14 @@ impl Backend for Memory {
         ready(self.0.clone() as Arc<dyn Link>)
     }
 
-    fn peek(&self, key: &str) -> Result<Option<Stored>, Fault> {
+    fn peek(&self, key: &str) -> Result<Option<Stored>, CommandError> {
         let look = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
         Ok(self.0.run(look))
     }
 }
 
 fn ready<'a, T: Send + 'a>(answer: T) -> Answer<'a, T> {
-    Box::pin(std::future::ready(Ok::<T, Fault>(answer)))
+    Box::pin(std::future::ready(Ok::<T, CommandError>(answer)))
 }
 
 impl Link for Shared {

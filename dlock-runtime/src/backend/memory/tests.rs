@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{ADDRESS, Memory};
 use crate::backend::{Backend, Link, Listener};
-use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Polled};
+use crate::policy::commands::{Acquire, Acquired, Claim, Polled, PushedGrant};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::entry;
@@ -18,7 +18,7 @@ use crate::values::ttl::Ttl;
 const CAP: Duration = Duration::from_secs(10);
 
 /// A grant, since when, and what stood at its key then.
-type Told = (Grant, Option<Moment>, Option<String>);
+type Told = (PushedGrant, Option<Moment>, Option<String>);
 
 /// Told of a grant; may ask the server at once what stands at its key.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Curious {
 impl Listener for Curious {
     fn hinted(&self, _: &Arc<str>, _: &str) {}
 
-    fn granted(&self, grant: Grant, since: Option<Moment>) {
+    fn granted(&self, grant: PushedGrant, since: Option<Moment>) {
         let asks = self.asks.as_ref();
         let value = asks.and_then(|link| now(link.read(&grant.key, CAP)));
         self.told.send((grant, since, value)).unwrap();

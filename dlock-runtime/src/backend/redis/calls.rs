@@ -86,7 +86,7 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
             arguments.push(not_after.to_string().into());
             arguments.push(lease.as_millis().to_string().into());
         }
-        let queue = [of.waiting, of.alive].map(|it| it.text().into());
+        let queue = [of.queue, of.heartbeats].map(|it| it.text().into());
         keys.push(Cow::from(&*claim.key));
         keys.extend(queue);
         arguments.push((&*claim.value).into());

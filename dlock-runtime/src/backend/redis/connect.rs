@@ -16,10 +16,10 @@ use super::errors;
 use super::link::{Hello, RedisLink};
 use super::native::Native;
 use super::plan::Plan;
-use super::push::Ear;
+use super::push::PushReceiver;
 use super::reply;
 use super::socket::Socket;
-use crate::backend::fault::{self, Fault};
+use crate::backend::command_error::{self, CommandError};
 use crate::values::config::{Endpoint, RedisAddress};
 use crate::values::error::{Refusal, Text};
 
@@ -28,19 +28,19 @@ use crate::values::error::{Refusal, Text};
 const PIPE: usize = Semaphore::MAX_PERMITS;
 
 /// A connection that has said hello, on the current runtime.
-pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, Fault> {
+pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
     let within = plan.connect_timeout;
     let mut attempt = pin!(async {
         let connected = tokio::time::timeout(within, try_protocols(plan)).await;
         connected.unwrap_or_else(|_| {
-            Err(Fault::Unsent(Text::new(format_args!(
+            Err(CommandError::Unsent(Text::new(format_args!(
                 "no connection to {} within {within:?}",
                 plan.address
             ))))
         })
     });
     std::future::poll_fn(
-        |cx| match fault::needs_drivers(|| attempt.as_mut().poll(cx)) {
+        |cx| match command_error::needs_drivers(|| attempt.as_mut().poll(cx)) {
             Ok(progress) => progress,
             Err(missing) => Poll::Ready(Err(missing)),
         },
@@ -49,10 +49,10 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, Fault> {
 }
 
 /// RESP3, and where a proxy does not know it, RESP2.
-async fn try_protocols(plan: &Plan) -> Result<RedisLink, Fault> {
+async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
     if !plan.address.resp2_only {
         match open(plan, ProtocolVersion::RESP3).await {
-            Err(Fault::Refused(Refusal::Other, why)) if says_no_hello(&why) => {}
+            Err(CommandError::Refused(Refusal::Other, why)) if says_no_hello(&why) => {}
             answer => return answer,
         }
     }
@@ -64,9 +64,9 @@ fn says_no_hello(why: &Text) -> bool {
     why.contains("hello") || why.contains("resp3") || why.contains("noproto")
 }
 
-async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, Fault> {
+async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, CommandError> {
     let unreachable = |error: std::io::Error| {
-        Fault::Unsent(Text::new(format_args!(
+        CommandError::Unsent(Text::new(format_args!(
             "connecting to {} failed: {error}",
             plan.address
         )))
@@ -87,7 +87,9 @@ async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, Fault
             shake_hands(plan, protocol, stream).await
         }
         #[cfg(not(unix))]
-        Endpoint::Unix(_) => Err(Fault::Setup(Text::new("this system has no unix sockets"))),
+        Endpoint::Unix(_) => Err(CommandError::Setup(Text::new(
+            "this system has no unix sockets",
+        ))),
     }
 }
 
@@ -95,7 +97,7 @@ async fn shake_hands<S>(
     plan: &Plan,
     protocol: ProtocolVersion,
     stream: S,
-) -> Result<RedisLink, Fault>
+) -> Result<RedisLink, CommandError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -107,7 +109,7 @@ where
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
-    let ear = Ear::new(
+    let push_receiver = PushReceiver::new(
         plan.clock,
         plan.margin,
         channel(plan)?,
@@ -115,43 +117,43 @@ where
         plan.listener.get().cloned(),
     );
     if protocol.supports_resp3() {
-        let ear = ear.clone();
+        let push_receiver = push_receiver.clone();
         config = config.set_push_sender(move |push: PushInfo| {
-            ear.hear(&push);
+            push_receiver.hear(&push);
             Ok::<(), Infallible>(())
         });
     }
     let (connection, driver) =
         MultiplexedConnection::new_with_config(&who, Socket::new(stream), config)
             .await
-            .map_err(|error| errors::handshake_fault(&error))?;
+            .map_err(|error| errors::handshake_error(&error))?;
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
     let sent = plan.clock.now();
     // Both are sent before either is answered.
     let asked = ask(connection.clone());
-    let subscribed = subscribe(protocol, ear.channel(), connection.clone());
+    let subscribed = subscribe(protocol, push_receiver.channel(), connection.clone());
     let (asked, subscribed) = both(asked, subscribed).await;
     let Asked {
         time,
         native,
         run_id,
     } = asked?;
-    ear.answered(time, sent);
+    push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let address = match subscribed {
-        Ok(()) => Some(format!("{run_id};{}", ear.channel()).into()),
+        Ok(()) => Some(format!("{run_id};{}", push_receiver.channel()).into()),
         // What passes by itself says nothing about pushes.
-        Err(Fault::Refused(refusal, why)) if !refusal.may_pass() => {
+        Err(CommandError::Refused(refusal, why)) if !refusal.may_pass() => {
             plan.waiters_poll(&why);
             None
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
     let driver = abort_on_failure.defuse();
     let hello = Hello {
         time,
-        ear,
+        push_receiver,
         address,
         native,
     };
@@ -185,10 +187,10 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
 }
 
 /// A name that no connection ever had.
-fn channel(plan: &Plan) -> Result<String, Fault> {
+fn channel(plan: &Plan) -> Result<String, CommandError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|why| {
-        Fault::Setup(Text::new(format_args!(
+        CommandError::Setup(Text::new(format_args!(
             "the system gives no random numbers: {why}"
         )))
     })?;
@@ -201,13 +203,13 @@ async fn subscribe(
     protocol: ProtocolVersion,
     channel: &str,
     mut connection: MultiplexedConnection,
-) -> Result<(), Fault> {
+) -> Result<(), CommandError> {
     if !protocol.supports_resp3() {
         let why = Text::new("RESP2 has no pushes");
-        return Err(Fault::Refused(Refusal::Other, why));
+        return Err(CommandError::Refused(Refusal::Other, why));
     }
     let subscribed = connection.subscribe(channel).await;
-    subscribed.map_err(|error| errors::handshake_fault(&error))
+    subscribed.map_err(|error| errors::handshake_error(&error))
 }
 
 fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectionInfo {
@@ -234,23 +236,23 @@ struct Asked {
 
 /// Asks the server what it is, what time it is there, for a command that is nice to have, and which server it is, in one
 /// round trip. What it is comes first: a sentinel has no TIME.
-async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, Fault> {
+async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, CommandError> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
     all.cmd("INFO").arg("server");
     all.ignore_errors(); // each has an answer of its own
     let answers = all.query_async(&mut connection).await;
     let [hello, time, native, info]: [RedisResult<Value>; 4] =
-        answers.map_err(|error| errors::handshake_fault(&error))?;
+        answers.map_err(|error| errors::handshake_error(&error))?;
     match hello {
         Ok(hello) => check_server(&hello)?,
-        Err(error) => match errors::handshake_fault(&error) {
+        Err(error) => match errors::handshake_error(&error) {
             // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
-            Fault::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
+            CommandError::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
             other => return Err(other),
         },
     }
-    let time = reply::time(&time.map_err(|error| errors::handshake_fault(&error))?)?;
+    let time = reply::time(&time.map_err(|error| errors::handshake_error(&error))?)?;
     Ok(Asked {
         time,
         native: native.ok().as_ref().and_then(Native::among),
@@ -271,8 +273,8 @@ fn run_id(info: &Value) -> Option<String> {
 }
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.
-fn check_server(hello: &Value) -> Result<(), Fault> {
-    let setup = |why: String| Err(Fault::Setup(Text::new(why)));
+fn check_server(hello: &Value) -> Result<(), CommandError> {
+    let setup = |why: String| Err(CommandError::Setup(Text::new(why)));
     if let Some(version) = reply::field(hello, "version")
         && is_older(&version, (6, 2))
     {
@@ -295,7 +297,7 @@ fn check_server(hello: &Value) -> Result<(), Fault> {
         _ => {}
     }
     match reply::field(hello, "role").as_deref() {
-        Some("replica" | "slave") => Err(Fault::Refused(
+        Some("replica" | "slave") => Err(CommandError::Refused(
             Refusal::ReadOnly,
             Text::new("HELLO says: replica"),
         )),

@@ -3,66 +3,68 @@
 use redis::{ErrorKind, RedisError};
 
 use super::scripts;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::values::error::{Refusal, Text};
 use crate::values::shown::{WORDS_AT_MOST, shown};
 
 /// What an error of a command on a live connection means.
-pub(super) fn fault(error: &RedisError) -> Fault {
+pub(super) fn command_error(error: &RedisError) -> CommandError {
     match error.kind() {
-        ErrorKind::AuthenticationFailed => Fault::Refused(Refusal::Auth, words(error)),
+        ErrorKind::AuthenticationFailed => CommandError::Refused(Refusal::Auth, words(error)),
         ErrorKind::Server(_) | ErrorKind::Extension => {
             let words = words(error);
-            Fault::Refused(
+            CommandError::Refused(
                 refusal(error.code().unwrap_or_default(), &words.to_string()),
                 words,
             )
         }
-        _ => Fault::Unclear(words(error)),
+        _ => CommandError::Unclear(words(error)),
     }
 }
 
 /// The same for an error before the connection was in use: nothing of ours was sent.
-pub(super) fn handshake_fault(error: &RedisError) -> Fault {
-    match fault(error) {
+pub(super) fn handshake_error(error: &RedisError) -> CommandError {
+    match command_error(error) {
         // Connections over `maxclients` are answered so, and closed.
-        Fault::Unclear(why) if why.to_string().contains("max number of clients") => {
-            Fault::Refused(Refusal::TooManyClients, why)
+        CommandError::Unclear(why) if why.to_string().contains("max number of clients") => {
+            CommandError::Refused(Refusal::TooManyClients, why)
         }
         // The client library leaves out the code.
-        Fault::Refused(_, why) | Fault::Unclear(why)
+        CommandError::Refused(_, why) | CommandError::Unclear(why)
             if why.to_string().contains("switch database") =>
         {
             database_refused(why)
         }
         // It may pass: a proxy whose server is away answers in its own words.
-        Fault::Unclear(_) if error.kind() == ErrorKind::Parse => Fault::Unsent(Text::new(
-            "what answers there does not speak redis's protocol; is it another service's port, or one for TLS?",
-        )),
-        Fault::Unclear(why) => Fault::Unsent(why),
+        CommandError::Unclear(_) if error.kind() == ErrorKind::Parse => {
+            CommandError::Unsent(Text::new(
+                "what answers there does not speak redis's protocol; is it another service's port, or one for TLS?",
+            ))
+        }
+        CommandError::Unclear(why) => CommandError::Unsent(why),
         other => other,
     }
 }
 
 /// A `SELECT` that failed: for want of a right or of a password as well as of the database.
-fn database_refused(why: Text) -> Fault {
+fn database_refused(why: Text) -> CommandError {
     let words = why.to_string();
     if ["out of range", "invalid DB index", "invalid first DB index"]
         .iter()
         .any(|it| words.contains(it))
     {
-        return Fault::Setup(Text::new(
+        return CommandError::Setup(Text::new(
             "the URL's database does not exist there: give a smaller number, or raise `databases` in its redis.conf",
         ));
     }
-    Fault::Refused(refusal("", &words), why)
+    CommandError::Refused(refusal("", &words), why)
 }
 
 /// The same for an error of one item among several, in the server's words.
-pub(super) fn fault_of_item(said: &str) -> Fault {
+pub(super) fn error_of_item(said: &str) -> CommandError {
     let code = said.split(' ').next().unwrap_or_default();
     let words = without_arguments(said);
-    Fault::Refused(refusal(code, &words.to_string()), words)
+    CommandError::Refused(refusal(code, &words.to_string()), words)
 }
 
 fn words(error: &RedisError) -> Text {

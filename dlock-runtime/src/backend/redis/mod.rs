@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use self::supervisor::Supervisor;
 use super::clock::Clock;
-use super::fault::Fault;
-use super::{Answer, Backend, GuardianKind, Link, Listener};
+use super::command_error::CommandError;
+use super::{Answer, Backend, Link, Listener, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Text;
 use crate::values::moment::Moment;
@@ -62,8 +62,8 @@ impl Backend for Redis {
         self.clock
     }
 
-    fn guardian(&self) -> GuardianKind {
-        GuardianKind::Thread
+    fn watchdog(&self) -> WatchdogKind {
+        WatchdogKind::Thread
     }
 
     fn listen(&self, listener: Weak<dyn Listener>) {
@@ -82,8 +82,8 @@ impl Backend for Redis {
         })
     }
 
-    fn peek(&self, _key: &str) -> Result<Option<Stored>, Fault> {
-        Err(Fault::Setup(Text::new(
+    fn peek(&self, _key: &str) -> Result<Option<Stored>, CommandError> {
+        Err(CommandError::Setup(Text::new(
             "`peek` looks into `memory://` only: read what stands on a server with your own client",
         )))
     }

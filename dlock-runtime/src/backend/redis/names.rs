@@ -19,13 +19,13 @@ pub(super) struct Names {
 
 /// What the scripts about one lock touch besides the lock.
 #[derive(Debug)]
-pub(super) struct Keys<'a> {
+pub(super) struct LockKeys<'a> {
     /// The counter of epochs.
     pub(super) counter: &'a str,
-    /// W: the queue by arrival.
-    pub(super) waiting: Companion<'a>,
-    /// A: the queue by heartbeat.
-    pub(super) alive: Companion<'a>,
+    /// The waiting entries by arrival.
+    pub(super) queue: Companion<'a>,
+    /// The same by their last heartbeat.
+    pub(super) heartbeats: Companion<'a>,
 }
 
 /// The name of a key beside a lock's, written where it is needed.
@@ -79,7 +79,7 @@ impl Names {
     }
 
     /// For the lock at this key, which begins with the namespace.
-    pub(super) fn of<'a>(&'a self, lock: &'a str) -> Keys<'a> {
+    pub(super) fn of<'a>(&'a self, lock: &'a str) -> LockKeys<'a> {
         let is_tagged = hash_tag(lock).is_some();
         let companion = |letter| Companion {
             namespace: &self.namespace,
@@ -87,10 +87,10 @@ impl Names {
             lock,
             is_tagged,
         };
-        Keys {
+        LockKeys {
             counter: &self.counter,
-            waiting: companion("w"),
-            alive: companion("a"),
+            queue: companion("w"),
+            heartbeats: companion("a"),
         }
     }
 

@@ -9,7 +9,7 @@ use super::names::Names;
 use super::pace::Pace;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::observe;
 use crate::values::config::RedisAddress;
 use crate::values::error::Text;
@@ -53,7 +53,7 @@ impl Plan {
     }
 
     /// Said once for each outage, and once that it is over.
-    pub(super) fn connected(&self, ended: Result<(), &Fault>) {
+    pub(super) fn connected(&self, ended: Result<(), &CommandError>) {
         match ended {
             Ok(()) => match self.failures.swap(0, Ordering::Relaxed) {
                 0 => {}

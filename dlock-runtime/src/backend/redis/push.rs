@@ -12,7 +12,7 @@ use redis::{PushInfo, PushKind, Value};
 use super::grant_key::{GrantKey, Proof};
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
-use crate::policy::commands::Grant;
+use crate::policy::commands::PushedGrant;
 use crate::policy::queue;
 use crate::policy::server_clock::Executed;
 use crate::values::moment::Moment;
@@ -30,7 +30,7 @@ const GRANTED: &str = "1|granted";
 
 /// Hears the pushes of one connection.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(super) struct PushReceiver {
     clock: Clock,
     margin: Margin,
     /// The channel of this connection.
@@ -40,7 +40,7 @@ pub(super) struct Ear {
     answered: Mutex<Option<Executed>>,
 }
 
-impl Ear {
+impl PushReceiver {
     pub(super) fn new(
         clock: Clock,
         margin: Margin,
@@ -102,7 +102,7 @@ impl Ear {
 
     /// Whether a script could have published these numbers by now, as far as the answers of this connection tell. A lease of a
     /// process that believes too much here is over with its claim, but its fence would stay.
-    fn is_plausible(&self, grant: &Grant, received: Moment) -> bool {
+    fn is_plausible(&self, grant: &PushedGrant, received: Moment) -> bool {
         let known = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Executed { sent, time }) = known else {
             return false;
@@ -145,7 +145,7 @@ fn message<'a>(data: &'a [Value], channel: &str) -> Option<&'a str> {
 
 /// What was published.
 struct Read<'a> {
-    grant: Grant,
+    grant: PushedGrant,
     /// What its MAC is about.
     said: &'a str,
     mac: &'a str,
@@ -165,7 +165,7 @@ fn read(message: &str) -> Option<Read<'_>> {
     let lease = Duration::from_millis(lease);
     // Lines between these and the MAC are a later version's; it covers them.
     let is_whole = !key.is_empty() && !value.is_empty();
-    let grant = (is_whole && lease <= queue::CLAIM).then(|| Grant {
+    let grant = (is_whole && lease <= queue::CLAIM).then(|| PushedGrant {
         key: key.into(),
         value: value.into(),
         epoch,

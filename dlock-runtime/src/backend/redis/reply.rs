@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::commands::{
     Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed, TakenTogether,
 };
@@ -36,7 +36,7 @@ fn more(reply: &Value, at: usize) -> bool {
     matches!(reply, Value::Array(items) if items.get(at) == Some(&Value::Int(1)))
 }
 
-pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
+pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
     match outcome(reply) {
         Some(Outcome::Granted { time, epoch }) => Ok(Acquired::Granted { time, epoch }),
         Some(Outcome::Busy(busy)) => Ok(Acquired::Busy(busy)),
@@ -49,7 +49,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, Fault> {
     }
 }
 
-pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, Fault> {
+pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, CommandError> {
     let read = || {
         let Value::Array(items) = reply else {
             return None;
@@ -85,7 +85,7 @@ pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogethe
     read().ok_or_else(|| unexpected("acquire_all", reply))
 }
 
-pub(super) fn polled(reply: &Value) -> Result<Polled, Fault> {
+pub(super) fn polled(reply: &Value) -> Result<Polled, CommandError> {
     match outcome(reply) {
         Some(Outcome::Queued(busy)) => Ok(Polled::Queued(busy)),
         Some(Outcome::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
@@ -178,16 +178,16 @@ fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
 }
 
 /// Third: whether it is a set of another layout.
-fn other_type(reply: &Value) -> Fault {
+fn other_type(reply: &Value) -> CommandError {
     if more(reply, 2) {
         let why = Text::new("the set at the key is of another layout");
-        return Fault::Refused(Refusal::Layout, why);
+        return CommandError::Refused(Refusal::Layout, why);
     }
     let why = Text::new("a value that is no string stands at the key");
-    Fault::Refused(Refusal::WrongType, why)
+    CommandError::Refused(Refusal::WrongType, why)
 }
 
-pub(super) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, Fault> {
+pub(super) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, CommandError> {
     let read = || {
         let Value::Array(items) = reply else {
             return None;
@@ -215,7 +215,7 @@ pub(super) fn says_read_only(reply: &Value) -> bool {
     matches!(reply, Value::Array(items) if items.contains(&Value::Int(READ_ONLY)))
 }
 
-pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault> {
+pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, CommandError> {
     let outcome = |item: &Value| match item {
         Value::Int(1) => Some(Renewed::Yes),
         Value::Int(0) => Some(Renewed::NotOurs),
@@ -230,7 +230,7 @@ pub(super) fn renewed(reply: &Value, asked: usize) -> Result<Vec<Renewed>, Fault
     .ok_or_else(|| unexpected("renew", reply))
 }
 
-pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, Fault> {
+pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, CommandError> {
     let read = || match reply {
         Value::Array(items) => Some(GivenBack {
             found: number(items.first()?)? == 1,
@@ -246,7 +246,7 @@ pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, Fault> {
     Ok(Done { answer, more })
 }
 
-pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, Fault> {
+pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
     let reads = match reply {
         Value::Array(items) => items.first().and_then(number),
         reads => number(reads),
@@ -264,7 +264,7 @@ pub(super) struct Looked {
     pub(super) holder: Option<String>,
 }
 
-pub(super) fn looked(reply: &Value) -> Result<Looked, Fault> {
+pub(super) fn looked(reply: &Value) -> Result<Looked, CommandError> {
     let Value::Array(items) = reply else {
         return Err(unexpected("look", reply));
     };
@@ -279,7 +279,7 @@ pub(super) fn looked(reply: &Value) -> Result<Looked, Fault> {
 }
 
 /// The value at a key; bytes that are no text can't be ours, and are shown as such.
-pub(super) fn value(reply: &Value) -> Result<Option<String>, Fault> {
+pub(super) fn value(reply: &Value) -> Result<Option<String>, CommandError> {
     match reply {
         Value::Nil => Ok(None),
         found => text(found)
@@ -289,7 +289,7 @@ pub(super) fn value(reply: &Value) -> Result<Option<String>, Fault> {
 }
 
 /// The answer to TIME, in µs.
-pub(super) fn time(reply: &Value) -> Result<u64, Fault> {
+pub(super) fn time(reply: &Value) -> Result<u64, CommandError> {
     let read: Option<u64> = match reply {
         Value::Array(items) => items
             .first()
@@ -340,7 +340,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
 }
 
 /// The kind of a reply that nobody expected; never its content, which may hold a token.
-pub(super) fn unexpected(operation: &str, reply: &Value) -> Fault {
+pub(super) fn unexpected(operation: &str, reply: &Value) -> CommandError {
     let kind = match reply {
         Value::Nil => "nothing",
         Value::Int(_) => "a number",
@@ -349,7 +349,7 @@ pub(super) fn unexpected(operation: &str, reply: &Value) -> Fault {
         Value::Okay => "OK",
         _ => "another type",
     };
-    Fault::Unclear(Text::new(format_args!(
+    CommandError::Unclear(Text::new(format_args!(
         "unexpected answer to {operation}: {kind}"
     )))
 }

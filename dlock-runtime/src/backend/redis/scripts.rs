@@ -9,7 +9,7 @@ use super::native::Native;
 
 /// The common cases stand first: a call that they settle makes no function.
 pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [TIMES, include_str!("lua/acquire_at_once.lua")];
+    let fast_path = [TIMES, include_str!("lua/acquire_fast_path.lua")];
     let rest = [
         PRELUDE,
         VALUE,
@@ -19,7 +19,7 @@ pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
         EXCLUSIVE,
         include_str!("lua/acquire.lua"),
     ];
-    Script::of(at_once.iter().chain(&rest))
+    Script::of(fast_path.iter().chain(&rest))
 });
 pub(super) static ACQUIRE_ALL: LazyLock<Script> =
     LazyLock::new(|| Script::exclusive(include_str!("lua/acquire_all.lua")));
@@ -41,7 +41,7 @@ static RELEASE_BY_DELIFEQ: LazyLock<Script> =
     LazyLock::new(|| release_by("redis.pcall('DELIFEQ', KEYS[1], ARGV[1])"));
 pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
     Script::of(&[
-        include_str!("lua/cancel_at_once.lua"),
+        include_str!("lua/cancel_fast_path.lua"),
         TIMES,
         PRELUDE,
         VALUE,
@@ -54,7 +54,7 @@ pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
 });
 /// Releases and acquires of exclusive locks, mixed.
 pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [TIMES, PRELUDE, include_str!("lua/combined_at_once.lua")];
+    let fast_path = [TIMES, PRELUDE, include_str!("lua/combined_fast_path.lua")];
     let rest = [
         VALUE,
         QUEUE,
@@ -64,11 +64,11 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
         EXCLUSIVE,
         include_str!("lua/combined.lua"),
     ];
-    Script::of(at_once.iter().chain(&rest))
+    Script::of(fast_path.iter().chain(&rest))
 });
 /// Of any kind, mixed.
 pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
-    let at_once = [include_str!("lua/renew_at_once.lua")];
+    let fast_path = [include_str!("lua/renew_fast_path.lua")];
     let rest = [
         TIMES,
         PRELUDE,
@@ -79,7 +79,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         SHARED,
         include_str!("lua/renew.lua"),
     ];
-    Script::of(at_once.iter().chain(&rest))
+    Script::of(fast_path.iter().chain(&rest))
 });
 
 pub(super) static WRITE: LazyLock<Script> =
@@ -111,11 +111,12 @@ const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const EXCLUSIVE_RELEASE: &str = include_str!("lua/exclusive_release.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
 
-/// What a native command does instead in `release_at_once.lua`.
+/// What a native command does instead in `release_fast_path.lua`.
 const GET_AND_DEL: &str = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
 
 fn release_by(compare_and_delete: &str) -> Script {
-    let at_once = include_str!("lua/release_at_once.lua").replace(GET_AND_DEL, compare_and_delete);
+    let fast_path =
+        include_str!("lua/release_fast_path.lua").replace(GET_AND_DEL, compare_and_delete);
     let rest = [
         include_str!("lua/release_in_turn.lua"),
         PRELUDE,
@@ -126,7 +127,7 @@ fn release_by(compare_and_delete: &str) -> Script {
         EXCLUSIVE_RELEASE,
         include_str!("lua/release.lua"),
     ];
-    Script::of([TIMES, &*at_once].iter().chain(&rest))
+    Script::of([TIMES, &*fast_path].iter().chain(&rest))
 }
 
 /// All of them.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::connect::connect;
 use super::link::RedisLink;
 use super::plan::Plan;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::retry::{self, Jitter};
 use crate::values::error::Text;
 
@@ -31,12 +31,12 @@ struct State {
     failed: u64,
     in_a_row: u32,
     next_attempt: Option<Instant>,
-    last: Option<Fault>,
+    last: Option<CommandError>,
 }
 
 enum Look {
     Live(Arc<RedisLink>),
-    Failed(Fault),
+    Failed(CommandError),
     /// An attempt is under way; so many failed before it.
     Connecting(u64),
 }
@@ -47,7 +47,7 @@ impl Slot {
         self: &Arc<Self>,
         plan: &Arc<Plan>,
         within: Duration,
-    ) -> Result<Arc<RedisLink>, Fault> {
+    ) -> Result<Arc<RedisLink>, CommandError> {
         if let Some(link) = self.live() {
             return Ok(link);
         }
@@ -57,13 +57,13 @@ impl Slot {
             let ended = self.ended.notified();
             match self.look(plan, failed_before) {
                 Look::Live(link) => return Ok(link),
-                Look::Failed(fault) => return Err(fault),
+                Look::Failed(error) => return Err(error),
                 Look::Connecting(failed) => failed_before.get_or_insert(failed),
             };
             if tokio::time::timeout_at(deadline, ended).await.is_err() {
                 let last = self.lock().last.clone();
                 return Err(last.unwrap_or_else(|| {
-                    Fault::Unsent(Text::new(format_args!("no connection within {within:?}")))
+                    CommandError::Unsent(Text::new(format_args!("no connection within {within:?}")))
                 }));
             }
         }
@@ -75,7 +75,7 @@ impl Slot {
         if state
             .live
             .as_ref()
-            .is_some_and(|link| !link.wire.is_usable())
+            .is_some_and(|link| !link.connection.is_usable())
         {
             state.live = None;
         }
@@ -89,17 +89,17 @@ impl Slot {
         let mut state = self.lock();
         let failed = state.failed;
         let spaced_out = state.next_attempt.is_some_and(|at| Instant::now() < at);
-        if let Some(fault) = &state.last
+        if let Some(error) = &state.last
             && (failed_before.is_some_and(|before| failed > before)
-                || (spaced_out && !state.connecting && !fault.may_pass()))
+                || (spaced_out && !state.connecting && !error.may_pass()))
         {
-            return Look::Failed(fault.clone());
+            return Look::Failed(error.clone());
         }
         if !state.connecting {
             state.connecting = true;
             let pause_until = state.next_attempt;
             drop(state); // a runtime that is shutting down drops the task at once, which ends the attempt
-            tokio::spawn(Attempt::new(self.clone()).run(plan.clone(), pause_until));
+            tokio::spawn(ConnectAttempt::new(self.clone()).run(plan.clone(), pause_until));
         }
         Look::Connecting(failed)
     }
@@ -110,12 +110,12 @@ impl Slot {
 }
 
 /// An attempt to connect; however it ends, those who wait for it hear of that.
-struct Attempt {
+struct ConnectAttempt {
     slot: Arc<Slot>,
-    ended: Option<Result<RedisLink, Fault>>,
+    ended: Option<Result<RedisLink, CommandError>>,
 }
 
-impl Attempt {
+impl ConnectAttempt {
     fn new(slot: Arc<Slot>) -> Self {
         Self { slot, ended: None }
     }
@@ -130,7 +130,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for ConnectAttempt {
     fn drop(&mut self) {
         let mut state = self.slot.lock();
         state.connecting = false;
@@ -139,18 +139,18 @@ impl Drop for Attempt {
                 state.live = Some(Arc::new(link));
                 (state.in_a_row, state.next_attempt, state.last) = (0, None, None);
             }
-            Some(Err(fault)) => {
+            Some(Err(error)) => {
                 state.failed += 1;
                 state.in_a_row = state.in_a_row.saturating_add(1);
                 let mut jitter = Jitter::seeded(state.failed);
                 let pause = retry::after_failure(state.in_a_row, &mut jitter);
                 state.next_attempt = Some(Instant::now() + pause);
-                state.last = Some(fault);
+                state.last = Some(error);
             }
             None => {
                 // Told as a failure, so that nobody tries again at once, on a runtime that is ending.
                 state.failed += 1;
-                state.last = Some(Fault::Unsent(Text::new(
+                state.last = Some(CommandError::Unsent(Text::new(
                     "the tokio runtime that was connecting is shutting down",
                 )));
             }

@@ -17,7 +17,7 @@ use super::plan::{Plan, PollInterval};
 use super::slot::Slot;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
-use crate::backend::fault::{self, Fault};
+use crate::backend::command_error::{self, CommandError};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Text;
 use crate::values::moment::Moment;
@@ -90,34 +90,39 @@ impl Supervisor {
         self: &Arc<Self>,
         key: &str,
         within: Duration,
-    ) -> Result<Arc<RedisLink>, Fault> {
-        let here = fault::current_runtime()?;
+    ) -> Result<Arc<RedisLink>, CommandError> {
+        let here = command_error::current_runtime()?;
         let links = match self.known(here.id()) {
             Some(links) => links,
             None => self.welcome(&here)?,
         };
         let Some(slot) = links.slot(key) else {
-            return Err(Fault::Unsent(Text::new("this pool has no connections"))); // there is at least one
+            return Err(CommandError::Unsent(Text::new(
+                "this pool has no connections",
+            ))); // there is at least one
         };
         let link = slot.link(&self.plan, within).await?;
-        if self.was_heard_lately(&link, link.wire.clock.now()) {
+        if self.was_heard_lately(&link, link.connection.clock.now()) {
             return Ok(link);
         }
         // Its runtime has not run for a while, its caretaker neither: better ask before it is relied on.
-        let _ = link.wire.refresh(within.min(self.command_timeout)).await;
-        if link.wire.is_usable() {
+        let _ = link
+            .connection
+            .refresh(within.min(self.command_timeout))
+            .await;
+        if link.connection.is_usable() {
             return Ok(link);
         }
         slot.link(&self.plan, within).await
     }
 
     fn was_heard_lately(&self, link: &RedisLink, now: Moment) -> bool {
-        link.wire.idle(now) < self.health_check_interval * 3
+        link.connection.idle(now) < self.health_check_interval * 3
     }
 
     /// Gives a runtime its connections, and somebody who looks after them.
-    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Links>, Fault> {
-        fault::runtime_with_timers()?;
+    fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Links>, CommandError> {
+        command_error::runtime_with_timers()?;
         let links = self.insert(here.id());
         links.caretaker.get_or_init(|| {
             let departure = Departure {
@@ -196,9 +201,9 @@ async fn look_after(departure: Departure) {
             return;
         };
         for link in links.slots.iter().filter_map(|slot| slot.live()) {
-            while link.wire.is_usable()
-                && link.wire.idle(link.wire.clock.now()) >= pause
-                && link.wire.refresh(within).await.is_err()
+            while link.connection.is_usable()
+                && link.connection.idle(link.connection.clock.now()) >= pause
+                && link.connection.refresh(within).await.is_err()
             {}
         }
     }

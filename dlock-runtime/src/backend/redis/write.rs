@@ -10,7 +10,7 @@ use super::link::RedisLink;
 use super::reply;
 use super::scripts;
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::commands::Claim;
 use crate::policy::writes::{What, Writes, Wrote};
 use crate::values::error::{Refusal, Text};
@@ -24,16 +24,16 @@ impl RedisLink {
         claim: &Claim,
         writes: &Writes<'_>,
         within: Duration,
-    ) -> Result<Wrote, Fault> {
-        let until = self.wire.clock.now().plus(within);
+    ) -> Result<Wrote, CommandError> {
+        let until = self.connection.clock.now().plus(within);
         for _ in 0..2 {
-            let now = self.wire.clock.now();
+            let now = self.connection.clock.now();
             match self.send_batch(claim, writes, now.until(until)).await? {
                 (Said::Wrote(wrote), _) => return Ok(wrote),
-                (Said::Late { time }, sent) => self.wire.heard_time(time, sent),
+                (Said::Late { time }, sent) => self.connection.heard_time(time, sent),
             }
         }
-        Err(Fault::Unsent(Text::new(
+        Err(CommandError::Unsent(Text::new(
             "the server's clock runs ahead by leaps",
         )))
     }
@@ -43,21 +43,21 @@ impl RedisLink {
         claim: &Claim,
         writes: &Writes<'_>,
         within: Duration,
-    ) -> Result<(Said, Moment), Fault> {
+    ) -> Result<(Said, Moment), CommandError> {
         let longest = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
         let not_after = self
-            .server_time_at(self.wire.clock.now())
+            .server_time_at(self.connection.clock.now())
             .saturating_add(longest);
         let mut keys = vec![&*claim.key];
         keys.extend(&writes.keys);
         let arguments = arguments(&claim.value, writes, not_after);
         let (reply, sent) = self
-            .wire
+            .connection
             .script(&scripts::WRITE, &keys, &arguments, within)
             .await?;
         let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
         if matches!(said, Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, _))) {
-            self.wire.give_up(); // the master is elsewhere
+            self.connection.give_up(); // the master is elsewhere
         }
         Ok((said, sent))
     }

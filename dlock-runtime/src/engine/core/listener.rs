@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Core;
 use crate::backend::Listener;
 use crate::policy::client::Settled;
-use crate::policy::commands::{Claim, Grant};
-use crate::policy::gate::Offer;
+use crate::policy::commands::{Claim, PushedGrant};
+use crate::policy::local_queue::Grant;
 use crate::policy::queue;
 use crate::values::holder;
 use crate::values::moment::Moment;
@@ -20,36 +20,40 @@ impl Core {
 }
 
 impl Listener for Core {
-    fn granted(&self, grant: Grant, since: Option<Moment>) {
+    fn granted(&self, pushed: PushedGrant, since: Option<Moment>) {
         // Only what this pool has drawn itself is looked at: another pool of the process may hold the lock, or want it.
-        let Some(token) = self.token_in(&grant.value) else {
+        let Some(token) = self.token_in(&pushed.value) else {
             return;
         };
-        let in_turn = |since| Offer::in_turn(since, grant.lease, grant.epoch, grant.time);
-        let offer = since.map(in_turn);
+        let in_turn = |since| Grant::in_turn(since, pushed.lease, pushed.epoch, pushed.time);
+        let grant = since.map(in_turn);
         let now = self.backend.clock().now();
-        match self.gates.granted(&grant.key, &grant.value, offer, now) {
+        match self
+            .local_queues
+            .granted(&pushed.key, &pushed.value, grant, now)
+        {
             Settled::Taken => {}
-            Settled::Unowned(token) => self.guardian.nudge(token),
-            // Its waiter has gone; or the token is known in another state, which the guardian sees.
+            Settled::Unowned(token) => self.watchdog.nudge(token),
+            // Its waiter has gone; or the token is known in another state, which the watchdog sees.
             Settled::NotOurs => {
                 let claim = Claim {
-                    key: grant.key,
-                    value: grant.value,
+                    key: pushed.key,
+                    value: pushed.value,
                     queues: false,
                 };
-                self.guardian.stray(token, claim, queue::CLAIM);
+                self.watchdog.stray(token, claim, queue::CLAIM);
             }
         }
     }
 
     fn hinted(&self, key: &Arc<str>, value: &str) {
         if self.token_in(value).is_some() {
-            self.gates.hinted(key, value, self.backend.clock().now());
+            self.local_queues
+                .hinted(key, value, self.backend.clock().now());
         }
     }
 
     fn disconnected(&self) {
-        self.gates.hurry_all(self.backend.clock().now());
+        self.local_queues.poll_all_now(self.backend.clock().now());
     }
 }

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use self::neighbours::Neighbour;
-use super::guardian::Guardian;
-use super::local_queues::Gates;
+use super::local_queues::LocalQueues;
 use super::shared::Shared;
+use super::watchdog::Watchdog;
 use crate::backend::Backend;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
 use crate::backend::redis::Redis;
 use crate::observe;
@@ -31,14 +31,14 @@ use crate::values::process::Home;
 use crate::values::token::{Token, TokenSource};
 
 pub(crate) struct Core {
-    /// Where it was made: a forked child has neither its guardian's thread nor a right to its connections.
+    /// Where it was made: a forked child has neither its watchdog's thread nor a right to its connections.
     home: Home,
     settings: Settings,
     neighbour: Option<Arc<Neighbour>>,
     backend: Arc<dyn Backend>,
     tokens: TokenSource,
-    guardian: Guardian,
-    gates: Gates,
+    watchdog: Watchdog,
+    local_queues: LocalQueues,
     /// Which locks were asked for inside which.
     lock_orders: Mutex<LockOrders>,
     holder_name: String,
@@ -60,14 +60,14 @@ impl Core {
         }
         let tokens = TokenSource::new().map_err(|why| {
             let why = format_args!("the system gives no random numbers: {why}");
-            Fault::Setup(Text::new(why)).into_error(None)
+            CommandError::Setup(Text::new(why)).into_error(None)
         })?;
         let shared = Arc::new(Shared::new(backend.clock(), settings.command_timeout));
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,
-            guardian: Guardian::start(shared.clone(), backend.clone())?,
-            gates: Gates::new(
+            watchdog: Watchdog::start(shared.clone(), backend.clone())?,
+            local_queues: LocalQueues::new(
                 shared,
                 settings.one_step(),
                 settings.local_handoff,
@@ -88,7 +88,7 @@ impl Core {
             core.backend
                 .link("", within)
                 .await
-                .map_err(|fault| fault.into_error(None))?;
+                .map_err(|error| error.into_error(None))?;
         }
         Ok(core)
     }
@@ -127,12 +127,12 @@ impl Core {
         &self.tokens
     }
 
-    pub(crate) fn guardian(&self) -> &Guardian {
-        &self.guardian
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
     }
 
-    pub(in crate::engine) fn gates(&self) -> &Gates {
-        &self.gates
+    pub(in crate::engine) fn local_queues(&self) -> &LocalQueues {
+        &self.local_queues
     }
 
     pub(crate) fn lock_orders(&self) -> &Mutex<LockOrders> {
@@ -155,8 +155,8 @@ impl Core {
     /// Takes no new locks from here on.
     pub(crate) fn shut(&self) {
         self.shut.store(true, Ordering::Release);
-        for token in self.gates.close(&LockError::ShutDown, self.now()) {
-            self.guardian.nudge(token);
+        for token in self.local_queues.close(&LockError::ShutDown, self.now()) {
+            self.watchdog.nudge(token);
         }
     }
 
@@ -167,12 +167,12 @@ impl Core {
     /// A token may be left that nobody owns any more, and is being cleaned up after.
     pub(super) fn see_to(&self, unowned: Option<Token>) {
         if let Some(token) = unowned {
-            self.guardian.nudge(token);
+            self.watchdog.nudge(token);
         }
     }
 
     pub(crate) fn census(&self) -> Census {
-        self.guardian.census()
+        self.watchdog.census()
     }
 }
 
@@ -189,7 +189,7 @@ impl Drop for Core {
     fn drop(&mut self) {
         if self.home.is_elsewhere() {
             std::mem::forget(self.backend.clone());
-            self.guardian.stay();
+            self.watchdog.stay();
         }
     }
 }

@@ -6,8 +6,8 @@
 //! Never in this folder: a belief that the lock is held without a look at its `lease_cell`.
 
 mod downgrade;
-mod entered;
 mod prolong;
+mod reentry;
 mod release;
 mod write;
 
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use self::entered::Entered;
+use self::reentry::Reentry;
 use super::core::Core;
 use super::held::Held;
 use super::lease_cell::{Cells, LeaseCell, Lost};
-use super::order::Order;
+use super::spec::AcquireSpec;
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::commands::Claim;
 use crate::values::class::{Asked, Site};
 use crate::values::error::{LockError, LostCause, Refusal, Text};
@@ -59,7 +59,7 @@ pub use self::release::Released;
 #[must_use = "dropping the guard gives the lock back at once"]
 pub struct LockGuard {
     hold: Hold,
-    entered: Entered,
+    entered: Reentry,
     /// Of several keys: all but the first.
     others: Vec<LockGuard>,
 }
@@ -72,14 +72,14 @@ pub(crate) struct Hold {
     pub(crate) token: Token,
     pub(crate) fence: Fence,
     pub(crate) cell: Arc<LeaseCell>,
-    pub(crate) order: Arc<Order>,
+    pub(crate) spec: Arc<AcquireSpec>,
 }
 
 impl Hold {
-    async fn link(&self, within: Duration) -> Result<Arc<dyn Link>, Fault> {
+    async fn link(&self, within: Duration) -> Result<Arc<dyn Link>, CommandError> {
         self.core
             .backend()
-            .link(self.order.key.as_str(), within)
+            .link(self.spec.key.as_str(), within)
             .await
     }
 }
@@ -88,7 +88,7 @@ impl LockGuard {
     pub(crate) fn new(hold: Hold) -> Self {
         Self {
             hold,
-            entered: Entered::outermost(),
+            entered: Reentry::outermost(),
             others: Vec::new(),
         }
     }
@@ -97,7 +97,7 @@ impl LockGuard {
     pub(crate) fn join(&self) -> Self {
         Self {
             hold: self.hold.clone(),
-            entered: Entered::once_more(&self.hold.cell.holds),
+            entered: Reentry::once_more(&self.hold.cell.holds),
             others: Vec::new(),
         }
     }
@@ -132,7 +132,7 @@ impl LockGuard {
     /// The lock's name on the server, namespace included; of several, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.hold.order.key
+        &self.hold.spec.key
     }
 
     /// The fencing token of this grant: send it along with each write that must not come late.
@@ -193,11 +193,11 @@ impl LockGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn verify(&self) -> Result<(), LockError> {
-        let verified = self.ask_whether_held().await;
+        let verified = self.acquire_whether_held().await;
         verified.map_err(|lost| undone(lost, "nothing protects what comes after this"))
     }
 
-    async fn ask_whether_held(&self) -> Result<(), LockError> {
+    async fn acquire_whether_held(&self) -> Result<(), LockError> {
         self.still_held()?;
         let timeout = self.hold.core.settings().command_timeout;
         for part in self.parts() {
@@ -207,8 +207,10 @@ impl LockGuard {
             };
             match asked.await {
                 Ok(true) => {}
-                Ok(false) | Err(Fault::Refused(Refusal::WrongType, _)) => return Err(part.gone()),
-                Err(fault) => return Err(fault.into_error(Some(part.key()))),
+                Ok(false) | Err(CommandError::Refused(Refusal::WrongType, _)) => {
+                    return Err(part.gone());
+                }
+                Err(error) => return Err(error.into_error(Some(part.key()))),
             }
         }
         self.still_held()
@@ -216,7 +218,7 @@ impl LockGuard {
 
     /// The body begins: from here on the key stays until this server time. `false`: it is lost.
     pub(crate) fn keep_until(&self, until: u64) -> bool {
-        self.hold.core.guardian().keep_until(self.hold.token, until)
+        self.hold.core.watchdog().keep_until(self.hold.token, until)
     }
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
@@ -274,7 +276,7 @@ impl LockGuard {
 
     /// The server said that it is not ours. Why, the token table knows: after the deadline that is no news.
     fn gone(&self) -> LockError {
-        self.hold.core.guardian().refused(self.hold.token);
+        self.hold.core.watchdog().refused(self.hold.token);
         self.lost_error(self.why_lost().unwrap_or(LostCause::Gone))
     }
 
@@ -319,7 +321,7 @@ impl LockGuard {
     }
 
     pub(crate) fn kind(&self) -> &Kind {
-        &self.hold.order.kind
+        &self.hold.spec.kind
     }
 
     /// Whether it counts only, and the lock is another guard's to give back.
@@ -333,11 +335,11 @@ impl LockGuard {
 
     /// Where in the program it was asked for.
     pub(crate) fn site(&self) -> Site {
-        self.hold.order.site
+        self.hold.spec.site
     }
 
     pub(crate) fn is_renewed(&self) -> bool {
-        self.hold.order.terms.renew.is_some()
+        self.hold.spec.terms.renew.is_some()
     }
 
     /// What it was asked for as.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{LockGuard, undone};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::{Link, RENEWALS_AT_ONCE};
 use crate::policy::commands::{Renewal, Renewed};
 use crate::policy::lease::Terms;
@@ -61,19 +61,23 @@ impl LockGuard {
         Ok(())
     }
 
-    fn prolonged(&self, prolonged: Result<Prolonged, Fault>) -> Result<(), LockError> {
+    fn prolonged(&self, prolonged: Result<Prolonged, CommandError>) -> Result<(), LockError> {
         match prolonged {
             Ok(Prolonged::Yes) => Ok(()),
             Ok(Prolonged::TooLate) => {
                 Err(self.lost_error(self.why_lost().unwrap_or(LostCause::Deadline)))
             }
             Ok(Prolonged::NotOurs) => Err(self.gone()),
-            Err(fault) => Err(fault.into_error(Some(self.key()))),
+            Err(error) => Err(error.into_error(Some(self.key()))),
         }
     }
 
     /// Before the body: makes the server promise the whole lease. `false`: it is lost.
-    pub(crate) async fn confirm(&self, terms: &Terms, within: Duration) -> Result<bool, Fault> {
+    pub(crate) async fn confirm(
+        &self,
+        terms: &Terms,
+        within: Duration,
+    ) -> Result<bool, CommandError> {
         let (on_server, ttl) = (terms.lease(), terms.ttl);
         Ok(self.prolong(By::Renewal, on_server, ttl, within).await? == Prolonged::Yes)
     }
@@ -83,19 +87,19 @@ impl LockGuard {
         guards: &[&LockGuard],
         terms: &Terms,
         within: Duration,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, CommandError> {
         for guards in guards.chunks(RENEWALS_AT_ONCE) {
             let Some(first) = guards.first() else {
                 continue;
             };
-            let (clock, guardian) = (
+            let (clock, watchdog) = (
                 first.hold.core.backend().clock(),
-                first.hold.core.guardian(),
+                first.hold.core.watchdog(),
             );
             let link = first.hold.link(within).await?;
             if !guards
                 .iter()
-                .all(|it| guardian.extending(it.hold.token, terms.lease(), &it.hold.cell))
+                .all(|it| watchdog.extending(it.hold.token, terms.lease(), &it.hold.cell))
             {
                 return Ok(false);
             }
@@ -108,7 +112,7 @@ impl LockGuard {
             for (guard, renewed) in guards.iter().zip(renewed) {
                 match renewed {
                     Renewed::Yes
-                        if guardian.extended(
+                        if watchdog.extended(
                             guard.hold.token,
                             sent,
                             terms.ttl,
@@ -129,11 +133,11 @@ impl LockGuard {
         on_server: Ttl,
         ttl: Ttl,
         within: Duration,
-    ) -> Result<Prolonged, Fault> {
-        let (clock, guardian) = (self.hold.core.backend().clock(), self.hold.core.guardian());
+    ) -> Result<Prolonged, CommandError> {
+        let (clock, watchdog) = (self.hold.core.backend().clock(), self.hold.core.watchdog());
         let begun = clock.now();
         let link = self.hold.link(within).await?;
-        if !guardian.extending(self.hold.token, on_server, &self.hold.cell) {
+        if !watchdog.extending(self.hold.token, on_server, &self.hold.cell) {
             return Ok(Prolonged::TooLate);
         }
         let sent = clock.now();
@@ -145,7 +149,7 @@ impl LockGuard {
         if !ours {
             return Ok(Prolonged::NotOurs);
         }
-        if guardian.extended(self.hold.token, sent, ttl, &self.hold.cell) {
+        if watchdog.extended(self.hold.token, sent, ttl, &self.hold.cell) {
             Ok(Prolonged::Yes)
         } else {
             Ok(Prolonged::TooLate)
@@ -153,7 +157,12 @@ impl LockGuard {
     }
 
     /// Whether the lock is ours.
-    async fn renew(&self, link: &dyn Link, ttl: Ttl, within: Duration) -> Result<bool, Fault> {
+    async fn renew(
+        &self,
+        link: &dyn Link,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<bool, CommandError> {
         let claim = self.hold.claim.clone();
         let item = [Renewal { claim, ttl }];
         match link.renew(&item, within).await?.first() {
@@ -164,6 +173,6 @@ impl LockGuard {
     }
 }
 
-fn not_looked_at() -> Fault {
-    Fault::Unclear(Text::new("the server could not look at the key"))
+fn not_looked_at() -> CommandError {
+    CommandError::Unclear(Text::new("the server could not look at the key"))
 }

@@ -1,4 +1,4 @@
-//! How a lock goes: released and confirmed, or handed to the guardian, who sees to it.
+//! How a lock goes: released and confirmed, or handed to the watchdog, who sees to it.
 //!
 //! Invariant: whoever flips the lease cell to released, and nobody else, gives the lock back.
 
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use super::{Hold, LockGuard};
-use crate::backend::fault::{self, Fault};
+use crate::backend::command_error::{self, CommandError};
 use crate::observe;
 use crate::policy::client::GivenBack;
 use crate::policy::commands::GivenBack as Found;
@@ -115,21 +115,22 @@ impl LockGuard {
             core,
             token,
             cell,
-            order,
+            spec,
             ..
         } = &self.hold;
         let may_hand_on = self.may_be_handed_on();
-        let given_back = (core.gates()).give_back(&order.lane, *token, now, may_hand_on, cell);
+        let given_back =
+            (core.local_queues()).give_back(&spec.queue_key, *token, now, may_hand_on, cell);
         let by = match given_back {
             GivenBack::HandedOn => return Ok(Released::Freed),
             GivenBack::ToServer(by) => by,
         };
         match by {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
-                // Nothing can be sent from here: no runtime, or half of one. The guardian has it now.
-                Err(Fault::Setup(_)) => self.wait_for_guardian().await,
-                Err(fault) => {
-                    let error = fault.into_error(Some(self.key()));
+                // Nothing can be sent from here: no runtime, or half of one. The watchdog has it now.
+                Err(CommandError::Setup(_)) => self.wait_for_watchdog().await,
+                Err(error) => {
+                    let error = error.into_error(Some(self.key()));
                     observe::release_unclear(
                         self.key().as_str(),
                         &error,
@@ -140,8 +141,8 @@ impl LockGuard {
                 Ok(given_back) => Ok(self.released(given_back)),
             },
             ReleaseBy::Host => {
-                core.guardian().nudge(*token);
-                self.wait_for_guardian().await
+                core.watchdog().nudge(*token);
+                self.wait_for_watchdog().await
             }
             ReleaseBy::Nobody => Ok(Released::NotHeld),
         }
@@ -160,12 +161,12 @@ impl LockGuard {
                 core,
                 token,
                 cell,
-                order,
+                spec,
                 ..
             } = &self.hold;
             let may_hand_on = self.may_be_handed_on();
-            if !(core.gates()).drop_hold(&order.lane, *token, now, may_hand_on, cell) {
-                core.guardian().nudge(*token);
+            if !(core.local_queues()).drop_hold(&spec.queue_key, *token, now, may_hand_on, cell) {
+                core.watchdog().nudge(*token);
             }
         }
     }
@@ -185,46 +186,46 @@ impl LockGuard {
 
     /// Else the server is to be asked: about the time that the key stays, a write that may come late, or whether it was ours.
     fn may_be_handed_on(&self) -> bool {
-        let Hold { cell, order, .. } = &self.hold;
-        let asks_server =
-            order.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict();
-        !asks_server
+        let Hold { cell, spec, .. } = &self.hold;
+        let acquires_server =
+            spec.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict();
+        !acquires_server
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {
-        self.hold.order.release == Release::Background
+        self.hold.spec.release == Release::Background
     }
 
     pub(crate) fn is_strict(&self) -> bool {
-        self.hold.order.release == Release::Strict
+        self.hold.spec.release == Release::Strict
     }
 
-    /// Without a clear answer, the guardian has been told to see to it.
-    async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<Found, Fault> {
+    /// Without a clear answer, the watchdog has been told to see to it.
+    async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<Found, CommandError> {
         let mut unclear = Unclear {
             guard: self,
             settled: false,
         };
-        let Hold { core, order, .. } = &self.hold;
+        let Hold { core, spec, .. } = &self.hold;
         let timeout = core.settings().command_timeout;
         let (link, now) = core
             .backend()
-            .link_at(begun, order.key.as_str(), timeout)
+            .link_at(begun, spec.key.as_str(), timeout)
             .await?;
         let left = now.until(begun.plus(timeout));
         let given_back = link.release(&self.hold.claim, keep_until, left).await?;
         unclear.settled = true;
         self.hold
             .core
-            .guardian()
+            .watchdog()
             .released(self.hold.token, &self.hold.cell);
         Ok(given_back)
     }
 
-    /// The guardian's own deadlines bound this; where there are timers, so does `command_timeout`.
-    async fn wait_for_guardian(&self) -> Result<Released, LockError> {
+    /// The watchdog's own deadlines bound this; where there are timers, so does `command_timeout`.
+    async fn wait_for_watchdog(&self) -> Result<Released, LockError> {
         let freed = self.hold.cell.wait_freed();
-        let found = match fault::runtime_with_timers() {
+        let found = match command_error::runtime_with_timers() {
             Ok(_) => tokio::time::timeout(self.hold.core.settings().command_timeout * 2, freed)
                 .await
                 .ok()
@@ -261,7 +262,7 @@ fn in_words(error: &LockError) -> Text {
     }
 }
 
-/// A release under way; dropped before it is settled, the guardian finishes it.
+/// A release under way; dropped before it is settled, the watchdog finishes it.
 struct Unclear<'a> {
     guard: &'a LockGuard,
     settled: bool,
@@ -273,7 +274,7 @@ impl Drop for Unclear<'_> {
             self.guard
                 .hold
                 .core
-                .guardian()
+                .watchdog()
                 .hand_over(self.guard.hold.token);
         }
     }

@@ -1,7 +1,7 @@
 //! Writes that the server applies only while the lock is held.
 
 use super::{LockGuard, undone};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::error::{LockError, LostCause, Refusal, Text};
@@ -78,12 +78,12 @@ impl LockGuard {
                 reason,
                 source: stopped(&writes, at, &words),
             }),
-            Err(fault) => Err(with_outcome(fault).into_error(Some(self.key()))),
+            Err(error) => Err(with_outcome(error).into_error(Some(self.key()))),
         }
     }
 
     /// `None`: it was given back, and the token that stands there may be the next holder's.
-    async fn send(&self, writes: &Writes<'_>) -> Result<Option<Wrote>, Fault> {
+    async fn send(&self, writes: &Writes<'_>) -> Result<Option<Wrote>, CommandError> {
         let (clock, timeout) = (
             self.hold.core.backend().clock(),
             self.hold.core.settings().command_timeout,
@@ -96,7 +96,7 @@ impl LockGuard {
             return Ok(None);
         }
         let answer = link.write(&self.hold.claim, writes, left).await;
-        if !matches!(&answer, Err(fault) if fault.leaves_open()) {
+        if !matches!(&answer, Err(error) if error.leaves_open()) {
             cell.write_ended();
         }
         answer.map(Some)
@@ -108,10 +108,12 @@ fn unwritten(lost: LockError) -> LockError {
 }
 
 /// What `Unavailable` says of any call, that it may be repeated, does not go for each batch.
-fn with_outcome(fault: Fault) -> Fault {
-    match fault {
-        Fault::Unsent(why) => Fault::Unsent(Text::new(format_args!("{why}; nothing was written"))),
-        Fault::Unclear(why) => Fault::Unclear(Text::new(format_args!(
+fn with_outcome(error: CommandError) -> CommandError {
+    match error {
+        CommandError::Unsent(why) => {
+            CommandError::Unsent(Text::new(format_args!("{why}; nothing was written")))
+        }
+        CommandError::Unclear(why) => CommandError::Unclear(Text::new(format_args!(
             "{why}; the batch was applied or it was not: look before you repeat it"
         ))),
         other => other,

@@ -2,45 +2,50 @@
 
 use std::sync::Arc;
 
-use super::keyed::Wheel;
-use super::lane::Lane;
-use super::{Gates, Taken};
+use super::queue_key::QueueKey;
+use super::queue_state::LeaderEpoch;
+use super::{LocalQueues, Taken};
 use crate::policy::client::Settled;
-use crate::policy::gate::{Offer, Position};
 use crate::policy::lease::Terms;
+use crate::policy::local_queue::{Attempt, Grant};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// Attempts, as those who send them see them.
-impl Gates {
-    /// An acquire goes out. `lane`: for this queue, and by this driver; `false`: it sends for it no more, and must not.
+impl LocalQueues {
+    /// An acquire goes out. `queue_key`: for this queue, and by this driver; `false`: it sends for it no more, and must not.
     pub(in crate::engine) fn sending(
         &self,
-        lane: Option<(&Lane, Wheel)>,
-        position: Position,
+        queue_key: Option<(&QueueKey, LeaderEpoch)>,
+        attempt: Attempt,
         now: Moment,
     ) -> bool {
-        let Some((lane, wheel)) = lane else {
-            let Position { token, claim } = position;
+        let Some((queue_key, leader_epoch)) = queue_key else {
+            let Attempt { token, claim } = attempt;
             self.lock().tokens.acquiring(token, claim);
             return true;
         };
         let mut state = self.lock();
-        let value = position.claim.value.clone();
-        let sends =
-            (self.locked(&mut state, lane)).is_some_and(|mut it| it.sending(wheel, position, now));
+        let value = attempt.claim.value.clone();
+        let sends = (self.locked(&mut state, queue_key))
+            .is_some_and(|mut it| it.sending(leader_epoch, attempt, now));
         if sends {
-            state.queues.sent(lane, &value);
+            state.queues.sent(queue_key, &value);
         }
         sends
     }
 
-    /// The server has nothing of the token. `lane`: of the queue that it was sent for.
-    pub(in crate::engine) fn nothing_there(&self, lane: Option<&Lane>, token: Token, now: Moment) {
-        match lane {
+    /// The server has nothing of the token. `queue_key`: of the queue that it was sent for.
+    pub(in crate::engine) fn nothing_there(
+        &self,
+        queue_key: Option<&QueueKey>,
+        token: Token,
+        now: Moment,
+    ) {
+        match queue_key {
             None => self.lock().tokens.not_granted(token),
-            Some(lane) => self
-                .at(lane, |it| it.client().nothing_there(token, now))
+            Some(queue_key) => self
+                .at(queue_key, |it| it.client().nothing_there(token, now))
                 .unwrap_or_default(),
         }
         self.shared.fewer.notify_waiters();
@@ -49,18 +54,18 @@ impl Gates {
     /// As [`Client::abandoned`].
     pub(in crate::engine) fn abandoned(
         &self,
-        lane: Option<&Lane>,
+        queue_key: Option<&QueueKey>,
         token: Token,
         (not_after, give_up): (u64, Moment),
         cancelled_by: Option<Moment>,
         now: Moment,
     ) -> bool {
-        let Some(lane) = lane else {
+        let Some(queue_key) = queue_key else {
             let tokens = &mut self.lock().tokens;
             tokens.abandoned(token, not_after, give_up, cancelled_by, now);
             return true;
         };
-        let abandoned = self.at(lane, |it| {
+        let abandoned = self.at(queue_key, |it| {
             (it.client()).abandoned(token, not_after, give_up, cancelled_by, now)
         });
         abandoned.unwrap_or(false)
@@ -70,62 +75,62 @@ impl Gates {
     pub(in crate::engine) fn take(
         &self,
         terms: &Terms,
-        position: Position,
-        offer: Offer,
+        attempt: Attempt,
+        grant: Grant,
         now: Moment,
     ) -> Option<Taken> {
         let mut state = self.lock();
-        let holder = |lease: &_| self.cell(&position, lease);
+        let holder = |lease: &_| self.cell(&attempt, lease);
         let cell = self
             .alone(&mut state)
-            .take(&position, &offer, terms, now, holder);
-        let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, position.token));
+            .take(&attempt, &grant, terms, now, holder);
+        let begun = (cell.is_some()).then(|| self.shared.begins(&mut state, attempt.token));
         drop(state);
         if let Some(begun) = begun {
             self.shared.begun(begun);
         }
         cell.map(|cell| Taken {
-            position,
-            offer,
+            attempt,
+            grant,
             cell,
         })
     }
 }
 
 /// What the server says to a driver, or unasked.
-impl Gates {
+impl LocalQueues {
     /// The lock is ours; an answer says so.
-    pub(in crate::engine) fn offered(
+    pub(in crate::engine) fn granted_to_leader(
         &self,
-        lane: &Lane,
+        queue_key: &QueueKey,
         token: Token,
-        offer: Offer,
+        grant: Grant,
         now: Moment,
     ) -> Settled {
-        let offer = self.to_be_handed_on(offer, now);
-        let settled = self.at(lane, |it| it.granted(token, offer, now));
+        let grant = self.to_be_handed_on(grant, now);
+        let settled = self.at(queue_key, |it| it.granted(token, grant, now));
         settled.unwrap_or(Settled::NotOurs)
     }
 
-    /// A place was granted. `offer` is `None` where it can't be told since when: then it has to be asked.
+    /// A place was granted. `grant` is `None` where it can't be told since when: then it has to be asked.
     pub(in crate::engine) fn granted(
         &self,
         key: &Arc<str>,
         value: &str,
-        offer: Option<Offer>,
+        grant: Option<Grant>,
         now: Moment,
     ) -> Settled {
-        let lane = self.lock().queues.awaits(key, value);
-        let settled = lane.and_then(|lane| {
-            self.at(&lane, |it| {
-                let Some(token) = it.keyed.gate.awaits(value) else {
+        let queue_key = self.lock().queues.awaits(key, value);
+        let settled = queue_key.and_then(|queue_key| {
+            self.at(&queue_key, |it| {
+                let Some(token) = it.queue_state.queue.awaits(value) else {
                     return Settled::NotOurs;
                 };
-                let Some(offer) = offer else {
-                    it.keyed.hint(now);
+                let Some(grant) = grant else {
+                    it.queue_state.hint(now);
                     return Settled::Taken;
                 };
-                it.granted(token, self.to_be_handed_on(offer, now), now)
+                it.granted(token, self.to_be_handed_on(grant, now), now)
             })
         });
         settled.unwrap_or(Settled::NotOurs)
@@ -133,20 +138,20 @@ impl Gates {
 
     /// A place may have been granted: its driver asks, but not for each such word.
     pub(in crate::engine) fn hinted(&self, key: &Arc<str>, value: &str, now: Moment) {
-        let lane = self.lock().queues.awaits(key, value);
-        if let Some(lane) = lane {
-            self.at(&lane, |it| {
-                if it.keyed.gate.awaits(value).is_some() {
-                    it.keyed.hint(now);
+        let queue_key = self.lock().queues.awaits(key, value);
+        if let Some(queue_key) = queue_key {
+            self.at(&queue_key, |it| {
+                if it.queue_state.queue.awaits(value).is_some() {
+                    it.queue_state.hint(now);
                 }
             });
         }
     }
 
     /// Something may have been missed: every driver asks.
-    pub(in crate::engine) fn hurry_all(&self, now: Moment) {
-        for lane in self.lanes() {
-            self.at(&lane, |it| it.keyed.hurry(now));
+    pub(in crate::engine) fn poll_all_now(&self, now: Moment) {
+        for queue_key in self.queue_keys() {
+            self.at(&queue_key, |it| it.queue_state.poll_now(now));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Holders at the local queues: a lock goes to the next waiter of this process, or back to the server.
 
-use super::Gates;
-use super::lane::Lane;
+use super::LocalQueues;
+use super::queue_key::QueueKey;
 use crate::engine::lease_cell::LeaseCell;
 use crate::policy::client::GivenBack;
 use crate::policy::tokens::ReleaseBy;
@@ -9,19 +9,19 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// What holders do.
-impl Gates {
+impl LocalQueues {
     /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it. [`GivenBack::ToServer`] by the
     /// watchdog: it has to look at the token.
     pub(in crate::engine) fn give_back(
         &self,
-        lane: &Lane,
+        queue_key: &QueueKey,
         token: Token,
         now: Moment,
         may_hand_on: bool,
         cell: &LeaseCell,
     ) -> GivenBack {
         let ended = || cell.hand_on(); // under the lock, so that the last word about it can't be said about the next one's lease
-        let given_back = self.at(lane, |it| it.give_back(token, now, may_hand_on, ended));
+        let given_back = self.at(queue_key, |it| it.give_back(token, now, may_hand_on, ended));
         if given_back == Some(GivenBack::HandedOn) {
             cell.notify();
         }
@@ -35,14 +35,14 @@ impl Gates {
     /// The same where nobody is left who would release it; whether it was handed on.
     pub(in crate::engine) fn drop_hold(
         &self,
-        lane: &Lane,
+        queue_key: &QueueKey,
         token: Token,
         now: Moment,
         may_hand_on: bool,
         cell: &LeaseCell,
     ) -> bool {
         let ended = || cell.hand_on();
-        let handed_on = self.at(lane, |it| it.drop_hold(token, now, may_hand_on, ended));
+        let handed_on = self.at(queue_key, |it| it.drop_hold(token, now, may_hand_on, ended));
         if handed_on == Some(true) {
             cell.notify();
         }

@@ -46,7 +46,7 @@ fn one_run(chances: Chances, waiters_may_go: bool, handed_on: &Arc<AtomicUsize>)
     if chances.closes {
         site.closer();
     }
-    if chances.rows_end {
+    if chances.chains_end {
         site.clock();
     }
     site.end();
@@ -84,9 +84,9 @@ fn waiters_come_and_go() {
 }
 
 #[test]
-fn drivers_end_with_their_runtimes() {
+fn leaders_end_with_their_runtimes() {
     explore(Chances {
-        drivers_lost: 2,
+        leaders_lost: 2,
         ..Chances::default()
     });
 }
@@ -94,7 +94,7 @@ fn drivers_end_with_their_runtimes() {
 #[test]
 fn pushes_are_lost() {
     explore(Chances {
-        drivers_lost: 1,
+        leaders_lost: 1,
         pushes_lost: true,
         ..Chances::default()
     });
@@ -103,7 +103,7 @@ fn pushes_are_lost() {
 #[test]
 fn the_pool_is_closed() {
     explore(Chances {
-        drivers_lost: 1,
+        leaders_lost: 1,
         closes: true,
         ..Chances::default()
     });
@@ -120,11 +120,11 @@ fn locks_are_handed_on() {
 }
 
 #[test]
-fn rows_of_handoffs_end_in_the_middle() {
+fn chains_of_handoffs_end_in_the_middle() {
     explore(Chances {
         handoffs: 16,
-        rows_end: true,
-        drivers_lost: 1,
+        chains_end: true,
+        leaders_lost: 1,
         ..Chances::default()
     });
 }
@@ -134,7 +134,7 @@ fn the_next_in_line_may_not_be_able_to_have_what_is_handed_on() {
     explore(Chances {
         handoffs: 16,
         refusals: true,
-        drivers_lost: 1,
+        leaders_lost: 1,
         ..Chances::default()
     });
 }
@@ -143,7 +143,7 @@ fn the_next_in_line_may_not_be_able_to_have_what_is_handed_on() {
 fn locks_are_handed_on_while_pushes_are_lost_and_the_pool_is_closed() {
     explore(Chances {
         handoffs: 16,
-        rows_end: true,
+        chains_end: true,
         refusals: true,
         pushes_lost: true,
         closes: true,

@@ -4,13 +4,13 @@ use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
 use crate::values::error::LockError;
 
-type Ask = fn(LockRequest) -> LockRequest;
+type Acquire = fn(LockRequest) -> LockRequest;
 
-async fn told(outer: Ask, inner: Ask) -> String {
+async fn told(outer: Acquire, inner: Acquire) -> String {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let ask = |how: Ask| how(pool.lock("k"));
-    let outer = ask(outer);
-    let error = outer.run(async |_| ask(inner).acquire().await.unwrap_err());
+    let acquire = |how: Acquire| how(pool.lock("k"));
+    let outer = acquire(outer);
+    let error = outer.run(async |_| acquire(inner).acquire().await.unwrap_err());
     let error = error.await.unwrap();
     let deadlock = matches!(
         &error,
@@ -26,7 +26,7 @@ async fn told(outer: Ask, inner: Ask) -> String {
 
 #[tokio::test]
 async fn it_names_who_holds_the_key_and_what_helps() {
-    let cases: [(Ask, Ask, &str); 6] = [
+    let cases: [(Acquire, Acquire, &str); 6] = [
         (
             |it| it,
             |it| it,

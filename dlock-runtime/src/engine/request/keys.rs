@@ -5,10 +5,10 @@ use std::sync::Arc;
 use dlock_grammar::kind::check_keys;
 
 use crate::engine::acquire;
+use crate::engine::acquire_all;
 use crate::engine::core::Core;
 use crate::engine::guard::LockGuard;
-use crate::engine::order::Order;
-use crate::engine::several;
+use crate::engine::spec::AcquireSpec;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 
@@ -22,10 +22,10 @@ pub(crate) enum Keys {
 
 /// The locks to take, all checked.
 #[derive(Debug)]
-pub(crate) enum Orders {
-    One(Arc<Order>),
+pub(crate) enum AcquireSpecs {
+    One(Arc<AcquireSpec>),
     /// In the order of their names, each once.
-    All(Vec<Arc<Order>>),
+    All(Vec<Arc<AcquireSpec>>),
 }
 
 impl Keys {
@@ -38,29 +38,29 @@ impl Keys {
     }
 
     /// The order for each key.
-    pub(super) fn orders(
+    pub(super) fn specs(
         self,
-        order: impl Fn(Key) -> Result<Order, LockError>,
-    ) -> Result<Orders, LockError> {
-        let order = |key: Key| order(key).map(Arc::new);
+        spec: impl Fn(Key) -> Result<AcquireSpec, LockError>,
+    ) -> Result<AcquireSpecs, LockError> {
+        let spec = |key: Key| spec(key).map(Arc::new);
         let keys = match self {
-            Keys::One(key) => return order(key).map(Orders::One),
+            Keys::One(key) => return spec(key).map(AcquireSpecs::One),
             Keys::All(keys) => keys,
         };
-        let orders = keys.into_iter().map(order);
-        let mut orders: Vec<_> = orders.collect::<Result<_, LockError>>()?;
-        orders.sort_by(|one, other| one.name.cmp(&other.name));
-        orders.dedup_by(|one, other| one.name == other.name);
-        Ok(Orders::All(orders))
+        let specs = keys.into_iter().map(spec);
+        let mut specs: Vec<_> = specs.collect::<Result<_, LockError>>()?;
+        specs.sort_by(|one, other| one.name.cmp(&other.name));
+        specs.dedup_by(|one, other| one.name == other.name);
+        Ok(AcquireSpecs::All(specs))
     }
 }
 
-impl Orders {
+impl AcquireSpecs {
     pub(crate) async fn acquire(&self, core: &Arc<Core>) -> Result<LockGuard, LockError> {
         match self {
-            Orders::One(order) => acquire::acquire(core, order).await,
+            AcquireSpecs::One(spec) => acquire::acquire(core, spec).await,
             // Boxed, so that what waits for one key stays small.
-            Orders::All(orders) => Box::pin(several::acquire(core, orders)).await,
+            AcquireSpecs::All(specs) => Box::pin(acquire_all::acquire(core, specs)).await,
         }
     }
 }

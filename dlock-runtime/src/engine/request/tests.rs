@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockRequest;
-use crate::engine::order::Order;
+use crate::engine::spec::AcquireSpec;
 use crate::values::bounds::Bounds;
 use crate::values::config::Config;
 use crate::values::error::LockError;
@@ -13,10 +13,10 @@ use crate::{LockPool, Wait};
 
 const S: Duration = Duration::from_secs(1);
 
-async fn order(config: Config, set: impl FnOnce(LockRequest) -> LockRequest) -> Arc<Order> {
+async fn spec(config: Config, set: impl FnOnce(LockRequest) -> LockRequest) -> Arc<AcquireSpec> {
     let pool = LockPool::connect(config).await.unwrap();
-    let (_, order) = set(pool.lock("k")).order().unwrap();
-    order
+    let (_, spec) = set(pool.lock("k")).spec().unwrap();
+    spec
 }
 
 fn memory() -> Config {
@@ -25,14 +25,14 @@ fn memory() -> Config {
 
 #[tokio::test]
 async fn without_a_word_there_are_no_bounds_and_the_pool_decides() {
-    let built_in = order(memory(), |request| request).await;
+    let built_in = spec(memory(), |request| request).await;
     assert_eq!(built_in.terms.bounds, Bounds::default());
     assert_eq!(built_in.release, Release::Confirmed);
     let config = memory()
         .release(Release::Background)
         .default_wait(Wait::Forever)
         .default_ttl(10 * S);
-    let pools = order(config, |request| request).await;
+    let pools = spec(config, |request| request).await;
     assert_eq!(
         (pools.release, pools.wait, pools.terms.ttl.get()),
         (Release::Background, Wait::Forever, 10 * S)
@@ -42,7 +42,7 @@ async fn without_a_word_there_are_no_bounds_and_the_pool_decides() {
 #[tokio::test]
 async fn the_request_comes_before_the_pool() {
     let config = memory().release(Release::Background);
-    let order = order(config, |request| {
+    let spec = spec(config, |request| {
         request
             .ttl(10 * S)
             .renew()
@@ -58,10 +58,10 @@ async fn the_request_comes_before_the_pool() {
         min_hold: Some(20 * S),
     };
     assert_eq!(
-        (order.terms.bounds, order.release),
+        (spec.terms.bounds, spec.release),
         (bounds, Release::Confirmed)
     );
-    assert_eq!(order.terms.renew, Some(10 * S / 3));
+    assert_eq!(spec.terms.renew, Some(10 * S / 3));
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn everything_that_is_wrong_is_in_one_error() {
     let pool = LockPool::connect(memory()).await.unwrap();
     let request = pool.lock("k").ttl(10 * S).renew_every(5 * S);
     let request = request.max_hold(S).max_renewals(0).min_hold(2 * S);
-    let LockError::Config(said) = request.order().unwrap_err() else {
+    let LockError::Config(said) = request.spec().unwrap_err() else {
         panic!("another kind of error");
     };
     let said = said.to_string();
@@ -92,12 +92,12 @@ async fn the_bounds_are_compared_with_the_pools_ttl() {
     let pool = LockPool::connect(memory().default_ttl(10 * S))
         .await
         .unwrap();
-    let refused = |request: LockRequest| request.order().unwrap_err().to_string();
+    let refused = |request: LockRequest| request.spec().unwrap_err().to_string();
     let said = refused(pool.lock("k").min_hold(11 * S));
     assert!(said.contains("longer than the ttl 10s"), "{said}");
     let said = refused(pool.lock("k").renew().max_hold(9 * S));
     assert!(said.contains("shorter than a ttl of 10s"), "{said}");
-    assert!(pool.lock("k").renew().min_hold(11 * S).order().is_ok());
+    assert!(pool.lock("k").renew().min_hold(11 * S).spec().is_ok());
 }
 
 #[tokio::test(start_paused = true)]

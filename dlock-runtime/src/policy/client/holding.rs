@@ -1,7 +1,7 @@
 //! The end of a hold: to the next waiter of this process, or back to the server.
 
 use super::Client;
-use crate::policy::gate::Offer;
+use crate::policy::local_queue::Grant;
 use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -22,7 +22,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         &mut self,
         token: Token,
         now: Moment,
-        fits: Option<impl Fn(&W, &Offer) -> bool>,
+        fits: Option<impl Fn(&W, &Grant) -> bool>,
         ended: impl FnOnce(),
     ) -> GivenBack {
         if self.hand_on(token, now, fits, ended) {
@@ -37,7 +37,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         &mut self,
         token: Token,
         now: Moment,
-        fits: Option<impl Fn(&W, &Offer) -> bool>,
+        fits: Option<impl Fn(&W, &Grant) -> bool>,
         ended: impl FnOnce(),
     ) -> bool {
         let handed_on = self.hand_on(token, now, fits, ended);
@@ -51,7 +51,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         &mut self,
         token: Token,
         now: Moment,
-        fits: Option<impl Fn(&W, &Offer) -> bool>,
+        fits: Option<impl Fn(&W, &Grant) -> bool>,
         ended: impl FnOnce(),
     ) -> bool {
         let Some(queue) = &mut self.queue else {

@@ -1,6 +1,6 @@
 //! What a process does about one key: its local queue and its tokens, changed together in one step.
 //!
-//! `gate` knows who is next, `tokens` what becomes of each attempt. An event concerns both: a grant that a waiter takes is
+//! `queue` knows who is next, `tokens` what becomes of each attempt. An event concerns both: a grant that a waiter takes is
 //! a lease from then on, one that nobody waits for is cleaned up after. Each method here is such a step, so that nobody
 //! ever sees one half of it. `engine/local_queues` calls it while it holds the mutex of `engine/shared.rs`, and carries out what
 //! it returns after unlocking.
@@ -15,8 +15,8 @@ mod waiting;
 
 use std::time::Duration;
 
-use super::gate::{Fate, Gate, Offer, Position};
 use super::lease::{Lease, Terms};
+use super::local_queue::{Attempt, Grant, LocalQueue, Outcome};
 use super::tokens::Tokens;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -27,7 +27,7 @@ pub(crate) use self::waiting::Looked;
 /// One key's queue, and the tokens of all keys.
 pub(crate) struct Client<'a, W, H> {
     /// `None`: nobody waits for the key here, and it has no token at the server that is not held.
-    pub(crate) queue: Option<&'a mut Gate<W>>,
+    pub(crate) queue: Option<&'a mut LocalQueue<W>>,
     pub(crate) tokens: &'a mut Tokens<H>,
     /// How long a command may take, at most.
     pub(crate) command_timeout: Duration,
@@ -57,25 +57,25 @@ impl Settled {
 
 impl<W, H: Clone> Client<'_, W, H> {
     /// An acquire of the queue's goes out, for whoever is first.
-    pub(crate) fn sending(&mut self, position: Position) {
-        let Position { token, claim } = position.clone();
+    pub(crate) fn sending(&mut self, attempt: Attempt) {
+        let Attempt { token, claim } = attempt.clone();
         self.tokens.acquiring(token, claim);
         if let Some(queue) = &mut self.queue {
-            queue.asking(position);
+            queue.acquiring(attempt);
         }
     }
 
     /// The acquire or a poll says: in the server's queue. `poll`: when to ask again.
     pub(crate) fn queued(&mut self, token: Token, poll: Moment, now: Moment) -> Settled {
         self.tokens.queued(token);
-        let fate = self.queue.as_mut().map(|queue| queue.queued(token, poll));
-        self.settle(fate, now)
+        let outcome = self.queue.as_mut().map(|queue| queue.queued(token, poll));
+        self.settle(outcome, now)
     }
 
     /// The lock is ours: an answer or a push says so. The first notification wins.
-    pub(crate) fn granted(&mut self, token: Token, offer: Offer, now: Moment) -> Settled {
-        let fate = self.queue.as_mut().map(|queue| queue.granted(token, offer));
-        self.settle(fate, now)
+    pub(crate) fn granted(&mut self, token: Token, grant: Grant, now: Moment) -> Settled {
+        let outcome = self.queue.as_mut().map(|queue| queue.granted(token, grant));
+        self.settle(outcome, now)
     }
 
     /// The server has nothing of the token: its acquire created nothing, or its entry in the server's queue is gone.
@@ -86,9 +86,9 @@ impl<W, H: Clone> Client<'_, W, H> {
     }
 
     /// What the server has of the token is of no use to anybody here: its grant would reach nobody.
-    pub(crate) fn unreachable(&mut self, position: &Position, now: Moment) -> Option<Token> {
-        self.leaves(position.token, now)
-            .then(|| self.clean_up(position, now))
+    pub(crate) fn unreachable(&mut self, attempt: &Attempt, now: Moment) -> Option<Token> {
+        self.leaves(attempt.token, now)
+            .then(|| self.clean_up(attempt, now))
     }
 
     /// Its acquire got no clear answer, or nobody waits for one. `cancelled_by`: a `cancel` follows the acquire on its own
@@ -112,31 +112,31 @@ impl<W, H: Clone> Client<'_, W, H> {
     /// Makes what was granted a lease of its new holder's; `None`: it would be over, and is cleaned up after.
     pub(crate) fn take(
         &mut self,
-        position: &Position,
-        offer: &Offer,
+        attempt: &Attempt,
+        grant: &Grant,
         terms: &Terms,
         now: Moment,
         holder: impl FnOnce(&Lease) -> H,
     ) -> Option<H> {
-        let began = offer.row.since.unwrap_or(offer.since);
-        let lease = Lease::handed_on(offer.since, offer.lease, began, terms);
+        let began = grant.chain.since.unwrap_or(grant.since);
+        let lease = Lease::handed_on(grant.since, grant.lease, began, terms);
         if now >= lease.deadline() {
             if let Some(queue) = &mut self.queue {
-                queue.left(position.token, now);
+                queue.left(attempt.token, now);
             }
-            self.clean_up(position, now);
+            self.clean_up(attempt, now);
             return None;
         }
         let holder = holder(&lease);
-        self.tokens.granted(position.token, lease, holder.clone());
+        self.tokens.granted(attempt.token, lease, holder.clone());
         Some(holder)
     }
 
     /// Nobody wants what the server has of this token.
-    pub(crate) fn clean_up(&mut self, position: &Position, now: Moment) -> Token {
-        let give_up = now.plus(self.command_timeout + position.claim.longest_stay());
-        self.tokens.give_up(position.token, give_up, now);
-        position.token
+    pub(crate) fn clean_up(&mut self, attempt: &Attempt, now: Moment) -> Token {
+        let give_up = now.plus(self.command_timeout + attempt.claim.longest_stay());
+        self.tokens.give_up(attempt.token, give_up, now);
+        attempt.token
     }
 
     /// Whether the queue had it as its own, not taken yet; it has not any more.
@@ -145,11 +145,11 @@ impl<W, H: Clone> Client<'_, W, H> {
         queue.is_some_and(|queue| queue.ended(token, not_before))
     }
 
-    fn settle(&mut self, fate: Option<Fate>, now: Moment) -> Settled {
-        match fate {
-            Some(Fate::Taken) => Settled::Taken,
-            Some(Fate::Unwanted(position)) => Settled::Unowned(self.clean_up(&position, now)),
-            Some(Fate::NotOurs) | None => Settled::NotOurs,
+    fn settle(&mut self, outcome: Option<Outcome>, now: Moment) -> Settled {
+        match outcome {
+            Some(Outcome::Taken) => Settled::Taken,
+            Some(Outcome::Unwanted(attempt)) => Settled::Unowned(self.clean_up(&attempt, now)),
+            Some(Outcome::NotOurs) | None => Settled::NotOurs,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::locks::Lock;
 use super::{Publish, Reached, Server};
-use crate::policy::commands::Grant;
+use crate::policy::commands::PushedGrant;
 use crate::values::entry::{self, Entry};
 
 impl Server {
@@ -53,7 +53,13 @@ impl Server {
         }
     }
 
-    fn grant(&mut self, key: &Arc<str>, head: &Arc<str>, entry: &Entry<'_>, time: u64) -> Grant {
+    fn grant(
+        &mut self,
+        key: &Arc<str>,
+        head: &Arc<str>,
+        entry: &Entry<'_>,
+        time: u64,
+    ) -> PushedGrant {
         let (epoch, lease) = (self.draw_epoch(time), entry.lease.min(self.claim));
         let epoch = if entry.letter.is_shared() {
             self.add(key, head, entry, lease, epoch, time)
@@ -61,7 +67,7 @@ impl Server {
             self.set(key, head, time, lease);
             epoch
         };
-        Grant {
+        PushedGrant {
             key: key.clone(),
             value: head.clone(),
             epoch,

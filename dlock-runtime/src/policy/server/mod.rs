@@ -8,6 +8,7 @@
 //!
 //! Never in this folder: a rule that the scripts of `backend/redis/lua` do not have too.
 
+mod acquire_all;
 mod exclusive;
 mod grant;
 #[cfg(test)]
@@ -16,14 +17,14 @@ mod locks;
 mod queues;
 mod set;
 mod shared;
-mod together;
 
 use std::time::Duration;
 
 use self::locks::{Lock, Locks};
 use self::queues::Queues;
 use super::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Grant, Left, Polled, Renewal, Renewed,
+    Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Left, Polled, PushedGrant, Renewal,
+    Renewed,
 };
 use super::queue;
 use crate::values::entry::{self, Entry};
@@ -31,7 +32,7 @@ use crate::values::ttl;
 
 /// How a grant reaches the waiter that it is for.
 pub(crate) trait Publish {
-    fn publish(&mut self, address: &str, grant: &Grant) -> Reached;
+    fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached;
 }
 
 /// Who heard of a grant.

@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::policy::commands::{
-    Acquire, Acquired, Busy, Cancelled, Claim, Grant, Left, Renewal, Renewed,
+    Acquire, Acquired, Busy, Cancelled, Claim, Left, PushedGrant, Renewal, Renewed,
 };
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::ttl::Ttl;
@@ -26,7 +26,7 @@ struct Quiet(Server);
 struct NoPushes;
 
 impl Publish for NoPushes {
-    fn publish(&mut self, _: &str, grant: &Grant) -> Reached {
+    fn publish(&mut self, _: &str, grant: &PushedGrant) -> Reached {
         panic!("nobody waits: {grant:?}")
     }
 }

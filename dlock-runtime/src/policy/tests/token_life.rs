@@ -327,10 +327,10 @@ fn one_renewal_takes_those_along_that_are_nearly_due() {
 }
 
 #[test]
-fn a_guardian_that_ends_loses_every_lease_once() {
+fn a_watchdog_that_ends_loses_every_lease_once() {
     let mut table = holding();
     let told = table.unguarded(token(1), at(10));
-    assert_eq!(told, Some(lost(LostCause::Guardian)));
+    assert_eq!(told, Some(lost(LostCause::Watchdog)));
     assert_eq!(table.unguarded(token(1), at(10)), None);
 }
 

@@ -17,7 +17,7 @@ use crate::values::bounds::Bounds;
 enum Event {
     Start,
     Queued(usize),
-    Grant {
+    PushedGrant {
         who: usize,
         ttl: u64,
         /// Thousandths of the lease that the server gave.
@@ -63,7 +63,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => proptest::strategy::Just(Event::Start),
         4 => who().prop_map(Event::Queued),
         6 => (who(), 10..3000u64, 100..1250u64, any::<bool>(), bounds())
-            .prop_map(|(who, ttl, given, renew, bounds)| Event::Grant { who, ttl, given, renew, bounds }),
+            .prop_map(|(who, ttl, given, renew, bounds)| Event::PushedGrant { who, ttl, given, renew, bounds }),
         1 => who().prop_map(Event::NotGranted),
         2 => who().prop_map(Event::GiveUp),
         1 => who().prop_map(Event::Stray),

@@ -12,7 +12,7 @@ use crate::values::token::Token;
 impl<H: Clone> Tokens<H> {
     /// Nobody would watch over this lease any longer: it is lost.
     pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
-        self.lose(token, End::Over(LostCause::Guardian), now)
+        self.lose(token, End::Over(LostCause::Watchdog), now)
     }
 
     /// All tokens, for a host that ends.

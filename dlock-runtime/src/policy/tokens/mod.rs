@@ -18,7 +18,7 @@
 //! revives it; nothing is renewed once its release may have been sent; whatever of ours may stand at
 //! the server has an entry here.
 //!
-//! Never in this folder: who waits, and whose turn it is (`gate`).
+//! Never in this folder: who waits, and whose turn it is (`queue`).
 
 mod account;
 mod action;

@@ -22,21 +22,21 @@ static NOTHING: Spec = Spec::new("shop::purchase");
 #[tokio::test]
 async fn what_is_written_comes_before_the_pool() {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (_, order) = EVERYTHING
+    let (_, spec) = EVERYTHING
         .request(&pool, Keys::One("k".into()))
-        .order()
+        .spec()
         .unwrap();
-    assert_eq!(order.function, "shop::purchase");
-    assert_eq!(order.terms.ttl.get(), 10 * S);
-    assert_eq!(order.wait, Wait::For(2 * S));
-    assert_eq!(order.terms.renew, Some(S));
+    assert_eq!(spec.function, "shop::purchase");
+    assert_eq!(spec.terms.ttl.get(), 10 * S);
+    assert_eq!(spec.wait, Wait::For(2 * S));
+    assert_eq!(spec.terms.renew, Some(S));
     let bounds = Bounds {
         max_hold: Some(60 * S),
         max_renewals: Some(4),
         min_hold: Some(20 * S),
     };
     assert_eq!(
-        (order.terms.bounds, order.release),
+        (spec.terms.bounds, spec.release),
         (bounds, Release::Background)
     );
 }
@@ -48,16 +48,16 @@ async fn what_is_not_written_is_the_pools_to_say() {
         .default_wait(Wait::Forever)
         .release(Release::Background);
     let pool = LockPool::connect(config).await.unwrap();
-    let (_, order) = NOTHING
+    let (_, spec) = NOTHING
         .request(&pool, Keys::One("k".into()))
-        .order()
+        .spec()
         .unwrap();
-    assert_eq!((order.terms.ttl.get(), order.wait), (5 * S, Wait::Forever));
+    assert_eq!((spec.terms.ttl.get(), spec.wait), (5 * S, Wait::Forever));
     assert_eq!(
-        (order.terms.renew, order.terms.bounds),
+        (spec.terms.renew, spec.terms.bounds),
         (None, Bounds::default())
     );
-    assert_eq!(order.release, Release::Background);
+    assert_eq!(spec.release, Release::Background);
 }
 
 #[test]
@@ -93,11 +93,11 @@ async fn each_kind_reaches_the_engine() {
         (&TAKEN, Kind::Permits { of: 5, take: 2 }, false),
         (&AGAIN, Kind::Exclusive, true),
     ] {
-        let (_, order) = spec.request(&pool, Keys::One("k".into())).order().unwrap();
+        let (_, spec) = spec.request(&pool, Keys::One("k".into())).spec().unwrap();
         let reentrant = fair; // `AGAIN` alone is either
         let own = fair || kind.is_shared();
         assert_eq!(
-            (&order.kind, !order.lane.is_for_all(), order.reentrant),
+            (&spec.kind, !spec.queue_key.is_for_all(), spec.reentrant),
             (&kind, own, reentrant),
             "{spec:?}"
         );

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use super::super::Spec;
 use super::{Target, constant_keys, into_keys};
-use crate::engine::order::Order;
+use crate::engine::spec::AcquireSpec;
 use crate::values::kind::Kind;
 use crate::{Key, LockError, LockPool, lock_key};
 
 static OWNED: Spec = Spec::new("shop::step").reentrant();
 
-async fn order(target: Target) -> Result<Arc<Order>, LockError> {
+async fn spec(target: Target) -> Result<Arc<AcquireSpec>, LockError> {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (_, order) = target.request(|keys| OWNED.request(&pool, keys)).order()?;
-    Ok(order)
+    let (_, spec) = target.request(|keys| OWNED.request(&pool, keys)).spec()?;
+    Ok(spec)
 }
 
 #[tokio::test]
 async fn an_owner_is_the_calls() {
-    let order = order(Target::new("k".into()).owner(&7)).await.unwrap();
-    assert_eq!(order.kind, Kind::Owned("7".into()));
-    assert!(order.reentrant && order.key.as_str() == "lock:k");
+    let spec = spec(Target::new("k".into()).owner(&7)).await.unwrap();
+    assert_eq!(spec.kind, Kind::Owned("7".into()));
+    assert!(spec.reentrant && spec.key.as_str() == "lock:k");
 }
 
 struct Fails;
@@ -40,7 +40,7 @@ async fn an_owner_without_a_text_is_none() {
         Target::new("k".into()).owner(&Fails),
         Target::new("k".into()).owner(&lock_key!("step:<fails>")),
     ] {
-        let said = order(target).await.unwrap_err().to_string();
+        let said = spec(target).await.unwrap_err().to_string();
         assert!(said.contains("the `Display` of the owner failed"), "{said}");
     }
 }
@@ -57,7 +57,7 @@ async fn several_keys_are_counted_before_anything_is_sent() {
         let target = Target::all(into_keys(keys));
         let pool = LockPool::connect("memory://").await.unwrap();
         let request = target.request(|keys| SEVERAL.request(&pool, keys));
-        let LockError::Config(said) = request.orders().unwrap_err() else {
+        let LockError::Config(said) = request.specs().unwrap_err() else {
             panic!("{expected}");
         };
         assert!(said.to_string().contains(expected), "{said}");

@@ -12,7 +12,7 @@ const CAUSES: [LostCause; 5] = [
     LostCause::Gone,
     LostCause::MaxHold,
     LostCause::MaxRenewals,
-    LostCause::Guardian,
+    LostCause::Watchdog,
 ];
 
 const REFUSALS: [Refusal; 12] = [

@@ -10,7 +10,7 @@ use proptest::prelude::{ProptestConfig, any};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::values::entry::There;
 use crate::values::error::{LockError, LostCause, Refusal, Text};
 use crate::values::holder::{Holder, Reading, read};
@@ -150,8 +150,8 @@ fn no_error_shows_what_nobody_sees() {
             finished: false,
             source: Some(text()),
         },
-        Fault::Unclear(text()).into_error(Some(&key())),
-        Fault::Refused(Refusal::Other, text()).into_error(Some(&key())),
+        CommandError::Unclear(text()).into_error(Some(&key())),
+        CommandError::Refused(Refusal::Other, text()).into_error(Some(&key())),
     ];
     errors.extend(planted().into_iter().map(|holder| LockError::Busy {
         key: key(),

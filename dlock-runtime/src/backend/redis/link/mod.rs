@@ -1,4 +1,4 @@
-//! One live connection. Read `wire` first: its deadlines, and whether it is dead; then `batcher`, which sends what
+//! One live connection. Read `connection` first: its deadlines, and whether it is dead; then `batcher`, which sends what
 //! many callers want at once in one command, and `heartbeats`, which does so for those who wait; `operations` are the protocol's commands over both.
 //!
 //! Never in this folder: a command that is sent again, unless the server said that it has not done it (an unknown script, a
@@ -6,10 +6,10 @@
 //! another one's answer.
 
 pub(super) mod batcher;
+mod connection;
 pub(super) mod heartbeats;
+mod keep_alive;
 mod operations;
-mod pulse;
-mod wire;
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
 use self::batcher::{Batcher, MOST};
+use self::connection::Connection;
 use self::heartbeats::{Heartbeats, Pace};
-use self::wire::Wire;
 use super::native::Native;
 use super::plan::Plan;
-use super::push::Ear;
+use super::push::PushReceiver;
 
 /// What was learned while saying hello.
 pub(super) struct Hello {
     /// The server's time as just heard.
     pub(super) time: u64,
-    pub(super) ear: Arc<Ear>,
+    pub(super) push_receiver: Arc<PushReceiver>,
     /// The channel that was subscribed to, if any was.
     pub(super) address: Option<Arc<str>>,
     /// What the server compares and deletes with, if it can.
@@ -37,7 +37,7 @@ pub(super) struct Hello {
 /// A connection of one tokio runtime; it ends with its last owner.
 #[derive(Debug)]
 pub(super) struct RedisLink {
-    pub(super) wire: Arc<Wire>,
+    pub(super) connection: Arc<Connection>,
     batcher: Arc<Batcher>,
     heartbeats: Arc<Heartbeats>,
     /// The channel that this connection has subscribed to.
@@ -54,11 +54,18 @@ impl RedisLink {
         let driver = driver.map(|it| it.abort_handle());
         let Hello {
             time,
-            ear,
+            push_receiver,
             address,
             native,
         } = hello;
-        let wire = Arc::new(Wire::new(connection, driver, plan, time, ear, native));
+        let connection = Arc::new(Connection::new(
+            connection,
+            driver,
+            plan,
+            time,
+            push_receiver,
+            native,
+        ));
         // A limit on the commands in flight is the client library's to keep, and it keeps no order among those that wait for it.
         let (most, pace) = match (plan.max_in_flight, &address) {
             (None, Some(_)) => (MOST, Some(Pace::of(plan.poll_interval.told))),
@@ -66,9 +73,9 @@ impl RedisLink {
             (Some(_), _) => (0, None),
         };
         Self {
-            batcher: Batcher::new(&wire, most),
-            heartbeats: Heartbeats::new(&wire, pace),
-            wire,
+            batcher: Batcher::new(&connection, most),
+            heartbeats: Heartbeats::new(&connection, pace),
+            connection,
             address,
         }
     }
@@ -79,22 +86,22 @@ impl RedisLink {
     /// The server's time now.
     pub(super) fn server_time(&self) -> u64 {
         use crate::backend::Link;
-        self.server_time_at(self.wire.clock.now())
+        self.server_time_at(self.connection.clock.now())
     }
 
     /// One more over the same wire.
     pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
-        Batcher::new(&self.wire, most)
+        Batcher::new(&self.connection, most)
     }
 
     /// Others over the same wire.
     pub(super) fn heartbeats(&self, pace: Pace) -> Arc<Heartbeats> {
-        Heartbeats::new(&self.wire, Some(pace))
+        Heartbeats::new(&self.connection, Some(pace))
     }
 }
 
 impl Drop for RedisLink {
     fn drop(&mut self) {
-        self.wire.hang_up();
+        self.connection.hang_up();
     }
 }

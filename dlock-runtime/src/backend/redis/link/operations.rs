@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::RedisLink;
 use super::batcher::Command;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
 use crate::backend::redis::reply::{self, Done, Item, Looked};
 use crate::backend::redis::scripts;
@@ -27,7 +27,7 @@ use crate::values::ttl::Ttl;
 impl Link for RedisLink {
     fn server_time_at(&self, now: Moment) -> u64 {
         let clock = self
-            .wire
+            .connection
             .server_clock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -35,7 +35,7 @@ impl Link for RedisLink {
     }
 
     fn runtime(&self) -> Option<&Handle> {
-        Some(&self.wire.runtime)
+        Some(&self.connection.runtime)
     }
 
     fn address(&self) -> Option<&Arc<str>> {
@@ -49,7 +49,8 @@ impl Link for RedisLink {
                 let within = rounds.next()?;
                 let (reply, sent) = if command.claim.kind().is_shared() {
                     let (lock, call) = (&command.claim.key, calls::acquire(command));
-                    let (reply, sent) = Box::pin(self.wire.script_on(lock, call, within)).await?;
+                    let (reply, sent) =
+                        Box::pin(self.connection.script_on(lock, call, within)).await?;
                     (Item::Other(reply), sent)
                 } else {
                     let command = Command::Acquire(Cow::Borrowed(command));
@@ -60,7 +61,7 @@ impl Link for RedisLink {
                 }
                 let answer = reply.acquired()?;
                 if let Item::Other(_) = reply {
-                    self.wire.heard_time(answer.time(), sent); // in company it was heard once for all
+                    self.connection.heard_time(answer.time(), sent); // in company it was heard once for all
                 }
                 return Ok(answer);
             }
@@ -73,22 +74,22 @@ impl Link for RedisLink {
         within: Duration,
     ) -> Answer<'a, TakenTogether> {
         Box::pin(async move {
-            let call = calls::acquire_all(commands, &self.wire.names);
+            let call = calls::acquire_all(commands, &self.connection.names);
             let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
-            arguments.push(self.wire.grant_key.argument());
+            arguments.push(self.connection.grant_key.argument());
             let mut rounds = Rounds::new(within);
             let (reply, sent) = loop {
                 let within = rounds.next()?;
-                let reply = self
-                    .wire
-                    .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
+                let reply =
+                    self.connection
+                        .script(&scripts::ACQUIRE_ALL, &keys, &arguments, within);
                 let (reply, sent) = reply.await?;
                 if !reply::says_again(&reply) {
                     break (reply, sent);
                 }
             };
             let answer = reply::taken_together(&reply, commands.len())?;
-            self.wire.heard_time(answer.time(), sent);
+            self.connection.heard_time(answer.time(), sent);
             Ok(answer)
         })
     }
@@ -98,7 +99,7 @@ impl Link for RedisLink {
             let call = || calls::poll(claim);
             let (reply, sent) = self.repeated(&claim.key, call, within).await?;
             let answer = reply::polled(&reply)?;
-            self.wire.heard_time(answer.time(), sent);
+            self.connection.heard_time(answer.time(), sent);
             Ok(answer)
         })
     }
@@ -139,7 +140,7 @@ impl Link for RedisLink {
             let call = || calls::cancel(claim, keep_until, not_after);
             let (reply, sent) = self.repeated(&claim.key, call, within).await?;
             let answer = self.go_on(claim, reply::cancelled(&reply)?);
-            self.wire.heard_time(answer.time, sent);
+            self.connection.heard_time(answer.time, sent);
             Ok(answer)
         })
     }
@@ -151,12 +152,12 @@ impl Link for RedisLink {
             let values = items.iter().map(|item| &*item.claim.value);
             let arguments: Vec<&str> = runs.iter().map(String::as_str).chain(values).collect();
             let (reply, _) = self
-                .wire
+                .connection
                 .script(&scripts::RENEW, &keys, &arguments, within)
                 .await?;
             let outcomes = reply::renewed(&reply, items.len())?;
             if reply::says_read_only(&reply) {
-                self.wire.give_up(); // the master is elsewhere
+                self.connection.give_up(); // the master is elsewhere
             }
             Ok(outcomes)
         })
@@ -190,16 +191,16 @@ impl Link for RedisLink {
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
         Box::pin(async move {
-            let mut connection = self.wire.connection.clone();
+            let mut connection = self.connection.multiplexed.clone();
             let get = pin!(async move {
                 redis::cmd("GET")
                     .arg(key)
                     .query_async(&mut connection)
                     .await
             });
-            let answer = self.wire.call(within, get).await;
+            let answer = self.connection.call(within, get).await;
             match answer.map(|(value, _)| value) {
-                Err(Fault::Refused(Refusal::WrongType, _)) => {
+                Err(CommandError::Refused(Refusal::WrongType, _)) => {
                     Ok(self.look(key, "", within).await?.holder)
                 }
                 value => reply::value(&value?),
@@ -209,9 +210,9 @@ impl Link for RedisLink {
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {
         Box::pin(async move {
-            let mut connection = self.wire.connection.clone();
+            let mut connection = self.connection.multiplexed.clone();
             let ping = pin!(async move { redis::cmd("PING").exec_async(&mut connection).await });
-            self.wire.call(within, ping).await.map(|((), _)| ())
+            self.connection.call(within, ping).await.map(|((), _)| ())
         })
     }
 }
@@ -236,7 +237,7 @@ impl Rounds {
     }
 
     /// The time for the next one.
-    fn next(&mut self) -> Result<Duration, Fault> {
+    fn next(&mut self) -> Result<Duration, CommandError> {
         let within = if self.left == MOST_ROUNDS {
             self.within // nearly always the only one
         } else {
@@ -244,7 +245,7 @@ impl Rounds {
         };
         if within.is_zero() || self.left == 0 {
             let why = "the server had to tidy up after others for longer than that";
-            return Err(Fault::Unsent(Text::new(why)));
+            return Err(CommandError::Unsent(Text::new(why)));
         }
         self.left -= 1;
         Ok(within)
@@ -258,11 +259,11 @@ impl RedisLink {
         lock: &str,
         call: impl Fn() -> Call<'a>,
         within: Duration,
-    ) -> Result<(Value, Moment), Fault> {
+    ) -> Result<(Value, Moment), CommandError> {
         let mut rounds = Rounds::new(within);
         loop {
             let within = rounds.next()?;
-            let (reply, sent) = self.wire.script_on(lock, call(), within).await?;
+            let (reply, sent) = self.connection.script_on(lock, call(), within).await?;
             if !reply::says_again(&reply) {
                 return Ok((reply, sent));
             }
@@ -273,12 +274,14 @@ impl RedisLink {
     /// lock back need not wait for it. If it fails, the next look of a waiter goes on.
     fn go_on<T>(&self, claim: &Claim, done: Done<T>) -> T {
         if done.more {
-            let (wire, lock) = (self.wire.clone(), claim.key.clone());
+            let (connection, lock) = (self.connection.clone(), claim.key.clone());
             let is_shared = claim.kind().is_shared();
-            self.wire.runtime.spawn(async move {
+            self.connection.runtime.spawn(async move {
                 for _ in 0..MOST_ROUNDS {
                     let call = calls::go_on(is_shared);
-                    let reply = wire.script_on(&lock, call, wire.command_timeout).await;
+                    let reply = connection
+                        .script_on(&lock, call, connection.command_timeout)
+                        .await;
                     if !reply.is_ok_and(|(reply, _)| reply::says_again(&reply)) {
                         return;
                     }
@@ -289,10 +292,15 @@ impl RedisLink {
     }
 
     /// At a lock of a kind with many holders.
-    async fn look(&self, lock: &str, entry: &str, within: Duration) -> Result<Looked, Fault> {
+    async fn look(
+        &self,
+        lock: &str,
+        entry: &str,
+        within: Duration,
+    ) -> Result<Looked, CommandError> {
         let (keys, arguments) = ([lock], [entry]);
         let reply = self
-            .wire
+            .connection
             .script(&scripts::SHARED_LOOK, &keys, &arguments, within);
         reply::looked(&reply.await?.0)
     }

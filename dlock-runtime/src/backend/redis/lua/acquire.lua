@@ -1,7 +1,7 @@
 -- acquire: takes the lock if nobody holds it and nobody waits for it; else queues, if it may.
 -- Sent once for each value; creates nothing after not_after. Executed twice, it says `yours` or keeps
 -- its place.
--- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
 -- ARGV  1 value, 2 lease ms, 3 not_after µs, 4 ttl ms for a key that has none (0: leave it),
 --       5 '1': it may queue, 6 the fleet's secret (see queue.lua)
 -- reply T                    granted, and T is the epoch too, as nearly always
@@ -15,5 +15,5 @@
 --       {6, T, other}        a value of another type stands there; other: 1, a set of another layout
 --       {8, T, there}        another kind, and it may not queue: the meta of the set that stands there (see set.lua)
 --       {10, T}              nothing yet: more places were dead than one call takes out; repeat it at once
--- The long way; the common cases are acquire_at_once.lua, which stands before it.
-return acquire(lock, counter, W, KEYS[4], value, ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), queues, T)
+-- The slow path; the common cases are acquire_fast_path.lua, which stands before it.
+return acquire(lock, counter, queue, KEYS[4], value, ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), queues, T)

@@ -1,6 +1,6 @@
 -- acquire_all: takes several locks if each is free and nobody waits for it; else none. Never queues. Sent once
 -- for each value; creates nothing after not_after. Executed twice, it says what is left.
--- KEYS  1 the counter of epochs, then for each lock: the lock, W and A (see queue.lua)
+-- KEYS  1 the counter of epochs, then for each lock: the lock, queue and heartbeats (see queue.lua)
 -- ARGV  1 not_after µs, 2 lease ms, then the value for each lock, and the fleet's secret (see queue.lua)
 -- reply {1, T, epoch}        all granted: the first has this epoch, the next ones those after it
 --       {2, T, i}            not granted, and nothing taken: the i-th (from 0) is somebody else's, or waited for
@@ -14,7 +14,7 @@ end
 local number = #ARGV - 3
 local ours, left = {}, nil
 for i = 1, number do
-  local lock, W, A, value = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1], ARGV[i + 2]
+  local lock, queue, heartbeats, value = KEYS[3 * i - 1], KEYS[3 * i], KEYS[3 * i + 1], ARGV[i + 2]
   local held, err = look(lock)
   if err and not is_other_type(err) then
     return redis.error_reply(err)
@@ -23,17 +23,17 @@ for i = 1, number do
   if there ~= ONE then
     there, more = drop_lapsed(lock, there, T)
     if not more then
-      there, more = grant_all(lock, counter, W, A, there, T)
+      there, more = grant_all(lock, counter, queue, heartbeats, there, T)
     end
     if more then
       return {10, T}
     end
   end
-  local taken = there or first_place(W)
+  local taken = there or first_place(queue)
   if held == value then
     local pttl = redis.call('PTTL', lock)
     left = math.min(left or pttl, pttl)
-    ours[#ours + 1] = {lock, W, A, value}
+    ours[#ours + 1] = {lock, queue, heartbeats, value}
   elseif taken then
     for _, it in ipairs(ours) do
       release(it[1], counter, it[2], it[3], it[4], 0, T)

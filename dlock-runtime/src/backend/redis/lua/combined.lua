@@ -1,7 +1,7 @@
 -- combined: releases and acquires of exclusive locks that several callers asked for at about the same time, each
 -- with the outcome that its own script would have. One that fails hurts no other: nothing is raised past the
 -- first write. What most of them need is done for all at once, the rest one by one.
--- KEYS  1 the counter of epochs, then for each item: the lock and W (see queue.lua). A is named after W, since few
+-- KEYS  1 the counter of epochs, then for each item: the lock and its queue (see queue.lua). The heartbeats are named after the queue, since few
 --       calls touch it: the same but for one letter, which stands where the counter's name begins.
 -- ARGV  1 how many runs of releases, 2 how many of acquires: items in a row of which the same is asked; of each
 --       run of releases: how many items, keep_until; of each of acquires: how many items, lease ms,
@@ -28,8 +28,8 @@ end
 local at_letter = #counter - #'fence' + 1
 
 local function names(i)
-  local W = keys[2 * i + 1]
-  return keys[2 * i], counter, W, string.sub(W, 1, at_letter - 1) .. 'a' .. string.sub(W, at_letter + 1)
+  local queue = keys[2 * i + 1]
+  return keys[2 * i], counter, queue, string.sub(queue, 1, at_letter - 1) .. 'a' .. string.sub(queue, at_letter + 1)
 end
 
 -- An error is a text, with the line of the script, or a table, as versions differ.
@@ -39,8 +39,8 @@ local function refused(err)
 end
 
 local function release_item(i, run)
-  local lock, _, W, A = names(i)
-  local done, found, err, more = pcall(release, lock, counter, W, A, arguments[behind + i], run.keep_until, nil)
+  local lock, _, queue, heartbeats = names(i)
+  local done, found, err, more = pcall(release, lock, counter, queue, heartbeats, arguments[behind + i], run.keep_until, nil)
   if not (done and found) then
     return refused(done and err or found)
   end
@@ -48,9 +48,9 @@ local function release_item(i, run)
 end
 
 local function acquire_item(i, run, T)
-  local lock, _, W, A = names(i)
+  local lock, _, queue, heartbeats = names(i)
   local value, lease = arguments[behind + i], run.lease
-  local done, answer = pcall(acquire, lock, counter, W, A, value, lease, run.not_after, run.repair, run.queues, T)
+  local done, answer = pcall(acquire, lock, counter, queue, heartbeats, value, lease, run.not_after, run.repair, run.queues, T)
   local is_refused = not done or type(answer) == 'table' and answer.err
   return is_refused and refused(answer) or answer
 end
@@ -63,10 +63,10 @@ local function each_left(runs, settle, T)
   end
 end
 
--- What is left after combined_at_once.lua, which stands before this.
+-- What is left after combined_fast_path.lua, which stands before this.
 each_left(gives, release_item)
 if not is_released and releases < number then
-  pcall(acquire_at_once)
+  pcall(acquire_free_ones)
 end
 each_left(takes, acquire_item, replies[1] > 0 and replies[1] or nil)
 return replies

@@ -1,6 +1,6 @@
 -- Takes one exclusive lock; what it answers stands in acquire.lua, and an error is a reply too. Everything is
 -- read and checked before the first write. T may be nil.
-local function acquire(lock, counter, W, A, value, lease, not_after, repair, queues, T)
+local function acquire(lock, counter, queue, heartbeats, value, lease, not_after, repair, queues, T)
   T = T or now()
   if T > not_after then
     return {5, T}
@@ -18,11 +18,11 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, que
     return redis.error_reply(err)
   end
   if there ~= ONE and not more then
-    there, more = grant_all(lock, counter, W, A, there, T)
+    there, more = grant_all(lock, counter, queue, heartbeats, there, T)
   end
   if more then
     return {10, T}
-  elseif not there and not first_place(W) then
+  elseif not there and not first_place(queue) then
     epoch = epoch or draw_epochs(counter, T, 1)
     redis.call('SET', lock, value, 'PX', lease)
     return epoch == T and T or {1, T, epoch} -- a list costs more than a number
@@ -40,6 +40,6 @@ local function acquire(lock, counter, W, A, value, lease, not_after, repair, que
     return {2, T, left, named}
   end
   epoch = epoch or draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
-  enter(W, A, value, epoch, T)
+  enter(queue, heartbeats, value, epoch, T)
   return {3, T, left, named}
 end

@@ -4,7 +4,7 @@
 -- the time, and nobody is granted. Else the next one is, also where nothing was found: whoever held it
 -- may have lapsed. The first writes are DEL, PEXPIRE or ZREMRANGEBYSCORE, for they are allowed when memory is out. T may be
 -- nil, as above.
-local function release(lock, counter, W, A, value, keep_until, T)
+local function release(lock, counter, queue, heartbeats, value, keep_until, T)
   local held, err = look(lock)
   local there, more = false, nil
   if is_other_type(err) then
@@ -32,7 +32,7 @@ local function release(lock, counter, W, A, value, keep_until, T)
   if held then
     redis.call('DEL', lock)
   end
-  there, more = grant_all(lock, counter, W, A, there, T)
+  there, more = grant_all(lock, counter, queue, heartbeats, there, T)
   return held and 1 or 0, nil, more
 end
 

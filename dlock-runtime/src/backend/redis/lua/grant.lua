@@ -66,31 +66,31 @@ end
 
 -- Grants to the first place that is alive and hears of it, and the next, of whatever kind, as long as they fit; without an
 -- address it has to poll, and finds the grant. Nobody passes a head that lives, and none can be let in that can't be read. The
--- lapsed go first, so that they do not pile up behind a head that stays. Without a queue: one look at W, no write; else begins with
+-- lapsed go first, so that they do not pile up behind a head that stays. Without a queue: one look at the queue, no write; else begins with
 -- ZREM or SET of an epoch, as what stands there allows. Returns `there`; second, whether the next one has to be looked at by another
 -- call, because this one has handled as many as it may. T may be nil where nothing stands: most releases have no use for the time.
-local function grant_all(lock, counter, W, A, there, T)
-  local head = first_place(W)
+local function grant_all(lock, counter, queue, heartbeats, there, T)
+  local head = first_place(queue)
   if not head then
     return there, false
   end
   T = T or now()
-  if sweep(W, A, T) then
-    head = first_place(W)
+  if sweep(queue, heartbeats, T) then
+    head = first_place(queue)
   end
   while head do
     local e = read_entry(head)
     if not e then
       return there, false
     end
-    local alive = tonumber(redis.call('ZSCORE', A, head) or 0) > T
+    local alive = tonumber(redis.call('ZSCORE', heartbeats, head) or 0) > T
     if alive and not fits(lock, there, e) then
       return there, false
     elseif budget <= 0 then
       return there, true
     end
     budget = budget - 1
-    leave(W, A, head)
+    leave(queue, heartbeats, head)
     if alive and not unheard[e.address] then
       budget = budget - (e.letter == 'x' and 0 or e.take)
       local lease, epoch = math.min(e.lease, CLAIM), draw_epochs(counter, T, 1)
@@ -102,7 +102,7 @@ local function grant_all(lock, counter, W, A, there, T)
         return there, false
       end
     end
-    head = first_place(W)
+    head = first_place(queue)
   end
   return there, false
 end

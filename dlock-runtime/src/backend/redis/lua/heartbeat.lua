@@ -1,41 +1,41 @@
 -- heartbeat: signs of life of many entries, of one lock or of many, each for a poll that would only say that its waiter still
 -- waits. Never creates, grants or removes: where that may be called for, a poll is. Idempotent.
--- KEYS  for each group: the lock, W and A (see queue.lua); the entries of a group wait for one lock, either all for the
+-- KEYS  for each group: the lock, queue and heartbeats (see queue.lua); the entries of a group wait for one lock, either all for the
 --       exclusive one or none
 -- ARGV  how many entries each group has, then the entries
 -- reply T, then for each group: left and holder, as poll answers them to all of it; and who has to poll instead: 0 nobody, or
---       their numbers in the group. Each one does that is not in W, or that its own poll may let in. Where a poll of anybody
+--       their numbers in the group. Each one does that is not in the queue, or that its own poll may let in. Where a poll of anybody
 --       might change something (the lock is free, the head fits, somebody has lapsed), the first does; to the others left is
 --       then -2 and holder '': they look again when an interval has passed.
 local T, keys, arguments, groups = now(), KEYS, ARGV, #KEYS / 3
 
-local function has_lapsed(A)
-  return redis.call('ZRANGE', A, '-inf', string.format('%.0f', T), 'BYSCORE', 'LIMIT', 0, 1)[1]
+local function has_lapsed(heartbeats)
+  return redis.call('ZRANGE', heartbeats, '-inf', string.format('%.0f', T), 'BYSCORE', 'LIMIT', 0, 1)[1]
 end
 
 -- Whether a poll of a kind with many holders would drop a holder, sweep out a place or grant to the head.
-local function may_change(lock, W, A, there)
+local function may_change(lock, queue, heartbeats, there)
   local first = is_set(there) and redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')
-  if first and (tonumber(first[2]) <= T or is_meta(first[1])) or has_lapsed(A) then
+  if first and (tonumber(first[2]) <= T or is_meta(first[1])) or has_lapsed(heartbeats) then
     return true
   end
-  local head = first_place(W)
+  local head = first_place(queue)
   local e = head and read_entry(head)
-  return e and (fits(lock, there, e) or not redis.call('ZSCORE', A, head))
+  return e and (fits(lock, there, e) or not redis.call('ZSCORE', heartbeats, head))
 end
 
 -- What a poll of an exclusive lock would say to those who wait; nothing where it might change something.
-local function exclusive(lock, W, A, there, held)
+local function exclusive(lock, queue, heartbeats, there, held)
   if held then
     return redis.call('PTTL', lock), held
-  elseif not may_change(lock, W, A, there) then
+  elseif not may_change(lock, queue, heartbeats, there) then
     return in_the_way(lock, there, T) -- free, it is behind a place that can't be read
   end
 end
 
-local function shared(lock, W, A, there)
-  if not may_change(lock, W, A, there) then
-    local reply = still_waits(lock, W, A, there, T)
+local function shared(lock, queue, heartbeats, there)
+  if not may_change(lock, queue, heartbeats, there) then
+    local reply = still_waits(lock, queue, heartbeats, there, T)
     return reply[3], reply[4]
   end
 end
@@ -53,7 +53,7 @@ end
 
 -- Everything is read before the first write. That is allowed when memory is out, and refused before anything was changed to
 -- whoever may not expire: what is added has an end.
-local function beat_all(lock, W, A, entries)
+local function beat_all(lock, queue, heartbeats, entries)
   local held, err = look(lock)
   local there = is_other_type(err) and meta(lock)
   if err and not there then
@@ -61,7 +61,7 @@ local function beat_all(lock, W, A, entries)
   end
   local is_exclusive = string.sub(entries[1], 1, 4) == '1|x|'
   there = held and ONE or there
-  local until_then, arrivals = string.format('%.0f', T + HEARTBEAT), redis.call('ZMSCORE', W, unpack(entries))
+  local until_then, arrivals = string.format('%.0f', T + HEARTBEAT), redis.call('ZMSCORE', queue, unpack(entries))
   local words, polls, first = {}, {}, nil
   for i = 1, #entries do
     local entry = entries[i]
@@ -76,15 +76,15 @@ local function beat_all(lock, W, A, entries)
     end
   end
   if #words > 0 then
-    redis.call('PEXPIRE', W, QUEUE_TTL)
-    redis.call('ZADD', A, unpack(words))
-    redis.call('PEXPIRE', A, QUEUE_TTL)
+    redis.call('PEXPIRE', queue, QUEUE_TTL)
+    redis.call('ZADD', heartbeats, unpack(words))
+    redis.call('PEXPIRE', heartbeats, QUEUE_TTL)
   end
   local left, holder
   if first and is_exclusive then
-    left, holder = exclusive(lock, W, A, there, held)
+    left, holder = exclusive(lock, queue, heartbeats, there, held)
   elseif first then
-    left, holder = shared(lock, W, A, there)
+    left, holder = shared(lock, queue, heartbeats, there)
   end
   if first and not left then
     polls[#polls + 1] = first

@@ -1,4 +1,4 @@
--- The queue of a lock: W holds the waiting entries by arrival (an epoch), A the same by heartbeat (alive
+-- A lock's queue holds the waiting entries by arrival (an epoch), its heartbeats hold the same by the last one (alive
 -- until this µs). Both end 7 s after the last sign of life in them. The times are those of times.lua.
 
 -- One call handles so many places in all, so that it never blocks the server for long: whoever has more to do says so,
@@ -8,24 +8,24 @@ local budget = PLACES_AT_ONCE
 -- Where nobody heard of a grant in this call.
 local unheard = {}
 
-local function leave(W, A, ...)
-  redis.call('ZREM', A, ...)
-  return redis.call('ZREM', W, ...)
+local function leave(queue, heartbeats, ...)
+  redis.call('ZREM', heartbeats, ...)
+  return redis.call('ZREM', queue, ...)
 end
 
--- A sign of life of an entry that is in W. Begins with a write that is allowed when memory is out.
-local function beat(W, A, entry, T)
-  redis.call('PEXPIRE', W, QUEUE_TTL)
-  redis.call('ZADD', A, string.format('%.0f', T + HEARTBEAT), entry)
-  redis.call('PEXPIRE', A, QUEUE_TTL)
+-- A sign of life of an entry that is in the queue. Begins with a write that is allowed when memory is out.
+local function beat(queue, heartbeats, entry, T)
+  redis.call('PEXPIRE', queue, QUEUE_TTL)
+  redis.call('ZADD', heartbeats, string.format('%.0f', T + HEARTBEAT), entry)
+  redis.call('PEXPIRE', heartbeats, QUEUE_TTL)
 end
 
 -- A place behind all others. Who may not expire keys fails before anything is written, for nothing may stay without
 -- a time to live.
-local function enter(W, A, entry, arrival, T)
-  redis.call('PEXPIRE', W, QUEUE_TTL)
-  redis.call('ZADD', W, 'NX', string.format('%.0f', arrival), entry)
-  beat(W, A, entry, T)
+local function enter(queue, heartbeats, entry, arrival, T)
+  redis.call('PEXPIRE', queue, QUEUE_TTL)
+  redis.call('ZADD', queue, 'NX', string.format('%.0f', arrival), entry)
+  beat(queue, heartbeats, entry, T)
 end
 
 -- What proves that a script of the fleet published a grant; empty without a secret, which is the last argument of
@@ -57,17 +57,17 @@ local function publish(address, lock, value, epoch, T, lease)
 end
 
 -- Takes out the lapsed, but not too many at once; whether there were any.
-local function sweep(W, A, T)
+local function sweep(queue, heartbeats, T)
   local by = string.format('%.0f', T)
-  local lapsed = redis.call('ZRANGE', A, '-inf', by, 'BYSCORE', 'LIMIT', 0, budget)
+  local lapsed = redis.call('ZRANGE', heartbeats, '-inf', by, 'BYSCORE', 'LIMIT', 0, budget)
   if #lapsed > 0 then
-    leave(W, A, unpack(lapsed))
+    leave(queue, heartbeats, unpack(lapsed))
     budget = budget - #lapsed
   end
   return #lapsed > 0
 end
 
-local function first_place(W)
-  return redis.call('ZRANGE', W, 0, 0)[1]
+local function first_place(queue)
+  return redis.call('ZRANGE', queue, 0, 0)[1]
 end
 

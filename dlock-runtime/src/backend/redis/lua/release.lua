@@ -1,5 +1,5 @@
 -- release: gives the lock back and grants it to the next in the queue. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
 -- ARGV  1 value, 2 keep_until µs: before that, the lock stays, as nobody's (0: no such time), 3 the fleet's secret (see queue.lua)
 -- reply 1 it was ours, 0 it was not; or {the same, 0, more, refused}; more: 1 if more places were dead than one call
 --       takes out, and nobody has the lock yet; refused: 1 if a native call was, so that none of the next need try
@@ -8,10 +8,10 @@ if unheard_at then
     return 1
   end
   redis.call('DEL', lock)
-  local _, more = grant_all(lock, counter, W, A, false, nil)
+  local _, more = grant_all(lock, counter, queue, heartbeats, false, nil)
   return more and {1, 0, 1, 0} or 1
 end
-local found, err, more = release(lock, counter, W, A, ARGV[1], tonumber(ARGV[2]), nil)
+local found, err, more = release(lock, counter, queue, heartbeats, ARGV[1], tonumber(ARGV[2]), nil)
 if err then
   return redis.error_reply(err)
 end

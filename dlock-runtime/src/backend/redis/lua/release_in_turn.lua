@@ -1,17 +1,17 @@
 -- The other common case of release.lua: the lock is ours, need not stay, and goes to the first in the queue, who is
 -- alive and hears of it. What follows is told who gave it back if that one does not hear.
-local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local call, try = redis.call, redis.pcall
 local unheard_at -- the server of the one that it was granted to, who did not hear
-local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', W, 0, 0)[1]
+local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', queue, 0, 0)[1]
 local run_id, channel, lease = string.match(head or '', '^1|x|[^|]+|(%x*);([^|]+)|(%d+)|%d+|%d+|[^|]*|')
 if channel and #lease <= 15 and tonumber(lease) > 0 then
   local time = call('TIME')
   local T = time[1] * 1000000 + time[2]
   local now = string.format('%.0f', T)
-  -- Where nobody has lapsed, whoever stands in A is alive. Whatever is refused up to its leaving goes the long way, which
+  -- Where nobody has lapsed, whoever stands in the heartbeats is alive. Whatever is refused up to its leaving goes the long way, which
   -- gives the lock back first.
-  local lapsed, last = try('ZRANGE', A, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1), nil
+  local lapsed, last = try('ZRANGE', heartbeats, '-inf', now, 'BYSCORE', 'LIMIT', 0, 1), nil
   if not lapsed.err and #lapsed == 0 then
     last = try('SET', counter, now, 'GET') or ''
   end
@@ -21,8 +21,8 @@ if channel and #lease <= 15 and tonumber(lease) > 0 then
     epoch = string.format('%.0f', last + 1)
     call('SET', counter, epoch)
   end
-  if is_drawn and try('ZREM', A, head) == 1 then
-    call('ZREM', W, head)
+  if is_drawn and try('ZREM', heartbeats, head) == 1 then
+    call('ZREM', queue, head)
     lease = math.min(lease, CLAIM)
     call('SET', lock, head, 'PX', lease)
     local message = '1|granted\n' .. lock .. '\n' .. head .. '\n' .. epoch .. '\n' .. now .. '\n' .. lease

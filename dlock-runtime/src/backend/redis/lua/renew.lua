@@ -45,7 +45,7 @@ local function refused(err)
   return string.find(words, 'READONLY', 1, true) and -2 or -1
 end
 
--- What is left after renew_at_once.lua, which stands before this.
+-- What is left after renew_fast_path.lua, which stands before this.
 local T
 for _, run in ipairs(runs) do
   for i = run.from, run.to do

@@ -81,10 +81,10 @@ end
 
 -- The reply to who has a place: ms left of the first holder, or of the first place, which may be dead. The end
 -- of either is a reason to look again.
-local function still_waits(lock, W, A, there, T)
+local function still_waits(lock, queue, heartbeats, there, T)
   local left, holder = in_the_way(lock, there, T)
-  local head = first_place(W)
-  local alive = head and left >= 0 and tonumber(redis.call('ZSCORE', A, head) or 0)
+  local head = first_place(queue)
+  local alive = head and left >= 0 and tonumber(redis.call('ZSCORE', heartbeats, head) or 0)
   if alive then
     left = math.min(left, math.ceil(math.max(alive - T, 0) / 1000))
   end

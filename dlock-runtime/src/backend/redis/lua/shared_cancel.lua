@@ -1,11 +1,11 @@
 -- shared_cancel: leaves the queue and takes the entry out of the set, for one whose acquire may still be on
 -- its way. Idempotent; repeated until conclusive.
--- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
 -- ARGV  1 entry, 2 '1': it may be in the queue, 3 keep_until µs as for shared_release,
 --       4 not_after µs of its acquire (0: it was answered), 5 the fleet's secret (see queue.lua)
 -- reply {found, conclusive, T, rest}; found: it was in the queue, or held the lock; rest as shared_release says,
 --       which says what a 1 behind it and {10, T} are, too
-local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 if not e then
   return redis.error_reply(NO_ENTRY)
@@ -20,10 +20,10 @@ if more then
   return {10, T}
 end
 if ARGV[2] == '1' then
-  waited = leave(W, A, e.value)
+  waited = leave(queue, heartbeats, e.value)
 end
 there, found = give_back(lock, there, e, tonumber(ARGV[3]), T)
 local rest = found == 1 and rest_of(lock, there, e) or 0
-there, more = grant_all(lock, counter, W, A, there, T)
+there, more = grant_all(lock, counter, queue, heartbeats, there, T)
 found = math.max(found, waited)
 return {found, (found == 1 or T > tonumber(ARGV[4])) and 1 or 0, T, rest, more and 1 or 0}

@@ -1,9 +1,9 @@
 -- shared_downgrade: turns a writer's entry into a reader's, without a gap and with the same token, and lets
 -- in those for whom that makes room. Never shortens. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
 -- ARGV  1 entry, 2 ttl ms, 3 the fleet's secret (see queue.lua)
 -- reply 1 it reads now, 0 it does not hold the lock; {the same, 0, 1}, {10, T}: as shared_release
-local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(lock)
 if not e or (err and not is_other_type(err)) then
@@ -22,6 +22,6 @@ if is_writer and form == e.value then
   redis.call('ZREM', lock, form)
   settle(lock, there, T)
 end
-there, more = grant_all(lock, counter, W, A, there, T)
+there, more = grant_all(lock, counter, queue, heartbeats, there, T)
 local reads = is_writer and form and 1 or 0
 return more and {reads, 0, 1} or reads

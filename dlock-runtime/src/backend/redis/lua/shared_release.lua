@@ -1,10 +1,10 @@
 -- shared_release: takes an entry out of the set, and grants what fits now. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 W and 4 A of the lock (see queue.lua)
+-- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
 -- ARGV  1 entry, 2 keep_until µs: before that, it stays, as nobody's (0: no such time), 3 the fleet's secret (see queue.lua)
 -- reply {found, rest}; found: it held the lock; rest: how many entries of its owner still do, 0 for every
 --       other kind; {found, rest, 1}: more may have the lock now than one call grants it to
 --       {10, T} nothing yet: more entries have lapsed than one call takes out; repeat it at once
-local lock, counter, W, A = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(lock)
 if not e or (err and not is_other_type(err)) then
@@ -17,5 +17,5 @@ if more then
 end
 there, found = give_back(lock, there, e, tonumber(ARGV[2]), T)
 local rest = found == 1 and rest_of(lock, there, e) or 0
-there, more = grant_all(lock, counter, W, A, there, T)
+there, more = grant_all(lock, counter, queue, heartbeats, there, T)
 return more and {found, rest, 1} or {found, rest}

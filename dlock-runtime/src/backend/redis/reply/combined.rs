@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::{Done, acquired, given_back, number, says_again, text, unexpected};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
 use crate::policy::commands::{Acquired, GivenBack};
 
@@ -12,7 +12,7 @@ use crate::policy::commands::{Acquired, GivenBack};
 pub(in crate::backend::redis) fn combined(
     reply: Value,
     asked: usize,
-) -> Result<Vec<Result<Item, Fault>>, Fault> {
+) -> Result<Vec<Result<Item, CommandError>>, CommandError> {
     let error = |item: &Value| match item {
         Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
         _ => None,
@@ -23,7 +23,7 @@ pub(in crate::backend::redis) fn combined(
             let time = items.next().as_ref().and_then(number).unwrap_or(0);
             let one = |item| match (number(&item), error(&item)) {
                 (Some(epoch @ 2..), _) => Ok(Item::Granted { time, epoch }),
-                (_, Some(said)) => Err(errors::fault_of_item(&said)),
+                (_, Some(said)) => Err(errors::error_of_item(&said)),
                 _ => Ok(Item::Other(item)),
             };
             Ok(items.map(one).collect())
@@ -42,7 +42,7 @@ pub(in crate::backend::redis) enum Item {
 }
 
 impl Item {
-    pub(in crate::backend::redis) fn acquired(&self) -> Result<Acquired, Fault> {
+    pub(in crate::backend::redis) fn acquired(&self) -> Result<Acquired, CommandError> {
         match *self {
             Item::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
             Item::Other(ref reply) => acquired(reply),
@@ -54,7 +54,7 @@ impl Item {
         matches!(self, Item::Other(reply) if says_again(reply))
     }
 
-    pub(in crate::backend::redis) fn given_back(&self) -> Result<Done<GivenBack>, Fault> {
+    pub(in crate::backend::redis) fn given_back(&self) -> Result<Done<GivenBack>, CommandError> {
         match self {
             Item::Granted { .. } => Err(unexpected("release", &Value::Nil)),
             Item::Other(reply) => given_back(reply),

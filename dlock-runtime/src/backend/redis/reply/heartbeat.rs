@@ -3,14 +3,14 @@
 use redis::Value;
 
 use super::{busy, number, unexpected};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::policy::commands::Polled;
 
 /// The server's time, and for each entry of groups of these sizes what its poll would have answered; `None`: it has to poll.
 pub(in crate::backend::redis) fn heartbeat(
     reply: &Value,
     sizes: &[usize],
-) -> Result<(u64, Vec<Option<Polled>>), Fault> {
+) -> Result<(u64, Vec<Option<Polled>>), CommandError> {
     read(reply, sizes).ok_or_else(|| unexpected("heartbeat", reply))
 }
 

@@ -12,7 +12,7 @@ use dlock_harness::{Proxy, RedisServer};
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, token_of, waiter};
 use super::refusals::{RIGHTS, as_user};
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::{Batcher, Command};
 use crate::backend::redis::reply::Item;
@@ -40,10 +40,10 @@ async fn together(link: &RedisLink, asks: Vec<Command<'static>>) -> Vec<String> 
         .map(|it| matches!(it, Command::Release { .. }))
         .collect();
     let answers = link.batcher(FEW).ask_together(asks, CAP).await;
-    let words = |(is_release, answer): (bool, Option<Result<Item, Fault>>)| match answer {
+    let words = |(is_release, answer): (bool, Option<Result<Item, CommandError>>)| match answer {
         None => "alone".to_owned(),
-        Some(Err(Fault::Refused(refusal, _))) => format!("{refusal:?}"),
-        Some(Err(fault)) => panic!("{fault:?}"),
+        Some(Err(CommandError::Refused(refusal, _))) => format!("{refusal:?}"),
+        Some(Err(error)) => panic!("{error:?}"),
         Some(Ok(value)) if is_release => {
             let found = value.given_back().unwrap().answer.found;
             if found { "free" } else { "not ours" }.to_owned()
@@ -54,8 +54,8 @@ async fn together(link: &RedisLink, asks: Vec<Command<'static>>) -> Vec<String> 
             Ok(Acquired::Queued(_)) => "queued".to_owned(),
             Ok(Acquired::WrongKind { .. }) => "wrong kind".to_owned(),
             Ok(other) => panic!("{other:?}"),
-            Err(Fault::Refused(refusal, _)) => format!("{refusal:?}"),
-            Err(fault) => panic!("{fault:?}"),
+            Err(CommandError::Refused(refusal, _)) => format!("{refusal:?}"),
+            Err(error) => panic!("{error:?}"),
         },
     };
     kinds.into_iter().zip(answers).map(words).collect()
@@ -147,7 +147,7 @@ async fn a_key_outside_the_users_pattern_sends_each_by_itself() {
     let (_, _, good, bad) = tokio::join!(ask(&one), ask(&two), ask(&ours), ask(&other));
     assert!(good.is_ok(), "{good:?}");
     assert!(
-        matches!(bad, Err(Fault::Refused(Refusal::NoPermission, _))),
+        matches!(bad, Err(CommandError::Refused(Refusal::NoPermission, _))),
         "{bad:?}"
     );
 }
@@ -169,12 +169,15 @@ async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
     let ask = |who: &Claim| batcher.ask(take(&link, who), within);
     let (_, _, good, bad) = tokio::join!(ask(&one), ask(&two), ask(&ours), ask(&other));
     for answer in [good, bad] {
-        assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(CommandError::Unclear(_))),
+            "{answer:?}"
+        );
     }
 }
 
 /// In a task of its own.
-async fn combined(batcher: &Arc<Batcher>, ask: Command<'static>) -> Result<Item, Fault> {
+async fn combined(batcher: &Arc<Batcher>, ask: Command<'static>) -> Result<Item, CommandError> {
     let batcher = batcher.clone();
     let task = tokio::spawn(async move { batcher.ask(ask, CAP).await });
     task.await.unwrap()
@@ -230,7 +233,7 @@ async fn a_replica_refuses_each_and_ends_the_connection() {
     let asks = vec![release(&a), take(&lab.link, &b)];
     assert_eq!(together(&lab.link, asks).await, ["ReadOnly", "ReadOnly"]);
     assert!(
-        !lab.link.wire.is_usable(),
+        !lab.link.connection.is_usable(),
         "the master may be elsewhere by now"
     );
 }
@@ -283,7 +286,7 @@ async fn epochs_of_a_batch_rise_and_are_above_those_before() {
         let claims = (0..4).map(|i| claim(&format!("lock:{value}:{i}"), value));
         let asks = claims.map(|who| take(&lab.link, &who)).collect();
         let answers = lab.link.batcher(FEW).ask_together(asks, CAP).await;
-        let epoch = |answer: Option<Result<Item, Fault>>| match answer
+        let epoch = |answer: Option<Result<Item, CommandError>>| match answer
             .unwrap()
             .unwrap()
             .acquired()
@@ -332,8 +335,8 @@ async fn a_batch_tells_what_time_it_is_there() {
     let asks = claims.iter().map(|who| take(&lab.link, who)).collect();
     let now = lab.link.server_time();
     lab.link
-        .wire
-        .heard_time(now - HOUR, lab.link.wire.clock.now());
+        .connection
+        .heard_time(now - HOUR, lab.link.connection.clock.now());
     assert!(lab.link.server_time() < now);
     assert_eq!(together(&lab.link, asks).await, ["granted", "granted"]);
     assert!(lab.link.server_time() > now);

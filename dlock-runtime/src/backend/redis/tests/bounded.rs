@@ -78,7 +78,7 @@ impl Lab {
             &crowd,
             &place,
             &dead,
-            &self.deaf(),
+            &self.unresponsive(),
         ];
         self.tell::<()>(&words).await;
     }

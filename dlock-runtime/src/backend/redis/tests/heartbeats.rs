@@ -11,7 +11,7 @@ use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link, waiter};
 use super::refusals::{RIGHTS, as_user};
 use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::heartbeats::{Heartbeats, Pace};
 use crate::policy::commands::{Busy, Claim, Left, Polled};
@@ -151,7 +151,7 @@ async fn a_deadline_that_is_over_before_it_was_sent_says_so() {
     let answer = heartbeats
         .beat(&waiters[1], Duration::from_millis(20))
         .await;
-    assert!(matches!(answer, Err(Fault::Unsent(_))), "{answer:?}");
+    assert!(matches!(answer, Err(CommandError::Unsent(_))), "{answer:?}");
     lab.link.ping(CAP).await.unwrap();
     assert_eq!(beats(&lab).await, before);
 }
@@ -172,7 +172,10 @@ async fn no_answer_and_a_cut_one_are_unclear_for_each() {
         let (a, b, c) = tokio::join!(beat(1), beat(2), beat(3));
         held.seen().await;
         for answer in [a, b, c] {
-            assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+            assert!(
+                matches!(answer, Err(CommandError::Unclear(_))),
+                "{answer:?}"
+            );
         }
     }
 }
@@ -195,7 +198,10 @@ fn the_end_of_the_runtime_is_told() {
         assert!(poll_once(waits.as_mut()).is_pending());
         ends.shutdown_background();
         for answer in [waits.await, heartbeats.beat(&waiters[2], CAP).await] {
-            assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+            assert!(
+                matches!(answer, Err(CommandError::Unclear(_))),
+                "{answer:?}"
+            );
         }
     });
 }

@@ -9,7 +9,7 @@ use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 
 use crate::backend::clock::Clock;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::connect::connect;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::RedisLink;
@@ -17,7 +17,7 @@ use crate::backend::redis::names::Names;
 use crate::backend::redis::pace::Pace;
 use crate::backend::redis::plan::{Plan, PollInterval};
 use crate::backend::{Link, Listener};
-use crate::policy::commands::{Acquire, Acquired, Claim, Grant, Renewal};
+use crate::policy::commands::{Acquire, Acquired, Claim, PushedGrant, Renewal};
 use crate::values::config::{Address, Secret};
 use crate::values::entry;
 use crate::values::error::Refusal;
@@ -61,7 +61,7 @@ impl Lab {
         answer.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    pub(super) async fn acquire(&self, who: &Claim) -> Result<Acquired, Fault> {
+    pub(super) async fn acquire(&self, who: &Claim) -> Result<Acquired, CommandError> {
         self.link
             .acquire(&acquire(who, self.link.server_time() + HOUR), CAP)
             .await
@@ -75,7 +75,7 @@ impl Lab {
     }
 
     /// An address at this server that nobody listens to.
-    pub(super) fn deaf(&self) -> String {
+    pub(super) fn unresponsive(&self) -> String {
         let address = self.link.address().expect("it hears");
         let (run_id, _) = address.split_once(';').expect("an address");
         format!("{run_id};lock:@grant:nobody")
@@ -90,13 +90,13 @@ impl Lab {
 /// What pushes tell; never more than once.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    grants: Mutex<Vec<(Grant, Option<Moment>)>>,
+    grants: Mutex<Vec<(PushedGrant, Option<Moment>)>>,
     hints: Mutex<Vec<(String, String)>>,
     pub(super) disconnected: AtomicBool,
 }
 
 impl Heard {
-    pub(super) fn take(&self) -> Vec<(Grant, Option<Moment>)> {
+    pub(super) fn take(&self) -> Vec<(PushedGrant, Option<Moment>)> {
         std::mem::take(&mut *self.grants.lock().unwrap())
     }
 
@@ -107,7 +107,7 @@ impl Heard {
 }
 
 impl Listener for Heard {
-    fn granted(&self, grant: Grant, since: Option<Moment>) {
+    fn granted(&self, grant: PushedGrant, since: Option<Moment>) {
         self.grants.lock().unwrap().push((grant, since));
     }
 
@@ -200,9 +200,12 @@ pub(super) fn renewal(who: &Claim, ttl: u64) -> Renewal {
 }
 
 #[track_caller]
-pub(super) fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Fault>, expected: Refusal) {
+pub(super) fn assert_refused<T: std::fmt::Debug>(
+    answer: Result<T, CommandError>,
+    expected: Refusal,
+) {
     match answer {
-        Err(Fault::Refused(refusal, _)) => assert_eq!(refusal, expected),
+        Err(CommandError::Refused(refusal, _)) => assert_eq!(refusal, expected),
         other => panic!("not refused: {other:?}"),
     }
 }

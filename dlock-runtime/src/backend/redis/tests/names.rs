@@ -51,8 +51,8 @@ fn a_queue_is_in_the_slot_of_its_lock() {
         ("shop:cart:{1}", "shop:@w#cart:{1}", "shop:@a#cart:{1}"),
     ] {
         let keys = names.of(lock);
-        assert_eq!(keys.waiting.text(), waiting);
-        assert_eq!(keys.alive.text(), alive);
+        assert_eq!(keys.queue.text(), waiting);
+        assert_eq!(keys.heartbeats.text(), alive);
         assert_eq!(keys.counter, "shop:@fence");
         assert_eq!(slot(waiting), slot(lock), "{lock}");
         assert_eq!(slot(alive), slot(lock), "{lock}");
@@ -62,8 +62,8 @@ fn a_queue_is_in_the_slot_of_its_lock() {
 #[test]
 fn a_namespace_may_be_empty() {
     let names = Names::new("");
-    assert_eq!(names.of("k").waiting.text(), "@w:{k}");
-    assert_eq!(names.of("{k}").alive.text(), "@a#{k}");
+    assert_eq!(names.of("k").queue.text(), "@w:{k}");
+    assert_eq!(names.of("{k}").heartbeats.text(), "@a#{k}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
             };
             let lock = lock.as_str();
             let of = names.of(lock);
-            let (waiting, alive) = (of.waiting.text(), of.alive.text());
+            let (waiting, alive) = (of.queue.text(), of.heartbeats.text());
             assert_eq!(
                 (slot(&waiting), slot(&alive)),
                 (slot(lock), slot(lock)),

@@ -95,10 +95,10 @@ fn only_what_the_server_describes_is_there() {
 #[tokio::test]
 async fn a_connection_knows_what_its_server_has() {
     let lab = Lab::new().await;
-    assert_eq!(lab.link.wire.deletes.native(), of(&lab.server).await);
+    assert_eq!(lab.link.connection.deletes.native(), of(&lab.server).await);
     let url = format!("{}?protocol=resp2", lab.server.url());
-    let native = link(&url).await.wire.deletes.native();
-    assert_eq!(native, lab.link.wire.deletes.native());
+    let native = link(&url).await.connection.deletes.native();
+    assert_eq!(native, lab.link.connection.deletes.native());
 }
 
 #[tokio::test]
@@ -122,16 +122,22 @@ async fn a_release_deletes_by_the_one_command_or_by_two() {
 async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) -> Value {
     let names = Names::new("lock:");
     let of = names.of(&who.key);
-    let keys = [&who.key, of.counter, &of.waiting.text(), &of.alive.text()].map(str::to_owned);
+    let keys = [
+        &who.key,
+        of.counter,
+        &of.queue.text(),
+        &of.heartbeats.text(),
+    ]
+    .map(str::to_owned);
     let keys = keys.each_ref().map(String::as_str);
     let arguments = [
         &*who.value,
         &keep_until.to_string(),
-        lab.link.wire.grant_key.argument(),
+        lab.link.connection.grant_key.argument(),
     ];
     let script = scripts::release(Some(native));
     lab.link
-        .wire
+        .connection
         .script(script, &keys, &arguments, CAP)
         .await
         .unwrap()
@@ -187,9 +193,9 @@ async fn a_refused_call_is_not_tried_again() {
         return;
     };
     let link = link(&server.url()).await;
-    assert_eq!(link.wire.deletes.native(), Some(Native::Delex));
+    assert_eq!(link.connection.deletes.native(), Some(Native::Delex));
     cycle(&link).await;
-    assert_eq!(link.wire.deletes.native(), None);
+    assert_eq!(link.connection.deletes.native(), None);
     cycle(&link).await;
     assert_eq!(server.keys().await, [FENCES]);
 }
@@ -202,7 +208,7 @@ async fn a_call_that_deletes_nothing_goes_the_long_way() {
     };
     let link = link(&server.url()).await;
     for _ in 0..2 {
-        assert_eq!(link.wire.deletes.native(), Some(Native::Delifeq));
+        assert_eq!(link.connection.deletes.native(), Some(Native::Delifeq));
         cycle(&link).await;
     }
     assert_eq!(server.keys().await, [FENCES]);
@@ -215,16 +221,16 @@ async fn a_user_who_may_not_ask_or_not_call_releases_all_the_same() {
         None => RedisServer::start(),
     };
     let may_not_ask = as_user(&server, &RIGHTS).await;
-    assert_eq!(may_not_ask.wire.deletes.native(), None);
+    assert_eq!(may_not_ask.connection.deletes.native(), None);
     cycle(&may_not_ask).await;
 
     let may_ask = [&RIGHTS[..], &["+command|info"]].concat();
     let link = as_user(&server, &may_ask).await;
-    assert!(link.wire.deletes.native().is_some());
+    assert!(link.connection.deletes.native().is_some());
     server.cmd(&["ACL", "LOG", "RESET"]).await;
     for _ in 0..3 {
         cycle(&link).await;
-        assert_eq!(link.wire.deletes.native(), None);
+        assert_eq!(link.connection.deletes.native(), None);
     }
     let log: Vec<Vec<Value>> = server.ask(&["ACL", "LOG"]).await;
     let counts: Vec<_> = log.iter().map(|entry| &entry[1]).collect();

@@ -10,8 +10,8 @@ use super::lab::Heard;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::redis::grant_key::{GrantKey, Proof};
-use crate::backend::redis::push::Ear;
-use crate::policy::commands::Grant;
+use crate::backend::redis::push::PushReceiver;
+use crate::policy::commands::PushedGrant;
 use crate::values::config::Secret;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -22,7 +22,7 @@ const SECOND: u64 = 1_000_000;
 pub(super) struct Hearing {
     clock: Clock,
     heard: Arc<Heard>,
-    ear: Arc<Ear>,
+    push_receiver: Arc<PushReceiver>,
 }
 
 impl Hearing {
@@ -35,14 +35,18 @@ impl Hearing {
         let (clock, heard) = (Clock::pausable(), Arc::<Heard>::default());
         let weak = Arc::downgrade(&heard);
         let listener: std::sync::Weak<dyn Listener> = weak;
-        let ear = Ear::new(
+        let push_receiver = PushReceiver::new(
             clock,
             Margin::DEFAULT,
             CHANNEL.to_owned(),
             grant_key.clone(),
             Some(listener),
         );
-        Self { clock, heard, ear }
+        Self {
+            clock,
+            heard,
+            push_receiver,
+        }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -51,12 +55,16 @@ impl Hearing {
 
     /// A command was answered just now, at this time of the server's.
     pub(super) fn answered(&self, time: u64) {
-        self.ear.answered(time, self.now());
+        self.push_receiver.answered(time, self.now());
     }
 
-    pub(super) fn message(&self, channel: &str, payload: &[u8]) -> Vec<(Grant, Option<Moment>)> {
+    pub(super) fn message(
+        &self,
+        channel: &str,
+        payload: &[u8],
+    ) -> Vec<(PushedGrant, Option<Moment>)> {
         let text = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
-        self.ear.hear(&PushInfo {
+        self.push_receiver.hear(&PushInfo {
             kind: PushKind::Message,
             data: vec![text(channel.as_bytes()), text(payload)],
         });
@@ -90,12 +98,12 @@ pub(super) fn grant_key(secret: &str) -> GrantKey {
 async fn a_grant_is_read() {
     let hearing = Hearing::new();
     let sent = hearing.clock.now();
-    hearing.ear.answered(1_790_000_000_000_000, sent);
+    hearing.push_receiver.answered(1_790_000_000_000_000, sent);
     let heard = hearing.message(
         CHANNEL,
         b"1|granted\nlock:a b\n1|tok|x\n1790000000000001\n1790000000000000\n2500\n",
     );
-    let expected = Grant {
+    let expected = PushedGrant {
         key: "lock:a b".into(),
         value: "1|tok|x".into(),
         epoch: 1_790_000_000_000_001,
@@ -166,7 +174,7 @@ async fn what_is_no_grant_is_ignored() {
     );
     for data in [vec![], vec![Value::Nil; 2], vec![Value::Int(1)]] {
         let kind = PushKind::Message;
-        hearing.ear.hear(&PushInfo { kind, data });
+        hearing.push_receiver.hear(&PushInfo { kind, data });
     }
     for kind in [
         PushKind::Invalidate,
@@ -177,7 +185,7 @@ async fn what_is_no_grant_is_ignored() {
             Value::BulkString(CHANNEL.into()),
             Value::BulkString(b"1|granted\nk\nv\n1\n2\n3\n".to_vec()),
         ];
-        hearing.ear.hear(&PushInfo { kind, data });
+        hearing.push_receiver.hear(&PushInfo { kind, data });
     }
     assert!(hearing.heard.take().is_empty() && hearing.heard.take_hints().is_empty());
     assert!(!hearing.heard.disconnected.load(Ordering::SeqCst));
@@ -187,7 +195,7 @@ async fn what_is_no_grant_is_ignored() {
 async fn the_end_of_the_connection_is_passed_on() {
     let hearing = Hearing::new();
     let (kind, data) = (PushKind::Disconnection, vec![]);
-    hearing.ear.hear(&PushInfo { kind, data });
+    hearing.push_receiver.hear(&PushInfo { kind, data });
     assert!(hearing.heard.disconnected.load(Ordering::SeqCst));
 }
 
@@ -200,7 +208,7 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
     pass(4000).await;
     let sent = hearing.clock.now();
     pass(100).await;
-    hearing.ear.answered(20 * SECOND, sent);
+    hearing.push_receiver.answered(20 * SECOND, sent);
 
     let at = |millis: u64| sent.plus(Duration::from_millis(millis));
     pass(900).await;
@@ -239,7 +247,9 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
 #[tokio::test(start_paused = true)]
 async fn an_epoch_far_above_the_clock_is_not_believed() {
     let hearing = Hearing::new();
-    hearing.ear.answered(20 * SECOND, hearing.clock.now());
+    hearing
+        .push_receiver
+        .answered(20 * SECOND, hearing.clock.now());
     let believed = |epoch: u64| {
         let message = format!("1|granted\nlock:a\nv\n{epoch}\n{}\n3000\n", 20 * SECOND);
         hearing.believed(&message).is_some()
@@ -260,7 +270,9 @@ async fn an_epoch_far_above_the_clock_is_not_believed() {
 async fn with_a_secret_only_what_is_proved_is_believed() {
     let key = grant_key("of the fleet, and long");
     let hearing = Hearing::with(&key);
-    hearing.ear.answered(20 * SECOND, hearing.clock.now());
+    hearing
+        .push_receiver
+        .answered(20 * SECOND, hearing.clock.now());
     let said = |epoch: u64| format!("1|granted\nlock:a\nv\n{epoch}\n{}\n3000", 20 * SECOND);
     let right = |said: &str| mac(&key, CHANNEL, said);
     let (one, far) = (said(20 * SECOND), said(9_007_199_254_740_990));
@@ -320,7 +332,7 @@ async fn an_old_answer_tells_nothing_and_the_latest_counts() {
     let hearing = Hearing::new();
     let pass = |millis| tokio::time::advance(Duration::from_millis(millis));
     let first = hearing.clock.now();
-    hearing.ear.answered(10 * SECOND, first);
+    hearing.push_receiver.answered(10 * SECOND, first);
     pass(2000).await;
     assert_eq!(hearing.since(10 * SECOND), Some(first), "2 s old");
     pass(1).await;
@@ -328,8 +340,8 @@ async fn an_old_answer_tells_nothing_and_the_latest_counts() {
 
     let second = hearing.clock.now();
     pass(10).await;
-    hearing.ear.answered(12 * SECOND + 1000, second);
-    hearing.ear.answered(10 * SECOND, first); // whose task was late
+    hearing.push_receiver.answered(12 * SECOND + 1000, second);
+    hearing.push_receiver.answered(10 * SECOND, first); // whose task was late
     let since = hearing.since(12 * SECOND + 4000);
     assert_eq!(
         since,

@@ -271,7 +271,7 @@ async fn the_end_of_a_silent_connection_is_heard() {
     proxy.stall();
     until("it counts as dead", CAP, async || {
         let within = Duration::from_millis(20);
-        link.ping(within).await.is_err() && !link.wire.is_usable()
+        link.ping(within).await.is_err() && !link.connection.is_usable()
     })
     .await;
     assert!(heard.disconnected.load(Ordering::SeqCst));

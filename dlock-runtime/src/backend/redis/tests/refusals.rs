@@ -6,7 +6,7 @@ use super::lab::{
     CAP, FENCES, HOUR, Lab, acquire, assert_refused, claim, link, renewal, token_of, waiter,
 };
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
 use crate::backend::redis::link::RedisLink;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
@@ -264,12 +264,12 @@ fn a_right_that_a_script_misses_is_known_by_the_words_of_each_version() {
         "ERR ACL failure in script: User worker has no permissions to run the 'get' command",
         "ERR ACL failure in script: No permissions to access a key script: f_1, on @user_script:1.",
     ] {
-        let fault = errors::fault_of_item(said);
-        let is_known = matches!(fault, Fault::Refused(Refusal::NoPermission, _));
-        assert!(is_known, "{said}: {fault:?}");
+        let error = errors::error_of_item(said);
+        let is_known = matches!(error, CommandError::Refused(Refusal::NoPermission, _));
+        assert!(is_known, "{said}: {error:?}");
     }
-    let other = errors::fault_of_item("ERR Error running script");
-    assert!(matches!(other, Fault::Refused(Refusal::Other, _)));
+    let other = errors::error_of_item("ERR Error running script");
+    assert!(matches!(other, CommandError::Refused(Refusal::Other, _)));
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn a_server_that_became_a_replica_is_read_only() {
         Refusal::ReadOnly,
     );
     assert!(
-        !lab.link.wire.is_usable(),
+        !lab.link.connection.is_usable(),
         "the master may be elsewhere by now"
     );
 }
@@ -334,5 +334,5 @@ async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let outcomes = lab.link.renew(&[renewal(&ours, 3600)], CAP).await;
     assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
-    assert!(!lab.link.wire.is_usable());
+    assert!(!lab.link.connection.is_usable());
 }

@@ -76,7 +76,7 @@ async fn an_address_without_a_run_id_keeps_its_grant() {
         (";lock:@grant:nobody".to_owned(), true),
         ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
         ("lock:@grant:nobody".to_owned(), true),
-        (lab.deaf(), false),
+        (lab.unresponsive(), false),
     ] {
         let dead = waiter("lock:a", &address, "dead");
         let value = granted_to(&lab, &ours, &dead).await;
@@ -91,7 +91,7 @@ async fn a_reader_of_another_server_keeps_its_grant() {
     let ours = claim("lock:a", "1|w|ours||30000|0|0||host|1|f|0");
     for (address, stands) in [
         ("0123456789abcdef;lock:@grant:nobody".to_owned(), true),
-        (lab.deaf(), false),
+        (lab.unresponsive(), false),
     ] {
         let entry = format!("1|r|dead|{address}|30000|0|0||host|1|f|0");
         let dead = Claim {

@@ -83,7 +83,7 @@ impl Lab {
             heard.len() >= count
         })
         .await;
-        let value = |grant: &crate::policy::commands::Grant| grant.value.to_string();
+        let value = |grant: &crate::policy::commands::PushedGrant| grant.value.to_string();
         heard.iter().map(|(grant, _)| value(grant)).collect()
     }
 }

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::lab::{CAP, FENCES, HOUR, Lab, assert_refused, claim};
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
@@ -12,7 +12,7 @@ use crate::values::error::Refusal;
 
 const LOCK: &str = "lock:{7}";
 
-async fn write(link: &RedisLink, value: &str, batch: &Batch) -> Result<Wrote, Fault> {
+async fn write(link: &RedisLink, value: &str, batch: &Batch) -> Result<Wrote, CommandError> {
     let writes = Writes::new(batch, LOCK, "lock:").unwrap();
     link.write(&claim(LOCK, value), &writes, CAP).await
 }
@@ -63,7 +63,10 @@ async fn what_is_executed_after_its_time_writes_nothing() {
     let before = lab.server.commandstats("evalsha").await;
     lab.server.stop_signal();
     let answer = lab.link.write(&ours, &writes, CAP / 200).await;
-    assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+    assert!(
+        matches!(answer, Err(CommandError::Unclear(_))),
+        "{answer:?}"
+    );
     lab.server.cont();
     lab.link.ping(CAP).await.unwrap(); // answered behind it
     let executed = lab.server.commandstats("evalsha").await - before;
@@ -76,8 +79,8 @@ async fn where_the_servers_clock_was_set_it_is_sent_once_more() {
     let lab = held().await;
     let hour_ago = lab.link.server_time() - HOUR;
     lab.link
-        .wire
-        .heard_time(hour_ago, lab.link.wire.clock.now());
+        .connection
+        .heard_time(hour_ago, lab.link.connection.clock.now());
     assert!(
         lab.link.server_time() < hour_ago + HOUR / 2,
         "it believes that"
@@ -115,12 +118,12 @@ async fn a_server_that_became_a_replica_writes_nothing_and_ends_the_connection()
         let lab = held().await;
         lab.tell::<Value>(&["REPLICAOF", "127.0.0.1", "1"]).await;
         match write(&lab.link, "ours", &batch).await {
-            Err(Fault::Refused(Refusal::ReadOnly, _))
+            Err(CommandError::Refused(Refusal::ReadOnly, _))
             | Ok(Wrote::Stopped(0, Refusal::ReadOnly, _)) => {}
             other => panic!("{other:?}"),
         }
         assert!(
-            !lab.link.wire.is_usable(),
+            !lab.link.connection.is_usable(),
             "the master may be elsewhere by now"
         );
     }

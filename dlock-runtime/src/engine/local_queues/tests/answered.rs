@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::engine::local_queues::{Answered, Sight};
+use crate::engine::local_queues::{Answered, PollResult};
 use crate::engine::pool::LockPool;
 use crate::policy::client::Settled;
 use crate::policy::commands::Claim;
-use crate::policy::gate::{Next, Offer, Position};
+use crate::policy::local_queue::{Attempt, Grant, Next};
 use crate::values::token::Token;
 
 #[derive(Default)]
@@ -28,49 +28,56 @@ enum Reader {
     /// Somebody behind it.
     Sibling,
     /// A task of the driver's own.
-    Driver,
+    Leader,
 }
 
 /// How often the first in line is woken by a grant.
 async fn woken(by: Reader) -> usize {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (core, order) = pool.lock("k").order().unwrap();
-    let (gates, lane, now) = (core.gates(), &order.lane, core.now());
+    let (core, spec) = pool.lock("k").spec().unwrap();
+    let (local_queues, queue_key, now) = (core.local_queues(), &spec.queue_key, core.now());
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
-    let first = gates.enter(order.clone(), now);
-    let wheel = first.wheel.unwrap();
-    let (sight, _) = gates.look(&order, first.seat, now, &waker, None);
-    assert!(matches!(sight, Sight::Wait));
-    let behind = gates.enter(order.clone(), now);
-    let asks = gates.at(lane, |it| it.next(wheel, now));
-    assert_eq!(asks, Some(Next::Ask));
+    let first = local_queues.enter(spec.clone(), now);
+    let leader_epoch = first.leader_epoch.unwrap();
+    let (poll_result, _) = local_queues.look(&spec, first.waiter_id, now, &waker, None);
+    assert!(matches!(poll_result, PollResult::Wait));
+    let behind = local_queues.enter(spec.clone(), now);
+    let acquires = local_queues.at(queue_key, |it| it.next(leader_epoch, now));
+    assert_eq!(acquires, Some(Next::Acquire));
     let token = core.tokens().draw();
-    let position = |token: Token, value: &str| {
+    let attempt = |token: Token, value: &str| {
         let (key, value, queues) = ("k".into(), value.into(), false);
         let claim = Claim { key, value, queues };
-        Position { token, claim }
+        Attempt { token, claim }
     };
-    let sends = Some((lane, wheel));
-    assert!(gates.sending(sends, position(token, "v"), now));
-    let offer = Offer::at_once(now, Duration::from_secs(10), 1, 1);
-    let granted = Some((token, offer));
-    let answered = Some(Answered { wheel, granted });
+    let sends = Some((queue_key, leader_epoch));
+    assert!(local_queues.sending(sends, attempt(token, "v"), now));
+    let grant = Grant::at_once(now, Duration::from_secs(10), 1, 1);
+    let granted = Some((token, grant));
+    let answered = Some(Answered {
+        leader_epoch,
+        granted,
+    });
     match by {
         Reader::Itself => {
-            let (sight, _) = gates.look(&order, first.seat, now, &waker, answered);
-            assert!(matches!(sight, Sight::Yours(it) if it.position.token == token));
+            let (poll_result, _) = local_queues.look(&spec, first.waiter_id, now, &waker, answered);
+            assert!(matches!(poll_result, PollResult::Yours(it) if it.attempt.token == token));
         }
         Reader::Sibling => {
-            let (sight, _) = gates.look(&order, behind.seat, now, &waker, answered);
-            assert!(matches!(sight, Sight::Wait));
+            let (poll_result, _) =
+                local_queues.look(&spec, behind.waiter_id, now, &waker, answered);
+            assert!(matches!(poll_result, PollResult::Wait));
         }
-        Reader::Driver => assert_eq!(gates.offered(lane, token, offer, now), Settled::Taken),
+        Reader::Leader => assert_eq!(
+            local_queues.granted_to_leader(queue_key, token, grant, now),
+            Settled::Taken
+        ),
     }
     if by != Reader::Itself {
         // A driver that was told to ask before that, and is late: the offer stays.
-        let another = position(core.tokens().draw(), "w");
-        assert!(!gates.sending(sends, another, now));
+        let another = attempt(core.tokens().draw(), "w");
+        assert!(!local_queues.sending(sends, another, now));
     }
     count.0.load(Ordering::Relaxed)
 }
@@ -78,6 +85,6 @@ async fn woken(by: Reader) -> usize {
 #[tokio::test]
 async fn only_who_reads_the_answer_to_its_own_acquire_is_not_woken() {
     assert_eq!(woken(Reader::Itself).await, 0, "it looks anyway");
-    assert_eq!(woken(Reader::Driver).await, 1, "another task reads it");
+    assert_eq!(woken(Reader::Leader).await, 1, "another task reads it");
     assert_eq!(woken(Reader::Sibling).await, 1, "it is not its turn");
 }

@@ -1,4 +1,4 @@
-//! Who acts at the gates: the waiter does what `ticket` does, the driver what `driver` does, each on a thread of its own.
+//! Who acts at the gates: the waiter does what `waiter` does, the driver what `leader` does, each on a thread of its own.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,10 +10,10 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
-use super::super::{Answered, Entered, Sight, Taken, Wheel};
-use super::site::{End, LEASE, Site, lane, number, position};
+use super::super::{Answered, Joined, LeaderEpoch, PollResult, Taken};
+use super::site::{End, LEASE, Site, attempt, number, queue_key};
 use crate::policy::client::{GivenBack, Settled};
-use crate::policy::gate::{Granted, Next, Offer, Position, Seat};
+use crate::policy::local_queue::{Attempt, Grant, GrantKind, Next, WaiterId};
 use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -39,14 +39,20 @@ impl Site {
     }
 
     fn wait(self: &Arc<Self>, looks: Option<u32>) {
-        let order = self.order();
-        let Entered { seat, wheel, .. } = self.gates.enter(order.clone(), self.now());
-        let asks_itself = thread_rng().gen_bool(0.5);
-        let mut answered = wheel.filter(|_| asks_itself).map(|it| self.asks_first(it));
-        if let Some(wheel) = wheel.filter(|_| !asks_itself) {
-            self.spawn(move |site| site.drive(wheel));
+        let spec = self.spec();
+        let Joined {
+            waiter_id,
+            leader_epoch,
+            ..
+        } = self.local_queues.enter(spec.clone(), self.now());
+        let acquires_itself = thread_rng().gen_bool(0.5);
+        let mut answered = leader_epoch
+            .filter(|_| acquires_itself)
+            .map(|it| self.acquires_first(it));
+        if let Some(leader_epoch) = leader_epoch.filter(|_| !acquires_itself) {
+            self.spawn(move |site| site.drive(leader_epoch));
         }
-        let seat_at = (self.gate_now(), seat);
+        let waiter_id_at = (self.queue_now(), waiter_id);
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
         for look in 0.. {
@@ -55,17 +61,24 @@ impl Site {
             }
             let now = self.now();
             let answered = answered.take();
-            let (sight, beside) = self.gates.look(&order, seat, now, &waker, answered);
-            beside.unowned.into_iter().for_each(|it| self.see_to(it));
-            if let Some(Answered { wheel, .. }) = answered.filter(|_| !beside.is_dismissed) {
-                self.spawn(move |site| site.drive(wheel));
+            let (poll_result, side_effects) = self
+                .local_queues
+                .look(&spec, waiter_id, now, &waker, answered);
+            side_effects
+                .unowned
+                .into_iter()
+                .for_each(|it| self.see_to(it));
+            if let Some(Answered { leader_epoch, .. }) =
+                answered.filter(|_| !side_effects.is_dismissed)
+            {
+                self.spawn(move |site| site.drive(leader_epoch));
             }
-            match sight {
-                Sight::Wait => {}
-                Sight::Drive(wheel) => self.spawn(move |site| site.drive(wheel)),
-                Sight::Yours(taken) => return self.hold(seat_at, &taken),
-                Sight::TooLate => unreachable!("all leases are long"),
-                Sight::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
+            match poll_result {
+                PollResult::Wait => {}
+                PollResult::Drive(leader_epoch) => self.spawn(move |site| site.drive(leader_epoch)),
+                PollResult::Yours(taken) => return self.hold(waiter_id_at, &taken),
+                PollResult::TooLate => unreachable!("all leases are long"),
+                PollResult::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
             }
             // Who goes next time does so by itself; else it takes a wake-up.
             if looks != Some(look + 1) {
@@ -73,58 +86,75 @@ impl Site {
             }
         }
         // What was answered is read before it goes.
-        if let Some(Answered { wheel, granted }) = answered {
-            if let Some((token, offer)) = granted {
-                self.offered(token, offer);
+        if let Some(Answered {
+            leader_epoch,
+            granted,
+        }) = answered
+        {
+            if let Some((token, grant)) = granted {
+                self.granted_to_leader(token, grant);
             }
-            self.spawn(move |site| site.drive(wheel));
+            self.spawn(move |site| site.drive(leader_epoch));
         }
-        self.leave(seat);
+        self.leave(waiter_id);
     }
 
     /// The first acquire, by the waiter itself.
-    fn asks_first(self: &Arc<Self>, wheel: Wheel) -> Answered {
-        let next = self.gates.at(&lane(), |it| it.next(wheel, self.now()));
+    fn acquires_first(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Answered {
+        let next = self
+            .local_queues
+            .at(&queue_key(), |it| it.next(leader_epoch, self.now()));
         let mut granted = None;
         match next.unwrap_or(Next::Rest) {
-            Next::Ask => {
-                if let Asked::Granted(token, offer) = self.ask(wheel) {
-                    granted = Some((token, offer));
+            Next::Acquire => {
+                if let Asked::Granted(token, grant) = self.send_acquire(leader_epoch) {
+                    granted = Some((token, grant));
                 }
             }
-            Next::GiveUp(position) => self.see_to(Some(position.token)),
+            Next::GiveUp(attempt) => self.see_to(Some(attempt.token)),
             _ => {} // whoever drives asks again
         }
-        Answered { wheel, granted }
+        Answered {
+            leader_epoch,
+            granted,
+        }
     }
 
-    fn leave(self: &Arc<Self>, seat: Seat) {
-        self.see_to(self.gates.leave(&lane(), seat, self.now()));
+    fn leave(self: &Arc<Self>, waiter_id: WaiterId) {
+        self.see_to(self.local_queues.leave(&queue_key(), waiter_id, self.now()));
     }
 
     /// Which gate this is, by order of their coming.
-    fn gate_now(&self) -> usize {
-        let gate = self.gates.at(&lane(), |it| it.keyed.itself.clone());
-        let gate = gate.expect("a seat keeps its gate");
+    fn queue_now(&self) -> usize {
+        let queue = self
+            .local_queues
+            .at(&queue_key(), |it| it.queue_state.itself.clone());
+        let queue = queue.expect("a seat keeps its gate");
         self.seen(|seen| {
-            let known = seen.gates.iter().position(|it| Arc::ptr_eq(it, &gate));
+            let known = seen
+                .local_queues
+                .iter()
+                .position(|it| Arc::ptr_eq(it, &queue));
             known.unwrap_or_else(|| {
-                seen.gates.push(gate);
-                seen.gates.len() - 1
+                seen.local_queues.push(queue);
+                seen.local_queues.len() - 1
             })
         })
     }
 
-    fn hold(self: &Arc<Self>, seat: (usize, Seat), taken: &Taken) {
-        let Position { token: ours, claim } = &taken.position;
-        let (ours, offer, number) = (*ours, &taken.offer, number(&claim.value));
+    fn hold(self: &Arc<Self>, waiter_id: (usize, WaiterId), taken: &Taken) {
+        let Attempt { token: ours, claim } = &taken.attempt;
+        let (ours, grant, number) = (*ours, &taken.grant, number(&claim.value));
         self.seen(|seen| {
             assert!(!std::mem::replace(&mut seen.holds, true), "two at once");
-            seen.turns.push(seat);
-            let (last, index) = std::mem::replace(&mut seen.last, (number, offer.row.index));
+            seen.turns.push(waiter_id);
+            let (last, index) = std::mem::replace(&mut seen.last, (number, grant.chain.index));
             let expected = if last == number { index + 1 } else { 0 };
-            assert_eq!(offer.row.index, expected, "the fence rises");
-            assert!(offer.row.index <= self.chances.handoffs, "no row is longer");
+            assert_eq!(grant.chain.index, expected, "the fence rises");
+            assert!(
+                grant.chain.index <= self.chances.handoffs,
+                "no row is longer"
+            );
             let handed_on = usize::from(expected > 0);
             self.handed_on.fetch_add(handed_on, Ordering::Relaxed);
         });
@@ -132,7 +162,7 @@ impl Site {
         self.seen(|seen| seen.holds = false);
         let may_hand_on = !(self.chances.refusals && thread_rng().gen_bool(0.2));
         let given_back =
-            (self.gates).give_back(&lane(), ours, self.now(), may_hand_on, &taken.cell);
+            (self.local_queues).give_back(&queue_key(), ours, self.now(), may_hand_on, &taken.cell);
         if given_back == GivenBack::HandedOn {
             return;
         }
@@ -146,7 +176,7 @@ impl Site {
 
 /// What became of an acquire.
 enum Asked {
-    Granted(Token, Offer),
+    Granted(Token, Grant),
     Waits,
     /// The driver went with the answer unread.
     Lost,
@@ -154,42 +184,49 @@ enum Asked {
 
 /// A driver, as the task is one.
 impl Site {
-    fn drive(self: &Arc<Self>, wheel: Wheel) {
+    fn drive(self: &Arc<Self>, leader_epoch: LeaderEpoch) {
         loop {
-            let next = self.gates.at(&lane(), |it| it.next(wheel, self.now()));
+            let next = self
+                .local_queues
+                .at(&queue_key(), |it| it.next(leader_epoch, self.now()));
             match next.unwrap_or(Next::Rest) {
                 Next::Rest => return,
-                Next::GiveUp(position) => self.see_to(Some(position.token)),
+                Next::GiveUp(attempt) => self.see_to(Some(attempt.token)),
                 _ if self.is_lost() => break,
-                Next::Ask => match self.ask(wheel) {
+                Next::Acquire => match self.send_acquire(leader_epoch) {
                     Asked::Lost => break,
                     Asked::Waits => {}
-                    Asked::Granted(token, offer) => self.offered(token, offer),
+                    Asked::Granted(token, grant) => self.granted_to_leader(token, grant),
                 },
-                Next::Poll(position) => self.poll(&position),
+                Next::Poll(attempt) => self.poll(&attempt),
                 Next::PassOn => {}
                 Next::Sleep(until) => self.sleep(until),
             }
         }
-        self.gates.at(&lane(), |it| it.keyed.driver_gone(wheel));
+        self.local_queues
+            .at(&queue_key(), |it| it.queue_state.leader_gone(leader_epoch));
     }
 
     /// Whether the runtime ends here.
     fn is_lost(&self) -> bool {
-        let lost = &self.drivers_lost;
+        let lost = &self.leaders_lost;
         let so_far = lost.load(Ordering::Relaxed);
-        let is_lost = so_far < self.chances.drivers_lost && thread_rng().gen_bool(0.3);
+        let is_lost = so_far < self.chances.leaders_lost && thread_rng().gen_bool(0.3);
         lost.store(so_far + u64::from(is_lost), Ordering::Relaxed);
         is_lost
     }
 
-    fn offered(self: &Arc<Self>, token: Token, offer: Offer) {
-        let settled = self.gates.offered(&lane(), token, offer, self.now());
+    fn granted_to_leader(self: &Arc<Self>, token: Token, grant: Grant) {
+        let settled = self
+            .local_queues
+            .granted_to_leader(&queue_key(), token, grant, self.now());
         self.see_to(settled.unowned());
     }
 
-    fn ask(self: &Arc<Self>, wheel: Wheel) -> Asked {
-        let first = self.gates.at(&lane(), |it| it.keyed.gate.first().is_some());
+    fn send_acquire(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Asked {
+        let first = self
+            .local_queues
+            .at(&queue_key(), |it| it.queue_state.queue.first().is_some());
         if first != Some(true) {
             return Asked::Waits;
         }
@@ -197,44 +234,55 @@ impl Site {
             seen.asked += 1;
             seen.asked
         });
-        let position = position(number);
-        let token = position.token;
-        let by = Some((&lane(), wheel));
-        let may_send = self.gates.sending(by, position, self.now());
+        let attempt = attempt(number);
+        let token = attempt.token;
+        let by = Some((&queue_key(), leader_epoch));
+        let may_send = self.local_queues.sending(by, attempt, self.now());
         assert!(may_send, "no driver is ever stuck here");
         let granted = self.acquire(number);
         let now = self.now();
         if self.is_lost() {
             let times = (0, now.plus(LEASE));
-            if self.gates.abandoned(Some(&lane()), token, times, None, now) {
+            if self
+                .local_queues
+                .abandoned(Some(&queue_key()), token, times, None, now)
+            {
                 self.see_to(Some(token));
             }
             return Asked::Lost;
         }
         if granted {
-            return Asked::Granted(token, self.offer(Granted::AtOnce));
+            return Asked::Granted(token, self.grant(GrantKind::AtOnce));
         }
         let next = self.next_poll();
-        let settled = (self.gates).at(&lane(), |it| it.client().queued(token, next, now));
+        let settled =
+            (self.local_queues).at(&queue_key(), |it| it.client().queued(token, next, now));
         self.see_to(settled.and_then(Settled::unowned));
         Asked::Waits
     }
 
-    fn poll(self: &Arc<Self>, position: &Position) {
+    fn poll(self: &Arc<Self>, attempt: &Attempt) {
         shuttle::thread::yield_now(); // it comes back here as long as others do nothing
-        let token = position.token;
+        let token = attempt.token;
         let line = self.server.lock().unwrap().line.clone();
-        let number = number(&position.claim.value);
+        let number = number(&attempt.claim.value);
         let now = self.now();
         let settled = if line.front() == Some(&number) {
-            Some((self.gates).offered(&lane(), token, self.offer(Granted::InTurn), now))
+            Some((self.local_queues).granted_to_leader(
+                &queue_key(),
+                token,
+                self.grant(GrantKind::InTurn),
+                now,
+            ))
         } else if line.contains(&number) {
             let next = self.next_poll();
-            self.gates
-                .at(&lane(), |it| it.client().queued(token, next, now))
+            self.local_queues
+                .at(&queue_key(), |it| it.client().queued(token, next, now))
         } else {
-            let value = &position.claim.value;
-            let awaits = self.gates.at(&lane(), |it| it.keyed.gate.awaits(value));
+            let value = &attempt.claim.value;
+            let awaits = self
+                .local_queues
+                .at(&queue_key(), |it| it.queue_state.queue.awaits(value));
             assert_eq!(awaits.flatten(), None, "lost by the server");
             None
         };
@@ -251,9 +299,11 @@ impl Site {
     }
 
     fn sleep(&self, until: Moment) {
-        let bell = self.gates.at(&lane(), |it| it.keyed.bell());
-        let bell = bell.unwrap_or_default();
-        let mut rung = pin!(bell.notified());
+        let notify = self
+            .local_queues
+            .at(&queue_key(), |it| it.queue_state.notify());
+        let notify = notify.unwrap_or_default();
+        let mut rung = pin!(notify.notified());
         let mut timer = pin!(self.timers.notified());
         block_on(poll_fn(|cx| {
             let passed = timer.as_mut().poll(cx); // before the clock is read, so that no change is missed

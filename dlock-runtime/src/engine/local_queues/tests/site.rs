@@ -12,15 +12,15 @@ use shuttle::sync::Mutex;
 use shuttle::thread::JoinHandle;
 use tokio::sync::Notify;
 
-use super::super::Gates;
-use super::super::lane::Lane;
+use super::super::LocalQueues;
+use super::super::queue_key::QueueKey;
 use super::WAITERS;
 use crate::backend::clock::Clock;
-use crate::engine::order::Order;
 use crate::engine::shared::Shared;
+use crate::engine::spec::AcquireSpec;
 use crate::policy::commands::{Cancelled, Claim};
-use crate::policy::gate::{Granted, Offer, Position, Seat};
 use crate::policy::lease::Terms;
+use crate::policy::local_queue::{Attempt, Grant, GrantKind, WaiterId};
 use crate::policy::tokens::{Action, Census};
 use crate::values::bounds::Bounds;
 use crate::values::class;
@@ -49,7 +49,7 @@ const WITHIN: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chances {
     /// So many drivers end with their runtime.
-    pub(super) drivers_lost: u64,
+    pub(super) leaders_lost: u64,
     /// Pushes may be lost, and polls come due at any time.
     pub(super) pushes_lost: bool,
     /// The pool is closed at some time.
@@ -59,19 +59,19 @@ pub(super) struct Chances {
     /// Some ask for a longer lease than others, and can't have theirs; and some leases are lost.
     pub(super) refusals: bool,
     /// So much time passes at some moment that what was granted before is handed on no more.
-    pub(super) rows_end: bool,
+    pub(super) chains_end: bool,
 }
 
 /// One run.
 pub(super) struct Site {
-    pub(super) gates: Gates,
+    pub(super) local_queues: LocalQueues,
     pub(super) server: Mutex<Server>,
     pub(super) shared: Arc<Shared>,
     /// How often a lock was handed on, in all runs.
     pub(super) handed_on: Arc<AtomicUsize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) chances: Chances,
-    pub(super) drivers_lost: AtomicU64,
+    pub(super) leaders_lost: AtomicU64,
     waiters: AtomicUsize,
     now: AtomicU64,
     /// Rings when time has passed.
@@ -92,9 +92,9 @@ pub(super) struct Seen {
     /// How each token ended.
     ends: BTreeMap<u64, Vec<End>>,
     /// Who had the lock, in order.
-    pub(super) turns: Vec<(usize, Seat)>,
+    pub(super) turns: Vec<(usize, WaiterId)>,
     /// A gate that nobody misses goes, and the next one counts its seats anew: each tells itself apart.
-    pub(super) gates: Vec<Arc<()>>,
+    pub(super) local_queues: Vec<Arc<()>>,
     pub(super) sent_away: usize,
     pub(super) holds: bool,
     /// Who had it last: the token, and how often it had been handed on.
@@ -114,7 +114,7 @@ impl Site {
         };
         let shared = Arc::new(Shared::new(Clock::real(), Duration::from_secs(1)));
         Arc::new(Self {
-            gates: Gates::new(
+            local_queues: LocalQueues::new(
                 shared.clone(),
                 Duration::from_secs(1),
                 Handoff::up_to(chances.handoffs, WITHIN),
@@ -125,7 +125,7 @@ impl Site {
             handed_on,
             threads: Mutex::default(),
             chances,
-            drivers_lost: AtomicU64::new(0),
+            leaders_lost: AtomicU64::new(0),
             waiters: AtomicUsize::new(WAITERS),
             now: AtomicU64::new(NOW.as_nanos()),
             timers: Notify::new(),
@@ -160,7 +160,7 @@ impl Site {
             self.server.lock().unwrap().line.is_empty(),
             "left on the server"
         );
-        assert!(self.gates.lanes().is_empty(), "a queue is left");
+        assert!(self.local_queues.queue_keys().is_empty(), "a queue is left");
         let census = self.shared.lock().tokens.census();
         assert_eq!(census, Census::default(), "a token is left");
         self.seen(|seen| {
@@ -178,7 +178,7 @@ impl Site {
 
     pub(super) fn closer(self: &Arc<Self>) {
         self.spawn(|site| {
-            for token in site.gates.close(&LockError::ShutDown, site.now()) {
+            for token in site.local_queues.close(&LockError::ShutDown, site.now()) {
                 site.see_to(Some(token));
             }
         });
@@ -262,33 +262,33 @@ impl Site {
         }
         // One that comes before the acquire's answer, and can't be dated, is found by the next poll.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
-        let offer = since_when.then(|| self.offer(Granted::InTurn));
+        let grant = since_when.then(|| self.grant(GrantKind::InTurn));
         let settled = self
-            .gates
-            .granted(&KEY.into(), &value(token), offer, self.now());
+            .local_queues
+            .granted(&KEY.into(), &value(token), grant, self.now());
         self.see_to(settled.unowned());
     }
 
-    pub(super) fn offer(&self, how: Granted) -> Offer {
+    pub(super) fn grant(&self, how: GrantKind) -> Grant {
         match how {
-            Granted::AtOnce => Offer::at_once(self.now(), LEASE, 1, 0),
-            Granted::InTurn => Offer::in_turn(self.now(), LEASE, 1, 0),
+            GrantKind::AtOnce => Grant::at_once(self.now(), LEASE, 1, 0),
+            GrantKind::InTurn => Grant::in_turn(self.now(), LEASE, 1, 0),
         }
     }
 
     /// Somebody who wants the lock, for longer than it is granted for perhaps.
-    pub(super) fn order(&self) -> Arc<Order> {
+    pub(super) fn spec(&self) -> Arc<AcquireSpec> {
         let longer = self.chances.refusals && thread_rng().gen_bool(0.3);
-        order(if longer { LEASE * 2 } else { LEASE })
+        spec(if longer { LEASE * 2 } else { LEASE })
     }
 }
 
-fn order(ttl: Duration) -> Arc<Order> {
-    Arc::new(Order {
+fn spec(ttl: Duration) -> Arc<AcquireSpec> {
+    Arc::new(AcquireSpec {
         key: Key::from(KEY),
         name: KEY.into(),
         kind: Kind::Exclusive,
-        lane: lane(),
+        queue_key: queue_key(),
         reentrant: false,
         terms: Terms {
             ttl: Ttl::new(ttl).unwrap(),
@@ -304,8 +304,8 @@ fn order(ttl: Duration) -> Arc<Order> {
 }
 
 /// The line for all.
-pub(super) fn lane() -> Lane {
-    Lane::of(KEY.into(), &Kind::Exclusive, false)
+pub(super) fn queue_key() -> QueueKey {
+    QueueKey::of(KEY.into(), &Kind::Exclusive, false)
 }
 
 fn value(token: u64) -> String {
@@ -316,8 +316,8 @@ pub(super) fn number(value: &str) -> u64 {
     value.trim_start_matches("1|").parse().unwrap()
 }
 
-pub(super) fn position(token: u64) -> Position {
-    Position {
+pub(super) fn attempt(token: u64) -> Attempt {
+    Attempt {
         token: Token::of_test(token),
         claim: Claim {
             key: KEY.into(),

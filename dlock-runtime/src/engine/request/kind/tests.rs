@@ -3,57 +3,47 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::order::Order;
 use crate::engine::request::LockRequest;
+use crate::engine::spec::AcquireSpec;
 use crate::values::kind::Kind;
 use crate::{LockError, LockPool};
 
-async fn order(set: impl FnOnce(LockRequest) -> LockRequest) -> Result<Arc<Order>, LockError> {
+async fn spec(set: impl FnOnce(LockRequest) -> LockRequest) -> Result<Arc<AcquireSpec>, LockError> {
     let pool = LockPool::connect("memory://").await.unwrap();
-    let (_, order) = set(pool.lock("k")).order()?;
-    Ok(order)
+    let (_, spec) = set(pool.lock("k")).spec()?;
+    Ok(spec)
 }
 
 #[track_caller]
-fn check(order: Result<Arc<Order>, LockError>, kind: &Kind, fair: bool, reentrant: bool) {
-    let order = order.unwrap();
-    assert_eq!((&order.kind, order.reentrant), (kind, reentrant));
+fn check(spec: Result<Arc<AcquireSpec>, LockError>, kind: &Kind, fair: bool, reentrant: bool) {
+    let spec = spec.unwrap();
+    assert_eq!((&spec.kind, spec.reentrant), (kind, reentrant));
     // Fair, or many at once: a place of its own at the server.
-    assert_eq!(!order.lane.is_for_all(), fair || kind.is_shared());
+    assert_eq!(!spec.queue_key.is_for_all(), fair || kind.is_shared());
 }
 
 #[tokio::test]
 async fn each_kind() {
     let permits = |of, take| Kind::Permits { of, take };
-    check(order(|it| it).await, &Kind::Exclusive, false, false);
+    check(spec(|it| it).await, &Kind::Exclusive, false, false);
+    check(spec(LockRequest::fair).await, &Kind::Exclusive, true, false);
+    check(spec(LockRequest::read).await, &Kind::Read, false, false);
+    check(spec(LockRequest::write).await, &Kind::Write, false, false);
+    check(spec(|it| it.permits(5)).await, &permits(5, 1), false, false);
     check(
-        order(LockRequest::fair).await,
-        &Kind::Exclusive,
-        true,
-        false,
-    );
-    check(order(LockRequest::read).await, &Kind::Read, false, false);
-    check(order(LockRequest::write).await, &Kind::Write, false, false);
-    check(
-        order(|it| it.permits(5)).await,
-        &permits(5, 1),
-        false,
-        false,
-    );
-    check(
-        order(|it| it.take(2).permits(5)).await,
+        spec(|it| it.take(2).permits(5)).await,
         &permits(5, 2),
         false,
         false,
     );
     check(
-        order(|it| it.reentrant().fair()).await,
+        spec(|it| it.reentrant().fair()).await,
         &Kind::Exclusive,
         true,
         true,
     );
     check(
-        order(|it| it.reentrant().owner("order 7")).await,
+        spec(|it| it.reentrant().owner("order 7")).await,
         &Kind::Owned("order%207".into()),
         false,
         true,
@@ -64,20 +54,20 @@ async fn each_kind() {
 #[tokio::test]
 async fn the_last_of_several_counts() {
     let set = |it: LockRequest| it.permits(0).take(2).permits(9).read();
-    let said = order(set).await.unwrap_err().to_string();
+    let said = spec(set).await.unwrap_err().to_string();
     assert!(said.ends_with("remove either"), "{said}");
     assert!(!said.contains("permits 0"), "{said}");
     let set = |it: LockRequest| it.owner("").reentrant().owner(7);
-    check(order(set).await, &Kind::Owned("7".into()), false, true);
+    check(spec(set).await, &Kind::Owned("7".into()), false, true);
 }
 
 /// An entry has its fields between bars, and is read by others.
 #[tokio::test]
 async fn an_owner_can_forge_nothing() {
     let forged = "me|9|host|1|f|0\n%7C";
-    let order = order(|it| it.reentrant().owner(forged)).await.unwrap();
-    let Kind::Owned(owner) = &order.kind else {
-        panic!("{:?}", order.kind);
+    let spec = spec(|it| it.reentrant().owner(forged)).await.unwrap();
+    let Kind::Owned(owner) = &spec.kind else {
+        panic!("{:?}", spec.kind);
     };
     assert_eq!(&**owner, "me%7C9%7Chost%7C1%7Cf%7C0%0A%257C");
 }
@@ -93,7 +83,7 @@ async fn everything_that_is_wrong_is_in_one_error() {
             .fair()
             .max_renewals(4)
     };
-    let LockError::Config(said) = order(set).await.unwrap_err() else {
+    let LockError::Config(said) = spec(set).await.unwrap_err() else {
         panic!("another kind of error");
     };
     let said = said.to_string();
@@ -126,7 +116,7 @@ impl fmt::Display for Fails {
 async fn an_owner_has_a_text() {
     let long = "x".repeat(257);
     let owned = async |owner: &dyn fmt::Display| {
-        let refused = order(|it| it.reentrant().owner(owner)).await;
+        let refused = spec(|it| it.reentrant().owner(owner)).await;
         refused.unwrap_err().to_string()
     };
     for (said, expected) in [

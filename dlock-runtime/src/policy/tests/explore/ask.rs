@@ -1,12 +1,12 @@
-//! The driver and the attempts past the line: as `engine/waiting/driver`, `engine/acquire.rs` and the
+//! The driver and the attempts past the line: as `engine/waiting/leader`, `engine/acquire.rs` and the
 //! pool's `Listener` do it.
 
 use super::mutants::Mutant;
-use super::process::{Attempt, Driver, Phase, Process, Turn};
+use super::process::{Leader, Phase, Process, SentAcquire, Turn};
 use super::seen::Witness;
 use super::world::What;
 use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled};
-use crate::policy::gate::{Granted, Next, Offer, Place, Position};
+use crate::policy::local_queue::{Attempt, Grant, GrantKind, Next, Remote};
 use crate::values::ttl::{Margin, Ttl};
 
 use crate::policy::retry::{self, Jitter};
@@ -18,46 +18,46 @@ use crate::values::token::Token;
 impl Process {
     pub(super) fn drive(&mut self, turn: &mut Turn<'_>) {
         match self.client(turn).next(turn.now()) {
-            Next::Ask => self.ask(turn),
-            Next::Poll(position) => self.poll(turn, position),
-            Next::GiveUp(position) => {
+            Next::Acquire => self.ask(turn),
+            Next::Poll(attempt) => self.poll(turn, attempt),
+            Next::GiveUp(attempt) => {
                 turn.seen.saw(Witness::StaleOffer);
-                self.see_to(turn, Some(position.token));
+                self.see_to(turn, Some(attempt.token));
             }
             Next::PassOn | Next::Sleep(_) | Next::Rest => {}
         }
     }
 
     fn ask(&mut self, turn: &Turn<'_>) {
-        let Some(first) = self.gate.first().copied() else {
+        let Some(first) = self.queue.first().copied() else {
             return;
         };
         let Some((attempt, command)) = self.prepare(turn, first, true) else {
             return self.send_away(turn);
         };
-        self.client(turn).sending(Position {
+        self.client(turn).sending(Attempt {
             token: attempt.token,
             claim: attempt.claim.clone(),
         });
         self.send(turn, attempt.token, What::Acquire(command));
-        self.driver = Driver::Asking(attempt);
+        self.leader = Leader::Acquiring(attempt);
     }
 
-    fn poll(&mut self, turn: &Turn<'_>, position: Position) {
+    fn poll(&mut self, turn: &Turn<'_>, attempt: Attempt) {
         let what = if turn.run.is(Mutant::PollByAcquire) {
-            let lease = self.lease_of(turn, &position.claim);
+            let lease = self.lease_of(turn, &attempt.claim);
             What::Acquire(crate::policy::commands::Acquire {
-                claim: position.claim.clone(),
+                claim: attempt.claim.clone(),
                 lease,
                 not_after: turn.time + 1_000_000,
                 repair_missing_ttl: None,
             })
         } else {
-            What::Poll(position.claim.clone())
+            What::Poll(attempt.claim.clone())
         };
-        self.send(turn, position.token, what);
+        self.send(turn, attempt.token, what);
         let sent = turn.now();
-        self.driver = Driver::Polling { position, sent };
+        self.leader = Leader::Polling { attempt, sent };
     }
 
     /// What an acquire of this claim asked for.
@@ -67,35 +67,35 @@ impl Process {
     }
 
     /// The command took too long.
-    pub(super) fn driver_timed_out(&mut self, turn: &Turn<'_>) {
-        match std::mem::replace(&mut self.driver, Driver::Idle) {
-            Driver::Idle => {}
-            Driver::Asking(attempt) => self.ask_failed(turn, &attempt, true),
-            Driver::Polling { position, .. } => {
-                self.commands.forget(position.token, |what| {
+    pub(super) fn leader_timed_out(&mut self, turn: &Turn<'_>) {
+        match std::mem::replace(&mut self.leader, Leader::Idle) {
+            Leader::Idle => {}
+            Leader::Acquiring(attempt) => self.ask_failed(turn, &attempt, true),
+            Leader::Polling { attempt, .. } => {
+                self.commands.forget(attempt.token, |what| {
                     matches!(what, What::Poll(_) | What::Acquire(_))
                 });
-                self.poll_failed(turn, &position);
+                self.poll_failed(turn, &attempt);
             }
         }
     }
 
     /// Its runtime ends under it.
-    pub(super) fn driver_lost(&mut self, turn: &Turn<'_>) {
-        match std::mem::replace(&mut self.driver, Driver::Idle) {
-            Driver::Idle => {}
-            Driver::Asking(attempt) => {
+    pub(super) fn leader_lost(&mut self, turn: &Turn<'_>) {
+        match std::mem::replace(&mut self.leader, Leader::Idle) {
+            Leader::Idle => {}
+            Leader::Acquiring(attempt) => {
                 let link = !self.is_cut();
                 self.abandon(turn, &attempt, true, link);
             }
-            Driver::Polling { position, .. } => self
+            Leader::Polling { attempt, .. } => self
                 .commands
-                .forget(position.token, |what| matches!(what, What::Poll(_))),
+                .forget(attempt.token, |what| matches!(what, What::Poll(_))),
         }
-        self.gate.driver_gone();
+        self.queue.leader_gone();
     }
 
-    pub(super) fn ask_failed(&mut self, turn: &Turn<'_>, attempt: &Attempt, link: bool) {
+    pub(super) fn ask_failed(&mut self, turn: &Turn<'_>, attempt: &SentAcquire, link: bool) {
         if turn.run.is(Mutant::AcquireSentAgain) && !link {
             let command = crate::policy::commands::Acquire {
                 claim: attempt.claim.clone(),
@@ -106,19 +106,19 @@ impl Process {
             self.send(turn, attempt.token, What::Acquire(command));
             let mut again = attempt.clone();
             again.sent = turn.now();
-            self.driver = Driver::Asking(again);
+            self.leader = Leader::Acquiring(again);
             return;
         }
         self.abandon(turn, attempt, true, link);
         self.pause(turn);
     }
 
-    pub(super) fn poll_failed(&mut self, turn: &Turn<'_>, position: &Position) {
-        self.polls_again(turn, position.token, outage_pause());
+    pub(super) fn poll_failed(&mut self, turn: &Turn<'_>, attempt: &Attempt) {
+        self.polls_again(turn, attempt.token, outage_pause());
     }
 
     fn pause(&mut self, turn: &Turn<'_>) {
-        self.gate.pause(turn.now().plus(outage_pause()));
+        self.queue.pause(turn.now().plus(outage_pause()));
     }
 
     /// The run has no more tokens for this process: as if the server refused for good.
@@ -143,17 +143,17 @@ impl Process {
 /// What the answers mean.
 impl Process {
     pub(super) fn acquired(&mut self, turn: &mut Turn<'_>, token: Token, answer: Acquired) {
-        match std::mem::replace(&mut self.driver, Driver::Idle) {
-            Driver::Asking(attempt) if attempt.token == token => {
+        match std::mem::replace(&mut self.leader, Leader::Idle) {
+            Leader::Acquiring(attempt) if attempt.token == token => {
                 return self.asked(turn, &attempt, answer);
             }
             // Only where a poll is an acquire.
-            Driver::Polling { position, sent } if position.token == token => {
-                return self.asked_for_poll(turn, position, sent, answer);
+            Leader::Polling { attempt, sent } if attempt.token == token => {
+                return self.asked_for_poll(turn, attempt, sent, answer);
             }
-            other => self.driver = other,
+            other => self.leader = other,
         }
-        let theirs = |it: &Option<Attempt>| it.as_ref().is_some_and(|over| over.token == token);
+        let theirs = |it: &Option<SentAcquire>| it.as_ref().is_some_and(|over| over.token == token);
         let who = self.contenders.iter().position(|it| theirs(&it.over));
         if let Some(who) = who
             && let Some(attempt) = self.contenders[who].over.take()
@@ -162,23 +162,23 @@ impl Process {
         }
     }
 
-    fn asked(&mut self, turn: &mut Turn<'_>, attempt: &Attempt, answer: Acquired) {
+    fn asked(&mut self, turn: &mut Turn<'_>, attempt: &SentAcquire, answer: Acquired) {
         let (token, since) = (attempt.token, attempt.sent);
         match answer {
             Acquired::Granted { time, epoch } => {
                 let lease = attempt.lease.get();
-                let how = Granted::AtOnce;
-                self.offered(turn, token, offer(since, lease, epoch, time, how));
+                let how = GrantKind::AtOnce;
+                self.granted(turn, token, grant_of(since, lease, epoch, time, how));
             }
             Acquired::Yours { time, epoch, left } => {
-                self.offered(
+                self.granted(
                     turn,
                     token,
-                    offer(since, left, epoch, time, Granted::InTurn),
+                    grant_of(since, left, epoch, time, GrantKind::InTurn),
                 );
             }
             Acquired::Queued(busy) => {
-                if matches!(self.gate.place(), Place::Offered(position, _) if position.token == token)
+                if matches!(self.queue.remote(), Remote::Granted(attempt, _) if attempt.token == token)
                 {
                     turn.seen.saw(Witness::PushBeforeReply);
                 }
@@ -192,7 +192,7 @@ impl Process {
             Acquired::Busy(busy) => {
                 self.created_nothing(turn, token);
                 let pause = after_busy(turn, &busy);
-                self.gate.pause(turn.now().plus(pause));
+                self.queue.pause(turn.now().plus(pause));
             }
             Acquired::Late { .. } => {
                 self.created_nothing(turn, token);
@@ -206,29 +206,29 @@ impl Process {
     fn asked_for_poll(
         &mut self,
         turn: &mut Turn<'_>,
-        position: Position,
+        attempt: Attempt,
         sent: Moment,
         answer: Acquired,
     ) {
         match answer {
-            Acquired::Queued(busy) => self.queued(turn, position.token, &busy),
+            Acquired::Queued(busy) => self.queued(turn, attempt.token, &busy),
             Acquired::Granted { time, epoch } => {
-                let lease = self.lease_of(turn, &position.claim).get();
-                let offer = offer(sent, lease, epoch, time, Granted::AtOnce);
-                self.offered(turn, position.token, offer);
+                let lease = self.lease_of(turn, &attempt.claim).get();
+                let grant = grant_of(sent, lease, epoch, time, GrantKind::AtOnce);
+                self.granted(turn, attempt.token, grant);
             }
             Acquired::Yours { time, epoch, left } => {
-                let offer = offer(sent, left, epoch, time, Granted::InTurn);
-                self.offered(turn, position.token, offer);
+                let grant = grant_of(sent, left, epoch, time, GrantKind::InTurn);
+                self.granted(turn, attempt.token, grant);
             }
             Acquired::Busy(_) | Acquired::Late { .. } | Acquired::WrongKind { .. } => {
-                self.poll_failed(turn, &position);
+                self.poll_failed(turn, &attempt);
             }
         }
     }
 
     pub(super) fn polled(&mut self, turn: &mut Turn<'_>, token: Token, answer: Polled) {
-        let Driver::Polling { position, sent } = std::mem::replace(&mut self.driver, Driver::Idle)
+        let Leader::Polling { attempt, sent } = std::mem::replace(&mut self.leader, Leader::Idle)
         else {
             unreachable!("nobody else polls");
         };
@@ -240,10 +240,14 @@ impl Process {
                 } else {
                     left
                 };
-                self.offered(turn, token, offer(sent, left, epoch, time, Granted::InTurn));
+                self.granted(
+                    turn,
+                    token,
+                    grant_of(sent, left, epoch, time, GrantKind::InTurn),
+                );
             }
-            Polled::Queued(_) if !self.answers_at(&position) => {
-                let unowned = self.client(turn).unreachable(&position, turn.now());
+            Polled::Queued(_) if !self.answers_at(&attempt) => {
+                let unowned = self.client(turn).unreachable(&attempt, turn.now());
                 self.see_to(turn, unowned);
             }
             Polled::Queued(busy) => self.queued(turn, token, &busy),
@@ -254,14 +258,14 @@ impl Process {
         }
     }
 
-    fn offered(&mut self, turn: &mut Turn<'_>, token: Token, mut offer: Offer) {
+    fn granted(&mut self, turn: &mut Turn<'_>, token: Token, mut grant: Grant) {
         if turn.run.is(Mutant::DeadlineFromReply) {
-            offer.since = turn.now();
+            grant.since = turn.now();
         }
         self.was_late = false;
-        Self::saw_held(turn, offer.how);
-        let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
-        let settled = self.client(turn).granted(token, offer, turn.now());
+        Self::saw_held(turn, grant.how);
+        let grant = grant.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
+        let settled = self.client(turn).granted(token, grant, turn.now());
         self.see_to(turn, settled.unowned());
     }
 
@@ -274,22 +278,22 @@ impl Process {
         self.client(turn).nothing_there(token, turn.now());
     }
 
-    fn answers_at(&self, position: &Position) -> bool {
-        let entry = entry::read(&position.claim.value);
+    fn answers_at(&self, attempt: &Attempt) -> bool {
+        let entry = entry::read(&attempt.claim.value);
         entry.is_some_and(|it| *it.address == self.address())
     }
 }
 
-pub(super) fn offer(
+pub(super) fn grant_of(
     since: Moment,
     lease: std::time::Duration,
     epoch: u64,
     time: u64,
-    how: Granted,
-) -> Offer {
+    how: GrantKind,
+) -> Grant {
     match how {
-        Granted::AtOnce => Offer::at_once(since, lease, epoch, time),
-        Granted::InTurn => Offer::in_turn(since, lease, epoch, time),
+        GrantKind::AtOnce => Grant::at_once(since, lease, epoch, time),
+        GrantKind::InTurn => Grant::in_turn(since, lease, epoch, time),
     }
 }
 

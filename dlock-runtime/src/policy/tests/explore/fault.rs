@@ -1,10 +1,10 @@
 //! What can go wrong; each costs one of the run's budget. What comes back by itself costs nothing.
 
-use super::process::{Driver, Phase, Process, Turn};
+use super::process::{Leader, Phase, Process, Turn};
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, FOREIGN, KEY, Reply, What, Wire, World};
-use crate::policy::gate::Place;
+use crate::policy::local_queue::Remote;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// The kinds of faults that a run allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The command connection, or the guardian's, breaks.
+    /// The command connection, or the watchdog's, breaks.
     Break,
     /// A push is lost; or the server believes that nobody listens.
     Push,
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     /// The second time at any later time; an acquire is sent once.
     TwiceLater,
     /// The runtime that drives ends.
-    Driver,
+    Leader,
     /// The queue's keys are evicted.
     QueueLost,
     /// FLUSHALL, or somebody deletes the key.
@@ -44,7 +44,7 @@ pub(super) enum Fault {
         at: usize,
         limbo: bool,
     },
-    GuardianBreak {
+    WatchdogBreak {
         at: usize,
         limbo: bool,
     },
@@ -69,7 +69,7 @@ pub(super) enum Stall {
     Requests,
     Replies,
     Pushes,
-    Guardian,
+    Watchdog,
     Process,
 }
 
@@ -77,7 +77,7 @@ const STALLS: [Stall; 5] = [
     Stall::Requests,
     Stall::Replies,
     Stall::Pushes,
-    Stall::Guardian,
+    Stall::Watchdog,
     Stall::Process,
 ];
 
@@ -117,11 +117,11 @@ impl World {
                 if !process.commands.out.is_empty() {
                     faults.push(Fault::Break { at, limbo: true });
                 }
-                if process.guardian != Wire::default() {
-                    faults.push(Fault::GuardianBreak { at, limbo: false });
+                if process.watchdog != Wire::default() {
+                    faults.push(Fault::WatchdogBreak { at, limbo: false });
                 }
-                if !process.guardian.out.is_empty() {
-                    faults.push(Fault::GuardianBreak { at, limbo: true });
+                if !process.watchdog.out.is_empty() {
+                    faults.push(Fault::WatchdogBreak { at, limbo: true });
                 }
             }
             Kind::Push => {
@@ -141,24 +141,24 @@ impl World {
                 faults.push(Fault::Crash { at, noticed: true });
                 faults.push(Fault::Crash { at, noticed: false });
             }
-            Kind::CrashInLine if matches!(process.gate.place(), Place::Queued { .. }) => {
+            Kind::CrashInLine if matches!(process.queue.remote(), Remote::Queued { .. }) => {
                 faults.push(Fault::Crash { at, noticed: false });
             }
             Kind::Twice => {
-                let wires = [(&process.commands, false), (&process.guardian, true)];
+                let wires = [(&process.commands, false), (&process.watchdog, true)];
                 let busy = wires.iter().filter(|(wire, _)| !wire.out.is_empty());
-                faults.extend(busy.map(|(_, guardian)| Fault::Twice(at, *guardian)));
+                faults.extend(busy.map(|(_, watchdog)| Fault::Twice(at, *watchdog)));
             }
             Kind::TwiceLater => {
                 let may = |wire: &Wire| {
                     let first = wire.out.front();
                     first.is_some_and(|it| !matches!(it.what, What::Acquire(_)))
                 };
-                let wires = [(&process.commands, false), (&process.guardian, true)];
+                let wires = [(&process.commands, false), (&process.watchdog, true)];
                 let may = wires.iter().filter(|(wire, _)| may(wire));
-                faults.extend(may.map(|(_, guardian)| Fault::TwiceLater(at, *guardian)));
+                faults.extend(may.map(|(_, watchdog)| Fault::TwiceLater(at, *watchdog)));
             }
-            Kind::Driver if process.is_driven() => faults.push(Fault::DriverLost(at)),
+            Kind::Leader if process.is_driven() => faults.push(Fault::DriverLost(at)),
             _ => {}
         }
     }
@@ -172,7 +172,7 @@ impl World {
         self.budget -= 1;
         match fault {
             Fault::Break { at, limbo } => self.break_wire(at, limbo),
-            Fault::GuardianBreak { at, limbo } => self.break_guardian(run, at, limbo, seen),
+            Fault::WatchdogBreak { at, limbo } => self.break_watchdog(run, at, limbo, seen),
             Fault::PushLost(at, index) => {
                 self.process(at).pushes.remove(index);
             }
@@ -189,19 +189,19 @@ impl World {
                 self.foreign = Some(self.clock.now().plus(ends));
                 seen.saw(Witness::ForeignHolder);
             }
-            Fault::Twice(at, guardian) => {
+            Fault::Twice(at, watchdog) => {
                 // At once: that an acquire is sent once is a promise of the client (rule 1).
-                let mut first = self.wire(at, guardian).out.front()?.clone();
+                let mut first = self.wire(at, watchdog).out.front()?.clone();
                 first.heard = false;
                 let (_, wrong) = self.execute(run, first, seen);
-                return wrong.or(self.execute_next(run, at, guardian, seen));
+                return wrong.or(self.execute_next(run, at, watchdog, seen));
             }
-            Fault::TwiceLater(at, guardian) => {
-                let mut again = self.wire(at, guardian).out.front()?.clone();
+            Fault::TwiceLater(at, watchdog) => {
+                let mut again = self.wire(at, watchdog).out.front()?.clone();
                 again.heard = false;
                 self.limbo.push(again);
             }
-            Fault::DriverLost(at) => self.turn(run, at, seen, |it, turn| it.driver_lost(turn)),
+            Fault::DriverLost(at) => self.turn(run, at, seen, |it, turn| it.leader_lost(turn)),
             Fault::QueueLost => self.server().lose_queue(KEY),
             Fault::Flush => {
                 *self.server() = crate::policy::server::Server::default();
@@ -234,15 +234,15 @@ impl World {
         }
     }
 
-    pub(super) fn break_guardian(&mut self, run: &Run, at: usize, limbo: bool, seen: &mut Seen) {
+    pub(super) fn break_watchdog(&mut self, run: &Run, at: usize, limbo: bool, seen: &mut Seen) {
         if limbo {
-            let sent = self.processes[at].guardian.out.clone();
+            let sent = self.processes[at].watchdog.out.clone();
             self.limbo.extend(sent.into_iter().map(|mut command| {
                 command.heard = false;
                 command
             }));
         }
-        self.turn(run, at, seen, Process::cut_guardian);
+        self.turn(run, at, seen, Process::cut_watchdog);
     }
 
     fn crash(&mut self, at: usize, noticed: bool, seen: &mut Seen) {
@@ -253,10 +253,10 @@ impl World {
         process.alive = false;
         process.stall = None;
         process.pushes.clear();
-        process.driver = Driver::Idle;
+        process.leader = Leader::Idle;
         let wires = [
             std::mem::take(&mut process.commands),
-            std::mem::take(&mut process.guardian),
+            std::mem::take(&mut process.watchdog),
         ];
         // What a dead process knew makes no difference any more.
         let (connection, contenders) = (process.connection, process.contenders.len());
@@ -276,10 +276,10 @@ impl World {
         Rc::make_mut(&mut self.processes[at])
     }
 
-    pub(super) fn wire(&mut self, at: usize, guardian: bool) -> &mut Wire {
+    pub(super) fn wire(&mut self, at: usize, watchdog: bool) -> &mut Wire {
         let process = self.process(at);
-        if guardian {
-            &mut process.guardian
+        if watchdog {
+            &mut process.watchdog
         } else {
             &mut process.commands
         }
@@ -336,8 +336,8 @@ impl Process {
         wire
     }
 
-    pub(super) fn cut_guardian(&mut self, turn: &mut Turn<'_>) {
-        let wire = std::mem::take(&mut self.guardian);
+    pub(super) fn cut_watchdog(&mut self, turn: &mut Turn<'_>) {
+        let wire = std::mem::take(&mut self.watchdog);
         let mut failed: Vec<(Token, bool, _)> = Vec::new();
         for command in wire.out.iter().filter(|it| it.heard) {
             let renews = matches!(command.what, What::Renew(_));
@@ -348,7 +348,7 @@ impl Process {
             failed.push((reply.token, renews, reply.sent));
         }
         for (token, renews, sent) in failed {
-            self.guardian_failed(turn, token, renews, sent);
+            self.watchdog_failed(turn, token, renews, sent);
         }
     }
 }

@@ -16,16 +16,16 @@ pub(super) struct Fingerprint {
     clock: Clock,
     /// Only whether a time has come counts: true of everything that a server keeps.
     forgets: bool,
-    lanes: [u64; 2],
+    queue_keys: [u64; 2],
 }
 
 impl Fingerprint {
     pub(super) fn new(clock: Clock) -> Self {
-        let lanes = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F];
+        let queue_keys = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F];
         Self {
             clock,
             forgets: false,
-            lanes,
+            queue_keys,
         }
     }
 
@@ -34,17 +34,17 @@ impl Fingerprint {
     }
 
     pub(super) fn value(&self) -> u128 {
-        (u128::from(self.lanes[0]) << 64) | u128::from(self.lanes[1])
+        (u128::from(self.queue_keys[0]) << 64) | u128::from(self.queue_keys[1])
     }
 
     fn mix(&mut self, word: u64) {
-        for (lane, factor) in self
-            .lanes
+        for (queue_key, factor) in self
+            .queue_keys
             .iter_mut()
             .zip([0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53])
         {
-            let mixed = (*lane ^ word).wrapping_mul(factor);
-            *lane = mixed ^ (mixed >> 29) ^ word.rotate_left(17);
+            let mixed = (*queue_key ^ word).wrapping_mul(factor);
+            *queue_key = mixed ^ (mixed >> 29) ^ word.rotate_left(17);
         }
     }
 }
@@ -79,6 +79,6 @@ impl Hasher for Fingerprint {
     }
 
     fn finish(&self) -> u64 {
-        self.lanes[0] ^ self.lanes[1]
+        self.queue_keys[0] ^ self.queue_keys[1]
     }
 }

@@ -1,4 +1,4 @@
-//! The guardian: as `engine/guardian` does it.
+//! The watchdog: as `engine/watchdog` does it.
 
 use super::mutants::Mutant;
 use super::process::{Body, Phase, Process, Turn};
@@ -10,7 +10,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl Process {
-    /// `thread::watch`: what is due, on the guardian's own connection.
+    /// `thread::watch`: what is due, on the watchdog's own connection.
     pub(super) fn guard(&mut self, turn: &mut Turn<'_>) {
         for action in self.tokens.due(turn.now()) {
             self.announce(turn, Some(action));
@@ -18,7 +18,7 @@ impl Process {
     }
 
     fn send_guarded(&mut self, turn: &Turn<'_>, token: Token, what: What) {
-        self.guardian.out.push_back(Command {
+        self.watchdog.out.push_back(Command {
             token,
             sent: turn.now(),
             what,
@@ -88,8 +88,8 @@ impl Process {
             })
     }
 
-    /// The guardian's command took too long, or its connection broke.
-    pub(super) fn guardian_failed(
+    /// The watchdog's command took too long, or its connection broke.
+    pub(super) fn watchdog_failed(
         &mut self,
         turn: &mut Turn<'_>,
         token: Token,

@@ -8,8 +8,8 @@ use super::seen::Witness;
 use super::world::What;
 use crate::policy::client::{GivenBack, Looked};
 use crate::policy::commands::{Renewal, Renewed};
-use crate::policy::gate::{Granted, Look, Offer, Position, Seat};
 use crate::policy::lease::{Lease, Terms};
+use crate::policy::local_queue::{Attempt, Grant, GrantKind, Look, WaiterId};
 use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -18,18 +18,18 @@ use crate::values::token::Token;
 impl Process {
     /// `Ticket::look`, and what `in_line` makes of it.
     pub(super) fn look(&mut self, turn: &mut Turn<'_>, who: usize) {
-        let Phase::Line(seat) = self.contenders[who].phase else {
+        let Phase::Line(waiter_id) = self.contenders[who].phase else {
             return;
         };
-        self.gate.hears(seat);
+        self.queue.responds(waiter_id);
         let (now, terms) = (turn.now(), self.terms(turn, who));
         if turn.run.is(Mutant::HandedOnAfresh) {
-            return self.look_in_two_steps(turn, who, seat);
+            return self.look_in_two_steps(turn, who, waiter_id);
         }
-        let token = |position: &Position, _: &Lease| position.token;
-        match self.client(turn).look(seat, now, &terms, token) {
+        let token = |attempt: &Attempt, _: &Lease| attempt.token;
+        match self.client(turn).look(waiter_id, now, &terms, token) {
             Looked::Wait => {
-                if self.gate.take_wheel() {
+                if self.queue.become_leader() {
                     turn.seen.saw(Witness::DriverReplaced);
                 }
             }
@@ -39,38 +39,38 @@ impl Process {
                 if left {
                     return self.enter(turn, who); // at the end of the line again
                 }
-                self.gate.take_wheel();
+                self.queue.become_leader();
             }
-            Looked::Yours(position, offer, _) => {
-                let body = self.body_under(turn, position, &offer);
-                self.begins(turn, who, body, offer);
+            Looked::Yours(attempt, grant, _) => {
+                let body = self.body_under(turn, attempt, &grant);
+                self.begins(turn, who, body, grant);
             }
         }
     }
 
     /// As a variant bends it.
-    fn look_in_two_steps(&mut self, turn: &mut Turn<'_>, who: usize, seat: Seat) {
-        match self.gate.look(seat, turn.now()) {
-            Look::Wait => drop(self.gate.take_wheel()),
-            Look::Stale(position) => {
-                self.client(turn).clean_up(&position, turn.now());
-                self.gate.take_wheel();
+    fn look_in_two_steps(&mut self, turn: &mut Turn<'_>, who: usize, waiter_id: WaiterId) {
+        match self.queue.look(waiter_id, turn.now()) {
+            Look::Wait => drop(self.queue.become_leader()),
+            Look::Stale(attempt) => {
+                self.client(turn).clean_up(&attempt, turn.now());
+                self.queue.become_leader();
             }
-            Look::Yours(position, mut offer) => {
-                offer.since = offer.row.since.unwrap_or(offer.since);
-                match self.take(turn, who, position, offer) {
-                    Some(body) => self.begins(turn, who, body, offer),
+            Look::Yours(attempt, mut grant) => {
+                grant.since = grant.chain.since.unwrap_or(grant.since);
+                match self.take(turn, who, attempt, grant) {
+                    Some(body) => self.begins(turn, who, body, grant),
                     None => self.enter(turn, who),
                 }
             }
         }
     }
 
-    fn begins(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, offer: Offer) {
+    fn begins(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, grant: Grant) {
         if let Some(attempt) = self.contenders[who].over.take() {
             self.abandon(turn, &attempt, false, true);
         }
-        self.begin(turn, who, body, offer);
+        self.begin(turn, who, body, grant);
     }
 
     fn terms(&self, turn: &Turn<'_>, who: usize) -> Terms {
@@ -85,41 +85,41 @@ impl Process {
         &mut self,
         turn: &mut Turn<'_>,
         who: usize,
-        position: Position,
-        offer: Offer,
+        attempt: Attempt,
+        grant: Grant,
     ) -> Option<Body> {
-        let (now, terms, token) = (turn.now(), self.terms(turn, who), position.token);
+        let (now, terms, token) = (turn.now(), self.terms(turn, who), attempt.token);
         let mut client = self.client(turn);
         if client
-            .take(&position, &offer, &terms, now, |_| token)
+            .take(&attempt, &grant, &terms, now, |_| token)
             .is_none()
         {
             turn.seen.saw(Witness::StaleOffer);
             self.see_to(turn, Some(token));
             return None;
         }
-        Some(self.body_under(turn, position, &offer))
+        Some(self.body_under(turn, attempt, &grant))
     }
 
-    fn body_under(&self, turn: &Turn<'_>, position: Position, offer: &Offer) -> Body {
-        let Position { token, claim } = position;
+    fn body_under(&self, turn: &Turn<'_>, attempt: Attempt, grant: &Grant) -> Body {
+        let Attempt { token, claim } = attempt;
         let deadline = self.tokens.deadline(token).expect("it is held");
         Body {
             token,
             claim,
             deadline,
             lost: false,
-            fence: fence(turn, offer),
-            time: offer.time,
+            fence: fence(turn, grant),
+            time: grant.time,
             reads: false,
             asked: None,
             extends: None,
         }
     }
 
-    pub(super) fn begin(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, offer: Offer) {
+    pub(super) fn begin(&mut self, turn: &mut Turn<'_>, who: usize, body: Body, grant: Grant) {
         let terms = self.order(turn.run, who).terms;
-        let is_short = offer.how == Granted::InTurn || offer.lease < terms.lease().get();
+        let is_short = grant.how == GrantKind::InTurn || grant.lease < terms.lease().get();
         let confirms =
             terms.bounds.min_hold.is_some() && is_short && !turn.run.is(Mutant::NotConfirmed);
         if !confirms {
@@ -200,7 +200,7 @@ impl Process {
         let now = turn.now();
         self.contenders[who].phase = Phase::Done;
         if turn.run.is(Mutant::WatchdogNotStopped) {
-            self.gate.left(body.token, now);
+            self.queue.left(body.token, now);
             return self.send_unheard_release(turn, body.token, body.claim);
         }
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
@@ -270,8 +270,8 @@ impl Process {
 }
 
 /// With `min_hold`, nothing is handed on; else whoever waits could begin with it.
-fn may_hand_on(terms: Terms) -> Option<fn(&usize, &Offer) -> bool> {
-    let fits: fn(&usize, &Offer) -> bool = |_, _| true;
+fn may_hand_on(terms: Terms) -> Option<fn(&usize, &Grant) -> bool> {
+    let fits: fn(&usize, &Grant) -> bool = |_, _| true;
     terms.bounds.min_hold.is_none().then_some(fits)
 }
 
@@ -282,11 +282,11 @@ fn saw_handed_on(turn: &mut Turn<'_>, body: &Body) {
     }
 }
 
-fn fence(turn: &Turn<'_>, offer: &Offer) -> Fence {
+fn fence(turn: &Turn<'_>, grant: &Grant) -> Fence {
     let index = if turn.run.is(Mutant::FenceOfTheGrant) {
         0
     } else {
-        offer.row.index
+        grant.chain.index
     };
-    (offer.epoch, index)
+    (grant.epoch, index)
 }

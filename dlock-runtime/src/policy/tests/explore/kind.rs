@@ -1,6 +1,6 @@
 //! Locks with many holders: who asks for what, and who may hold it beside whom.
 //!
-//! The engine gives each of their attempts a line of its own (`engine/waiting/lane.rs`), so a process of the model
+//! The engine gives each of their attempts a line of its own (`engine/waiting/queue_key.rs`), so a process of the model
 //! that asks for one has one contender. [`agree`] is the one rule that is written down a second time here: what
 //! the machine's `fits` is judged by.
 

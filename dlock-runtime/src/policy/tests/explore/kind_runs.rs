@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fault::Kind::{
-    self, Break, Crash, Driver, Foreign, Memory, Only, Push, QueueLost, Stall, Twice, TwiceLater,
+    self, Break, Crash, Foreign, Leader, Memory, Only, Push, QueueLost, Stall, Twice, TwiceLater,
 };
 use super::fault::Stall as Stands;
 use super::kind::Asks::{self, Alone, As, Read, Take, Write};
@@ -18,7 +18,7 @@ const TWO: &[&[Wants]] = &[&[F], &[F]];
 const THREE: &[&[Wants]] = &[&[F], &[F], &[F]];
 
 const ALL: &[Kind] = &[
-    Break, Push, Stall, Crash, Twice, TwiceLater, Driver, Foreign, QueueLost,
+    Break, Push, Stall, Crash, Twice, TwiceLater, Leader, Foreign, QueueLost,
 ];
 
 pub(super) fn of_kinds(processes: &'static [&'static [Wants]], asks: &'static [Asks]) -> Run {

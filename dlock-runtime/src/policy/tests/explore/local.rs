@@ -3,12 +3,12 @@
 //! A step is what the engine does under the gate's mutex (`engine/waiting`), with the wakers and the
 //! bell as it uses them. Checked in every state: whoever could go on is awake or will be woken.
 
-use super::local_steps::{Answer, Driver, End, Forgets, Step, Waiter};
+use super::local_steps::{Answer, End, Forgets, Leader, Step, Waiter};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::policy::commands::Claim;
-use crate::policy::gate::{Fate, Gate, Look, Next, Offer, Place, Position};
+use crate::policy::local_queue::{Attempt, Grant, LocalQueue, Look, Next, Outcome, Remote};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -26,10 +26,10 @@ pub(super) struct Bounds {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Local {
-    pub(super) gate: Gate<usize>,
+    pub(super) queue: LocalQueue<usize>,
     pub(super) waiters: [Waiter; WAITERS],
-    pub(super) driver: Driver,
-    pub(super) bell: bool,
+    pub(super) leader: Leader,
+    pub(super) notify: bool,
     /// Who did not take its turn once: others may go first since.
     passed: [bool; WAITERS],
     now: u64,
@@ -43,7 +43,7 @@ pub(super) struct Local {
 impl Local {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
-            gate: Gate::default(),
+            queue: LocalQueue::default(),
             waiters: std::array::from_fn(|who| {
                 if who < bounds.waiters {
                     Waiter::Out
@@ -51,8 +51,8 @@ impl Local {
                     Waiter::Gone
                 }
             }),
-            driver: Driver::None,
-            bell: false,
+            leader: Leader::None,
+            notify: false,
             passed: [false; WAITERS],
             now: 0,
             asked: 0,
@@ -86,10 +86,10 @@ impl Local {
                 Waiter::Gone => {}
             }
         }
-        match self.driver {
-            Driver::Running => steps.push(Step::Drive),
-            Driver::Sleeping(until) if self.bell || until <= self.at() => steps.push(Step::Drive),
-            Driver::Asking(_) | Driver::Polling(_) => {
+        match self.leader {
+            Leader::Running => steps.push(Step::Drive),
+            Leader::Sleeping(until) if self.notify || until <= self.at() => steps.push(Step::Drive),
+            Leader::Acquiring(_) | Leader::Polling(_) => {
                 steps.extend([Queued, Granted, Nothing, Unclear, Refused].map(Step::Answer));
             }
             _ => {}
@@ -100,18 +100,18 @@ impl Local {
         if self.rest.1 > 0 {
             steps.push(Step::Tick);
         }
-        if self.driver != Driver::None && self.rest.2 > 0 {
+        if self.leader != Leader::None && self.rest.2 > 0 {
             steps.push(Step::RuntimeEnds);
         }
-        if let Place::Held(position, _) = self.gate.place() {
-            steps.push(Step::Left(number(position.token)));
+        if let Remote::Held(attempt, _) = self.queue.remote() {
+            steps.push(Step::Left(number(attempt.token)));
         }
         steps
     }
 
     fn awaited(&self) -> Option<Token> {
-        match self.gate.place() {
-            Place::Asking(position) | Place::Queued { position, .. } => Some(position.token),
+        match self.queue.remote() {
+            Remote::Acquiring(attempt) | Remote::Queued { attempt, .. } => Some(attempt.token),
             _ => None,
         }
     }
@@ -120,21 +120,24 @@ impl Local {
     pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
             Step::Enter(who) => {
-                self.bell |= self.gate.is_waited_at() && self.gate.first().is_none();
-                let seat = self.gate.enter(who);
-                self.waiters[who] = Waiter::In { seat, woken: true };
-                if self.gate.take_wheel() {
-                    self.driver = Driver::Running;
+                self.notify |= self.queue.is_waited_at() && self.queue.first().is_none();
+                let waiter_id = self.queue.enter(who);
+                self.waiters[who] = Waiter::In {
+                    waiter_id,
+                    woken: true,
+                };
+                if self.queue.become_leader() {
+                    self.leader = Leader::Running;
                 }
             }
             Step::Look(who) => return self.look(who, forgets),
             Step::Leave(who) => {
-                let Waiter::In { seat, .. } = self.waiters[who] else {
+                let Waiter::In { waiter_id, .. } = self.waiters[who] else {
                     return None;
                 };
-                let unwanted = self.gate.leave(seat);
+                let unwanted = self.queue.leave(waiter_id);
                 self.waiters[who] = Waiter::Gone;
-                self.bell = true;
+                self.notify = true;
                 if forgets != Forgets::ToWakeTheNextWhenOneLeaves {
                     self.wake_called();
                 }
@@ -147,8 +150,8 @@ impl Local {
                 return self.granted(token, forgets);
             }
             Step::Hurry => {
-                self.gate.hurry(self.at());
-                self.bell = true;
+                self.queue.poll_now(self.at());
+                self.notify = true;
             }
             Step::Tick => {
                 self.now += 1;
@@ -158,88 +161,91 @@ impl Local {
                 self.rest.2 -= 1;
                 return self.runtime_ends(forgets);
             }
-            Step::Left(token) => self.gate.left(Token::of_test(token), self.at()),
+            Step::Left(token) => self.queue.left(Token::of_test(token), self.at()),
         }
         None
     }
 
     fn look(&mut self, who: usize, forgets: Forgets) -> Option<&'static str> {
-        let Waiter::In { seat, .. } = self.waiters[who] else {
+        let Waiter::In { waiter_id, .. } = self.waiters[who] else {
             return None;
         };
-        self.bell |= self.gate.hears(seat);
+        self.notify |= self.queue.responds(waiter_id);
         let mut others = self.waiters.iter().zip(self.passed);
         let before_me = others.any(|(it, passed)| {
-            !passed && matches!(it, Waiter::In { seat: theirs, .. } if *theirs < seat)
+            !passed && matches!(it, Waiter::In { waiter_id: theirs, .. } if *theirs < waiter_id)
         });
-        let stale = match self.gate.look(seat, self.at()) {
-            Look::Yours(position, _) => {
+        let stale = match self.queue.look(waiter_id, self.at()) {
+            Look::Yours(attempt, _) => {
                 self.waiters[who] = Waiter::Gone;
-                self.bell |= forgets != Forgets::ToRingWhenTaken;
-                let twice = self.end(position.token, End::Taken);
+                self.notify |= forgets != Forgets::ToRingWhenTaken;
+                let twice = self.end(attempt.token, End::Taken);
                 return before_me.then_some("not first in line").or(twice);
             }
-            Look::Stale(position) => {
-                self.bell = true;
-                self.end(position.token, End::CleanedUp)
+            Look::Stale(attempt) => {
+                self.notify = true;
+                self.end(attempt.token, End::CleanedUp)
             }
             Look::Wait => None,
         };
-        self.waiters[who] = Waiter::In { seat, woken: false };
-        if self.gate.take_wheel() {
-            self.driver = Driver::Running;
+        self.waiters[who] = Waiter::In {
+            waiter_id,
+            woken: false,
+        };
+        if self.queue.become_leader() {
+            self.leader = Leader::Running;
         }
         stale
     }
 
     fn drive(&mut self) -> Option<&'static str> {
-        if matches!(self.driver, Driver::Sleeping(_)) {
-            self.bell = false;
+        if matches!(self.leader, Leader::Sleeping(_)) {
+            self.notify = false;
         }
-        self.driver = Driver::Running;
-        let called = self.gate.called().copied();
-        match self.gate.next(self.at()) {
+        self.leader = Leader::Running;
+        let called = self.queue.called().copied();
+        match self.queue.next(self.at()) {
             Next::PassOn => {
                 called.inspect(|who| self.passed[*who] = true);
                 self.wake_called();
             }
-            Next::Ask if self.asked == self.rest.0 => return self.send_away(),
-            Next::Ask => {
+            Next::Acquire if self.asked == self.rest.0 => return self.send_away(),
+            Next::Acquire => {
                 self.asked += 1;
-                self.gate.asking(position(self.asked));
-                self.driver = Driver::Asking(self.asked);
+                self.queue.acquiring(attempt(self.asked));
+                self.leader = Leader::Acquiring(self.asked);
             }
-            Next::Poll(position) => self.driver = Driver::Polling(number(position.token)),
-            Next::GiveUp(position) => {
+            Next::Poll(attempt) => self.leader = Leader::Polling(number(attempt.token)),
+            Next::GiveUp(attempt) => {
                 called.inspect(|who| self.passed[*who] = true);
-                return self.end(position.token, End::CleanedUp);
+                return self.end(attempt.token, End::CleanedUp);
             }
-            Next::Sleep(until) => self.driver = Driver::Sleeping(until),
-            Next::Rest => self.driver = Driver::None,
+            Next::Sleep(until) => self.leader = Leader::Sleeping(until),
+            Next::Rest => self.leader = Leader::None,
         }
         None
     }
 
     fn answer(&mut self, answer: Answer, forgets: Forgets) -> Option<&'static str> {
-        let (Driver::Asking(number) | Driver::Polling(number)) = self.driver else {
+        let (Leader::Acquiring(number) | Leader::Polling(number)) = self.leader else {
             return None;
         };
-        let polled = matches!(self.driver, Driver::Polling(_));
-        self.driver = Driver::Running;
+        let polled = matches!(self.leader, Leader::Polling(_));
+        self.leader = Leader::Running;
         let token = Token::of_test(number);
         match answer {
             Answer::Granted => self.granted(token, forgets),
             Answer::Refused if polled => self.send_away(),
             Answer::Unclear if !polled => {
-                let ours = self.gate.ended(token, self.in_a_tick());
+                let ours = self.queue.ended(token, self.in_a_tick());
                 ours.then(|| self.end(token, End::CleanedUp)).flatten()
             }
             Answer::Queued | Answer::Unclear => {
-                let fate = self.gate.queued(token, self.in_a_tick());
+                let fate = self.queue.queued(token, self.in_a_tick());
                 self.fate(fate)
             }
             Answer::Nothing | Answer::Refused => {
-                let ours = self.gate.ended(token, self.at());
+                let ours = self.queue.ended(token, self.at());
                 let wrong = ours.then(|| self.end(token, End::Nothing)).flatten();
                 if answer == Answer::Refused {
                     return wrong.or(self.send_away());
@@ -251,33 +257,33 @@ impl Local {
 
     fn granted(&mut self, token: Token, forgets: Forgets) -> Option<&'static str> {
         let lease = Duration::from_millis(2500); // longer than a turn, shorter than three ticks
-        let offer = Offer::in_turn(self.at(), lease, 1, 1);
-        let fate = self.gate.granted(token, offer);
-        if fate == Fate::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
+        let grant = Grant::in_turn(self.at(), lease, 1, 1);
+        let fate = self.queue.granted(token, grant);
+        if fate == Outcome::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
             self.wake_called();
         }
         self.fate(fate)
     }
 
-    fn fate(&mut self, fate: Fate) -> Option<&'static str> {
+    fn fate(&mut self, fate: Outcome) -> Option<&'static str> {
         match fate {
-            Fate::Unwanted(position) => self.end(position.token, End::CleanedUp),
-            Fate::Taken | Fate::NotOurs => None,
+            Outcome::Unwanted(attempt) => self.end(attempt.token, End::CleanedUp),
+            Outcome::Taken | Outcome::NotOurs => None,
         }
     }
 
-    /// `Drop for Driver`, and for the acquire that it waits for.
+    /// `Drop for Leader`, and for the acquire that it waits for.
     fn runtime_ends(&mut self, forgets: Forgets) -> Option<&'static str> {
         let mut wrong = None;
-        if let Driver::Asking(number) = self.driver {
+        if let Leader::Acquiring(number) = self.leader {
             let token = Token::of_test(number);
-            if self.gate.ended(token, self.at()) {
+            if self.queue.ended(token, self.at()) {
                 wrong = self.end(token, End::CleanedUp);
             }
         }
-        self.driver = Driver::None;
+        self.leader = Leader::None;
         if forgets != Forgets::ToSayThatTheDriverIsGone {
-            self.gate.driver_gone();
+            self.queue.leader_gone();
         }
         if forgets != Forgets::ToWakeAllWhenTheRuntimeEnds {
             for waiter in &mut self.waiters {
@@ -290,24 +296,24 @@ impl Local {
     }
 
     fn send_away(&mut self) -> Option<&'static str> {
-        let (line, unwanted) = self.gate.clear();
+        let (line, unwanted) = self.queue.clear();
         for (_, who) in line {
             self.waiters[who] = Waiter::Gone;
         }
-        self.bell = true;
+        self.notify = true;
         self.clean_up(unwanted)
     }
 
     fn wake_called(&mut self) {
-        if let Some(who) = self.gate.called()
+        if let Some(who) = self.queue.called()
             && let Waiter::In { woken, .. } = &mut self.waiters[*who]
         {
             *woken = true;
         }
     }
 
-    fn clean_up(&mut self, unwanted: Option<Position>) -> Option<&'static str> {
-        unwanted.and_then(|position| self.end(position.token, End::CleanedUp))
+    fn clean_up(&mut self, unwanted: Option<Attempt>) -> Option<&'static str> {
+        unwanted.and_then(|attempt| self.end(attempt.token, End::CleanedUp))
     }
 
     fn end(&mut self, token: Token, end: End) -> Option<&'static str> {
@@ -316,8 +322,8 @@ impl Local {
     }
 }
 
-fn position(number: u64) -> Position {
-    Position {
+fn attempt(number: u64) -> Attempt {
+    Attempt {
         token: Token::of_test(number),
         claim: Claim {
             key: "k".into(),

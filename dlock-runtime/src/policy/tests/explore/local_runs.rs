@@ -3,34 +3,34 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::local::{Bounds, Local, WAITERS, number};
-use super::local_steps::{Driver, Forgets, Step, Waiter};
-use crate::policy::gate::{Next, Place};
+use super::local_steps::{Forgets, Leader, Step, Waiter};
+use crate::policy::local_queue::{Next, Remote};
 
 impl Local {
     pub(super) fn wrong(&self) -> Option<&'static str> {
-        let called = self.gate.called().map(|who| self.waiters[*who]);
+        let called = self.queue.called().map(|who| self.waiters[*who]);
         let mut awake = self.waiters.iter();
         let somebody = awake.any(|it| matches!(it, Waiter::In { woken: true, .. }));
-        if self.gate.is_waited_at() && self.driver == Driver::None && !somebody {
+        if self.queue.is_waited_at() && self.leader == Leader::None && !somebody {
             return Some("nobody drives, and nobody will");
         }
-        if matches!(self.gate.place(), Place::Offered(..))
+        if matches!(self.queue.remote(), Remote::Granted(..))
             && !matches!(called, Some(Waiter::In { woken: true, .. }))
         {
             return Some("the lock is offered to somebody who sleeps");
         }
-        if let Driver::Sleeping(until) = self.driver
-            && !self.bell
+        if let Leader::Sleeping(until) = self.leader
+            && !self.notify
             && self.at() < until
-            && !matches!(self.gate.clone().next(self.at()), Next::Sleep(_))
+            && !matches!(self.queue.clone().next(self.at()), Next::Sleep(_))
         {
             return Some("the driver sleeps although there is something to do");
         }
-        let at_place = match self.gate.place() {
-            Place::Asking(position)
-            | Place::Queued { position, .. }
-            | Place::Offered(position, _) => Some(number(position.token)),
-            Place::Held(..) | Place::Vacant { .. } => None,
+        let at_place = match self.queue.remote() {
+            Remote::Acquiring(attempt)
+            | Remote::Queued { attempt, .. }
+            | Remote::Granted(attempt, _) => Some(number(attempt.token)),
+            Remote::Held(..) | Remote::Vacant { .. } => None,
         };
         let owned = |token: &u64| self.ends.contains_key(token) != (at_place == Some(*token));
         (!(1..=self.asked).all(|token| owned(&token))).then_some("a token with two owners or none")
@@ -107,7 +107,7 @@ fn whoever_waits_is_woken_in_every_order_of_steps() {
 
 #[test]
 #[ignore = "half a minute in a release build: docs/inside/model.md"]
-fn explore_large_gate() {
+fn explore_large_queue() {
     holds(LARGE);
 }
 

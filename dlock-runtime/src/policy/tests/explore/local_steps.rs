@@ -1,20 +1,20 @@
 //! What can happen to a gate alone, and who is there.
 
-use crate::policy::gate::Seat;
+use crate::policy::local_queue::WaiterId;
 use crate::values::moment::Moment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Waiter {
     Out,
-    In { seat: Seat, woken: bool },
+    In { waiter_id: WaiterId, woken: bool },
     Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Driver {
+pub(super) enum Leader {
     None,
     Running,
-    Asking(u64),
+    Acquiring(u64),
     Polling(u64),
     Sleeping(Moment),
 }

@@ -1,11 +1,11 @@
 //! What a process does by itself, and how each of its steps is carried out.
 
 use super::mutants::Mutant;
-use super::process::{Attempt, Contender, Driver, Phase, Process, Turn};
+use super::process::{Contender, Leader, Phase, Process, SentAcquire, Turn};
 use super::run::{Run, Wants};
 use super::step::Step;
 use super::world::{Answer, Clock, What, Wire};
-use crate::policy::gate::Next;
+use crate::policy::local_queue::Next;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -29,21 +29,21 @@ impl Process {
         }
         tell(self.tokens.next_look(), Step::Guard(at));
         let late = |sent: Moment| sent.plus(run.tick);
-        match &self.driver {
-            Driver::Asking(Attempt { sent, .. }) | Driver::Polling { sent, .. } => {
+        match &self.leader {
+            Leader::Acquiring(SentAcquire { sent, .. }) | Leader::Polling { sent, .. } => {
                 tell(late(*sent), Step::DriverTimesOut(at));
             }
-            Driver::Idle => {}
+            Leader::Idle => {}
         }
         if let Some(sent) = unanswered(&self.commands, false).map(|it| it.2).min() {
             tell(late(sent), Step::BehindTimesOut(at));
         }
-        if let Some(sent) = unanswered(&self.guardian, true).map(|it| it.2).min() {
-            tell(late(sent), Step::GuardianTimesOut(at));
+        if let Some(sent) = unanswered(&self.watchdog, true).map(|it| it.2).min() {
+            tell(late(sent), Step::WatchdogTimesOut(at));
         }
-        for (wire, guardian) in [(&self.commands, false), (&self.guardian, true)] {
+        for (wire, watchdog) in [(&self.commands, false), (&self.watchdog, true)] {
             if let Some(first) = wire.out.front() {
-                tell(first.sent.plus(run.tick * 2), Step::Rebuild(at, guardian));
+                tell(first.sent.plus(run.tick * 2), Step::Rebuild(at, watchdog));
             }
         }
         for (who, contender) in self.contenders.iter().enumerate() {
@@ -84,14 +84,14 @@ impl Process {
             Step::GuardDropped(_, who) | Step::Stopped(_, who) => self.drop_hold(turn, who),
             Step::Drive(_) => self.drive(turn),
             Step::Guard(_) => self.guard(turn),
-            Step::Hear(_, guardian) => {
-                let wire = if guardian {
-                    &mut self.guardian
+            Step::Hear(_, watchdog) => {
+                let wire = if watchdog {
+                    &mut self.watchdog
                 } else {
                     &mut self.commands
                 };
                 if let Some(reply) = wire.back.pop_front() {
-                    self.hear(turn, guardian, reply);
+                    self.hear(turn, watchdog, reply);
                 }
             }
             Step::Push(_, index) => {
@@ -99,7 +99,7 @@ impl Process {
                 let since = (!turn.run.timeless_pushes).then(|| Clock::moment_of(grant.time));
                 super::past::pushed(self, turn, grant, since);
             }
-            Step::DriverTimesOut(_) => self.driver_timed_out(turn),
+            Step::DriverTimesOut(_) => self.leader_timed_out(turn),
             Step::TimesOut(_, who) => self.timed_out(turn, who),
             Step::BehindTimesOut(_) => {
                 let behind = unanswered(&self.commands, false).find(late);
@@ -109,12 +109,12 @@ impl Process {
                     self.tokens.cancel_failed(token, now);
                 }
             }
-            Step::GuardianTimesOut(_) => {
-                let guarded = unanswered(&self.guardian, true).find(late);
+            Step::WatchdogTimesOut(_) => {
+                let guarded = unanswered(&self.watchdog, true).find(late);
                 if let Some((token, renews, sent)) = guarded {
                     let is = |what: &What| matches!(what, What::Renew(_)) == renews;
-                    self.guardian.forget(token, is);
-                    self.guardian_failed(turn, token, renews, sent);
+                    self.watchdog.forget(token, is);
+                    self.watchdog_failed(turn, token, renews, sent);
                 }
             }
             _ => unreachable!("not a step of a process"),
@@ -138,7 +138,7 @@ impl Process {
         match self.contenders[who].phase.clone() {
             Phase::Confirming { body, .. } | Phase::Body(body) => {
                 if turn.run.is(Mutant::WatchdogNotStopped) {
-                    self.gate.left(body.token, turn.now());
+                    self.queue.left(body.token, turn.now());
                     self.contenders[who].phase = Phase::Done;
                     return;
                 }

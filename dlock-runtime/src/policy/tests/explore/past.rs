@@ -1,14 +1,14 @@
 //! What comes beside the driver: attempts past the line, and what the server says unasked. As
 //! `engine/acquire.rs` and the pool's `Listener` do it.
 
-use super::ask::offer;
+use super::ask::grant_of;
 use super::mutants::Mutant;
-use super::process::{Attempt, Process, Turn};
+use super::process::{Process, SentAcquire, Turn};
 use super::seen::Witness;
 use super::world::{Push, What, token_in};
 use crate::policy::client::Settled;
 use crate::policy::commands::{Acquired, Claim};
-use crate::policy::gate::{Granted, Position};
+use crate::policy::local_queue::{Attempt, GrantKind};
 use crate::policy::queue::CLAIM;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
@@ -29,17 +29,17 @@ impl Process {
         &mut self,
         turn: &mut Turn<'_>,
         who: usize,
-        attempt: Attempt,
+        attempt: SentAcquire,
         answer: Acquired,
     ) {
         let token = attempt.token;
-        let offer = match answer {
+        let grant = match answer {
             Acquired::Granted { time, epoch } => {
                 let lease = attempt.lease.get();
-                offer(attempt.sent, lease, epoch, time, Granted::AtOnce)
+                grant_of(attempt.sent, lease, epoch, time, GrantKind::AtOnce)
             }
             Acquired::Yours { time, epoch, left } => {
-                offer(attempt.sent, left, epoch, time, Granted::InTurn)
+                grant_of(attempt.sent, left, epoch, time, GrantKind::InTurn)
             }
             Acquired::WrongKind { .. } => {
                 turn.seen.saw(Witness::WrongKind);
@@ -58,15 +58,15 @@ impl Process {
                 return self.go_past(turn, who, true);
             }
         };
-        let position = Position {
+        let attempt = Attempt {
             token,
             claim: attempt.claim,
         };
-        let body = self.take(turn, who, position, offer);
+        let body = self.take(turn, who, attempt, grant);
         self.leave(turn, who);
         if let Some(body) = body {
             turn.seen.saw(Witness::PastTheLine);
-            self.begin(turn, who, body, offer);
+            self.begin(turn, who, body, grant);
         }
     }
 }
@@ -75,46 +75,46 @@ impl Process {
 pub(super) fn pushed(
     process: &mut Process,
     turn: &mut Turn<'_>,
-    grant: Push,
+    push: Push,
     since: Option<Moment>,
 ) {
     let knows = since.is_some();
     let mut since = since.unwrap_or(turn.now());
-    let mut lease = grant.lease;
+    let mut lease = push.lease;
     if turn.run.is(Mutant::PushFromReceipt) {
         since = turn.now();
     }
     if turn.run.is(Mutant::PushForTheWholeTtl) {
         lease = turn.run.ttl;
     }
-    let how = Granted::InTurn;
-    let offer = offer(since, lease, grant.epoch, grant.time, how);
-    let awaited = process.gate.awaits(&grant.value);
+    let how = GrantKind::InTurn;
+    let grant = grant_of(since, lease, push.epoch, push.time, how);
+    let awaited = process.queue.awaits(&push.value);
     let settled = match awaited {
         None => Settled::NotOurs,
         Some(_) if !knows => {
-            process.gate.hint(turn.now());
+            process.queue.hint(turn.now());
             return;
         }
         Some(token) => {
-            let offer = offer.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
-            process.client(turn).granted(token, offer, turn.now())
+            let grant = grant.to_be_handed_on(&turn.run.handoff(), Margin::DEFAULT, turn.now());
+            process.client(turn).granted(token, grant, turn.now())
         }
     };
     match settled {
         Settled::Taken => turn.seen.saw(Witness::HeldByPush),
         Settled::Unowned(token) => process.see_to(turn, Some(token)),
-        Settled::NotOurs => stray(process, turn, grant),
+        Settled::NotOurs => stray(process, turn, push),
     }
 }
 
-fn stray(process: &mut Process, turn: &mut Turn<'_>, grant: Push) {
-    let Some((_, token)) = token_in(&grant.value).filter(|(at, _)| *at == process.at) else {
+fn stray(process: &mut Process, turn: &mut Turn<'_>, push: Push) {
+    let Some((_, token)) = token_in(&push.value).filter(|(at, _)| *at == process.at) else {
         return;
     };
     let claim = Claim {
-        key: grant.key,
-        value: grant.value,
+        key: push.key,
+        value: push.value,
         queues: false,
     };
     if turn.run.is(Mutant::KnownPushIsStray) {

@@ -1,5 +1,5 @@
 //! One process: its gate, its token table, who contends, and its wires. What the engine does between
-//! the machines is restated here and in `ask` (the driver) and `hold` (bodies and the guardian).
+//! the machines is restated here and in `ask` (the driver) and `hold` (bodies and the watchdog).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::seen::{Seen, Witness};
 use super::world::{Answer, Clock, Command, Push, Reply, TOKENS_EACH, What, Wire, address_of};
 use crate::policy::client::Client;
 use crate::policy::commands::{Acquire, Claim};
-use crate::policy::gate::{Gate, Granted, Next, Place, Position, Seat};
+use crate::policy::local_queue::{Attempt, GrantKind, LocalQueue, Next, Remote, WaiterId};
 use crate::policy::queue;
 use crate::policy::tokens::Tokens;
 use crate::values::moment::Moment;
@@ -26,15 +26,15 @@ pub(super) struct Process {
     pub(super) stall: Option<Stall>,
     /// The number of the command connection: a broken one is replaced.
     pub(super) connection: u32,
-    pub(super) gate: Gate<usize>,
+    pub(super) queue: LocalQueue<usize>,
     pub(super) tokens: Tokens<Token>,
     pub(super) used: u32,
-    pub(super) driver: Driver,
+    pub(super) leader: Leader,
     /// An acquire was late: the next failure counts.
     pub(super) was_late: bool,
     pub(super) contenders: Vec<Contender>,
     pub(super) commands: Wire,
-    pub(super) guardian: Wire,
+    pub(super) watchdog: Wire,
     pub(super) pushes: Vec<Push>,
     /// Whose bodies have begun.
     pub(super) begun: BTreeSet<Token>,
@@ -44,10 +44,10 @@ pub(super) struct Process {
 
 /// What the driver waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Driver {
+pub(super) enum Leader {
     Idle,
-    Asking(Attempt),
-    Polling { position: Position, sent: Moment },
+    Acquiring(SentAcquire),
+    Polling { attempt: Attempt, sent: Moment },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,13 +57,13 @@ pub(super) struct Contender {
     pub(super) order: Option<Order>,
     pub(super) phase: Phase,
     /// An attempt past the line, under way.
-    pub(super) over: Option<Attempt>,
+    pub(super) over: Option<SentAcquire>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     Idle,
-    Line(Seat),
+    Line(WaiterId),
     /// Past the line, and never in it.
     Alone,
     /// Makes sure of the whole `min_hold`.
@@ -101,7 +101,7 @@ pub(super) type Fence = (u64, u16);
 
 /// An acquire under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Attempt {
+pub(super) struct SentAcquire {
     pub(super) token: Token,
     pub(super) claim: Claim,
     pub(super) sent: Moment,
@@ -149,14 +149,14 @@ impl Process {
             alive: true,
             stall: None,
             connection: 0,
-            gate: Gate::default(),
+            queue: LocalQueue::default(),
             tokens: Tokens::default(),
             used: 0,
-            driver: Driver::Idle,
+            leader: Leader::Idle,
             was_late: false,
             contenders: wants.iter().map(contender).collect(),
             commands: Wire::default(),
-            guardian: Wire::default(),
+            watchdog: Wire::default(),
             pushes: Vec::new(),
             begun: BTreeSet::new(),
             given_up: BTreeSet::new(),
@@ -191,7 +191,7 @@ impl Process {
         turn: &Turn<'_>,
         who: usize,
         queues: bool,
-    ) -> Option<(Attempt, Acquire)> {
+    ) -> Option<(SentAcquire, Acquire)> {
         let run = turn.run;
         let Order { asks, terms } = self.order(run, who);
         if self.used >= run.attempts {
@@ -218,7 +218,7 @@ impl Process {
             repair_missing_ttl: None,
         };
         let give_up = turn.now().plus(within + queue::longest_stay(lease.get()));
-        let attempt = Attempt {
+        let attempt = SentAcquire {
             token,
             claim: command.claim.clone(),
             sent: turn.now(),
@@ -233,13 +233,13 @@ impl Process {
     /// The machine, as the engine has it under its lock.
     pub(super) fn client(&mut self, turn: &Turn<'_>) -> Client<'_, usize, Token> {
         Client {
-            queue: Some(&mut self.gate),
+            queue: Some(&mut self.queue),
             tokens: &mut self.tokens,
             command_timeout: turn.run.tick,
         }
     }
 
-    /// A token may be left that nobody owns any more: the guardian looks at it by itself.
+    /// A token may be left that nobody owns any more: the watchdog looks at it by itself.
     pub(super) fn see_to(&mut self, turn: &Turn<'_>, unowned: Option<Token>) {
         if let Some(token) = unowned
             && turn.run.is(Mutant::NoCleanUp)
@@ -252,8 +252,8 @@ impl Process {
     pub(super) fn abandon(
         &mut self,
         turn: &Turn<'_>,
-        attempt: &Attempt,
-        at_gate: bool,
+        attempt: &SentAcquire,
+        at_queue: bool,
         link: bool,
     ) {
         let token = attempt.token;
@@ -262,7 +262,7 @@ impl Process {
         let now = turn.now();
         let by = Some(now.plus(turn.run.tick));
         let (not_after, give_up) = (attempt.not_after, attempt.give_up);
-        if !at_gate {
+        if !at_queue {
             self.tokens.abandoned(token, not_after, give_up, by, now);
         } else if !(self.client(turn)).abandoned(token, not_after, give_up, by, now) {
             return; // a push was faster, and the token is somebody's
@@ -285,10 +285,10 @@ impl Process {
 
     /// Told by the connection's end: something may have been missed.
     pub(super) fn broken(&mut self, turn: &mut Turn<'_>, behind: &[Token]) {
-        match std::mem::replace(&mut self.driver, Driver::Idle) {
-            Driver::Idle => {}
-            Driver::Asking(attempt) => self.ask_failed(turn, &attempt, false),
-            Driver::Polling { position, .. } => self.poll_failed(turn, &position),
+        match std::mem::replace(&mut self.leader, Leader::Idle) {
+            Leader::Idle => {}
+            Leader::Acquiring(attempt) => self.ask_failed(turn, &attempt, false),
+            Leader::Polling { attempt, .. } => self.poll_failed(turn, &attempt),
         }
         for token in behind {
             self.tokens.cancel_failed(*token, turn.now());
@@ -305,17 +305,17 @@ impl Process {
                 _ => {}
             }
         }
-        self.gate.hurry(turn.now());
+        self.queue.poll_now(turn.now());
     }
 
     /// An answer is read.
-    pub(super) fn hear(&mut self, turn: &mut Turn<'_>, by_guardian: bool, reply: Reply) {
+    pub(super) fn hear(&mut self, turn: &mut Turn<'_>, by_watchdog: bool, reply: Reply) {
         let (token, now) = (reply.token, turn.now());
         match reply.answer {
             Answer::Acquired(answer) => self.acquired(turn, token, answer),
             Answer::Polled(answer) => self.polled(turn, token, answer),
             Answer::Released(_) => self.released(token),
-            Answer::Renewed(answer) if by_guardian => {
+            Answer::Renewed(answer) if by_watchdog => {
                 let news = self.tokens.renewed(token, reply.sent, answer, now);
                 self.announce(turn, news);
             }
@@ -326,21 +326,21 @@ impl Process {
                 let news = self.tokens.cancelled(token, answer, behind, now);
                 self.announce(turn, news);
             }
-            Answer::Broken(_) if by_guardian => unreachable!("the guardian's wire fails at once"),
+            Answer::Broken(_) if by_watchdog => unreachable!("the watchdog's wire fails at once"),
             Answer::Broken(behind) => self.broken(turn, &behind),
         }
     }
 
     /// Somebody stops waiting; an attempt past the line has been seen to.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
-        let offered = matches!(self.gate.place(), Place::Offered(..));
-        let first = offered && self.gate.called() == Some(&who);
-        if let Phase::Line(seat) = self.contenders[who].phase {
-            let unowned = self.client(turn).leave(seat, turn.now());
+        let granted = matches!(self.queue.remote(), Remote::Granted(..));
+        let first = granted && self.queue.called() == Some(&who);
+        if let Phase::Line(waiter_id) = self.contenders[who].phase {
+            let unowned = self.client(turn).leave(waiter_id, turn.now());
             self.see_to(turn, unowned);
         }
         self.contenders[who].phase = Phase::Done;
-        if first && self.gate.is_waited_at() {
+        if first && self.queue.is_waited_at() {
             turn.seen.saw(Witness::OfferInherited);
         }
     }
@@ -348,26 +348,26 @@ impl Process {
     /// `Ticket::new`: a seat, and the wheel if nobody has it.
     pub(super) fn enter(&mut self, turn: &mut Turn<'_>, who: usize) {
         // The pool looks whether it may still be handed on, but to forget it is right at any time.
-        let is_held = matches!(self.gate.place(), Place::Held(..));
-        if turn.run.forgets_gates && is_held && !self.gate.is_waited_at() {
+        let is_held = matches!(self.queue.remote(), Remote::Held(..));
+        if turn.run.forgets_queues && is_held && !self.queue.is_waited_at() {
             turn.seen.saw(Witness::GateForgotten);
-            self.gate = Gate::default();
+            self.queue = LocalQueue::default();
         }
-        let seat = self.gate.enter(who);
-        self.gate.take_wheel();
-        self.contenders[who].phase = Phase::Line(seat);
+        let waiter_id = self.queue.enter(who);
+        self.queue.become_leader();
+        self.contenders[who].phase = Phase::Line(waiter_id);
     }
 
     /// As a driver that has nothing to do: it looks, and sleeps. Whose turn it is has only so much time from then on.
     pub(super) fn rest(&mut self, now: Moment) {
-        let mut rests = self.gate.clone();
+        let mut rests = self.queue.clone();
         if let Next::Sleep(_) = rests.next(now) {
-            self.gate = rests;
+            self.queue = rests;
         }
     }
 
-    pub(super) fn saw_held(turn: &mut Turn<'_>, how: Granted) {
-        if how == Granted::AtOnce {
+    pub(super) fn saw_held(turn: &mut Turn<'_>, how: GrantKind) {
+        if how == GrantKind::AtOnce {
             turn.seen.saw(Witness::HeldAtOnce);
         }
     }

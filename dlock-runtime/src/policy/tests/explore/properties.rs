@@ -6,7 +6,7 @@ use super::kind::{Holds, agree, is_kept_of, is_or_was, token_of_place};
 use super::process::{Begun, Body, Process};
 use super::run::Run;
 use super::world::{FOREIGN, KEY, What, World, token_in};
-use crate::policy::gate::{Gate, Place};
+use crate::policy::local_queue::{LocalQueue, Remote};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -147,11 +147,11 @@ impl World {
         self.foreign = self.foreign.filter(|until| now < *until);
         self.kept.retain(|(_, until)| time < *until);
         for process in &mut self.processes {
-            if let Place::Vacant { not_before } = process.gate.place()
+            if let Remote::Vacant { not_before } = process.queue.remote()
                 && *not_before <= now
                 && *not_before != Moment::from_nanos(0)
             {
-                Rc::make_mut(process).gate.pause(Moment::from_nanos(0));
+                Rc::make_mut(process).queue.pause(Moment::from_nanos(0));
             }
         }
     }
@@ -163,7 +163,7 @@ fn stands_for(stands: &[String], value: &str) -> bool {
 
 impl Process {
     fn is_place(&self, token: Token) -> bool {
-        place_of(&self.gate) == Some(token)
+        place_of(&self.queue) == Some(token)
     }
 
     /// Its table has it, or a word about it is on its way.
@@ -174,19 +174,19 @@ impl Process {
                 .pushes
                 .iter()
                 .any(|push| token_in(&push.value).is_some_and(|(_, theirs)| theirs == token))
-            || [&self.commands, &self.guardian].iter().any(|wire| {
+            || [&self.commands, &self.watchdog].iter().any(|wire| {
                 let mut sent = wire.out.iter();
                 sent.any(|command| command.token == token && ends(&command.what))
             })
     }
 }
 
-fn place_of(gate: &Gate<usize>) -> Option<Token> {
-    match gate.place() {
-        Place::Asking(position)
-        | Place::Queued { position, .. }
-        | Place::Offered(position, _)
-        | Place::Held(position, _) => Some(position.token),
-        Place::Vacant { .. } => None,
+fn place_of(queue: &LocalQueue<usize>) -> Option<Token> {
+    match queue.remote() {
+        Remote::Acquiring(attempt)
+        | Remote::Queued { attempt, .. }
+        | Remote::Granted(attempt, _)
+        | Remote::Held(attempt, _) => Some(attempt.token),
+        Remote::Vacant { .. } => None,
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Run {
     /// How often in a row a lock is handed on inside a process, at any time of its lease.
     pub(super) handoffs: u16,
     /// The gate of a lock that is held is forgotten before somebody else comes.
-    pub(super) forgets_gates: bool,
+    pub(super) forgets_queues: bool,
     /// Who writes may go on as a reader.
     pub(super) downgrades: bool,
     pub(super) keeps: Keeps,
@@ -88,7 +88,7 @@ impl Default for Run {
             renews: false,
             min_hold: None,
             handoffs: 0,
-            forgets_gates: false,
+            forgets_queues: false,
             downgrades: false,
             keeps: Keeps::Nobodys,
             asynchronous: false,

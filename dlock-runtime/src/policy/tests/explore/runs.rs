@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fault::Kind::{
-    self, Break, Crash, Driver, Foreign, Only, Push, QueueLost, Stall, Twice,
+    self, Break, Crash, Foreign, Leader, Only, Push, QueueLost, Stall, Twice,
 };
 use super::fault::Stall as Stands;
 use super::run::{Run, Wants};
@@ -12,7 +12,7 @@ use super::seen::Witness::{self, *};
 
 const F: Wants = Wants::Forever;
 
-const ALL: &[Kind] = &[Break, Push, Stall, Crash, Twice, Driver, Foreign, QueueLost];
+const ALL: &[Kind] = &[Break, Push, Stall, Crash, Twice, Leader, Foreign, QueueLost];
 
 /// A run, and what it has to have seen.
 pub(super) struct Row {
@@ -42,7 +42,7 @@ pub(super) fn forgetful(run: Run) -> Run {
         processes: &[&[F, F], &[F]],
         attempts: 2,
         handoffs: 1,
-        forgets_gates: true,
+        forgets_queues: true,
         ..run
     }
 }

@@ -8,21 +8,23 @@ use super::mutants::Mutant;
 use super::run::Run;
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World};
-use crate::policy::commands::{Acquire, Acquired, GivenBack, Grant, Polled, Renewal, Renewed};
+use crate::policy::commands::{
+    Acquire, Acquired, GivenBack, Polled, PushedGrant, Renewal, Renewed,
+};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::entry;
 
 /// Who listens, and what was published.
 pub(super) struct Air<'a> {
     channels: &'a [(usize, u32)],
-    pub(super) grants: Vec<(usize, u32, Grant)>,
+    pub(super) grants: Vec<(usize, u32, PushedGrant)>,
     unheard: Vec<(usize, u32)>,
     /// The server lets nobody publish.
     refuses: bool,
 }
 
 impl Publish for Air<'_> {
-    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+    fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached {
         let (at, connection) = address.split_once('.').expect("the model's address");
         let channel = (
             at.parse().expect("a process"),
@@ -93,7 +95,7 @@ impl World {
         let time = self.clock.time();
         let passed = matches!(answer, Answer::Acquired(Acquired::Granted { .. }))
             && before.iter().any(|(entry, alive)| {
-                *alive > time && self.hears(entry) && **entry != *command.claim().value
+                *alive > time && self.responds(entry) && **entry != *command.claim().value
             });
         let looks = !matches!(command.what, What::Renew(_))
             && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));
@@ -107,7 +109,7 @@ impl World {
         }
     }
 
-    fn hears(&self, entry: &str) -> bool {
+    fn responds(&self, entry: &str) -> bool {
         let address = entry::read(entry).map(|entry| entry.address);
         let channel = address.and_then(|it| it.split_once('.'));
         channel.is_some_and(|(at, connection)| {

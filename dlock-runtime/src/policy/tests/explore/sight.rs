@@ -1,46 +1,47 @@
 //! What can be told of a process by looking at it.
 
 use super::mutants::Mutant;
-use super::process::{Body, Contender, Driver, Fence, Phase, Process};
+use super::process::{Body, Contender, Fence, Leader, Phase, Process};
 use super::run::Run;
 use super::world::{Answer, Wire};
 use crate::policy::commands::{Acquired, Polled};
-use crate::policy::gate::{Look, Next, Place};
+use crate::policy::local_queue::{Look, Next, Remote};
 use crate::policy::tokens::Census;
 use crate::values::moment::Moment;
 
 impl Process {
     /// Whether a look would show this waiter anything.
     pub(super) fn can_look(&self, who: usize, now: Moment) -> bool {
-        let Phase::Line(seat) = self.contenders[who].phase else {
+        let Phase::Line(waiter_id) = self.contenders[who].phase else {
             return false;
         };
         if !self.is_driven() {
             return true;
         }
-        if !matches!(self.gate.place(), Place::Offered(..)) || self.gate.called() != Some(&who) {
+        if !matches!(self.queue.remote(), Remote::Granted(..)) || self.queue.called() != Some(&who)
+        {
             return false;
         }
-        self.gate.clone().look(seat, now) != Look::Wait
+        self.queue.clone().look(waiter_id, now) != Look::Wait
     }
 
     /// What the driver would do; `None` while it waits for something.
     pub(super) fn drives(&self, run: &Run, now: Moment) -> Option<Next> {
-        if !self.is_driven() || self.driver != Driver::Idle {
+        if !self.is_driven() || self.leader != Leader::Idle {
             return None;
         }
-        let next = self.gate.clone().next(now);
+        let next = self.queue.clone().next(now);
         let polls = matches!(next, Next::Poll(_));
         (!polls || !run.is(Mutant::NoPoll)).then_some(next)
     }
 
     /// The machine does not say; it gives the wheel only if nobody has it.
     pub(super) fn is_driven(&self) -> bool {
-        if self.gate.is_waited_at() {
-            !self.gate.clone().take_wheel()
+        if self.queue.is_waited_at() {
+            !self.queue.clone().become_leader()
         } else {
             // Nobody waits: only a driver that has not noticed yet keeps an empty gate from being idle.
-            matches!(self.gate.place(), Place::Vacant { .. }) && !self.gate.is_idle()
+            matches!(self.queue.remote(), Remote::Vacant { .. }) && !self.queue.is_idle()
         }
     }
 
@@ -49,9 +50,9 @@ impl Process {
         self.wants_nothing()
             && self.tokens.census() == Census::default()
             && self.commands == Wire::default()
-            && self.guardian == Wire::default()
+            && self.watchdog == Wire::default()
             && self.pushes.is_empty()
-            && self.gate.is_idle()
+            && self.queue.is_idle()
     }
 
     /// Nobody of this process waits for the lock or holds it.
@@ -69,8 +70,8 @@ impl Process {
 
     /// Everything that may yet become a fence.
     pub(super) fn fences(&self, mut tell: impl FnMut(Fence)) {
-        if let Place::Offered(_, offer) | Place::Held(_, offer) = self.gate.place() {
-            tell((offer.epoch, offer.row.index));
+        if let Remote::Granted(_, grant) | Remote::Held(_, grant) = self.queue.remote() {
+            tell((grant.epoch, grant.chain.index));
         }
         for push in &self.pushes {
             tell((push.epoch, 0));
@@ -92,12 +93,12 @@ impl Process {
     }
 
     pub(super) fn describe(&self) -> String {
-        let place = match self.gate.place() {
-            Place::Vacant { .. } => "vacant",
-            Place::Asking(_) => "asking",
-            Place::Queued { .. } => "queued",
-            Place::Offered(..) => "offered",
-            Place::Held(..) => "held",
+        let place = match self.queue.remote() {
+            Remote::Vacant { .. } => "vacant",
+            Remote::Acquiring(_) => "asking",
+            Remote::Queued { .. } => "queued",
+            Remote::Granted(..) => "offered",
+            Remote::Held(..) => "held",
         };
         let phases: Vec<_> = self
             .contenders

@@ -25,13 +25,13 @@ pub(super) enum Step {
     Stopped(usize, usize),
     Drive(usize),
     Guard(usize),
-    /// The head of a wire; `true`: the guardian's.
+    /// The head of a wire; `true`: the watchdog's.
     Execute(usize, bool),
     Hear(usize, bool),
     Push(usize, usize),
     DriverTimesOut(usize),
     TimesOut(usize, usize),
-    GuardianTimesOut(usize),
+    WatchdogTimesOut(usize),
     BehindTimesOut(usize),
     /// A connection that has been silent for two timeouts is replaced.
     Rebuild(usize, bool),
@@ -88,7 +88,7 @@ impl World {
         if !process.commands.out.is_empty() && stall != Some(Stall::Requests) {
             steps.push(Step::Execute(at, false));
         }
-        if !process.guardian.out.is_empty() && stall != Some(Stall::Guardian) {
+        if !process.watchdog.out.is_empty() && stall != Some(Stall::Watchdog) {
             steps.push(Step::Execute(at, true));
         }
         if !process.commands.back.is_empty() && runs && stall != Some(Stall::Replies) {
@@ -97,7 +97,7 @@ impl World {
         if process.is_cut() {
             return;
         }
-        if !process.guardian.back.is_empty() && runs && stall != Some(Stall::Guardian) {
+        if !process.watchdog.back.is_empty() && runs && stall != Some(Stall::Watchdog) {
             steps.push(Step::Hear(at, true));
         }
         if runs && stall != Some(Stall::Pushes) {
@@ -160,7 +160,7 @@ impl World {
     fn is_not_flooded(&self) -> bool {
         let few = |wire: &Wire| wire.out.len() < 3;
         let mut processes = self.processes.iter();
-        processes.all(|it| few(&it.commands) && few(&it.guardian))
+        processes.all(|it| few(&it.commands) && few(&it.watchdog))
     }
 
     fn foreign_stands(&self) -> bool {
@@ -179,7 +179,7 @@ impl World {
     fn act(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Option<&'static str> {
         match step {
             Step::Tick => self.clock.ticks += 1,
-            Step::Execute(at, guardian) => return self.execute_next(run, at, guardian, seen),
+            Step::Execute(at, watchdog) => return self.execute_next(run, at, watchdog, seen),
             Step::Limbo(index) => {
                 seen.saw(Witness::LimboExecuted);
                 let command = self.limbo.remove(index);
@@ -190,10 +190,10 @@ impl World {
                 self.server().remove(KEY);
                 self.foreign = None;
             }
-            Step::Rebuild(at, guardian) => {
+            Step::Rebuild(at, watchdog) => {
                 self.process(at).stall = None;
-                if guardian {
-                    self.break_guardian(run, at, true, seen);
+                if watchdog {
+                    self.break_watchdog(run, at, true, seen);
                 } else {
                     self.break_wire(at, true);
                 }
@@ -226,7 +226,7 @@ impl World {
             | Step::Push(at, _)
             | Step::DriverTimesOut(at)
             | Step::TimesOut(at, _)
-            | Step::GuardianTimesOut(at)
+            | Step::WatchdogTimesOut(at)
             | Step::BehindTimesOut(at) => return self.acts(run, at, step, seen),
         }
         None
@@ -236,14 +236,14 @@ impl World {
         &mut self,
         run: &Run,
         at: usize,
-        guardian: bool,
+        watchdog: bool,
         seen: &mut Seen,
     ) -> Option<&'static str> {
-        let command = self.wire(at, guardian).out.pop_front()?;
+        let command = self.wire(at, watchdog).out.pop_front()?;
         let (token, sent) = (command.token, command.sent);
         let (answer, wrong) = self.execute(run, command, seen);
         if let Some(answer) = answer {
-            self.wire(at, guardian).back.push_back(super::world::Reply {
+            self.wire(at, watchdog).back.push_back(super::world::Reply {
                 token,
                 sent,
                 answer,

@@ -89,7 +89,7 @@ fn bad(far: bool) -> Vec<Bad> {
             Mutant::RenewalCreates,
             "S3c",
             15,
-            renews(faults(&[Kind::Only(Stall::Guardian)])),
+            renews(faults(&[Kind::Only(Stall::Watchdog)])),
         ),
         of(Mutant::NoCleanUp, "S3c", 5, faults(&[Kind::Break])),
         of(Mutant::FirstAnswerEnds, "S3c", 11, faults(&[Kind::Break])),

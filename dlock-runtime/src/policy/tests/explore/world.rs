@@ -10,7 +10,7 @@ use super::fingerprint::Fingerprint;
 use super::process::{Fence, Process};
 use super::run::Run;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Grant, Polled, Renewal, Renewed,
+    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal, Renewed,
 };
 use crate::policy::server::Server;
 use crate::values::entry;
@@ -288,4 +288,4 @@ pub(super) fn address_of(process: usize, connection: u32) -> String {
 }
 
 /// A grant that is on its way to a process.
-pub(super) type Push = Grant;
+pub(super) type Push = PushedGrant;

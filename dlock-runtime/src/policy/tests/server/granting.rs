@@ -60,7 +60,7 @@ fn k5_a_release_that_finds_nothing_grants_too() {
     assert_eq!(world.holder().as_deref(), Some("a"));
 }
 
-/// K5, for the guardian's command.
+/// K5, for the watchdog's command.
 #[test]
 fn k5_a_cancel_that_finds_nothing_grants_too() {
     let mut world = World::with_waiters(&[]);
@@ -149,7 +149,7 @@ fn m12_any_poll_grants_to_the_head() {
 #[test]
 fn m13_who_does_not_hear_is_skipped_at_once() {
     let mut world = World::with_waiters(&["dead", "gone", "a"]);
-    world.wire.deaf = ["dead", "gone"].map(str::to_owned).into();
+    world.wire.unresponsive = ["dead", "gone"].map(str::to_owned).into();
     world.release(&once("holder"));
     assert_eq!(world.holder().as_deref(), Some("a"));
     assert!(world.waiting().is_empty());
@@ -158,7 +158,7 @@ fn m13_who_does_not_hear_is_skipped_at_once() {
 #[test]
 fn where_nobody_hears_the_lock_is_free() {
     let mut world = World::with_waiters(&["dead", "gone"]);
-    world.wire.deaf = ["dead", "gone"].map(str::to_owned).into();
+    world.wire.unresponsive = ["dead", "gone"].map(str::to_owned).into();
     world.release(&once("holder"));
     assert_eq!(world.holder(), None);
     assert_eq!(world.server.len(), 0);
@@ -183,7 +183,7 @@ fn without_an_address_a_grant_is_made_and_not_published() {
     let mut world = World::with_waiters(&[]);
     let polling = at_address("", "a");
     world.acquire(&polling);
-    world.wire.deaf.insert(String::new());
+    world.wire.unresponsive.insert(String::new());
     world.release(&once("holder"));
     assert!(matches!(world.poll(&polling), Polled::Yours { .. }));
     assert!(world.pushed().is_empty());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{MS, NOW};
-use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Grant, Polled};
+use crate::policy::commands::{Acquire, Acquired, Cancelled, Claim, Polled, PushedGrant};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::entry;
 use crate::values::kind::Kind;
@@ -20,17 +20,17 @@ pub(super) struct World {
 #[derive(Default)]
 pub(super) struct Wire {
     /// Addresses that nobody listens to any more.
-    pub(super) deaf: BTreeSet<String>,
+    pub(super) unresponsive: BTreeSet<String>,
     /// The server refuses to publish.
     pub(super) forbidden: bool,
-    pub(super) pushed: Vec<Grant>,
+    pub(super) pushed: Vec<PushedGrant>,
 }
 
 impl Publish for Wire {
-    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+    fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached {
         if self.forbidden {
             Reached::Unknown
-        } else if self.deaf.contains(address) {
+        } else if self.unresponsive.contains(address) {
             Reached::Nobody
         } else {
             self.pushed.push(grant.clone());

@@ -95,7 +95,7 @@ impl Account {
                     *phase = Phase::Waiting;
                 }
             }
-            Event::Grant {
+            Event::PushedGrant {
                 who,
                 ttl,
                 given,

@@ -101,7 +101,7 @@ pub(super) fn combined<'a>(
             command.arg(keys.counter);
         }
         command.arg(ask.lock());
-        command.arg(keys.waiting.text_in(&mut name));
+        command.arg(keys.queue.text_in(&mut name));
     }
     let runs = calls::runs(asks.clone().map(Command::terms));
     let is_release = |(terms, _): &&(Terms, usize)| matches!(terms, Terms::Release { .. });

@@ -14,7 +14,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Batcher, Item, Outcome, command, not_sent};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
 use crate::values::error::{Refusal, Text};
@@ -72,10 +72,10 @@ impl Flusher {
                 Ok(None) => {} // by its text then, and without those who have gone meanwhile
                 Ok(Some((reply, sent))) => return self.hand_out(reply, sent),
                 // Of one of the keys, it may be: none was looked at.
-                Err(Fault::Refused(Refusal::NoPermission, _)) if self.batch.len() > 1 => {
+                Err(CommandError::Refused(Refusal::NoPermission, _)) if self.batch.len() > 1 => {
                     return self.end_each(|| Outcome::Alone);
                 }
-                Err(fault) => return self.end_each(|| Outcome::Ended(Err(fault.clone()))),
+                Err(error) => return self.end_each(|| Outcome::Ended(Err(error.clone()))),
             }
         }
         let why = reply::unexpected("combined", &Value::Nil);
@@ -84,8 +84,8 @@ impl Flusher {
 
     /// What the script said, and when it was sent; `None`: the server does not know it, and nothing was executed, or nobody wants
     /// it any more.
-    async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, Fault> {
-        let mut connection = self.batcher.wire.connection.clone();
+    async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, CommandError> {
+        let mut connection = self.batcher.connection.multiplexed.clone();
         loop {
             self.drop_unwanted();
             let command = self.command(by);
@@ -99,7 +99,7 @@ impl Flusher {
                 Put::Done(sent) => sent?,
             };
             let answer = match first {
-                Poll::Ready(answer) => self.batcher.wire.answered(known(answer)),
+                Poll::Ready(answer) => self.batcher.connection.answered(known(answer)),
                 Poll::Pending => self.answer(query).await,
             };
             return Ok(answer?.map(|reply| (reply, sent)));
@@ -121,21 +121,21 @@ impl Flusher {
     async fn answer(
         &mut self,
         mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
-    ) -> Result<Option<Value>, Fault> {
-        let wire = &self.batcher.wire;
+    ) -> Result<Option<Value>, CommandError> {
+        let connection = &self.batcher.connection;
         let untils = self.batch.iter().map(|it| it.until);
         let last = untils.max().unwrap_or_else(Instant::now); // a batch has items
         loop {
             let open = self.batch.iter().filter(|it| !it.is_over());
             let next = open.map(|it| it.until).min().unwrap_or(last);
             if let Ok(answer) = timeout_at(next, query.as_mut()).await {
-                return wire.answered(known(answer));
+                return connection.answered(known(answer));
             }
             for item in self.batch.iter_mut().filter(|it| it.until <= next) {
-                item.ends(Outcome::Ended(Err(wire.no_answer(item.within))));
+                item.ends(Outcome::Ended(Err(connection.no_answer(item.within))));
             }
             if next >= last {
-                return Err(wire.no_answer(wire.command_timeout)); // everybody knows it
+                return Err(connection.no_answer(connection.command_timeout)); // everybody knows it
             }
         }
     }
@@ -153,7 +153,7 @@ impl Flusher {
         let put = if self.batch.is_empty() {
             Put::Nothing
         } else {
-            let begun = self.batcher.wire.begin();
+            let begun = self.batcher.connection.begin();
             Put::Done(begun.map(|sent| (sent, query.poll(cx))))
         };
         if !self.has_flushed {
@@ -169,17 +169,17 @@ impl Flusher {
 
     /// One item is sent as what it is.
     fn command(&self, by: By) -> Cmd {
-        let wire = &self.batcher.wire;
+        let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
-            let call = command.call(wire.deletes.native());
-            return wire.command_on(command.lock(), &call, by);
+            let call = command.call(connection.deletes.native());
+            return connection.command_on(command.lock(), &call, by);
         }
         let commands = self.batch.iter().map(|it| &it.command);
-        command::combined(by, &wire.names, &wire.grant_key, commands)
+        command::combined(by, &connection.names, &connection.grant_key, commands)
     }
 
     fn hand_out(&mut self, reply: Value, sent: Moment) {
-        let wire = &self.batcher.wire;
+        let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
             self.batcher.answered(command, &reply);
             let answered = Outcome::Ended(Ok((reply::Item::Other(reply), sent)));
@@ -190,24 +190,24 @@ impl Flusher {
         }
         match reply::combined(reply, self.batch.len()) {
             Ok(replies) => {
-                let granted_at = |it: &Result<reply::Item, Fault>| match it {
+                let granted_at = |it: &Result<reply::Item, CommandError>| match it {
                     Ok(reply::Item::Granted { time, .. }) => Some(*time),
                     _ => None,
                 };
                 if let Some(time) = replies.iter().find_map(granted_at) {
-                    wire.heard_time(time, sent);
+                    connection.heard_time(time, sent);
                 }
-                let says_read_only = |it: &Result<reply::Item, Fault>| {
-                    matches!(it, Err(Fault::Refused(Refusal::ReadOnly, _)))
+                let says_read_only = |it: &Result<reply::Item, CommandError>| {
+                    matches!(it, Err(CommandError::Refused(Refusal::ReadOnly, _)))
                 };
                 if replies.iter().any(says_read_only) {
-                    wire.give_up(); // the master is elsewhere
+                    connection.give_up(); // the master is elsewhere
                 }
                 for (mut item, reply) in self.batch.drain(..).zip(replies) {
                     item.ends(Outcome::Ended(reply.map(|reply| (reply, sent))));
                 }
             }
-            Err(fault) => self.end_each(|| Outcome::Ended(Err(fault.clone()))),
+            Err(error) => self.end_each(|| Outcome::Ended(Err(error.clone()))),
         }
     }
 
@@ -229,7 +229,7 @@ impl Drop for Flusher {
         drop(state);
         for mut item in waiting {
             let why = Text::new("the runtime of the connection has ended");
-            item.ends(Outcome::Ended(Err(Fault::Unsent(why))));
+            item.ends(Outcome::Ended(Err(CommandError::Unsent(why))));
         }
     }
 }
@@ -249,7 +249,7 @@ impl Item {
 
 /// What became of a batch that was to be put on the wire.
 enum Put<T> {
-    Done(Result<Sent<T>, Fault>),
+    Done(Result<Sent<T>, CommandError>),
     /// Nobody wants it any more.
     Nothing,
     /// Somebody has gone meanwhile.

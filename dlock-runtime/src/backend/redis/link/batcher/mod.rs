@@ -33,10 +33,10 @@ use tokio::time::{Instant, timeout_at};
 
 pub(in crate::backend::redis) use self::command::Command;
 use self::flusher::Flusher;
-use self::state::{State, Ticket};
-use super::wire::Wire;
+use self::state::{ItemId, State};
+use super::connection::Connection;
 use crate::backend::Answer;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 use crate::values::error::Text;
 use crate::values::moment::Moment;
@@ -51,7 +51,7 @@ const STUCK_AFTER: Duration = Duration::from_millis(10);
 /// The batcher of one connection.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Batcher {
-    wire: Arc<Wire>,
+    connection: Arc<Connection>,
     /// Everything goes by itself.
     is_off: bool,
     state: Mutex<State<Item>>,
@@ -74,7 +74,7 @@ impl fmt::Debug for Item {
 }
 
 /// What became of an item, and when it was sent.
-pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), Fault>;
+pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), CommandError>;
 
 enum Outcome {
     Ended(Answered),
@@ -84,9 +84,9 @@ enum Outcome {
 
 impl Batcher {
     /// `most`: so many items in one script; 0: everything goes by itself.
-    pub(super) fn new(wire: &Arc<Wire>, most: usize) -> Arc<Self> {
+    pub(super) fn new(connection: &Arc<Connection>, most: usize) -> Arc<Self> {
         Arc::new(Self {
-            wire: wire.clone(),
+            connection: connection.clone(),
             is_off: most == 0,
             state: Mutex::new(State::new(most)),
         })
@@ -133,11 +133,11 @@ impl Batcher {
             until,
             answer: Some(sender),
         };
-        let (ticket, needs_flusher) = state.wait(command.is_release(), item);
+        let (id, needs_flusher) = state.wait(command.is_release(), item);
         drop(state);
         let waiting = Waiting {
             batcher: self,
-            ticket,
+            id,
             answer,
         };
         if needs_flusher {
@@ -153,8 +153,11 @@ impl Batcher {
         within: Duration,
     ) -> Answer<'a, (reply::Item, Moment)> {
         Box::pin(async move {
-            let call = command.call(self.wire.deletes.native());
-            let (reply, sent) = self.wire.script_on(command.lock(), call, within).await?;
+            let call = command.call(self.connection.deletes.native());
+            let (reply, sent) = self
+                .connection
+                .script_on(command.lock(), call, within)
+                .await?;
             self.answered(command, &reply);
             Ok((reply::Item::Other(reply), sent))
         })
@@ -163,19 +166,19 @@ impl Batcher {
     /// Of an item that was sent by itself.
     fn answered(&self, command: &Command<'_>, reply: &redis::Value) {
         if command.is_release() {
-            self.wire.deletes.answered(reply);
+            self.connection.deletes.answered(reply);
         }
     }
 
     /// What the connection's runtime is like, if this is it.
     fn flavor_here(&self) -> Option<RuntimeFlavor> {
-        let runtime = &self.wire.runtime;
+        let runtime = &self.connection.runtime;
         let is_here = Handle::try_current().is_ok_and(|here| here.id() == runtime.id());
         is_here.then(|| runtime.runtime_flavor())
     }
 
     fn flush(self: &Arc<Self>) {
-        self.wire.runtime.spawn(Flusher::new(self).run());
+        self.connection.runtime.spawn(Flusher::new(self).run());
     }
 
     fn state(&self) -> MutexGuard<'_, State<Item>> {
@@ -183,12 +186,12 @@ impl Batcher {
     }
 }
 
-fn told(answer: Result<Outcome, RecvError>) -> Result<Outcome, Fault> {
-    answer.map_err(|_| Fault::Unclear(Text::new("the runtime of the connection has ended")))
+fn told(answer: Result<Outcome, RecvError>) -> Result<Outcome, CommandError> {
+    answer.map_err(|_| CommandError::Unclear(Text::new("the runtime of the connection has ended")))
 }
 
-fn not_sent(within: Duration) -> Fault {
-    Fault::Unsent(Text::new(format_args!("not sent within {within:?}")))
+fn not_sent(within: Duration) -> CommandError {
+    CommandError::Unsent(Text::new(format_args!("not sent within {within:?}")))
 }
 
 /// An item that its caller sends, until it is answered or given up.
@@ -203,12 +206,12 @@ impl Drop for InFlight<'_> {
 /// A caller whose item waits, or is in a batch.
 struct Waiting<'a> {
     batcher: &'a Batcher,
-    ticket: Ticket,
+    id: ItemId,
     answer: oneshot::Receiver<Outcome>,
 }
 
 impl Waiting<'_> {
-    async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, Fault> {
+    async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, CommandError> {
         let here = self.batcher.flavor_here();
         if here == Some(RuntimeFlavor::CurrentThread) {
             return told((&mut self.answer).await);
@@ -230,7 +233,7 @@ impl Waiting<'_> {
     /// No flusher has come since: it was not sent, and is not any more.
     fn is_stuck(&mut self) -> bool {
         let mut state = self.batcher.state();
-        let withdrawn = state.withdraw_if_stuck(self.ticket);
+        let withdrawn = state.withdraw_if_stuck(self.id);
         if withdrawn.is_some() {
             self.answer.close();
         }
@@ -238,13 +241,13 @@ impl Waiting<'_> {
         withdrawn.is_some()
     }
 
-    fn too_late(&mut self, within: Duration) -> Result<Outcome, Fault> {
+    fn too_late(&mut self, within: Duration) -> Result<Outcome, CommandError> {
         if self.withdraw() {
             return Err(not_sent(within));
         }
         match self.answer.try_recv() {
             Ok(answer) => Ok(answer), // at the last moment
-            Err(_) => Err(self.batcher.wire.no_answer(within)),
+            Err(_) => Err(self.batcher.connection.no_answer(within)),
         }
     }
 
@@ -252,7 +255,7 @@ impl Waiting<'_> {
     fn withdraw(&mut self) -> bool {
         let mut state = self.batcher.state();
         self.answer.close();
-        let withdrawn = state.withdraw(self.ticket);
+        let withdrawn = state.withdraw(self.id);
         drop(state);
         withdrawn.is_some()
     }

@@ -9,7 +9,7 @@ const ALONE: usize = 2;
 
 /// Of an item that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct ItemId {
     number: u64,
     /// So many batches had been taken before.
     batches: u64,
@@ -26,7 +26,7 @@ pub(super) struct State<T> {
     /// How many were taken.
     batches: u64,
     /// In order of arrival, with whether it is a release.
-    waiting: VecDeque<(Ticket, bool, T)>,
+    waiting: VecDeque<(ItemId, bool, T)>,
 }
 
 impl<T> State<T> {
@@ -50,14 +50,14 @@ impl<T> State<T> {
     }
 
     /// `true`: a flusher is to be started.
-    pub(super) fn wait(&mut self, is_release: bool, item: T) -> (Ticket, bool) {
-        let ticket = Ticket {
+    pub(super) fn wait(&mut self, is_release: bool, item: T) -> (ItemId, bool) {
+        let id = ItemId {
             number: self.tickets,
             batches: self.batches,
         };
         self.tickets += 1;
-        self.waiting.push_back((ticket, is_release, item));
-        (ticket, !std::mem::replace(&mut self.is_flushing, true))
+        self.waiting.push_back((id, is_release, item));
+        (id, !std::mem::replace(&mut self.is_flushing, true))
     }
 
     /// What the flusher sends, until [`ended`](Self::ended): half of what waits and is on its way, so that the server works on
@@ -98,15 +98,15 @@ impl<T> State<T> {
     }
 
     /// A caller goes; `None`: its item is in a batch.
-    pub(super) fn withdraw(&mut self, ticket: Ticket) -> Option<T> {
+    pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
         let at = self
             .waiting
-            .binary_search_by_key(&ticket.number, |it| it.0.number);
+            .binary_search_by_key(&id.number, |it| it.0.number);
         self.waiting.remove(at.ok()?).map(|(_, _, item)| item)
     }
 
     /// The same if no batch has been taken since the item was put down.
-    pub(super) fn withdraw_if_stuck(&mut self, ticket: Ticket) -> Option<T> {
-        (ticket.batches == self.batches).then(|| self.withdraw(ticket))?
+    pub(super) fn withdraw_if_stuck(&mut self, id: ItemId) -> Option<T> {
+        (id.batches == self.batches).then(|| self.withdraw(id))?
     }
 }

@@ -11,9 +11,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::flusher::Flusher;
-use super::state::{State, Ticket};
+use super::state::{ItemId, State};
 use super::{Batcher, Command, Item, Outcome};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 
 const MOST: usize = 4;
@@ -69,8 +69,8 @@ struct World {
     in_flight: Vec<usize>,
     flusher: Flushing,
     /// In order of arrival.
-    waiting: Vec<(Ticket, Who)>,
-    gone: Vec<Ticket>,
+    waiting: Vec<(ItemId, Who)>,
+    gone: Vec<ItemId>,
     /// A batch was taken while they waited.
     seen_a_batch: Vec<Who>,
 }
@@ -106,23 +106,23 @@ impl World {
                 };
             }
             Event::Goes(number) if number < self.waiting.len() => {
-                let (ticket, who) = self.waiting.remove(number);
-                assert_eq!(self.state.withdraw(ticket), Some(who));
-                self.gone.push(ticket);
+                let (id, who) = self.waiting.remove(number);
+                assert_eq!(self.state.withdraw(id), Some(who));
+                self.gone.push(id);
             }
             Event::LosesPatience(number) if number < self.waiting.len() => {
-                let (ticket, who) = self.waiting[number];
+                let (id, who) = self.waiting[number];
                 let is_stuck = !self.seen_a_batch.contains(&who);
-                let withdrawn = self.state.withdraw_if_stuck(ticket);
+                let withdrawn = self.state.withdraw_if_stuck(id);
                 assert_eq!(withdrawn, is_stuck.then_some(who));
                 if is_stuck {
                     self.waiting.remove(number);
-                    self.gone.push(ticket);
+                    self.gone.push(id);
                 }
             }
             Event::Goes(_) => {
-                for ticket in &self.gone {
-                    assert_eq!(self.state.withdraw(*ticket), None);
+                for id in &self.gone {
+                    assert_eq!(self.state.withdraw(*id), None);
                 }
             }
             Event::RuntimeEnds if self.flusher != Flushing::Nobody => {
@@ -144,7 +144,7 @@ impl World {
             self.in_flight.push(1);
             return;
         }
-        let (ticket, needs_flusher) = self.state.wait(is_release, who);
+        let (id, needs_flusher) = self.state.wait(is_release, who);
         assert_eq!(
             needs_flusher,
             self.flusher == Flushing::Nobody,
@@ -153,7 +153,7 @@ impl World {
         if needs_flusher {
             self.flusher = Flushing::Started;
         }
-        self.waiting.push((ticket, who));
+        self.waiting.push((id, who));
     }
 
     fn take(&mut self) {
@@ -231,7 +231,7 @@ impl Batcher {
         self: &Arc<Self>,
         command: Command<'_>,
         within: Duration,
-    ) -> Result<reply::Item, Fault> {
+    ) -> Result<reply::Item, CommandError> {
         let answered = self.run(command, within, Instant::now() + within);
         Ok(answered.await?.0)
     }
@@ -241,7 +241,7 @@ impl Batcher {
         self: &Arc<Self>,
         commands: Vec<Command<'static>>,
         within: Duration,
-    ) -> Vec<Option<Result<reply::Item, Fault>>> {
+    ) -> Vec<Option<Result<reply::Item, CommandError>>> {
         let until = Instant::now() + within;
         let item = |command| {
             let (answer, receiver) = oneshot::channel();

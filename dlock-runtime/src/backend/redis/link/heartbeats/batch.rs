@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 
 use super::{Heartbeats, Item};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
@@ -24,22 +24,22 @@ impl Heartbeats {
         let within = until.map_or_else(Default::default, |until| {
             until.saturating_duration_since(tokio::time::Instant::now())
         });
-        let names = &self.wire.names;
+        let names = &self.connection.names;
         let reply = self
-            .wire
+            .connection
             .run(within, |by| groups.command(by, names))
             .await
             .and_then(|(reply, sent)| Ok((reply::heartbeat(&reply, &groups.sizes())?, sent)));
         match reply {
             Ok(((time, answers), sent)) => self.hand_out(groups, time, answers, sent),
             // Of one of the keys, it may be: none was looked at.
-            Err(Fault::Refused(Refusal::NoPermission, _)) => groups.answer(|_| Ok(None)),
-            Err(fault) => groups.answer(|_| Err(fault.clone())),
+            Err(CommandError::Refused(Refusal::NoPermission, _)) => groups.answer(|_| Ok(None)),
+            Err(error) => groups.answer(|_| Err(error.clone())),
         }
     }
 
     fn hand_out(&self, groups: Groups, time: u64, answers: Vec<Option<Polled>>, sent: Moment) {
-        self.wire.heard_time(time, sent);
+        self.connection.heard_time(time, sent);
         let mut answers = answers.into_iter();
         groups.answer(|_| Ok(answers.next().flatten()));
     }
@@ -84,8 +84,8 @@ impl Groups {
             };
             let keys = names.of(&claim.key);
             command.arg(&*claim.key);
-            command.arg(keys.waiting.text_in(&mut name));
-            command.arg(keys.alive.text_in(&mut name));
+            command.arg(keys.queue.text_in(&mut name));
+            command.arg(keys.heartbeats.text_in(&mut name));
         }
         command.arg(self.sizes());
         for item in self.all() {

@@ -23,9 +23,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::state::{Number, State, Ticket};
-use super::wire::Wire;
-use crate::backend::fault::Fault;
+use self::state::{ItemId, Number, State};
+use super::connection::Connection;
+use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Claim, Polled};
 use crate::values::error::Text;
 
@@ -51,7 +51,7 @@ impl Pace {
 /// The heartbeats of one connection.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Heartbeats {
-    wire: Arc<Wire>,
+    connection: Arc<Connection>,
     /// `None`: each goes by itself.
     state: Option<Mutex<State<Item>>>,
 }
@@ -72,12 +72,12 @@ impl fmt::Debug for Item {
 }
 
 /// `None`: poll by yourself.
-type Outcome = Result<Option<Polled>, Fault>;
+type Outcome = Result<Option<Polled>, CommandError>;
 
 impl Heartbeats {
-    pub(super) fn new(wire: &Arc<Wire>, pace: Option<Pace>) -> Arc<Self> {
+    pub(super) fn new(connection: &Arc<Connection>, pace: Option<Pace>) -> Arc<Self> {
         Arc::new(Self {
-            wire: wire.clone(),
+            connection: connection.clone(),
             state: pace.map(|pace| Mutex::new(State::new(pace.window, pace.most))),
         })
     }
@@ -115,16 +115,16 @@ impl Heartbeats {
         drop(state);
         if let Some((due, number)) = waits.opens {
             let flusher = Flusher(self.clone(), number);
-            self.wire.runtime.spawn(flusher.run(due));
+            self.connection.runtime.spawn(flusher.run(due));
         }
         if !waits.full.is_empty() {
             let own = self.clone();
             let send = async move { own.send(waits.full).await };
-            self.wire.runtime.spawn(send);
+            self.connection.runtime.spawn(send);
         }
         Some(Waiting {
             heartbeats: self,
-            ticket: waits.ticket,
+            id: waits.id,
             answer,
         })
     }
@@ -163,7 +163,7 @@ impl Drop for Flusher {
 /// A caller whose heartbeat waits, or is in a batch.
 struct Waiting<'a> {
     heartbeats: &'a Heartbeats,
-    ticket: Ticket,
+    id: ItemId,
     answer: oneshot::Receiver<Outcome>,
 }
 
@@ -171,13 +171,13 @@ impl Waiting<'_> {
     async fn outcome(&mut self, within: Duration, until: Instant) -> Outcome {
         match timeout_at(until, &mut self.answer).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Fault::Unclear(Text::new(
+            Ok(Err(_)) => Err(CommandError::Unclear(Text::new(
                 "the runtime of the connection has ended",
             ))),
-            Err(_) if self.withdraw() => Err(Fault::Unsent(Text::new(format_args!(
+            Err(_) if self.withdraw() => Err(CommandError::Unsent(Text::new(format_args!(
                 "not sent within {within:?}"
             )))),
-            Err(_) => Err(self.heartbeats.wire.no_answer(within)),
+            Err(_) => Err(self.heartbeats.connection.no_answer(within)),
         }
     }
 
@@ -185,7 +185,7 @@ impl Waiting<'_> {
     fn withdraw(&mut self) -> bool {
         let state = self.heartbeats.state();
         self.answer.close();
-        state.is_some_and(|mut state| state.withdraw(self.ticket).is_some())
+        state.is_some_and(|mut state| state.withdraw(self.id).is_some())
     }
 }
 

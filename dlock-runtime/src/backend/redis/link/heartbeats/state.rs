@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Who waits, and is not in a batch yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket(u64);
+pub(super) struct ItemId(u64);
 
 /// Of a batch: the one that is being collected, or one that is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub(super) struct State<T> {
     last: Option<Instant>,
     tickets: u64,
     batch: u64,
-    waiting: Vec<(Ticket, T)>,
+    waiting: Vec<(ItemId, T)>,
 }
 
 /// What follows from a heartbeat that waits.
 #[derive(Debug)]
 pub(super) struct Waits<T> {
-    pub(super) ticket: Ticket,
+    pub(super) id: ItemId,
     /// When this batch has to be sent at the latest, said to the first of it.
     pub(super) opens: Option<(Instant, Number)>,
     /// It is full: to be sent now. Else empty.
@@ -58,9 +58,9 @@ impl<T> State<T> {
 
     /// Only after [`goes_at_once`](Self::goes_at_once) said no.
     pub(super) fn wait(&mut self, item: T, now: Instant) -> Waits<T> {
-        let ticket = Ticket(self.tickets);
+        let id = ItemId(self.tickets);
         self.tickets += 1;
-        self.waiting.push((ticket, item));
+        self.waiting.push((id, item));
         let is_first = self.waiting.len() == 1;
         let due = self.window_ends().unwrap_or(now);
         let opens = is_first.then_some((due, Number(self.batch)));
@@ -69,11 +69,7 @@ impl<T> State<T> {
         } else {
             self.next_batch(now)
         };
-        Waits {
-            ticket,
-            opens,
-            full,
-        }
+        Waits { id, opens, full }
     }
 
     /// The time of a batch has come; it may have gone before.
@@ -85,8 +81,8 @@ impl<T> State<T> {
     }
 
     /// Somebody goes; `None`: its heartbeat is in a batch.
-    pub(super) fn withdraw(&mut self, ticket: Ticket) -> Option<T> {
-        let at = self.waiting.binary_search_by_key(&ticket.0, |it| it.0.0);
+    pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
+        let at = self.waiting.binary_search_by_key(&id.0, |it| it.0.0);
         at.ok().map(|at| self.waiting.remove(at).1)
     }
 

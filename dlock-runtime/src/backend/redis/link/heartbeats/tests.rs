@@ -9,7 +9,7 @@ use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::state::{Number, State, Ticket};
+use super::state::{ItemId, Number, State};
 use super::{Heartbeats, Item, Outcome};
 use crate::policy::commands::Claim;
 
@@ -42,8 +42,8 @@ struct World {
     last: Option<Instant>,
     /// Batches that have a time at which they go.
     due: Vec<(Instant, Number)>,
-    waiting: Vec<(Ticket, usize)>,
-    gone: Vec<Ticket>,
+    waiting: Vec<(ItemId, usize)>,
+    gone: Vec<ItemId>,
 }
 
 impl World {
@@ -52,13 +52,13 @@ impl World {
             Event::Beats => self.beats(),
             Event::Pass(ms) => self.pass(Duration::from_millis(ms)),
             Event::Goes(at) if at < self.waiting.len() => {
-                let (ticket, who) = self.waiting.remove(at);
-                assert_eq!(self.state.withdraw(ticket), Some(who));
-                self.gone.push(ticket);
+                let (id, who) = self.waiting.remove(at);
+                assert_eq!(self.state.withdraw(id), Some(who));
+                self.gone.push(id);
             }
             Event::Goes(_) => {
-                for ticket in &self.gone {
-                    assert_eq!(self.state.withdraw(*ticket), None);
+                for id in &self.gone {
+                    assert_eq!(self.state.withdraw(*id), None);
                 }
             }
         }
@@ -75,7 +75,7 @@ impl World {
             return;
         }
         let waits = self.state.wait(who, self.now);
-        self.waiting.push((waits.ticket, who));
+        self.waiting.push((waits.id, who));
         if let Some((due, number)) = waits.opens {
             assert!(due <= self.now + WINDOW, "nobody waits for longer");
             self.due.push((due, number));

@@ -15,10 +15,10 @@ use self::epochs::Epochs;
 use super::clockwork::{self, Clockwork};
 use super::{KEYS, Op, Seconds, Who};
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::tests::lab::{CAP, HOUR, Lab, acquire, renewal, seconds};
-use crate::policy::commands::{Acquire, Cancelled, Claim, Grant, Renewal, Renewed};
+use crate::policy::commands::{Acquire, Cancelled, Claim, PushedGrant, Renewal, Renewed};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::error::Refusal;
 
@@ -44,11 +44,11 @@ pub(super) struct Pair<'a> {
 struct Wire {
     /// The only one here that anybody listens to.
     address: String,
-    pushed: Vec<Grant>,
+    pushed: Vec<PushedGrant>,
 }
 
 impl Publish for Wire {
-    fn publish(&mut self, address: &str, grant: &Grant) -> Reached {
+    fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached {
         if address == people::ELSEWHERE {
             return Reached::Unknown;
         } else if address != self.address {
@@ -307,14 +307,14 @@ impl<'a> Pair<'a> {
 fn keys(lock: &str) -> [String; 3] {
     let names = Names::new("lock:");
     let keys = names.of(lock);
-    [lock.to_owned(), keys.waiting.text(), keys.alive.text()]
+    [lock.to_owned(), keys.queue.text(), keys.heartbeats.text()]
 }
 
 fn every_key() -> Vec<String> {
     KEYS.into_iter().flat_map(keys).collect()
 }
 
-fn is_other_type<T>(answer: &Result<T, Fault>) -> bool {
+fn is_other_type<T>(answer: &Result<T, CommandError>) -> bool {
     let refusals = [Refusal::WrongType, Refusal::Layout]; // the second of a set that another version wrote
-    matches!(answer, Err(Fault::Refused(refusal, _)) if refusals.contains(refusal))
+    matches!(answer, Err(CommandError::Refused(refusal, _)) if refusals.contains(refusal))
 }

@@ -12,7 +12,7 @@ use tokio::task::unconstrained;
 use super::super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, link};
 use super::{FEW, release, take};
 use crate::backend::Link;
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::Batcher;
 use crate::backend::redis::reply::Item;
@@ -30,8 +30,8 @@ struct Held {
     proxy: Proxy,
     link: Arc<RedisLink>,
     batcher: Arc<Batcher>,
-    first: tokio::task::JoinHandle<Result<Item, Fault>>,
-    second: tokio::task::JoinHandle<Result<Item, Fault>>,
+    first: tokio::task::JoinHandle<Result<Item, CommandError>>,
+    second: tokio::task::JoinHandle<Result<Item, CommandError>>,
 }
 
 impl Held {
@@ -165,13 +165,13 @@ fn whoever_waits_for_a_runtime_that_does_not_run_was_not_sent() {
             assert!(poll_once(one.as_mut()).is_pending());
         }
         let late = batcher.ask(command("lock:b"), within).await;
-        assert!(matches!(late, Err(Fault::Unsent(_))), "{late:?}");
+        assert!(matches!(late, Err(CommandError::Unsent(_))), "{late:?}");
         let mut waits = pin!(batcher.ask(command("lock:c"), CAP));
         assert!(poll_once(waits.as_mut()).is_pending());
         undriven.shutdown_background();
         for told in [waits.await, batcher.ask(command("lock:d"), CAP).await] {
             let is_ended = |why: &Text| why.to_string().contains("has ended");
-            let is_told = matches!(&told, Err(Fault::Unsent(why)) if is_ended(why));
+            let is_told = matches!(&told, Err(CommandError::Unsent(why)) if is_ended(why));
             assert!(is_told, "{told:?}");
         }
     });
@@ -206,7 +206,7 @@ fn who_waits_behind_a_task_that_blocks_its_thread_is_sent_soon() {
         begun.await.unwrap();
         // In its own time, when nothing can be sent for so long; and else it is sent.
         let late = asked(&held, "lock:late", Duration::from_millis(5)).await;
-        assert!(matches!(late, Err(Fault::Unsent(_))), "{late:?}");
+        assert!(matches!(late, Err(CommandError::Unsent(_))), "{late:?}");
         held.proxy.release_held();
         let other = asked(&held, "lock:other", CAP).await;
         assert!(other.is_ok(), "{other:?}");
@@ -291,10 +291,13 @@ async fn a_deadline_that_is_over_after_it_was_sent_is_unclear() {
     assert!(poll_once(late.as_mut()).is_pending());
     let answer = late.await; // its answer is kept back behind the first
 
-    assert!(matches!(answer, Err(Fault::Unclear(_))), "{answer:?}");
+    assert!(
+        matches!(answer, Err(CommandError::Unclear(_))),
+        "{answer:?}"
+    );
     assert!(held.is_there(&who).await);
     assert!(
-        held.link.wire.is_usable(),
+        held.link.connection.is_usable(),
         "a short deadline says nothing about a connection"
     );
 }
@@ -321,7 +324,7 @@ async fn each_item_of_a_batch_has_a_deadline_of_its_own() {
     }
     let (mut long, mut shorter) = (asks.remove(0), asks.remove(1));
     for late in [shorter.as_mut().await, asks.remove(0).await] {
-        assert!(matches!(late, Err(Fault::Unclear(_))), "{late:?}");
+        assert!(matches!(late, Err(CommandError::Unclear(_))), "{late:?}");
     }
     assert!(poll_once(long.as_mut()).is_pending());
     held.proxy.release_held();
@@ -340,7 +343,7 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
     assert!(poll_once(other.as_mut()).is_pending());
     std::thread::sleep(within); // a task that blocks the runtime
     let answer = asked.await;
-    assert!(matches!(answer, Err(Fault::Unsent(_))), "{answer:?}");
+    assert!(matches!(answer, Err(CommandError::Unsent(_))), "{answer:?}");
     held.proxy.release_held();
     assert!(other.await.is_ok());
     assert!(held.is_there(&in_time).await && !held.is_there(&late).await);

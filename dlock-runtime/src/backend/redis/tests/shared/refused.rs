@@ -192,5 +192,5 @@ async fn a_renewal_that_meets_a_replica_fails_and_ends_the_connection() {
     lab.server.cmd(&["REPLICAOF", "127.0.0.1", "1"]).await;
     let outcomes = lab.link.renew(&[renewal(&ours, 3600)], CAP).await;
     assert_eq!(outcomes.unwrap(), [Renewed::Failed]);
-    assert!(!lab.link.wire.is_usable());
+    assert!(!lab.link.connection.is_usable());
 }

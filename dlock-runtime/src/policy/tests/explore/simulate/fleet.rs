@@ -80,7 +80,7 @@ pub(super) enum Next {
 pub(super) struct Member {
     pub(super) host: Host,
     pub(super) scripts: Vec<Script>,
-    /// Its connections, commands' and guardian's.
+    /// Its connections, commands' and watchdog's.
     pub(super) links: [usize; 2],
     pub(super) paused_until: u64,
     /// Its number in the plan: who comes in its place has the same.
@@ -252,14 +252,14 @@ impl Fleet {
                 sent,
                 answer,
             } => {
-                let Link { at, guardian, .. } = self.links[link];
+                let Link { at, watchdog, .. } = self.links[link];
                 let reply = crate::policy::tests::explore::world::Reply {
                     token,
                     sent,
                     answer,
                 };
                 if self.links[link].client_gone.is_none() && !self.links[link].dead {
-                    self.process(at, Event::Answered { guardian, reply });
+                    self.process(at, Event::Answered { watchdog, reply });
                 }
             }
             Next::Push { link, grant } => {
@@ -269,8 +269,8 @@ impl Fleet {
             }
             Next::ClientNotices(link) => {
                 if self.links[link].client_gone.is_none() {
-                    let guardian = self.links[link].guardian;
-                    self.reconnect(self.links[link].at, guardian);
+                    let watchdog = self.links[link].watchdog;
+                    self.reconnect(self.links[link].at, watchdog);
                 }
             }
             Next::ServerNotices(link) => self.server_notices(link),
@@ -370,15 +370,15 @@ impl Fleet {
             self.wrong = self.wrong.or(self.world.wrong.take());
             self.begins(at, &begun);
         }
-        for (guardian, command) in done.sent {
+        for (watchdog, command) in done.sent {
             self.excuses_old_time(at, &command);
-            let link = self.members[at].links[usize::from(guardian)];
+            let link = self.members[at].links[usize::from(watchdog)];
             let takes = self.plan.latency.draw(&mut self.rng);
             let arrives = self.links[link].request(self.now, takes);
             self.at(arrives, Next::Request { link, command });
         }
-        if let Some(guardian) = done.reconnects {
-            self.reconnect(at, guardian);
+        if let Some(watchdog) = done.reconnects {
+            self.reconnect(at, watchdog);
         }
     }
 
@@ -404,27 +404,27 @@ impl Fleet {
             left: false,
             died: None,
         });
-        for guardian in [false, true] {
-            self.connect(at, guardian);
+        for watchdog in [false, true] {
+            self.connect(at, watchdog);
         }
         for who in 0..contenders.len() {
             self.thinks(at, who);
         }
     }
 
-    pub(super) fn connect(&mut self, at: usize, guardian: bool) {
+    pub(super) fn connect(&mut self, at: usize, watchdog: bool) {
         let number = self.world.processes[at].connection;
-        let mut link = Link::new(at, guardian, number);
+        let mut link = Link::new(at, watchdog, number);
         let before = self
             .links
-            .get(self.members[at].links[usize::from(guardian)]);
+            .get(self.members[at].links[usize::from(watchdog)]);
         link.blocked_until = before
             .filter(|it| it.at == at)
             .map_or(0, |it| it.blocked_until);
         let takes = 3 * self.plan.latency.draw(&mut self.rng);
         let arrives = link.request(self.now, takes);
         let sent = self.members[at].host.clock.clock(self.now).now();
-        self.members[at].links[usize::from(guardian)] = self.links.len();
+        self.members[at].links[usize::from(watchdog)] = self.links.len();
         self.at(
             arrives,
             Next::Hello {
@@ -436,16 +436,16 @@ impl Fleet {
     }
 
     /// A process takes another connection in place of one that has ended, or that it holds for dead.
-    fn reconnect(&mut self, at: usize, guardian: bool) {
-        let link = self.members[at].links[usize::from(guardian)];
+    fn reconnect(&mut self, at: usize, watchdog: bool) {
+        let link = self.members[at].links[usize::from(watchdog)];
         self.close(link);
         let process = Rc::make_mut(&mut self.world.processes[at]);
         if !process.alive {
             return;
         }
         let run = &self.plan.run;
-        let event = if guardian {
-            Event::GuardianCut
+        let event = if watchdog {
+            Event::WatchdogCut
         } else {
             Event::Cut
         };
@@ -456,7 +456,7 @@ impl Fleet {
             self.now,
             event,
         );
-        self.connect(at, guardian);
+        self.connect(at, watchdog);
         self.done(at, done);
         self.settle(at);
     }

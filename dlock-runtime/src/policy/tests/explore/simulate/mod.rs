@@ -9,10 +9,10 @@
 mod check;
 mod clocks;
 mod fleet;
-mod gate_alone;
 mod network;
 mod plan;
 mod process;
+mod queue_alone;
 mod runs;
 mod server;
 mod variants;

@@ -38,7 +38,7 @@ pub(super) enum OnItsWay {
 pub(super) struct Link {
     /// Whose.
     pub(super) at: usize,
-    pub(super) guardian: bool,
+    pub(super) watchdog: bool,
     /// As it stands in the address.
     pub(super) number: u32,
     /// When the latest message arrives: the next one comes behind it.
@@ -58,10 +58,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(at: usize, guardian: bool, number: u32) -> Self {
+    pub(super) fn new(at: usize, watchdog: bool, number: u32) -> Self {
         Self {
             at,
-            guardian,
+            watchdog,
             number,
             to_server: 0,
             to_client: 0,

@@ -57,7 +57,7 @@ pub(super) enum Hazard {
     Crash,
     Shutdown,
     /// The runtime of the task that polls ends.
-    Driver,
+    Leader,
     /// A program without dlock takes the lock.
     Foreign,
     Forged,
@@ -81,7 +81,7 @@ pub(super) const HAZARDS: [Hazard; 19] = [
     Hazard::Unpolled,
     Hazard::Crash,
     Hazard::Shutdown,
-    Hazard::Driver,
+    Hazard::Leader,
     Hazard::Foreign,
     Hazard::Forged,
     Hazard::Slew,

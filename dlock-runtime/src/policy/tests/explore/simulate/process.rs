@@ -6,10 +6,10 @@ use std::rc::Rc;
 use fastrand::Rng;
 
 use super::clocks::Drifting;
-use crate::policy::gate::Place;
+use crate::policy::local_queue::Remote;
 use crate::policy::server_clock::{Executed, ServerClock};
 use crate::policy::tests::explore::past;
-use crate::policy::tests::explore::process::{Begun, Driver, Phase, Process, Turn};
+use crate::policy::tests::explore::process::{Begun, Leader, Phase, Process, Turn};
 use crate::policy::tests::explore::run::{Order, Run, Wants};
 use crate::policy::tests::explore::seen::Seen;
 use crate::policy::tests::explore::step::Step;
@@ -27,7 +27,7 @@ pub(super) enum Event {
     Deed(Step),
     /// The oldest command of a connection that has no answer yet is answered.
     Answered {
-        guardian: bool,
+        watchdog: bool,
         reply: Reply,
     },
     Pushed(Push),
@@ -35,7 +35,7 @@ pub(super) enum Event {
     Hinted(String),
     /// The connection for commands has ended; from here on there is another one.
     Cut,
-    GuardianCut,
+    WatchdogCut,
     /// The task that polls ended with its runtime.
     DriverLost,
 }
@@ -46,7 +46,7 @@ pub(super) struct Done {
     pub(super) begun: Option<Begun>,
     /// Commands that it wants to be sent, and on which connection.
     pub(super) sent: Vec<(bool, Command)>,
-    /// It wants another connection in place of this one (`true`: the guardian's).
+    /// It wants another connection in place of this one (`true`: the watchdog's).
     pub(super) reconnects: Option<bool>,
     /// What it did by itself, for whoever reads a trace.
     pub(super) step: Option<Step>,
@@ -118,11 +118,11 @@ impl Host {
                 process.act(&mut turn, Step::Enter(process.at, who));
             }
             Event::Deed(step) => process.act(&mut turn, step),
-            Event::Answered { guardian, reply } => {
+            Event::Answered { watchdog, reply } => {
                 if let Some(time) = time_of(&reply.answer) {
                     self.heard_time(time, reply.sent, clock.now());
                 }
-                self.answered(process, &mut turn, guardian, reply);
+                self.answered(process, &mut turn, watchdog, reply);
             }
             Event::Pushed(grant) => {
                 if let Some(index) = process.pushes.iter().position(|it| *it == grant) {
@@ -134,8 +134,8 @@ impl Host {
                 }
             }
             Event::Hinted(value) => {
-                if process.gate.awaits(&value).is_some() {
-                    process.gate.hint(turn.now());
+                if process.queue.awaits(&value).is_some() {
+                    process.queue.hint(turn.now());
                 }
             }
             Event::Cut => {
@@ -143,11 +143,11 @@ impl Host {
                 (self.sent[0], self.executed, self.server) = (0, None, None);
                 process.act(&mut turn, Step::Hear(process.at, false));
             }
-            Event::GuardianCut => {
-                process.cut_guardian(&mut turn);
+            Event::WatchdogCut => {
+                process.cut_watchdog(&mut turn);
                 self.sent[1] = 0;
             }
-            Event::DriverLost => process.driver_lost(&turn),
+            Event::DriverLost => process.leader_lost(&turn),
         }
         self.done(process, turn.begun)
     }
@@ -163,8 +163,8 @@ impl Host {
     ) -> Result<Done, u64> {
         let clock = self.clock.clock(now);
         let process = Rc::make_mut(process);
-        let offered = matches!(process.gate.place(), Place::Offered(..));
-        if offered && process.driver == Driver::Idle && process.is_driven() {
+        let granted = matches!(process.queue.remote(), Remote::Granted(..));
+        if granted && process.leader == Leader::Idle && process.is_driven() {
             process.rest(clock.now());
         }
         let (mut due, mut next) = (Vec::new(), Moment::NEVER);
@@ -186,8 +186,8 @@ impl Host {
         }
         let step = due[rng.usize(0..due.len())];
         let mut turn = self.turn(run, clock, seen);
-        let reconnects = if let Step::Rebuild(_, guardian) = step {
-            Some(guardian)
+        let reconnects = if let Step::Rebuild(_, watchdog) = step {
+            Some(watchdog)
         } else {
             process.act(&mut turn, step);
             None
@@ -210,22 +210,22 @@ impl Host {
         &mut self,
         process: &mut Process,
         turn: &mut Turn<'_>,
-        guardian: bool,
+        watchdog: bool,
         reply: Reply,
     ) {
-        let wire = if guardian {
-            &mut process.guardian
+        let wire = if watchdog {
+            &mut process.watchdog
         } else {
             &mut process.commands
         };
         let Some(command) = wire.out.pop_front() else {
             unreachable!("an answer to nothing");
         };
-        self.sent[usize::from(guardian)] -= 1;
+        self.sent[usize::from(watchdog)] -= 1;
         debug_assert_eq!(command.token, reply.token, "in order");
         if command.heard {
             wire.back.push_back(reply);
-            process.act(turn, Step::Hear(process.at, guardian));
+            process.act(turn, Step::Hear(process.at, watchdog));
         }
     }
 
@@ -234,10 +234,10 @@ impl Host {
             begun,
             ..Done::default()
         };
-        for (wire, guardian) in [(&process.commands, false), (&process.guardian, true)] {
-            let known = &mut self.sent[usize::from(guardian)];
+        for (wire, watchdog) in [(&process.commands, false), (&process.watchdog, true)] {
+            let known = &mut self.sent[usize::from(watchdog)];
             let new = wire.out.iter().skip(*known).cloned();
-            done.sent.extend(new.map(|command| (guardian, command)));
+            done.sent.extend(new.map(|command| (watchdog, command)));
             *known = wire.out.len();
         }
         done

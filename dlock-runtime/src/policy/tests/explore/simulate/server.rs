@@ -65,7 +65,7 @@ impl Fleet {
             let after = self.plan.latency.draw(&mut self.rng) + self.rng.u64(20_000..120_000);
             return self.at(self.now + after, Next::ClientNotices(link));
         }
-        if !self.links[link].guardian {
+        if !self.links[link].watchdog {
             self.listens(link);
             let time = self.site.clock(self.now).time();
             let takes = self.plan.latency.draw(&mut self.rng);
@@ -79,7 +79,7 @@ impl Fleet {
         let it = &self.links[link];
         let channel = (it.at, it.number);
         let known = self.world.channels.contains(&channel);
-        if self.site.is_up && !it.server_gone && !it.guardian && !known {
+        if self.site.is_up && !it.server_gone && !it.watchdog && !known {
             self.world.channels.push(channel);
         }
     }
@@ -88,7 +88,7 @@ impl Fleet {
         let it = &mut self.links[link];
         it.server_gone = true;
         let channel = (it.at, it.number);
-        if !it.guardian {
+        if !it.watchdog {
             self.world.channels.retain(|it| *it != channel);
         }
     }
@@ -172,7 +172,7 @@ impl Fleet {
         answer
     }
 
-    fn publish(&mut self, at: usize, grant: crate::policy::commands::Grant) {
+    fn publish(&mut self, at: usize, grant: crate::policy::commands::PushedGrant) {
         let link = self.members[at].links[0];
         let takes = self.plan.latency.draw(&mut self.rng);
         let (now, apart) = (self.now, self.plan.pushes_apart);

@@ -88,7 +88,7 @@ impl Fleet {
                 self.sends_away(at);
                 self.at(self.now + 5_000, Next::Exits(at));
             }
-            Hazard::Driver => {
+            Hazard::Leader => {
                 if self.world.processes[at].is_driven() && !self.world.processes[at].is_cut() {
                     self.at(self.now, Next::Process(at, Event::DriverLost));
                 }

@@ -100,7 +100,7 @@ impl Fleet {
         if self.calm.is_some() || self.members[at].leaves {
             return;
         }
-        if self.plan.theme != Theme::Exclusive && !self.world.processes[at].gate.is_idle() {
+        if self.plan.theme != Theme::Exclusive && !self.world.processes[at].queue.is_idle() {
             // Each attempt is to have a queue of its own: what is left of the one before comes to its end first.
             return self.deed_in(at, who, 20_000, Deed::Enter);
         }

@@ -208,7 +208,7 @@ fn m13_who_does_not_hear_is_skipped_at_once() {
     for claim in [reader("dead"), writer("gone"), reader("a")] {
         world.queued(&claim);
     }
-    world.wire.deaf = ["dead", "gone"].map(str::to_owned).into();
+    world.wire.unresponsive = ["dead", "gone"].map(str::to_owned).into();
     world.give_back(&writer("w"));
     assert_eq!(world.holders(), ["a"]);
 }
@@ -218,13 +218,13 @@ fn m13_who_does_not_hear_is_skipped_at_once() {
 fn where_nobody_hears_the_others_keep_the_lock() {
     let mut world = World::held_by(&[permits("a", 1, 3), permits("b", 2, 3)]);
     world.queued(&permits("dead", 2, 3));
-    world.wire.deaf.insert("dead".to_owned());
+    world.wire.unresponsive.insert("dead".to_owned());
     world.give_back(&permits("b", 2, 3));
     assert_eq!(world.holders(), ["a"]);
 
     let mut world = World::held_by(&[writer("w")]);
     world.queued(&reader("dead"));
-    world.wire.deaf.insert("dead".to_owned());
+    world.wire.unresponsive.insert("dead".to_owned());
     world.give_back(&writer("w"));
     assert_eq!(world.server.len(), 0, "nor is an empty set left");
 }

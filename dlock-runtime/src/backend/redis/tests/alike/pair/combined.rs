@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::{Pair, is_other_type};
-use crate::backend::fault::Fault;
+use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::batcher::{Command, MOST};
 use crate::backend::redis::reply::Item;
 use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
@@ -80,7 +80,7 @@ impl Pair<'_> {
         &self,
         releases: &[(Who, Option<Seconds>)],
         acquires: &[(Who, Seconds, bool)],
-    ) -> Vec<Result<Item, Fault>> {
+    ) -> Vec<Result<Item, CommandError>> {
         let release = |(who, keep): &(Who, Option<Seconds>)| Command::Release {
             claim: Cow::Owned(self.named(*who)),
             keep_until: self.keep(*keep).0,

@@ -11,10 +11,10 @@ pub(super) const ELSEWHERE: &str = "0123456789abcdef;lock:@grant:nobody";
 pub(super) fn named((key, number): Who, here: &str) -> Claim {
     let key = KEYS[key];
     let run_id = here.split_once(';').expect("an address").0;
-    let deaf = &*format!("{run_id};lock:@grant:nobody"); // nobody listens there
+    let unresponsive = &*format!("{run_id};lock:@grant:nobody"); // nobody listens there
     let text = match number {
         0 => return waiter(key, here, "red"),
-        1 => return waiter(key, deaf, "green"),
+        1 => return waiter(key, unresponsive, "green"),
         2 => {
             return Claim {
                 queues: true,
@@ -25,18 +25,18 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
         4 => return claim(key, "2|grey"), // never queues; in the way, it is of another layout
         5 => format!("1|r|ann|{here}|30000|0|0||host|1|f|0"),
         6 => format!("1|w|bob|{here}|30000|0|0||host|1|f|0|new|9"),
-        7 => format!("1|r|cid|{deaf}|30000|0|0||host|1|f|0"),
+        7 => format!("1|r|cid|{unresponsive}|30000|0|0||host|1|f|0"),
         8 => "1|w|dan||2000|0|0||host|1|f|0".to_owned(),
         9 => format!("1|r|eve|{ELSEWHERE}|30000|0|0||host|1|f|0"),
         10 => format!("1|p|ann|{here}|30000|1|3||host|1|f|0"),
         11 => format!("1|p|bob|{here}|30000|2|3||host|1|f|0|new|9"),
-        12 => format!("1|p|cid|{deaf}|30000|1|3||host|1|f|0"),
+        12 => format!("1|p|cid|{unresponsive}|30000|1|3||host|1|f|0"),
         13 => "1|p|dan||2000|1|3||host|1|f|0".to_owned(),
         14 => format!("1|p|eve|{here}|30000|1|2||host|1|f|0"), // another number
         15 => format!("1|o|ann|{here}|30000|0|0|one|host|1|f|0|new|9"),
         16 => "1|o|bob||2000|0|0|one|host|1|f|0".to_owned(),
         17 => format!("1|o|cid|{here}|30000|0|0|two|host|1|f|0"),
-        18 => format!("1|o|dan|{deaf}|30000|0|0|two|host|1|f|0"),
+        18 => format!("1|o|dan|{unresponsive}|30000|0|0|two|host|1|f|0"),
         19 => format!("1|o|eve|{ELSEWHERE}|30000|0|0|two|host|1|f|0"),
         20 => format!("1|r|once|{here}|30000|0|0||host|1|f|0"),
         21 => "1|w|once||30000|0|0||host|1|f|0".to_owned(),

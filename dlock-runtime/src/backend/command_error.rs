@@ -1,0 +1,109 @@
+//! What can go wrong with one command, told apart by what the caller must do next.
+
+use std::cell::Cell;
+use std::fmt;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+
+use crate::values::error::{LockError, Refusal, Text};
+use crate::values::key::Key;
+
+/// A command that brought no answer of its own.
+#[derive(Clone, Debug)]
+pub(crate) enum CommandError {
+    /// Certainly not executed, nor will it be: try again.
+    Unsent(Text),
+    /// It may have been executed, or may yet be: clean up after it, and try again with a fresh token.
+    Unclear(Text),
+    /// Answered with an error; nothing was changed.
+    Refused(Refusal, Text),
+    /// No answer can ever be had like this: the setup is wrong.
+    Setup(Text),
+}
+
+impl CommandError {
+    /// Whether it may pass by itself, so that a wait goes on.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            CommandError::Unsent(_) | CommandError::Unclear(_) => true,
+            CommandError::Refused(reason, _) => reason.may_pass(),
+            CommandError::Setup(_) => false,
+        }
+    }
+
+    /// Whether an acquire that ended so may have created something. Unknown words may be a proxy's, which
+    /// lost the answer.
+    pub(crate) fn leaves_open(&self) -> bool {
+        matches!(
+            self,
+            CommandError::Unclear(_) | CommandError::Refused(Refusal::Other, _)
+        )
+    }
+
+    /// As the caller of a command about `key` sees it.
+    pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
+        let key = key.cloned();
+        match self {
+            CommandError::Unsent(source) | CommandError::Unclear(source) => {
+                LockError::Unavailable { key, source }
+            }
+            CommandError::Refused(reason, source) => LockError::Refused {
+                key,
+                reason,
+                source,
+            },
+            CommandError::Setup(why) => LockError::Config(why),
+        }
+    }
+}
+
+/// For the log.
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Unsent(why) | CommandError::Unclear(why) | CommandError::Setup(why) => {
+                why.fmt(f)
+            }
+            CommandError::Refused(reason, why) => write!(f, "{reason}: {why}"),
+        }
+    }
+}
+
+/// Runs what panics in a tokio runtime that lacks a driver, and says what is missing instead. Tokio
+/// offers no way to ask. Any other panic goes on.
+pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, CommandError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_driver)).map_err(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+        if !words.is_some_and(|words| words.contains("Tokio 1.x context was found, but")) {
+            std::panic::resume_unwind(panic);
+        }
+        CommandError::Setup(Text::new(
+            "this tokio runtime has no timer or no I/O: build it with `enable_all()`",
+        ))
+    })
+}
+
+/// The current tokio runtime.
+pub(crate) fn current_runtime() -> Result<Handle, CommandError> {
+    Handle::try_current().map_err(|_| {
+        CommandError::Setup(Text::new(
+            "no tokio runtime here: call dlock from a task of a tokio runtime that was built with `enable_all()`",
+        ))
+    })
+}
+
+/// The current tokio runtime, which has timers.
+pub(crate) fn runtime_with_timers() -> Result<Handle, CommandError> {
+    thread_local! {
+        /// Which runtime had them when this thread asked last.
+        static HAS_TIMERS: Cell<Option<Id>> = const { Cell::new(None) };
+    }
+    let here = current_runtime()?;
+    if HAS_TIMERS.get() != Some(here.id()) {
+        needs_drivers(|| drop(tokio::time::sleep(Duration::ZERO)))?;
+        HAS_TIMERS.set(Some(here.id()));
+    }
+    Ok(here)
+}

@@ -1,0 +1,264 @@
+//! The wire of a connection: it gives each command its own deadline, and counts what tells a dead connection from a
+//! slow server; the supervisor replaces it then.
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, ToRedisArgs};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use super::keep_alive::KeepAlive;
+use crate::backend::clock::Clock;
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::calls::Call;
+use crate::backend::redis::errors;
+use crate::backend::redis::grant_key::GrantKey;
+use crate::backend::redis::names::{LockKeys, Names};
+use crate::backend::redis::native::{Deletes, Native};
+use crate::backend::redis::pace::Pace;
+use crate::backend::redis::plan::Plan;
+use crate::backend::redis::push::PushReceiver;
+use crate::backend::redis::reply;
+use crate::backend::redis::scripts::{By, Script};
+use crate::policy::server_clock::ServerClock;
+use crate::values::error::{Refusal, Text};
+use crate::values::moment::Moment;
+
+/// A connection counts as dead after this many command timeouts of silence: it may be half open,
+/// which no error ever tells.
+const SILENCE_OF_A_DEAD_LINK: u32 = 2;
+
+/// What a link and the tasks that send for its callers share.
+#[derive(Debug)]
+pub(in crate::backend::redis) struct Connection {
+    pub(super) multiplexed: MultiplexedConnection,
+    pub(super) runtime: Handle,
+    driver: Option<AbortHandle>,
+    pub(in crate::backend::redis) clock: Clock,
+    pub(super) command_timeout: Duration,
+    broken: AtomicBool,
+    /// When the server last answered, in nanoseconds of `clock`.
+    last_answer: AtomicU64,
+    /// When the first command after the last answer was sent; 0: there was none.
+    unanswered: AtomicU64,
+    pub(super) server_clock: Mutex<ServerClock>,
+    pub(super) names: Names,
+    pub(in crate::backend::redis) grant_key: GrantKey,
+    pub(in crate::backend::redis) deletes: Deletes,
+    pace: Arc<Pace>,
+    push_receiver: Arc<PushReceiver>,
+    keep_alive: KeepAlive,
+}
+
+impl Connection {
+    pub(super) fn new(
+        multiplexed: MultiplexedConnection,
+        driver: Option<AbortHandle>,
+        plan: &Plan,
+        time: u64,
+        push_receiver: Arc<PushReceiver>,
+        native: Option<Native>,
+    ) -> Self {
+        let heard = plan.clock.now();
+        Self {
+            multiplexed,
+            runtime: Handle::current(),
+            driver,
+            clock: plan.clock,
+            command_timeout: plan.command_timeout,
+            broken: AtomicBool::new(false),
+            last_answer: AtomicU64::new(heard.as_nanos()),
+            unanswered: AtomicU64::new(0),
+            server_clock: Mutex::new(ServerClock { time, heard }),
+            names: plan.names.clone(),
+            grant_key: plan.grant_key.clone(),
+            deletes: Deletes::by(native),
+            pace: plan.pace.clone(),
+            push_receiver,
+            keep_alive: KeepAlive::new(),
+        }
+    }
+
+    pub(in crate::backend::redis) fn is_usable(&self) -> bool {
+        !self.broken.load(Ordering::Acquire)
+            && !self.driver.as_ref().is_some_and(AbortHandle::is_finished)
+    }
+
+    /// How long the server has said nothing.
+    pub(in crate::backend::redis) fn idle(&self, now: Moment) -> Duration {
+        Moment::from_nanos(self.last_answer.load(Ordering::Relaxed)).until(now)
+    }
+
+    /// Asks whether the connection works, and what time it is there.
+    pub(in crate::backend::redis) async fn refresh(
+        &self,
+        within: Duration,
+    ) -> Result<(), CommandError> {
+        let mut multiplexed = self.multiplexed.clone();
+        let time = pin!(async move { redis::cmd("TIME").query_async(&mut multiplexed).await });
+        let (time, sent) = self.call(within, time).await?;
+        self.heard_time(reply::time(&time)?, sent);
+        Ok(())
+    }
+
+    pub(in crate::backend::redis) fn heard_time(&self, time: u64, sent: Moment) {
+        let mut clock = self
+            .server_clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        clock.hear(time, sent, now);
+        drop(clock);
+        self.pace.heard(time, sent, now);
+        self.push_receiver.answered(time, sent);
+    }
+
+    /// Puts a deadline around a command and learns from how it went; with the answer, when it was sent. Pinned by the caller: a
+    /// future that is passed on is stored once for each that it is passed to.
+    pub(super) async fn call<T>(
+        &self,
+        within: Duration,
+        command: Pin<&mut impl Future<Output = Result<T, RedisError>>>,
+    ) -> Result<(T, Moment), CommandError> {
+        let sent = self.begin()?;
+        Ok((self.finish(within, command).await?, sent))
+    }
+
+    /// Before a command is polled for the first time: when that is.
+    pub(super) fn begin(&self) -> Result<Moment, CommandError> {
+        if !self.is_usable() {
+            return Err(CommandError::Unsent(Text::new(
+                "the connection to redis broke",
+            )));
+        }
+        self.keep_alive.feel();
+        let now = self.clock.now();
+        // Only the first command after an answer begins a silence.
+        let _ = self.unanswered.compare_exchange(
+            0,
+            now.as_nanos(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        Ok(now)
+    }
+
+    /// From then on.
+    pub(super) async fn finish<T>(
+        &self,
+        within: Duration,
+        command: Pin<&mut impl Future<Output = Result<T, RedisError>>>,
+    ) -> Result<T, CommandError> {
+        let Ok(answer) = tokio::time::timeout(within, command).await else {
+            return Err(self.no_answer(within));
+        };
+        self.answered(answer)
+    }
+
+    /// What an answer tells about the connection.
+    pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, CommandError> {
+        let answer = answer.map_err(|error| errors::command_error(&error));
+        // The master may have moved, or our password changed: only a new handshake tells.
+        let tells_nothing = matches!(
+            answer,
+            Err(CommandError::Unclear(_)
+                | CommandError::Refused(Refusal::ReadOnly | Refusal::Auth, _))
+        );
+        if tells_nothing {
+            self.give_up();
+        } else {
+            self.unanswered.store(0, Ordering::Release);
+            self.last_answer
+                .store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        }
+        answer
+    }
+
+    pub(super) fn no_answer(&self, within: Duration) -> CommandError {
+        self.look_for_silence();
+        CommandError::Unclear(Text::new(format_args!("no answer within {within:?}")))
+    }
+
+    /// A short deadline that passed says nothing about the connection; a long silence does.
+    fn look_for_silence(&self) {
+        let since = self.unanswered.load(Ordering::Acquire);
+        let silent = Moment::from_nanos(since).until(self.clock.now());
+        if since != 0 && silent >= self.command_timeout * SILENCE_OF_A_DEAD_LINK {
+            self.give_up();
+        }
+    }
+
+    /// The next command goes over a new connection.
+    pub(in crate::backend::redis) fn give_up(&self) {
+        if !self.broken.swap(true, Ordering::AcqRel) {
+            self.push_receiver.disconnected();
+        }
+    }
+
+    pub(in crate::backend::redis) async fn script(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        arguments: &[impl ToRedisArgs],
+        within: Duration,
+    ) -> Result<(redis::Value, Moment), CommandError> {
+        self.run(within, |by| script.call(by, keys, arguments))
+            .await
+    }
+
+    /// A script about one lock, which may grant it, with the keys of that lock.
+    pub(super) async fn script_on(
+        &self,
+        lock: &str,
+        call: Call<'_>,
+        within: Duration,
+    ) -> Result<(redis::Value, Moment), CommandError> {
+        self.run(within, |by| self.command_on(lock, &call, by))
+            .await
+    }
+
+    /// The same as a command.
+    pub(super) fn command_on(&self, lock: &str, call: &Call<'_>, by: By) -> redis::Cmd {
+        let LockKeys {
+            counter,
+            queue,
+            heartbeats,
+        } = self.names.of(lock);
+        let arguments: usize = call.arguments.iter().map(|it| it.room()).sum();
+        let bytes = self.names.room(lock) + counter.len() + arguments;
+        let words = 6 + call.arguments.len();
+        let mut command = call.script.called(by, words, bytes);
+        let mut name = String::with_capacity(lock.len() + counter.len());
+        command.arg(4).arg(lock).arg(counter);
+        command.arg(queue.text_in(&mut name));
+        command.arg(heartbeats.text_in(&mut name));
+        for word in &call.arguments {
+            word.write(&mut command);
+        }
+        command.arg(self.grant_key.argument());
+        command
+    }
+
+    /// By whichever call the server knows it; and when it was sent.
+    pub(super) async fn run(
+        &self,
+        within: Duration,
+        call: impl Fn(By) -> redis::Cmd,
+    ) -> Result<(redis::Value, Moment), CommandError> {
+        let mut multiplexed = self.multiplexed.clone();
+        let answer = pin!(Script::run(&mut multiplexed, call));
+        self.call(within, answer).await
+    }
+
+    /// The connection ends, whoever still has its wire.
+    pub(super) fn hang_up(&self) {
+        self.keep_alive.end();
+        if let Some(driver) = &self.driver {
+            driver.abort();
+        }
+    }
+}

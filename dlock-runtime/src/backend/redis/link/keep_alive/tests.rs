@@ -1,0 +1,41 @@
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use super::{FELT, KeepAlive, PERIOD, STILL};
+
+/// The paused clock leaps to the next timer; without one of the pulse's, to that of who waits.
+#[tokio::test(start_paused = true)]
+async fn it_beats_while_commands_go_out_and_rests_after_the_last() {
+    let keep_alive = KeepAlive::new();
+    let state = || keep_alive.heart.state.load(Ordering::Relaxed);
+    for _ in 0..10 {
+        keep_alive.feel();
+        assert_eq!(state(), FELT);
+        sleep(PERIOD / 2).await;
+        assert_ne!(state(), STILL);
+    }
+    sleep(PERIOD * 2).await;
+    assert_eq!(state(), STILL);
+    keep_alive.feel();
+    assert_eq!(state(), FELT, "and begins again");
+    sleep(PERIOD * 3).await;
+    assert_eq!(state(), STILL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_with_its_connection() {
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let keep_alive = KeepAlive::new();
+    keep_alive.feel();
+    sleep(PERIOD).await;
+    assert_eq!(tasks(), 1);
+    keep_alive.end();
+    let begun = Instant::now();
+    while tasks() > 0 {
+        sleep(Duration::from_millis(1)).await;
+        assert!(begun.elapsed() < PERIOD, "at once");
+    }
+}

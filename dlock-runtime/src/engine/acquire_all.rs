@@ -1,0 +1,234 @@
+//! Several locks at once: all of them, or none.
+//!
+//! Where all are free, one command takes them all. Else they are taken one after the other, in the order of their
+//! names, which is the same for everybody: two who want the same locks never hold what the other waits for. What is
+//! held already is kept alive while the next is waited for, and given back when that fails.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use dlock_grammar::kind::KindError;
+
+use super::acquire::{self, Deadline};
+use super::attempt::{OpenAttempt, Sent};
+use super::core::Core;
+use super::guard::LockGuard;
+use super::lock_order;
+use super::nested::{self, Nested};
+use super::spec::AcquireSpec;
+use crate::backend::command_error::{self, CommandError};
+use crate::policy::commands::{Acquire, TakenTogether};
+use crate::policy::local_queue::Grant;
+use crate::values::error::{LockError, Text};
+use crate::values::kind::Kind;
+use crate::values::moment::Moment;
+
+/// A lock that is held already; `None`: by the body that asks.
+type One = (LockGuard, Option<Grant>);
+type Held = Vec<One>;
+
+/// `specs`: sorted by key, each key once.
+pub(crate) async fn acquire(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+) -> Result<LockGuard, LockError> {
+    let [first, others @ ..] = specs else {
+        return Err(LockError::config(KindError::NoKeys));
+    };
+    if others.is_empty() {
+        return acquire::acquire(core, first).await;
+    }
+    command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
+    let nested: Vec<Nested> = specs.iter().map(|it| nested::look(core, it)).collect();
+    for (spec, nested) in specs.iter().zip(&nested) {
+        if let Nested::WouldDeadlock(outer) = nested {
+            return Err(nested::would_deadlock(spec, outer));
+        }
+    }
+    // What is joined is waited for by nobody.
+    let mut asked = specs.iter().zip(nested);
+    asked.try_for_each(|(spec, nested)| match nested {
+        Nested::Acquire | Nested::AskOnce => lock_order::check(core, spec),
+        Nested::Join(_) | Nested::WouldDeadlock(_) => Ok(()),
+    })?;
+    core.watchdog().revive()?;
+    let deadline = Deadline::begins(core, first.wait);
+    loop {
+        if core.is_shut() {
+            return Err(LockError::ShutDown);
+        }
+        let error = match in_order(core, specs, &deadline).await? {
+            Ok(guard) => return Ok(guard),
+            Err(error) => error,
+        };
+        // Nobody has used them, so the wait goes on, if there is any left.
+        if !error.may_pass() || deadline.is_over(core) {
+            return Err(error.into_error(Some(&first.key)));
+        }
+    }
+}
+
+/// All in one step, if each is free and nobody waits for it; `None` if that is not so, or can't be done for this kind.
+async fn at_once(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+) -> Result<Option<Held>, CommandError> {
+    let alone =
+        |spec: &Arc<AcquireSpec>| spec.kind == Kind::Exclusive && spec.queue_key.is_for_all();
+    let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
+        return Ok(None);
+    };
+    let settings = core.settings();
+    let (link, now) = core
+        .backend()
+        .link_at(
+            core.now(),
+            &first.name,
+            settings.connect_timeout.min(settings.command_timeout),
+        )
+        .await?;
+    let within = settings.command_timeout.min(first.terms.validity());
+    let prepare = |spec: &Arc<AcquireSpec>| Sent::prepare(core, spec, &link, false, (now, within));
+    let sent: Vec<Sent> = specs.iter().map(prepare).collect();
+    for sent in &sent {
+        core.local_queues().sending(None, sent.attempt(), sent.at);
+    }
+    let open: Vec<_> = sent
+        .iter()
+        .map(|sent| OpenAttempt::new(core, sent, &link, None))
+        .collect();
+    let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
+    let answer = link.acquire_all(&commands, within).await;
+    if core.is_inherited() {
+        return Err(CommandError::Setup(Text::new(
+            "this process was forked while it waited for the answer: ask again, through a pool of its own",
+        )));
+    }
+    match answer {
+        Ok(TakenTogether::All { time, epochs, left }) => {
+            open.into_iter().for_each(OpenAttempt::answered);
+            let taken = specs.iter().zip(&sent).zip(epochs);
+            let taken = taken.map(|((spec, sent), epoch)| {
+                let grant = match left {
+                    None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
+                    Some(left) => Grant::in_turn(sent.at, left, epoch, time),
+                };
+                let guard = acquire::take(core, spec, sent.attempt(), grant);
+                guard.map(|guard| (guard, Some(grant)))
+            });
+            // Each of them first: what is taken and not wanted is given back.
+            let taken: Vec<Option<One>> = taken.collect();
+            let taken: Option<Held> = taken.into_iter().collect();
+            taken.map(Some).ok_or_else(|| {
+                CommandError::Unclear(Text::new("the lock was over before its grant arrived"))
+            })
+        }
+        Ok(TakenTogether::Not { .. } | TakenTogether::Late { .. }) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Ok(None) // one by one tells why
+        }
+        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` sees to the rest
+        Err(answered) => {
+            open.into_iter().for_each(OpenAttempt::created_nothing);
+            Err(answered)
+        }
+    }
+}
+
+/// The inner error: what was held is given back, and it may be tried again.
+async fn in_order(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    deadline: &Deadline,
+) -> Result<Result<LockGuard, CommandError>, LockError> {
+    let (begun, mut held) = (core.now(), Held::new());
+    match at_once(core, specs).await {
+        Ok(Some(held)) => return Ok(begin(core, specs, begun, held).await),
+        Ok(None) => {}
+        // In line there is a pause before the next command, and somebody who cleans up is waited for.
+        Err(error) if error.may_pass() && !deadline.is_over(core) => {}
+        Err(error) => return Ok(Err(error)),
+    }
+    let mut keep_at = core.now();
+    for spec in specs {
+        let third = spec.terms.ttl.get() / 3;
+        if held.is_empty() {
+            keep_at = core.now().plus(third);
+        }
+        let may_wait = match nested::look(core, spec) {
+            Nested::Join(guard) => {
+                held.push((guard, None));
+                continue;
+            }
+            nested => !matches!(nested, Nested::AskOnce),
+        };
+        let next = async { acquire::take_one(core, spec, deadline, core.now(), may_wait).await };
+        let mut next = pin!(next);
+        let (guard, grant) = loop {
+            let pause = core.now().until(keep_at);
+            if pause.is_zero() {
+                keep_at = core.now().plus(third);
+                if let Err(error) = keep(core, spec, &held).await {
+                    return Ok(Err(error));
+                }
+                continue;
+            }
+            if let Ok(taken) = tokio::time::timeout(pause, next.as_mut()).await {
+                break taken?;
+            }
+        };
+        held.push((guard, Some(grant)));
+    }
+    Ok(begin(core, specs, begun, held).await)
+}
+
+/// Makes what is held last as long as what is still to come.
+async fn keep(core: &Arc<Core>, spec: &AcquireSpec, held: &[One]) -> Result<(), CommandError> {
+    let ours: Vec<&LockGuard> = held
+        .iter()
+        .map(|(guard, _)| guard)
+        .filter(|guard| !guard.is_joined())
+        .collect();
+    let timeout = core.settings().command_timeout;
+    if LockGuard::confirm_all(&ours, &spec.terms, timeout).await? {
+        Ok(())
+    } else {
+        Err(acquire::lost_before_its_body())
+    }
+}
+
+/// All are held: each lasts its whole ttl from now on, and stays for its `min_hold`.
+async fn begin(
+    core: &Arc<Core>,
+    specs: &[Arc<AcquireSpec>],
+    begun: Moment,
+    held: Held,
+) -> Result<LockGuard, CommandError> {
+    let is_short = |(spec, (_, grant)): (&Arc<AcquireSpec>, &One)| {
+        grant.is_some_and(|grant| acquire::is_short(spec, &grant))
+    };
+    if let Some(first) = specs.first()
+        && (begun.until(core.now()) > first.terms.ttl.get() / 10
+            || specs.iter().zip(&held).any(is_short))
+    {
+        keep(core, first, &held).await?;
+    }
+    // No `await` from here on: none stays for a body that never began.
+    let kept = specs.iter().zip(&held).all(|(spec, (guard, grant))| {
+        grant.is_none_or(|grant| acquire::stays(spec, guard, &grant))
+    });
+    if !kept {
+        for (guard, _) in &held {
+            guard.keep_until(0);
+        }
+        return Err(acquire::lost_before_its_body());
+    }
+    let guards = held.into_iter().map(|(guard, _)| guard).collect();
+    let guard = LockGuard::of_several(guards);
+    let guard = guard.ok_or_else(|| CommandError::Setup(Text::new(KindError::NoKeys)))?;
+    // One may have been lost while another was waited for; and one that was joined is its outer body's to lose.
+    if guard.look().is_err() {
+        return Err(acquire::lost_before_its_body());
+    }
+    Ok(guard)
+}

@@ -1,0 +1,296 @@
+//! One gate with what its host needs: who drives it, who is to be woken, and who has been sent away.
+//!
+//! Everything here happens under the mutex of the gates; what is woken is written down, and woken later.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::engine::lease_cell::LeaseCell;
+use crate::engine::spec::AcquireSpec;
+use crate::policy::client::{Client, GivenBack, Settled};
+use crate::policy::local_queue::{Attempt, Grant, LocalQueue, Next, WaiterId};
+use crate::policy::tokens::Tokens;
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// The first acquire of a queue, sent by whoever is first until somebody comes behind.
+pub(in crate::engine) trait FirstAttempt: fmt::Debug + Send + Sync {
+    /// It goes on in a task of its own, so that one who is not polled stops nobody.
+    fn spawn(&self);
+}
+
+#[derive(Debug, Default)]
+pub(in crate::engine) struct QueueState {
+    pub(in crate::engine) queue: LocalQueue<QueuedWaiter>,
+    /// What those hear who were sent away, until they have heard it.
+    pub(in crate::engine) sent_away: BTreeMap<WaiterId, LockError>,
+    /// Wakes the driver before its time; there is none before a driver sleeps for the first time.
+    notify: Option<Arc<Notify>>,
+    /// Which driver drives, and when it was last heard of.
+    pub(in crate::engine) leader: LeaderEpoch,
+    leader_seen: Option<Moment>,
+    /// The first acquire, while whoever is first sends it.
+    pub(in crate::engine) first_acquire: Option<Arc<dyn FirstAttempt>>,
+    /// The value of the last acquire, where the line is not for all: what `QueueTable` finds it by.
+    pub(in crate::engine) last_value: Option<Arc<str>>,
+    /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
+    pub(in crate::engine) wakes: Wakes,
+    pub(in crate::engine) notifies: bool,
+    /// Which gate this is, among those that came and went.
+    #[cfg(test)]
+    pub(in crate::engine) itself: Arc<()>,
+}
+
+/// Nearly always nobody or one.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Wakes {
+    one: Option<Waker>,
+    more: Vec<Waker>,
+}
+
+impl Wakes {
+    fn add(&mut self, waker: Option<Waker>) {
+        match (&self.one, waker) {
+            (None, waker) => self.one = waker,
+            (Some(_), waker) => self.more.extend(waker),
+        }
+    }
+
+    pub(in crate::engine) fn wake(self) {
+        self.one.into_iter().chain(self.more).for_each(Waker::wake);
+    }
+}
+
+/// Somebody in line.
+#[derive(Debug)]
+pub(in crate::engine) struct QueuedWaiter {
+    pub(in crate::engine) spec: Arc<AcquireSpec>,
+    pub(in crate::engine) waker: Option<Waker>,
+}
+
+impl QueuedWaiter {
+    pub(in crate::engine) fn new(spec: Arc<AcquireSpec>) -> Self {
+        Self { spec, waker: None }
+    }
+
+    pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(known) => known.clone_from(waker), // costs nothing if it is the same
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
+fn fits(now: Moment) -> impl Fn(&QueuedWaiter, &Grant) -> bool {
+    move |waiter, grant| grant.suits(&waiter.spec.terms, now)
+}
+
+/// A driver's number; one that is not the gate's any more has nothing to do.
+pub(in crate::engine) type LeaderEpoch = u64;
+
+impl QueueState {
+    /// Nothing has to be kept for anybody.
+    pub(in crate::engine) fn is_idle(&self) -> bool {
+        self.queue.is_idle() && self.sent_away.is_empty()
+    }
+
+    /// As [`is_idle`](Self::is_idle); also if all it knows is a held lock that can't be handed on any more.
+    pub(in crate::engine) fn is_idle_at(&self, now: Moment) -> bool {
+        self.queue.is_idle_at(now) && self.sent_away.is_empty()
+    }
+
+    /// Who is next in line now may not be able to begin with what is held.
+    pub(in crate::engine) fn check_chain(&mut self, now: Moment) {
+        self.queue.end_chain_unless(fits(now));
+    }
+
+    pub(in crate::engine) fn poll_now(&mut self, now: Moment) {
+        self.queue.poll_now(now);
+        self.notifies = true;
+    }
+
+    pub(in crate::engine) fn hint(&mut self, now: Moment) {
+        self.notifies |= self.queue.hint(now);
+    }
+
+    pub(in crate::engine) fn wake_called(&mut self) {
+        let called = self.queue.called().and_then(|called| called.waker.clone());
+        self.wakes.add(called);
+    }
+
+    pub(in crate::engine) fn wake_all(&mut self) {
+        for waiter in self.queue.waiters() {
+            self.wakes.add(waiter.waker.clone());
+        }
+    }
+
+    pub(in crate::engine) fn pause(&mut self, leader_epoch: LeaderEpoch, until: Moment) {
+        if leader_epoch == self.leader {
+            self.queue.pause(until);
+        }
+    }
+
+    pub(in crate::engine) fn notify(&mut self) -> Arc<Notify> {
+        self.notify.get_or_insert_default().clone()
+    }
+
+    /// The bell, if somebody has asked that it rings, and a driver may hear it.
+    pub(in crate::engine) fn take_notify(&mut self) -> Option<Arc<Notify>> {
+        let notifies = std::mem::take(&mut self.notifies);
+        self.notify.as_ref().filter(|_| notifies).cloned()
+    }
+
+    pub(in crate::engine) fn become_leader(&mut self, now: Moment) -> Option<LeaderEpoch> {
+        self.queue.become_leader().then(|| self.new_leader(now))
+    }
+
+    pub(in crate::engine) fn new_leader(&mut self, now: Moment) -> LeaderEpoch {
+        static WHEELS: AtomicU64 = AtomicU64::new(1);
+        self.leader = WHEELS.fetch_add(1, Ordering::Relaxed);
+        self.leader_seen = Some(now);
+        self.leader
+    }
+
+    pub(in crate::engine) fn is_stuck(&self, now: Moment, after: Duration) -> bool {
+        self.queue.is_waited_at()
+            && self
+                .leader_seen
+                .is_some_and(|seen| seen.until(now) >= after)
+    }
+
+    /// The driver has nothing to do, since nobody waits; `false`: it has.
+    pub(in crate::engine) fn rests(&mut self, leader_epoch: LeaderEpoch) -> bool {
+        let rests = !self.queue.is_waited_at();
+        if rests {
+            self.leader_gone(leader_epoch);
+        }
+        rests
+    }
+
+    pub(in crate::engine) fn leader_gone(&mut self, leader_epoch: LeaderEpoch) {
+        if leader_epoch == self.leader {
+            self.first_acquire = None;
+            self.queue.leader_gone();
+            self.wake_all();
+        }
+    }
+}
+
+/// A queue and the pool's tokens, under the client's lock.
+pub(in crate::engine) struct Locked<'a> {
+    pub(in crate::engine) queue_state: &'a mut QueueState,
+    pub(in crate::engine) tokens: &'a mut Tokens<Arc<LeaseCell>>,
+    pub(in crate::engine) command_timeout: Duration,
+    /// A lease that begins: whoever has the lock sees to it that somebody watches over it.
+    pub(super) begins: Option<Token>,
+}
+
+impl Locked<'_> {
+    pub(in crate::engine) fn client(&mut self) -> Client<'_, QueuedWaiter, Arc<LeaseCell>> {
+        Client {
+            queue: Some(&mut self.queue_state.queue),
+            tokens: self.tokens,
+            command_timeout: self.command_timeout,
+        }
+    }
+
+    /// An acquire goes out; `false`: it must not, for another driver has taken over, or a holder whose clock was read before
+    /// the driver's has handed its lock on meanwhile.
+    pub(in crate::engine) fn sending(
+        &mut self,
+        leader_epoch: LeaderEpoch,
+        attempt: Attempt,
+        now: Moment,
+    ) -> bool {
+        let may_send =
+            leader_epoch == self.queue_state.leader && self.queue_state.queue.may_acquire();
+        if may_send {
+            // So that a wheel is never seized before this acquire is too late to create anything.
+            self.queue_state.leader_seen = Some(now);
+            self.client().sending(attempt);
+        }
+        may_send
+    }
+
+    pub(in crate::engine) fn granted(
+        &mut self,
+        token: Token,
+        grant: Grant,
+        now: Moment,
+    ) -> Settled {
+        let settled = self.client().granted(token, grant, now);
+        if settled == Settled::Taken {
+            self.queue_state.wake_called();
+        }
+        settled
+    }
+
+    pub(in crate::engine) fn next(&mut self, leader_epoch: LeaderEpoch, now: Moment) -> Next {
+        if leader_epoch != self.queue_state.leader {
+            return Next::Rest; // another one drives by now
+        }
+        self.queue_state.leader_seen = Some(now);
+        self.queue_state.check_chain(now);
+        let next = self.client().next(now);
+        match next {
+            Next::PassOn => self.queue_state.wake_called(),
+            Next::Sleep(_) => drop(self.queue_state.notify()), // from here on it can be rung
+            _ => {}
+        }
+        next
+    }
+
+    pub(in crate::engine) fn send_away(&mut self, error: &LockError, now: Moment) -> Option<Token> {
+        let (line, unowned) = self.client().clear(now);
+        for (waiter_id, waiter) in line {
+            self.queue_state.sent_away.insert(waiter_id, error.clone());
+            self.queue_state.wakes.add(waiter.waker);
+        }
+        self.queue_state.notifies = true;
+        unowned
+    }
+
+    /// The holder is done; `may_hand_on`: the next waiter here may have the lock. `ended`: as in [`Client::give_back`].
+    pub(in crate::engine) fn give_back(
+        &mut self,
+        token: Token,
+        now: Moment,
+        may_hand_on: bool,
+        ended: impl FnOnce(),
+    ) -> GivenBack {
+        let given_back =
+            (self.client()).give_back(token, now, may_hand_on.then(|| fits(now)), ended);
+        self.has_left(given_back == GivenBack::HandedOn);
+        given_back
+    }
+
+    /// The same where nobody is left who would release it; whether it was handed on.
+    pub(in crate::engine) fn drop_hold(
+        &mut self,
+        token: Token,
+        now: Moment,
+        may_hand_on: bool,
+        ended: impl FnOnce(),
+    ) -> bool {
+        let handed_on =
+            (self.client()).drop_hold(token, now, may_hand_on.then(|| fits(now)), ended);
+        self.has_left(handed_on);
+        handed_on
+    }
+
+    /// To the next waiter here, or to the server: earlier perhaps than the driver would ask for it.
+    fn has_left(&mut self, handed_on: bool) {
+        if handed_on {
+            self.queue_state.wake_called();
+        } else {
+            self.queue_state.notifies |= self.queue_state.queue.is_waited_at();
+        }
+    }
+}

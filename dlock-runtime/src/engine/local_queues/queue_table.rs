@@ -1,0 +1,112 @@
+//! The gates of a pool, by their lines.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::queue_key::QueueKey;
+use super::queue_state::QueueState;
+use crate::values::error::LockError;
+use crate::values::hashed::HashedMap;
+use crate::values::moment::Moment;
+
+/// Fewer gates than this are never looked at.
+const SWEEP_AT_LEAST: usize = 64;
+
+/// As many as leave with one answer of the server, and a few.
+const SPARE_AT_MOST: usize = 128;
+
+#[derive(Debug, Default)]
+pub(in crate::engine) struct QueueTable {
+    /// Boxed: most slots of a table are empty.
+    pub(super) by_key: HashedMap<QueueKey, Box<QueueState>>,
+    /// The lines that are not for all, by the value of the last acquire of each: whatever a push names, one look finds its line,
+    /// however many wait for the key.
+    own: HashMap<Arc<str>, QueueKey>,
+    /// What gates were kept in, for those that come next: most come and go with each lock.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    spare: Vec<Box<QueueState>>,
+    /// With so many gates, those go that nobody would miss.
+    sweep_at: usize,
+    /// What everybody hears from here on who comes.
+    pub(super) closed: Option<LockError>,
+}
+
+impl QueueTable {
+    /// The gate of a line, new if there is none.
+    pub(super) fn at(&mut self, queue_key: &QueueKey, now: Moment) -> &mut QueueState {
+        self.sweep(now);
+        let spare = || self.spare.pop().unwrap_or_default();
+        self.by_key.entry(queue_key.clone()).or_insert_with(spare)
+    }
+
+    /// An acquire of this queue went out with this value.
+    pub(super) fn sent(&mut self, queue_key: &QueueKey, value: &Arc<str>) {
+        if queue_key.is_for_all() {
+            return;
+        }
+        if let Some(queue_state) = self.by_key.get_mut(queue_key) {
+            if let Some(before) = queue_state.last_value.replace(value.clone()) {
+                self.own.remove(&before);
+            }
+            self.own.insert(value.clone(), queue_key.clone());
+        }
+    }
+
+    /// The line whose place has this value.
+    pub(super) fn awaits(&self, key: &Arc<str>, value: &str) -> Option<QueueKey> {
+        let for_all = QueueKey::for_all(key.clone());
+        let own = self
+            .own
+            .get(value)
+            .filter(|queue_key| queue_key.key() == key);
+        let awaits = |queue_key: &QueueKey| {
+            #[cfg(test)]
+            LOOKS.with(|looks| looks.set(looks.get() + 1));
+            let queue_state = self.by_key.get(queue_key);
+            queue_state.is_some_and(|queue_state| queue_state.queue.awaits(value).is_some())
+        };
+        if awaits(&for_all) {
+            return Some(for_all);
+        }
+        own.filter(|queue_key| awaits(queue_key)).cloned()
+    }
+
+    /// Forgets the gates of locks that are held for so long that nobody here can have them from their holder. Each time that
+    /// there are twice as many gates as the last time left, so it costs every one a look or two.
+    fn sweep(&mut self, now: Moment) {
+        if self.by_key.len() < self.sweep_at.max(SWEEP_AT_LEAST) {
+            return;
+        }
+        let all = self.by_key.iter();
+        let idle = all.filter(|(_, queue_state)| queue_state.is_idle_at(now));
+        let idle: Vec<QueueKey> = idle.map(|(queue_key, _)| queue_key.clone()).collect();
+        for queue_key in &idle {
+            self.remove(queue_key);
+        }
+        self.sweep_at = self.by_key.len() * 2;
+        self.by_key.shrink_to(self.sweep_at);
+    }
+
+    pub(super) fn remove(&mut self, queue_key: &QueueKey) {
+        let Some(mut queue_state) = self.by_key.remove(queue_key) else {
+            return;
+        };
+        self.sweep_at = self.sweep_at.min(self.by_key.len() * 4); // what was many once is not many for ever
+        if let Some(last_value) = &queue_state.last_value {
+            self.own.remove(last_value);
+        }
+        if self.spare.len() < SPARE_AT_MOST {
+            *queue_state = QueueState::default();
+            self.spare.push(queue_state);
+        }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many gates were looked at for a push.
+    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+mod tests;

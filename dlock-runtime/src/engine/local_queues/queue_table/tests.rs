@@ -1,0 +1,137 @@
+//! Which gates are kept while their locks are held.
+
+use std::time::Duration;
+
+use tokio::time::advance;
+
+use super::{LOOKS, QueueKey, QueueTable, SWEEP_AT_LEAST};
+use crate::engine::guard::LockGuard;
+use crate::engine::pool::LockPool;
+use crate::engine::request::LockRequest;
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn numbered(pool: &LockPool, number: usize) -> LockRequest {
+    pool.lock(format!("k{number}"))
+        .ttl(SECOND * 60)
+        .wait(SECOND * 9)
+}
+
+/// Takes the locks with these numbers, and lets so much time pass after each.
+async fn taken(
+    pool: &LockPool,
+    numbers: std::ops::Range<usize>,
+    pause: Duration,
+) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for number in numbers {
+        guards.push(numbered(pool, number).acquire().await.unwrap());
+        advance(pause).await;
+    }
+    guards
+}
+
+fn by_key(pool: &LockPool) -> usize {
+    pool.core().local_queues().lock().queues.by_key.len()
+}
+
+/// Somebody who waits for the first of them.
+async fn waits(pool: &LockPool) -> tokio::task::JoinHandle<LockGuard> {
+    let request = numbered(pool, 0);
+    let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
+    tokio::task::yield_now().await;
+    waiter
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queues_of_locks_that_are_held_for_long_are_forgotten() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let mut guards = taken(&pool, 0..1000, Duration::from_millis(1)).await;
+    assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
+
+    let waiter = waits(&pool).await;
+    assert!(!waiter.is_finished());
+    let first = guards.swap_remove(0);
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let next = waiter.await.unwrap();
+    assert!(next.fence() > fence && next.is_held());
+    drop((guards, next));
+    assert_eq!(pool.lock("k0").acquire().await.unwrap().hold_count(), 1);
+}
+
+/// Of as many as there are: what might be handed on, or is waited for, stays.
+#[tokio::test(start_paused = true)]
+async fn the_queues_of_locks_that_may_be_handed_on_are_kept() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let mut guards = taken(&pool, 0..1000, Duration::ZERO).await;
+    assert_eq!(by_key(&pool), 1000);
+    let waiter = waits(&pool).await;
+    guards.extend(taken(&pool, 1000..3000, Duration::from_micros(1)).await);
+    let first = guards.swap_remove(0);
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let handed_on = waiter.await.unwrap();
+    assert_eq!(handed_on.fence().get(), fence.get() + 1, "in the same row");
+}
+
+/// What was many once is not many for ever.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_has_gone_leaves_no_room_for_queues_that_nobody_misses() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    drop(taken(&pool, 0..1000, Duration::ZERO).await);
+    assert_eq!(by_key(&pool), 0);
+    let _guards = taken(&pool, 0..1000, Duration::from_millis(1)).await;
+    assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_its_own_goes_with_its_queue() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..1000 {
+        guards.push(numbered(&pool, number).fair().acquire().await.unwrap());
+        advance(Duration::from_millis(1)).await;
+    }
+    assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
+    let lines_of_their_own = pool.core().local_queues().lock().queues.own.len();
+    assert_eq!(lines_of_their_own, by_key(&pool));
+}
+
+/// A push names the key and the value: whoever may publish says both, as often as it likes. So it costs two looks, however many
+/// wait for the key, each in a line of its own.
+#[tokio::test(start_paused = true)]
+async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let holder = numbered(&pool, 0).acquire().await.unwrap();
+    let waiters = (0..1000).map(|_| tokio::spawn(numbered(&pool, 0).fair().acquire()));
+    let waiters: Vec<_> = waiters.collect();
+    tokio::time::sleep(Duration::from_millis(1)).await; // until they all wait
+    let state = pool.core().local_queues().lock();
+    let keys = &state.queues;
+    assert_eq!((keys.own.len(), keys.by_key.len()), (1000, 1001));
+    let (values, key) = (keys.own.keys().cloned(), holder.key().as_str());
+    let values: Vec<_> = values.chain(["1|forged|h|1|f|1".into()]).collect();
+    LOOKS.set(0);
+    let found = |value| keys.awaits(&key.into(), value).is_some();
+    let found = values.iter().filter(|value| found(value)).count();
+    assert_eq!(found, 1000, "all but the one that nobody asked with");
+    assert!(LOOKS.get() <= 2 * values.len(), "{} looks", LOOKS.get());
+    let elsewhere = keys.awaits(&"lock:another".into(), &values[0]);
+    assert_eq!(elsewhere, None, "the value of another key's");
+    drop(state);
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[test]
+fn who_was_sent_away_will_hear_it() {
+    let mut keys = QueueTable::default();
+    for number in 0..1000 {
+        let queue_key = QueueKey::for_all(format!("k{number}").into());
+        let queue_state = keys.at(&queue_key, Moment::from_nanos(number));
+        queue_state.sent_away.insert(1, LockError::ShutDown);
+    }
+    assert_eq!(keys.by_key.len(), 1000);
+}

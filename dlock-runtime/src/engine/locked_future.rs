@@ -1,0 +1,259 @@
+//! A body that runs while a lock is held: acquire, run, release, as one future.
+//!
+//! Written by hand so that the body is stored once: an `async fn` around it would double it. With
+//! [`OnLost::Cancel`] the body never starts a poll after its lease's deadline. Dropped anywhere, or
+//! unwound by a panic, the lock is given back in the background by what it holds then.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+
+use super::guard::LockGuard;
+use super::lease_cell::Lost;
+use super::scope::{self, Frame, LockFrame};
+use crate::values::error::{LockError, LostCause};
+use crate::values::moment::Moment;
+
+/// What becomes of a body whose lease is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLost {
+    /// It is dropped, and the call fails with [`LockError::Lost`].
+    Cancel,
+    /// It runs to its end, and its value is returned.
+    Finish,
+}
+
+pin_project! {
+    /// The body of a locked function with its lock around it.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct LockedFuture<F: Future> {
+        #[pin]
+        slot: Slot<F>,
+        stage: Stage,
+        on_lost: OnLost,
+    }
+}
+
+pin_project! {
+    /// The body, and in the same place what came of it.
+    #[project = SlotProj]
+    enum Slot<F: Future> {
+        Body { #[pin] body: F },
+        Value { value: Option<F::Output> },
+    }
+}
+
+enum Stage {
+    Acquire(Boxed<Result<LockGuard, LockError>>),
+    Run {
+        owner: Owner,
+        /// The body has not been polled, and its leases were looked at in this very poll: acquiring ends with that.
+        is_fresh: bool,
+        lost: Option<Lost>,
+    },
+    Release {
+        release: Boxed<Result<(), LockError>>,
+        /// It is sent, and then goes on by itself.
+        in_background: bool,
+    },
+    Done,
+}
+
+// What does not depend on the body is in functions that are not generic: they are compiled once, and the rest again with each
+// annotated function.
+impl Stage {
+    fn run(guard: LockGuard) -> Self {
+        Stage::Run {
+            owner: Owner(LockFrame::new(guard)),
+            is_fresh: true,
+            lost: None,
+        }
+    }
+
+    /// What comes when the body has ended. `looked`: when its lease was looked at, in this poll.
+    fn release(self, looked: Option<Moment>) -> Self {
+        let Stage::Run { owner, .. } = self else {
+            return self; // only a body ends
+        };
+        Stage::Release {
+            in_background: owner.guard().is_released_in_background(),
+            release: Box::pin(give_back(owner, looked)),
+        }
+    }
+}
+
+/// Whose lock it is: dropped, it gives the lock back, whoever else still refers to the guard. The
+/// scope of a future that was started in the body and lives on outside does.
+struct Owner(Arc<LockFrame>);
+
+impl Owner {
+    fn guard(&self) -> &LockGuard {
+        &self.0.guard
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.guard().abandon();
+    }
+}
+
+/// Boxed, so that the annotated function's future stays about as small as its body's.
+pub(crate) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<F: Future> LockedFuture<F> {
+    pub(crate) fn new(
+        acquire: Boxed<Result<LockGuard, LockError>>,
+        body: F,
+        on_lost: OnLost,
+    ) -> Self {
+        Self {
+            slot: Slot::Body { body },
+            stage: Stage::Acquire(acquire),
+            on_lost,
+        }
+    }
+}
+
+impl<F: Future> Future for LockedFuture<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            match this.stage {
+                Stage::Acquire(acquire) => match ready!(acquire.as_mut().poll(cx)) {
+                    Ok(guard) => *this.stage = Stage::run(guard),
+                    Err(error) => {
+                        *this.stage = Stage::Done;
+                        return Poll::Ready(Err(error));
+                    }
+                },
+                Stage::Run {
+                    owner,
+                    is_fresh,
+                    lost,
+                } => {
+                    let is_fresh = std::mem::take(is_fresh);
+                    let frame = &owner.0;
+                    let step = run(this.slot.as_mut(), frame, is_fresh, lost, *this.on_lost, cx);
+                    let ended = ready!(step).and_then(|value| {
+                        this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
+                        match *this.on_lost {
+                            OnLost::Cancel => look(&frame.guard, true).map(Some),
+                            OnLost::Finish => Ok(None),
+                        }
+                    });
+                    match ended {
+                        Ok(looked) => {
+                            let run = std::mem::replace(this.stage, Stage::Done);
+                            *this.stage = run.release(looked);
+                        }
+                        Err(error) => {
+                            this.slot.set(Slot::Value { value: None });
+                            *this.stage = Stage::Done; // drops the owner: the watchdog cleans up
+                            return Poll::Ready(Err(error));
+                        }
+                    }
+                }
+                Stage::Release {
+                    release,
+                    in_background,
+                } => {
+                    // Polled once at least, so that it is sent before anything that the caller sends next.
+                    let released = release.as_mut().poll(cx);
+                    if released.is_pending() && !(*in_background && goes_on(release)) {
+                        return Poll::Pending;
+                    }
+                    *this.stage = Stage::Done;
+                    if let Poll::Ready(Err(error)) = released {
+                        this.slot.set(Slot::Value { value: None });
+                        return Poll::Ready(Err(error));
+                    }
+                    if let SlotProj::Value { value } = this.slot.as_mut().project()
+                        && let Some(value) = value.take()
+                    {
+                        return Poll::Ready(Ok(value));
+                    }
+                }
+                Stage::Done => return Poll::Pending, // polled after its end
+            }
+        }
+    }
+}
+
+/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
+fn run<F: Future>(
+    slot: Pin<&mut Slot<F>>,
+    frame: &Arc<LockFrame>,
+    is_fresh: bool,
+    lost: &mut Option<Lost>,
+    on_lost: OnLost,
+    cx: &mut Context<'_>,
+) -> Poll<Result<F::Output, LockError>> {
+    let SlotProj::Body { body } = slot.project() else {
+        return Poll::Pending; // `Run` has a body
+    };
+    let guard = &frame.guard;
+    if on_lost == OnLost::Finish {
+        let entered = scope::enter(Frame::Lock(frame.clone()));
+        let value = ready!(body.poll(cx));
+        drop(entered);
+        return Poll::Ready(Ok(value));
+    }
+    if !is_fresh {
+        look(guard, false)?;
+    }
+    let entered = scope::enter(Frame::Lock(frame.clone()));
+    let polled = body.poll(cx);
+    drop(entered);
+    match polled {
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
+        Poll::Pending => poll_lost(guard, lost, cx).map(Err),
+    }
+}
+
+/// When that is, if the lock is held.
+fn look(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
+    let held = guard.look();
+    held.map_err(|(part, cause)| lost_error(part, cause, finished))
+}
+
+/// Wakes the task at the end of the lease.
+fn poll_lost(guard: &LockGuard, lost: &mut Option<Lost>, cx: &mut Context<'_>) -> Poll<LockError> {
+    let lost = lost.get_or_insert_with(|| guard.wait_lost());
+    let cause = ready!(Pin::new(lost).poll(cx));
+    let (part, cause) = guard.look().err().unwrap_or((guard, cause));
+    Poll::Ready(lost_error(part, cause, false))
+}
+
+fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError {
+    LockError::Lost {
+        key: guard.key().clone(),
+        cause,
+        renewed: guard.is_renewed(),
+        finished,
+        source: None,
+    }
+}
+
+/// A release that fails is logged, and goes on in the background: it masks the body's value only if it is strict.
+async fn give_back(owner: Owner, looked: Option<Moment>) -> Result<(), LockError> {
+    let given_back = owner.guard().give_back(looked).await;
+    if owner.guard().is_strict() {
+        given_back?;
+    }
+    Ok(())
+}
+
+/// Leaves a release that is under way to the runtime; `false`: there is none here.
+fn goes_on(release: &mut Boxed<Result<(), LockError>>) -> bool {
+    let Ok(here) = Handle::try_current() else {
+        return false;
+    };
+    here.spawn(std::mem::replace(release, Box::pin(std::future::pending())));
+    true
+}

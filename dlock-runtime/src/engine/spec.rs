@@ -1,0 +1,31 @@
+//! One lock that is asked for, all checked: what an acquire, its waiter and its guard all refer to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::local_queues::queue_key::QueueKey;
+use crate::policy::lease::Terms;
+use crate::values::class::Site;
+use crate::values::key::Key;
+use crate::values::kind::Kind;
+use crate::values::release::Release;
+use crate::values::wait::Wait;
+
+/// A lock to take.
+#[derive(Debug)]
+pub(crate) struct AcquireSpec {
+    /// With the pool's namespace.
+    pub(crate) key: Key,
+    /// The key once more, as commands carry it.
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) queue_key: QueueKey,
+    /// Joins what an enclosing scope holds.
+    pub(crate) reentrant: bool,
+    pub(crate) terms: Terms,
+    pub(crate) wait: Wait,
+    pub(crate) release: Release,
+    /// Who asks, for others to read.
+    pub(crate) function: Cow<'static, str>,
+    pub(crate) site: Site,
+}

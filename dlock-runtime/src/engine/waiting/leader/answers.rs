@@ -1,0 +1,128 @@
+//! What the answers to an acquire or a poll mean for the gate, and what follows from failures.
+
+use std::time::Duration;
+
+use super::Leader;
+use crate::backend::Link;
+use crate::backend::command_error::CommandError;
+use crate::engine::attempt::{self, InTheWay};
+use crate::observe;
+use crate::policy::client::Settled;
+use crate::policy::commands::{Busy, Left};
+use crate::policy::local_queue::Grant;
+use crate::policy::retry::Pause;
+use crate::values::error::LockError;
+use crate::values::token::Token;
+
+impl Leader {
+    /// The lock is ours.
+    pub(super) fn granted_to_leader(&mut self, token: Token, grant: Grant) {
+        self.retries.works();
+        let settled =
+            (self.core.local_queues()).granted_to_leader(&self.queue_key, token, grant, self.now());
+        self.core.see_to(settled.unowned());
+    }
+
+    pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
+        self.retries.works();
+        let left = match busy.left {
+            // No value: free, and yet not ours, for the first in the queue is of a kind that we can't read.
+            Left::For(left) if !busy.value.is_empty() => left,
+            Left::For(_) | Left::Endless => Duration::MAX,
+        };
+        let pushes = link.address().is_some();
+        let interval = self.core.settings().poll_interval(pushes);
+        let pause = self.retries.busy(left, interval);
+        self.polls_again(token, pause);
+    }
+
+    fn polls_again(&self, token: Token, pause: Duration) {
+        let now = self.now();
+        let next = now.plus(pause);
+        let local_queues = self.core.local_queues();
+        let settled = local_queues.at(&self.queue_key, |it| it.client().queued(token, next, now));
+        self.core.see_to(settled.and_then(Settled::unowned));
+    }
+
+    /// The key can't be waited for: of another layout, or without a time to live. A program that takes
+    /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
+    pub(super) fn not_queued(&mut self, why: Result<InTheWay, CommandError>) {
+        let interval = self.core.settings().poll_interval(false);
+        match why {
+            Ok(InTheWay::Endless(refusal)) => match self.retries.endless(self.now(), interval) {
+                Some(pause) => self.pause(pause),
+                None => self.send_away(refusal),
+            },
+            Ok(InTheWay::Somebody { left, .. }) => {
+                self.retries.works();
+                let pause = self.retries.busy(left, interval);
+                self.pause(pause);
+            }
+            Err(refusal) => {
+                self.retries.works();
+                self.send_away(refusal);
+            }
+        }
+    }
+
+    /// Nothing was created, and the estimate of the server's clock has been corrected.
+    pub(super) fn late(&mut self) {
+        if let Some(pause) = self.retries.late(self.now()) {
+            self.pause_through(pause, &attempt::clock_runs_ahead());
+        }
+    }
+
+    pub(super) fn poll_failed(&mut self, token: Token, error: CommandError) {
+        if !error.may_pass() {
+            return self.send_away(error); // and gives up the place
+        }
+        let pause = self.retries.failed(self.now());
+        self.mention(pause, &error);
+        self.polls_again(token, pause.length);
+    }
+
+    pub(super) fn failed(&mut self, error: CommandError) {
+        if !error.may_pass() {
+            return self.send_away(error);
+        }
+        let pause = self.retries.failed(self.now());
+        self.pause_through(pause, &error);
+    }
+
+    fn pause_through(&self, pause: Pause, error: &CommandError) {
+        self.mention(pause, error);
+        self.pause(pause.length);
+    }
+
+    fn mention(&self, pause: Pause, error: &CommandError) {
+        if let Some(lasted) = pause.mention {
+            observe::waiting_through_outage(self.queue_key.key(), lasted, error);
+        }
+    }
+
+    pub(super) fn pause(&self, pause: Duration) {
+        let until = self.now().plus(pause);
+        let local_queues = self.core.local_queues();
+        local_queues.at(&self.queue_key, |it| {
+            it.queue_state.pause(self.epoch, until);
+        });
+    }
+
+    pub(super) fn send_away(&self, error: CommandError) {
+        let local_queues = self.core.local_queues();
+        let now = self.now();
+        let unowned = local_queues.at(&self.queue_key, |it| {
+            if it.queue_state.leader != self.epoch {
+                return None; // what fails here need not fail for who drives now
+            }
+            let key = it
+                .queue_state
+                .queue
+                .first()
+                .map(|first| first.spec.key.clone());
+            let error: LockError = error.into_error(key.as_ref());
+            it.send_away(&error, now)
+        });
+        self.core.see_to(unowned.flatten());
+    }
+}

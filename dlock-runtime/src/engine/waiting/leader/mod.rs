@@ -1,0 +1,310 @@
+//! The task that moves a key's place at the server: one acquire for the first in line, polls while it
+//! stands in the queue, and again for the next.
+//!
+//! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are told, and
+//! one of them starts another. Every command's outcome reaches the gate, or its token is cleaned up.
+//!
+//! Never in this folder: who is next (`policy::queue`), how long to pause (`policy::retry`).
+
+mod answers;
+
+use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::backend::Link;
+use crate::backend::command_error::CommandError;
+use crate::engine::attempt::{self, OpenAttempt, Sent};
+use crate::engine::core::Core;
+use crate::engine::local_queues::queue_key::QueueKey;
+use crate::engine::local_queues::{Answered, LeaderEpoch};
+use crate::engine::spec::AcquireSpec;
+use crate::policy::commands::{Acquired, Left, Polled};
+use crate::policy::local_queue::{Attempt, Grant, Next};
+use crate::policy::retry::{Jitter, Retries};
+use crate::values::entry;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// A driver shows a sign of life at least so often.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// A poll that takes longer is repeated, so that the place shows signs of life.
+const POLL_AT_MOST: Duration = Duration::from_secs(1);
+
+/// Drivers of other processes pause for other times.
+static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
+
+pub(super) struct Leader {
+    core: Arc<Core>,
+    queue_key: QueueKey,
+    epoch: LeaderEpoch,
+    /// What the first acquire was answered with, until the waiter who sent it looks.
+    granted: Option<(Token, Grant)>,
+    /// Nobody has to be told that it is gone.
+    dismissed: bool,
+    retries: Retries,
+}
+
+impl Leader {
+    /// Only for who took the gate's wheel.
+    pub(super) fn new(core: Arc<Core>, queue_key: QueueKey, leader_epoch: LeaderEpoch) -> Self {
+        Self {
+            core,
+            queue_key,
+            epoch: leader_epoch,
+            granted: None,
+            dismissed: false,
+            retries: Retries::new(Jitter::seeded(leader_epoch.wrapping_add(*SEED))),
+        }
+    }
+
+    /// The first acquire, if nothing speaks against it. Its grant is for [`answered`](Self::answered).
+    pub(super) async fn first(mut self, now: Moment) -> Self {
+        match self.next(now) {
+            (Next::Acquire, Some(spec)) => self.granted = self.acquire(&spec, now).await,
+            (Next::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
+            _ => {} // whoever goes on asks again
+        }
+        self
+    }
+
+    /// What the waiter reads who has sent the first acquire.
+    pub(super) fn answered(&mut self) -> Answered {
+        let granted = self.granted.take();
+        if granted.is_some() {
+            self.retries.works();
+        }
+        Answered {
+            leader_epoch: self.epoch,
+            granted,
+        }
+    }
+
+    /// Nobody waits, and the gate knows that it ends.
+    pub(super) fn dismiss(mut self) {
+        self.dismissed = true;
+    }
+
+    /// Drives on in a task of its own while somebody waits.
+    pub(super) fn go_on(mut self, runtime: &Handle) {
+        if let Some((token, grant)) = self.granted.take() {
+            self.granted_to_leader(token, grant); // nobody has read it
+        }
+        let local_queues = self.core.local_queues();
+        let rests = local_queues.at(&self.queue_key, |it| it.queue_state.rests(self.epoch));
+        self.dismissed |= rests.unwrap_or(true);
+        if !self.dismissed {
+            runtime.spawn(self.run());
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            let now = self.now();
+            let (next, first) = self.next(now);
+            match (next, first) {
+                (Next::Acquire, Some(spec)) => {
+                    if let Some((token, grant)) = self.acquire(&spec, now).await {
+                        self.granted_to_leader(token, grant);
+                    }
+                }
+                (Next::Poll(attempt), _) => self.poll(attempt).await,
+                (Next::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
+                // Everybody has gone; or whose turn it is has been woken.
+                (Next::Acquire, None) | (Next::PassOn, _) => {}
+                (Next::Sleep(until), _) => self.sleep(until).await,
+                (Next::Rest, _) => return,
+            }
+        }
+    }
+
+    /// What to do; of an acquire also for whom.
+    fn next(&mut self, now: Moment) -> (Next, Option<Arc<AcquireSpec>>) {
+        let next = self.core.local_queues().at(&self.queue_key, |it| {
+            let next = it.next(self.epoch, now);
+            let acquires = next == Next::Acquire;
+            let first = it.queue_state.queue.first().filter(|_| acquires);
+            (next, first.map(|it| it.spec.clone()))
+        });
+        let (next, first) = next.unwrap_or((Next::Rest, None));
+        self.dismissed = next == Next::Rest;
+        (next, first)
+    }
+
+    fn now(&self) -> Moment {
+        self.core.backend().clock().now()
+    }
+
+    async fn sleep(&self, until: Moment) {
+        let notify = self
+            .core
+            .local_queues()
+            .at(&self.queue_key, |it| it.queue_state.notify())
+            .unwrap_or_default();
+        let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
+        let rung = tokio::time::timeout(pause, notify.notified()).await;
+        if rung.is_ok() {
+            // Mostly by a holder here, whose release is about to leave. An acquire in the same write would be executed before
+            // the server tells the next one elsewhere of its grant: so it leaves in the next one.
+            let_others_go_first().await;
+        }
+    }
+}
+
+/// Those tasks that are ready run before this one, which keeps its place among its like. With tokio's `yield_now` those who are
+/// `fair` would ask in the reverse of their order, and a worker that is busy would keep the task from all others.
+async fn let_others_go_first() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The two commands.
+impl Leader {
+    /// What was granted.
+    async fn acquire(&mut self, spec: &AcquireSpec, now: Moment) -> Option<(Token, Grant)> {
+        let asked = self.try_acquire(spec, now).await;
+        asked.unwrap_or_else(|error| {
+            self.failed(error);
+            None
+        })
+    }
+
+    async fn try_acquire(
+        &mut self,
+        spec: &AcquireSpec,
+        now: Moment,
+    ) -> Result<Option<(Token, Grant)>, CommandError> {
+        let (core, queue_key) = (&self.core, &self.queue_key);
+        let settings = core.settings();
+        let (link, now) = core
+            .backend()
+            .link_at(now, queue_key.key(), settings.connect_timeout)
+            .await?;
+        let within = settings.command_timeout.min(spec.terms.validity());
+        let sent = Sent::prepare(core, spec, &link, true, (now, within));
+        let local_queues = core.local_queues();
+        if !local_queues.sending(Some((queue_key, self.epoch)), sent.attempt(), sent.at) {
+            return Ok(None);
+        }
+        let open = OpenAttempt::new(core, &sent, &link, Some(queue_key));
+        let answer = link.acquire(&sent.command, within).await;
+        match answer {
+            Ok(Acquired::Granted { time, epoch }) => {
+                open.answered();
+                let lease = sent.command.lease.get();
+                let grant = Grant::at_once(sent.at, lease, epoch, time);
+                return Ok(Some((sent.token, grant)));
+            }
+            Ok(Acquired::Yours { time, epoch, left }) => {
+                open.answered();
+                let grant = Grant::in_turn(sent.at, left, epoch, time);
+                return Ok(Some((sent.token, grant)));
+            }
+            Ok(Acquired::Queued(busy)) => {
+                open.answered();
+                self.queued(sent.token, &busy, &*link);
+            }
+            Ok(Acquired::Busy(busy)) => {
+                open.created_nothing();
+                self.not_queued(attempt::in_the_way(&busy));
+            }
+            Ok(Acquired::Late { .. }) => {
+                open.created_nothing();
+                self.late();
+            }
+            Ok(Acquired::WrongKind { there, .. }) => {
+                open.created_nothing();
+                self.send_away(attempt::wrong_kind(spec, &there));
+            }
+            Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
+            Err(answered) => {
+                open.created_nothing();
+                return Err(answered);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where somebody has hurried, and may be let in, by a poll of its own. Else with others.
+    async fn poll(&mut self, attempt: Attempt) {
+        let (core, token) = (self.core.clone(), attempt.token);
+        let within = core.settings().command_timeout.min(POLL_AT_MOST);
+        let link = match core.backend().link(self.queue_key.key(), within).await {
+            Ok(link) => link,
+            Err(error) => return self.poll_failed(token, error),
+        };
+        let local_queues = core.local_queues();
+        let is_flushed_early =
+            local_queues.at(&self.queue_key, |it| it.queue_state.queue.polls_by_itself());
+        let answer = if is_flushed_early.unwrap_or_default() {
+            Ok(None)
+        } else {
+            link.heartbeat(&attempt.claim, within).await
+        };
+        let sent = self.now();
+        let answer = match answer {
+            // With all of its time, however late a server or a process that has too much to do has said so.
+            Ok(None) => link.poll(&attempt.claim, within).await,
+            Ok(Some(waits)) => Ok(waits),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Polled::Yours { time, epoch, left }) => {
+                self.granted_to_leader(token, Grant::in_turn(sent, left, epoch, time));
+            }
+            // The connection is another one by now, and a grant would reach nobody; or the key has lost its
+            // time to live, of which an acquire knows what to do.
+            Ok(Polled::Queued(busy))
+                if !answers_at(&attempt, &*link) || busy.left == Left::Endless =>
+            {
+                let now = self.now();
+                let unowned =
+                    local_queues.at(&self.queue_key, |it| it.client().unreachable(&attempt, now));
+                self.core.see_to(unowned.flatten());
+            }
+            Ok(Polled::Queued(busy)) => self.queued(token, &busy, &*link),
+            Ok(Polled::Gone { .. }) => {
+                local_queues.nothing_there(Some(&self.queue_key), token, self.now());
+            }
+            Err(error) => self.poll_failed(token, error),
+        }
+    }
+}
+
+/// Whether grants to this place arrive at this connection.
+fn answers_at(attempt: &Attempt, link: &dyn Link) -> bool {
+    let entry = entry::read(&attempt.claim.value);
+    entry.is_some_and(|it| it.address == link.address().map_or("", |address| address))
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        if (self.dismissed && self.granted.is_none()) || self.core.is_inherited() {
+            return;
+        }
+        if let Some((token, grant)) = self.granted.take() {
+            self.granted_to_leader(token, grant);
+        }
+        if !self.dismissed {
+            let leader_epoch = self.epoch;
+            self.core.local_queues().at(&self.queue_key, |it| {
+                it.queue_state.leader_gone(leader_epoch);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

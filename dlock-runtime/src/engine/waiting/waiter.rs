@@ -1,0 +1,159 @@
+//! One waiter: a seat in line, from when it is taken until the lock is had or the wait is over.
+//!
+//! Invariant: a seat that is dropped leaves the line, and what was sent on its behalf goes on for those
+//! behind it, or is cleaned up after.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+use super::first_acquire::FirstAcquire;
+use super::leader::Leader;
+use crate::engine::core::Core;
+use crate::engine::local_queues::{FirstAttempt as _, Joined, PollResult, Taken};
+use crate::engine::spec::AcquireSpec;
+use crate::policy::local_queue::WaiterId;
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
+
+pub(in crate::engine) struct Waiter {
+    core: Arc<Core>,
+    spec: Arc<AcquireSpec>,
+    id: WaiterId,
+    /// Where it began to wait.
+    runtime: Handle,
+    /// The first acquire, while this waiter sends it.
+    own: Option<Arc<FirstAcquire>>,
+    /// The seat is gone, and may be somebody else's by now: a gate that nobody needs forgets its numbers.
+    done: bool,
+}
+
+impl Waiter {
+    /// Takes a seat.
+    pub(in crate::engine) fn new(
+        core: &Arc<Core>,
+        spec: &Arc<AcquireSpec>,
+        runtime: &Handle,
+        now: Moment,
+    ) -> Self {
+        let queue_key = &spec.queue_key;
+        let Joined {
+            waiter_id,
+            leader_epoch,
+            first_acquire,
+        } = core.local_queues().enter(spec.clone(), now);
+        let own = leader_epoch.map(|leader_epoch| {
+            let leader = Leader::new(core.clone(), queue_key.clone(), leader_epoch);
+            let acquire = FirstAcquire::new(leader, now, runtime);
+            core.local_queues()
+                .first_acquire_goes_out(queue_key, acquire.clone());
+            acquire
+        });
+        if let Some(acquire) = first_acquire {
+            acquire.spawn();
+        }
+        Self {
+            core: core.clone(),
+            spec: spec.clone(),
+            id: waiter_id,
+            runtime: runtime.clone(),
+            own,
+            done: false,
+        }
+    }
+
+    /// The lock, once it is this waiter's turn; `None`: too late for its ttl, and it may come again behind the others.
+    /// Afterwards the seat is gone, and this is not to be polled.
+    pub(in crate::engine) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+    ) -> Poll<Result<Option<Taken>, LockError>> {
+        let mut leader = None;
+        if let Some(acquire) = &self.own
+            && let Poll::Ready(has_done) = acquire.poll(cx)
+        {
+            (self.own, leader) = (None, has_done);
+        }
+        self.look(cx, now, leader)
+    }
+
+    /// It sends the first acquire itself, and is woken if that goes to a task of its own: until then it has no driver to look after.
+    pub(in crate::engine) fn sends_itself(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// `leader`: it has sent the first acquire.
+    fn look(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Moment,
+        mut leader: Option<Leader>,
+    ) -> Poll<Result<Option<Taken>, LockError>> {
+        let (core, queue_key) = (&self.core, &self.spec.queue_key);
+        let answered = leader.as_mut().map(Leader::answered);
+        let (poll_result, side_effects) =
+            (core.local_queues()).look(&self.spec, self.id, now, cx.waker(), answered);
+        for unowned in side_effects.unowned {
+            core.see_to(unowned);
+        }
+        match leader {
+            Some(leader) if side_effects.is_dismissed => leader.dismiss(),
+            Some(leader) => leader.go_on(&self.runtime),
+            None => {}
+        }
+        if side_effects.is_contended
+            && let Some(acquire) = self.own.take()
+        {
+            acquire.spawn();
+        }
+        match poll_result {
+            PollResult::Wait => Poll::Pending,
+            PollResult::Drive(leader_epoch) => {
+                let here = Handle::try_current();
+                let here = here.as_ref().unwrap_or(&self.runtime);
+                Leader::new(core.clone(), queue_key.clone(), leader_epoch).go_on(here);
+                Poll::Pending
+            }
+            PollResult::Yours(taken) => {
+                self.done = true;
+                Poll::Ready(Ok(Some(taken)))
+            }
+            PollResult::TooLate => {
+                self.done = true;
+                Poll::Ready(Ok(None))
+            }
+            PollResult::SentAway(error) => {
+                self.done = true;
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if self.done && self.own.is_none() {
+            return;
+        }
+        if self.core.is_inherited() {
+            std::mem::forget(self.own.take());
+            return;
+        }
+        let queue_key = &self.spec.queue_key;
+        if !self.done {
+            let now = self.core.now();
+            self.core
+                .see_to(self.core.local_queues().leave(queue_key, self.id, now));
+        }
+        // Whoever came meanwhile inherits the acquire that is on its way.
+        if let Some(acquire) = self.own.take() {
+            if self.core.local_queues().is_waited_at(queue_key) {
+                acquire.spawn();
+            } else {
+                acquire.give_up();
+            }
+        }
+    }
+}

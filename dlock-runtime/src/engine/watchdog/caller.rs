@@ -1,0 +1,88 @@
+//! The watchdog of `memory://`: each lease has a small task on the runtime that took it.
+//!
+//! Everything that has to be sent is answered at once, so a job is polled a single time, where it
+//! arises: nothing ever waits for another thread, whose clock may differ.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use tokio::runtime::Handle;
+
+use super::lease_table::{self, LeaseTable};
+use crate::engine::lease_cell::LeaseCell;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// Watches over one lease until its token is forgotten, or somebody else's.
+pub(super) fn watch(work: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>) {
+    let last_word = LastWord {
+        work: work.clone(),
+        token,
+        cell: cell.clone(),
+    };
+    if let Ok(here) = Handle::try_current() {
+        here.spawn(async move {
+            let LastWord { work, token, .. } = &last_word;
+            loop {
+                let changed = cell.changed(); // from here on, so that no change is missed
+                let next = next_look(work, *token).filter(|_| !cell.is_handed_on());
+                let Some(next) = next else {
+                    return;
+                };
+                let pause = work.shared.clock.now().until(next);
+                let _ = tokio::time::timeout(pause, changed).await;
+                look(work, *token);
+            }
+        });
+    }
+}
+
+fn next_look(work: &LeaseTable, token: Token) -> Option<Moment> {
+    work.shared.lock().tokens.next_look_at(token)
+}
+
+/// One look ends a lease, the next sends its `cancel`, and no answer can want more at once.
+const LOOKS_AT_MOST: usize = 3;
+
+/// Does what is due about a token, now.
+pub(super) fn look(work: &Arc<LeaseTable>, token: Token) {
+    for _ in 0..LOOKS_AT_MOST {
+        let now = work.shared.clock.now();
+        let Some(action) = work.shared.lock().tokens.due_of(token, now) else {
+            return;
+        };
+        for job in work.sort(vec![action]) {
+            let job = pin!(lease_table::carry_out(work.clone(), job));
+            // `memory://` answers at once; what did not would be reported as failed, on drop.
+            let _ = job.poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+/// A runtime that ends takes its timers along: its leases are lost, and say so.
+struct LastWord {
+    work: Arc<LeaseTable>,
+    token: Token,
+    cell: Arc<LeaseCell>,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        let shared = &self.work.shared;
+        if shared.home.is_elsewhere() {
+            return;
+        }
+        let now = shared.clock.now();
+        let mut state = shared.lock();
+        if self.cell.is_handed_on() {
+            return;
+        }
+        let lost = state.tokens.unguarded(self.token, now);
+        drop(state);
+        if lost.is_some() {
+            shared.announce(lost);
+            look(&self.work, self.token);
+        }
+    }
+}

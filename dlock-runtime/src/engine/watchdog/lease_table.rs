@@ -1,0 +1,256 @@
+//! What a watchdog does about a token: the commands, and the reports on how they went.
+//!
+//! Each function may be run on any runtime, or polled once where answers are there at once. One that
+//! is dropped half-way reports a failure, so no token stays `busy` for ever.
+
+use std::iter::repeat;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::backend::command_error::CommandError;
+use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
+use crate::engine::lease_cell::LeaseCell;
+use crate::engine::shared::{Shared, Tokens};
+use crate::observe;
+use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
+use crate::policy::tokens::Action;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+
+/// The tokens and the server that they are about.
+#[derive(Debug)]
+pub(super) struct LeaseTable {
+    pub(super) shared: Arc<Shared>,
+    pub(super) backend: Arc<dyn Backend>,
+    /// It was said that renewals fail.
+    pub(super) warned: AtomicBool,
+}
+
+/// Commands to send.
+pub(super) enum Job {
+    Renew(Batch),
+    Cancel {
+        token: Token,
+        claim: Claim,
+        keep_until: u64,
+        not_after: u64,
+    },
+}
+
+/// Renewals in one command, the shortest lease first, and whose they are.
+pub(super) struct Batch {
+    tokens: Vec<Token>,
+    items: Vec<Renewal>,
+    within: Duration,
+}
+
+impl Batch {
+    fn new(within: Duration, room: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(room),
+            items: Vec::with_capacity(room),
+            within,
+        }
+    }
+
+    fn push(&mut self, token: Token, renewal: Renewal) {
+        self.tokens.push(token);
+        self.items.push(renewal);
+    }
+}
+
+impl LeaseTable {
+    /// Announces what happened, and returns what has to be sent, in batches.
+    pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
+        let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
+        for action in actions {
+            match action {
+                Action::Renew {
+                    token,
+                    renewal,
+                    within,
+                } => renewals.push((token, renewal, within)),
+                Action::Cancel {
+                    token,
+                    claim,
+                    keep_until,
+                    not_after,
+                } => {
+                    jobs.push(Job::Cancel {
+                        token,
+                        claim,
+                        keep_until,
+                        not_after,
+                    });
+                }
+                news => self.shared.announce([news]),
+            }
+        }
+        jobs.extend(self.batches(renewals));
+        jobs
+    }
+
+    /// Leases with about the same time left together: what a short one can't wait for must not hurry the long ones.
+    fn batches(&self, mut renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
+        renewals.sort_by_key(|(_, _, within)| *within);
+        let room = renewals.len().min(RENEWALS_AT_ONCE);
+        let mut batches: Vec<Batch> = Vec::new();
+        for (token, renewal, within) in renewals {
+            let within = within.min(self.shared.command_timeout);
+            let fits = |last: &&mut Batch| {
+                last.items.len() < RENEWALS_AT_ONCE && within <= last.within * 2
+            };
+            if let Some(last) = batches.last_mut().filter(fits) {
+                last.push(token, renewal);
+            } else {
+                let mut batch = Batch::new(within, room);
+                batch.push(token, renewal);
+                batches.push(batch);
+            }
+        }
+        batches.into_iter().map(Job::Renew)
+    }
+
+    fn report<News>(&self, change: impl FnOnce(&mut Tokens, Moment) -> News)
+    where
+        News: IntoIterator<Item = Action<Arc<LeaseCell>>>,
+    {
+        if self.shared.home.is_elsewhere() {
+            return; // a runtime that a forked child inherited drops its tasks
+        }
+        let mut state = self.shared.lock();
+        let now = self.shared.clock.now(); // under the lock, so that reports are in order
+        let news = change(&mut state.tokens, now);
+        drop(state);
+        self.shared.announce(news);
+        self.shared.wake_if_needed();
+    }
+}
+
+/// Sends what a job asks for on the current runtime's own connection.
+pub(super) async fn carry_out(work: Arc<LeaseTable>, job: Job) {
+    match job {
+        Job::Renew(batch) => renew(work, batch).await,
+        Job::Cancel {
+            token,
+            claim,
+            keep_until,
+            not_after,
+        } => {
+            let mut report = CancelReport::new(work.clone(), token, false);
+            let within = work.shared.command_timeout;
+            if let Ok(link) = work.backend.link(&claim.key, within).await {
+                // Where nothing has to be moved, the acquire was executed, if it was asked for at all.
+                report.behind_acquire = link.runtime().is_none();
+                let cancelled = link.cancel(&claim, keep_until, not_after, within).await;
+                report.answer = cancelled.ok();
+            }
+        }
+    }
+}
+
+async fn renew(work: Arc<LeaseTable>, batch: Batch) {
+    let Batch {
+        tokens,
+        items,
+        within,
+    } = batch;
+    let Some(first) = items.first() else {
+        return;
+    };
+    let mut report = RenewReport {
+        work: &work,
+        tokens: &tokens,
+        sent: None,
+    };
+    let key = &first.claim.key;
+    let answered = async {
+        let link = work.backend.link(key, within).await?;
+        let sent = work.shared.clock.now();
+        Ok::<_, CommandError>((sent, link.renew(&items, within).await?))
+    };
+    match answered.await {
+        Ok(answered) => {
+            report.sent = Some(answered);
+            work.warned.store(false, Ordering::Relaxed);
+        }
+        Err(why) => {
+            if !work.warned.swap(true, Ordering::Relaxed) {
+                observe::renewals_fail(key, items.len(), &why);
+            }
+        }
+    }
+}
+
+/// Reports a renewal when it goes out of scope, as failed unless it was answered.
+struct RenewReport<'a> {
+    work: &'a LeaseTable,
+    tokens: &'a [Token],
+    sent: Option<(Moment, Vec<Renewed>)>,
+}
+
+impl Drop for RenewReport<'_> {
+    fn drop(&mut self) {
+        self.work.report(|tokens, now| {
+            let (sent, outcomes) = self.sent.take().unwrap_or((now, Vec::new()));
+            let outcomes = outcomes.into_iter().chain(repeat(Renewed::Failed));
+            let each = self.tokens.iter().zip(outcomes);
+            let news =
+                each.filter_map(|(token, outcome)| tokens.renewed(*token, sent, outcome, now));
+            news.collect::<Vec<_>>()
+        });
+    }
+}
+
+/// The first clean-up after an acquire, on the acquire's own connection and behind it.
+///
+/// The report exists before the first poll: a runtime that has ended drops a future unpolled.
+pub(super) fn cancel_behind(
+    work: Arc<LeaseTable>,
+    token: Token,
+    claim: Claim,
+    not_after: u64,
+    link: Arc<dyn Link>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let mut report = CancelReport::new(work.clone(), token, true);
+    async move {
+        let cancelled = link
+            .cancel(&claim, 0, not_after, work.shared.command_timeout)
+            .await;
+        report.answer = cancelled.ok();
+        drop(report);
+    }
+}
+
+/// Reports a cancel when it goes out of scope, as failed unless it was answered.
+struct CancelReport {
+    work: Arc<LeaseTable>,
+    token: Token,
+    behind_acquire: bool,
+    answer: Option<Cancelled>,
+}
+
+impl CancelReport {
+    fn new(work: Arc<LeaseTable>, token: Token, behind_acquire: bool) -> Self {
+        Self {
+            work,
+            token,
+            behind_acquire,
+            answer: None,
+        }
+    }
+}
+
+impl Drop for CancelReport {
+    fn drop(&mut self) {
+        let (token, behind_acquire) = (self.token, self.behind_acquire);
+        self.work.report(|tokens, now| {
+            let Some(answer) = self.answer else {
+                tokens.cancel_failed(token, now);
+                return None;
+            };
+            tokens.cancelled(token, answer, behind_acquire, now)
+        });
+    }
+}

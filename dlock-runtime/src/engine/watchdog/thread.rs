@@ -1,0 +1,93 @@
+//! The watchdog of servers elsewhere: one thread per pool with a runtime and a connection of its own.
+//!
+//! It ends with the pool, when nothing is left to clean up or a few seconds have passed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lease_table::{self, LeaseTable};
+use crate::observe;
+use crate::policy::tokens::Census;
+use crate::values::error::LockError;
+use crate::values::moment::Moment;
+
+/// Timers count without suspended time, deadlines with it: so the table is looked at this often. And
+/// what is due later than that needs no wake-up, so an acquire seldom costs one.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// For how long a closed pool's clean-ups go on.
+const LAST_CLEAN_UPS: Duration = Duration::from_secs(5);
+
+pub(super) fn start(work: Arc<LeaseTable>) -> Result<(), LockError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|why| {
+            LockError::config(format_args!("the watchdog's runtime can't be built: {why}"))
+        })?;
+    std::thread::Builder::new()
+        .name("dlock-watchdog".to_owned())
+        .spawn(move || {
+            let watched = LastWord(work);
+            runtime.block_on(watch(&watched.0));
+        })
+        .map(drop)
+        .map_err(|why| {
+            LockError::config(format_args!(
+                "the watchdog's thread can't be started: {why}"
+            ))
+        })
+}
+
+async fn watch(work: &Arc<LeaseTable>) {
+    let mut close_at = None;
+    loop {
+        let now = work.shared.clock.now();
+        let (actions, next, closing) = {
+            let mut state = work.shared.lock();
+            let actions = state.tokens.due(now);
+            let next = state.tokens.next_look();
+            state.planned = Some(next.min(now.plus(LOOK_AT_LEAST_EVERY)));
+            (actions, next, state.closing)
+        };
+        for job in work.sort(actions) {
+            tokio::spawn(lease_table::carry_out(work.clone(), job));
+        }
+        if closing {
+            let close_at = *close_at.get_or_insert(now.plus(LAST_CLEAN_UPS));
+            if now >= close_at || work.shared.lock().tokens.census() == Census::default() {
+                return;
+            }
+        }
+        let pause = work.shared.clock.now().until(next).min(LOOK_AT_LEAST_EVERY);
+        let woken = work.shared.wake.notified();
+        let _ = tokio::time::timeout(round_up(pause), woken).await;
+    }
+}
+
+/// Tokio's timers have whole milliseconds; one that fires too early would only be set again.
+fn round_up(pause: Duration) -> Duration {
+    pause + Duration::from_micros(100)
+}
+
+/// However the thread ends, no holder goes on in the belief that it is watched over.
+struct LastWord(Arc<LeaseTable>);
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        let shared = &self.0.shared;
+        let mut state = shared.lock();
+        state.dead = true;
+        let now: Moment = shared.clock.now();
+        let tokens = state.tokens.all();
+        let lost: Vec<_> = tokens
+            .into_iter()
+            .filter_map(|token| state.tokens.unguarded(token, now))
+            .collect();
+        drop(state);
+        if !lost.is_empty() {
+            observe::watchdog_ended();
+        }
+        shared.announce(lost);
+    }
+}

@@ -1,0 +1,94 @@
+//! What a process has at the server for one key: nothing, a place in the queue, or the lock.
+
+use std::time::Duration;
+
+use super::handoff::HandoffChain;
+use crate::policy::commands::Claim;
+use crate::values::moment::Moment;
+use crate::values::token::Token;
+use crate::values::ttl::Margin;
+
+/// What the process has at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Remote {
+    /// Nothing; the next acquire may be sent from then on.
+    Vacant { not_before: Moment },
+    /// An acquire is on its way.
+    Acquiring(Attempt),
+    /// A place in the queue.
+    Queued {
+        attempt: Attempt,
+        /// When to ask what became of it.
+        poll: Moment,
+    },
+    /// The lock is ours, and the first in line has not taken it yet.
+    Granted(Attempt, Grant),
+    /// A waiter of this process took it. From here the next in line may have it without the server.
+    Held(Attempt, Grant),
+}
+
+/// A token at the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Attempt {
+    pub(crate) token: Token,
+    pub(crate) claim: Claim,
+}
+
+/// A lock that was granted, until somebody takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Grant {
+    /// No later than the grant, or than the command that found it.
+    pub(crate) since: Moment,
+    /// How long it lasts from then on.
+    pub(crate) lease: Duration,
+    pub(crate) epoch: u64,
+    /// The server's time of the grant, or when it was found.
+    pub(crate) time: u64,
+    pub(crate) how: GrantKind,
+    pub(crate) margin: Margin,
+    /// How far it has gone from holder to holder inside the process, and may still go.
+    pub(crate) chain: HandoffChain,
+}
+
+/// How the lock came to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum GrantKind {
+    /// By our own acquire, for the lease that it asked for.
+    AtOnce,
+    /// By somebody else's command, for a short claim.
+    InTurn,
+}
+
+impl Remote {
+    pub(super) fn vacant(not_before: Moment) -> Self {
+        Remote::Vacant { not_before }
+    }
+}
+
+impl Grant {
+    /// By our own acquire, sent at `since`.
+    pub(crate) fn at_once(since: Moment, lease: Duration, epoch: u64, time: u64) -> Self {
+        Self {
+            since,
+            lease,
+            epoch,
+            time,
+            how: GrantKind::AtOnce,
+            margin: Margin::DEFAULT,
+            chain: HandoffChain::ALONE,
+        }
+    }
+
+    /// By somebody else's command at `since`, or found by one of ours sent then: only `lease` of it counts.
+    pub(crate) fn in_turn(since: Moment, lease: Duration, epoch: u64, time: u64) -> Self {
+        Self {
+            how: GrantKind::InTurn,
+            ..Self::at_once(since, lease, epoch, time)
+        }
+    }
+
+    /// Nobody may begin after this.
+    pub(super) fn deadline(&self) -> Moment {
+        self.since.plus(self.margin.validity(self.lease))
+    }
+}

@@ -1,0 +1,89 @@
+//! The gate under any sequence of events, beside a simple account of who is in line and of every token.
+
+mod account;
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
+use proptest::proptest;
+use proptest::test_runner::RngSeed;
+
+use self::account::Account;
+
+/// Who: an index, modulo all seats that ever were; a token: so many before the last that was asked for.
+#[derive(Clone, Debug)]
+enum Event {
+    Enter,
+    Leave(usize),
+    Look(usize),
+    /// The driver does what it has to do; what it sends is answered, or not, by the others.
+    Drive,
+    TakeWheel,
+    DriverGone,
+    Queued {
+        ago: u64,
+        poll: u64,
+    },
+    /// At once, in turn, by a push, by a poll; that began some time ago.
+    Granted {
+        ago: u64,
+        since: u64,
+        lease: u64,
+        handoffs: u16,
+    },
+    Ended {
+        ago: u64,
+        pause: u64,
+    },
+    Left {
+        ago: u64,
+    },
+    /// Its holder is done; whether the next one could begin.
+    HandOn {
+        ago: u64,
+        fits: bool,
+    },
+    Pause(u64),
+    Hurry,
+    Clear,
+    Wait(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let who = || any::<usize>();
+    let ago = || prop_oneof![6 => Just(0..1u64), 1 => Just(1..4u64)].prop_flat_map(|it| it);
+    prop_oneof![
+        5 => Just(Event::Enter),
+        4 => who().prop_map(Event::Leave),
+        8 => who().prop_map(Event::Look),
+        10 => Just(Event::Drive),
+        6 => Just(Event::TakeWheel),
+        1 => Just(Event::DriverGone),
+        3 => (ago(), 0..200u64).prop_map(|(ago, poll)| Event::Queued { ago, poll }),
+        5 => (ago(), 0..200u64, 0..900u64, 0..3u16).prop_map(|(ago, since, lease, handoffs)| Event::Granted {
+            ago, since, lease, handoffs,
+        }),
+        2 => (ago(), 0..200u64).prop_map(|(ago, pause)| Event::Ended { ago, pause }),
+        2 => ago().prop_map(|ago| Event::Left { ago }),
+        4 => (ago(), any::<bool>()).prop_map(|(ago, fits)| Event::HandOn { ago, fits }),
+        1 => (0..200u64).prop_map(Event::Pause),
+        1 => Just(Event::Hurry),
+        1 => Just(Event::Clear),
+        4 => (0..400u64).prop_map(Event::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1000, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_sequence_of_events_breaks_the_queue(events in vec(event(), 1..100), crowd in 0..3usize) {
+        let mut account = Account::default();
+        for event in &events {
+            account.take(event);
+            account.check();
+        }
+        account.serve_all(crowd);
+    }
+}
