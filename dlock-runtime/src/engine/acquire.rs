@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::core::Core;
 use super::guard::{Hold, LockGuard};
@@ -140,15 +142,16 @@ async fn in_queue(
                 return Poll::Pending;
             }
             if timer.is_none() {
+                let _inside = here.enter(); // it may be polled anywhere
                 timer.set(Some(tokio::time::sleep(pause(now))));
             }
-            let Some(sleep) = timer.as_mut().as_pin_mut() else {
-                continue; // it was set just now
+            let Some(mut sleep) = timer.as_mut().as_pin_mut() else {
+                continue; // never: it was set just now
             };
-            ready!(sleep.poll(cx));
+            ready!(sleep.as_mut().poll(cx));
             let now = clock.now();
             is_over = until.is_some_and(|until| now >= until);
-            timer.set(Some(tokio::time::sleep(pause(now))));
+            sleep.reset(Instant::now() + pause(now));
         }
     })
     .await
