@@ -86,10 +86,9 @@
 //!
 //! None yet: everything is always there.
 
-// Layers, one direction only: values <- policy <- backend <- engine <- global, support. Beside them: `observe`, which logs, and
+// Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside them: `observe`, which logs, and
 // `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
-#[path = "support.rs"]
 pub mod __private;
 mod backend;
 mod engine;

@@ -59,8 +59,8 @@ impl Core {
             observe::memory_only();
         }
         let tokens = TokenSource::new().map_err(|why| {
-            let why = format_args!("the system gives no random numbers: {why}");
-            CommandError::Setup(Text::new(why)).into_error(None)
+            let why = Text::new(format_args!("the system gives no random numbers: {why}"));
+            CommandError::Setup(why).into_error(None)
         })?;
         let shared = Arc::new(Shared::new(backend.clock(), settings.command_timeout));
         let core = Arc::new(Core {

@@ -144,5 +144,4 @@ impl<K: IntoIterator<Item: IntoKey>> IntoKeys for K {
 }
 
 #[cfg(test)]
-#[path = "target/tests.rs"]
 mod tests;

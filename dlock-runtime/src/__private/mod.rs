@@ -1,8 +1,6 @@
 //! What generated code calls. Not for people: it may change with every version.
 
-#[path = "support/spec.rs"]
 mod spec;
-#[path = "support/target.rs"]
 mod target;
 
 use crate::engine::guard::LockGuard;
@@ -205,5 +203,4 @@ impl<T, E> Skipped for Result<Option<T>, E> {
 }
 
 #[cfg(test)]
-#[path = "support/tests.rs"]
 mod tests;

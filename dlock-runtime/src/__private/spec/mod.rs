@@ -246,5 +246,4 @@ impl Spec {
 }
 
 #[cfg(test)]
-#[path = "spec/tests.rs"]
 mod tests;

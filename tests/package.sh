@@ -1,0 +1,75 @@
+#!/bin/sh
+# Packs the crates as they would be published, and builds and runs a program in an empty folder that has only the packed files:
+# with the Rust that is active, and with the oldest one that `rust-version` promises, where rustup can get it.
+set -eu
+cd "$(dirname "$0")/.."
+
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+oldest=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
+crates="dlock-grammar dlock-macros dlock-runtime"
+
+echo "== package"
+# What is there is packed, committed or not. Built below, as somebody who depends on it builds it.
+# shellcheck disable=SC2046 # words
+cargo package --locked --allow-dirty --no-verify $(printf -- '-p %s ' $crates)
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM # dash runs the trap of EXIT only then
+for crate in $crates; do
+    tar -xzf "$target/package/$crate-$version.crate" -C "$dir"
+    for file in README.md LICENSE-MIT LICENSE-APACHE; do
+        [ -s "$dir/$crate-$version/$file" ] || {
+            echo "$crate has no $file" >&2
+            exit 1
+        }
+    done
+done
+
+mkdir -p "$dir/service/src"
+cat >"$dir/service/Cargo.toml" <<TOML
+[package]
+name = "service"
+version = "0.1.0"
+edition = "2024"
+rust-version = "$oldest"
+
+[dependencies]
+dlock-runtime = "=$version"
+tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+
+[patch.crates-io]
+dlock-grammar = { path = "../dlock-grammar-$version" }
+dlock-macros = { path = "../dlock-macros-$version" }
+dlock-runtime = { path = "../dlock-runtime-$version" }
+TOML
+cat >"$dir/service/src/main.rs" <<'RUST'
+use dlock_runtime::{LockError, distributed_lock, init};
+
+#[distributed_lock(key = "item:<id>", ttl = "10s", renew)]
+async fn purchase(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), LockError> {
+    init("memory://").await?;
+    assert_eq!(purchase(7).await?, 7);
+    println!("item 7 was bought under its lock");
+    Ok(())
+}
+RUST
+
+echo "== a program that depends on it"
+export CARGO_TARGET_DIR="$dir/target"
+cargo run --manifest-path "$dir/service/Cargo.toml"
+
+echo "== the same with Rust $oldest"
+if ! command -v rustup >/dev/null 2>&1; then
+    echo "NOT BUILT with Rust $oldest: there is no rustup" >&2
+elif ! rustup toolchain install "$oldest" --profile minimal; then
+    echo "NOT BUILT with Rust $oldest: rustup can't get it" >&2
+else
+    cargo "+$oldest" run --manifest-path "$dir/service/Cargo.toml"
+fi
