@@ -9,11 +9,27 @@ use dlock_runtime::{Config, LockRequest};
 #[doc = include_str!("../README.md")]
 pub struct Readme;
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/start/first-lock.md")]
+pub struct FirstLock;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/start/testing.md")]
+pub struct Testing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/start/errors.md")]
+pub struct Errors;
+
 /// The attribute's own documentation. A procedural macro's dev-dependencies are built apart from everybody else's, so its package
 /// does not depend on the runtime.
 #[cfg(doctest)]
 #[doc = include_str!("../dlock-macros/src/attribute.md")]
 pub struct Attribute;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide/attribute.md")]
+pub struct AttributeGuide;
 
 /// The code of the page "Which lock do I need?", compiled and run.
 #[cfg(doctest)]
