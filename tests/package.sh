@@ -27,16 +27,19 @@ for crate in $crates; do
     done
 done
 
-mkdir -p "$dir/service/src"
-cat >"$dir/service/Cargo.toml" <<TOML
+# Writes a program in the folder $1 that depends on dlock-runtime with $2, and reads its main.rs from standard input.
+program() {
+    mkdir -p "$dir/$1/src"
+    cat >"$dir/$1/src/main.rs"
+    cat >"$dir/$1/Cargo.toml" <<TOML
 [package]
-name = "service"
+name = "$1"
 version = "0.1.0"
 edition = "2024"
 rust-version = "$oldest"
 
 [dependencies]
-dlock-runtime = "=$version"
+dlock-runtime = { version = "=$version"$2 }
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
 [patch.crates-io]
@@ -44,7 +47,9 @@ dlock-grammar = { path = "../dlock-grammar-$version" }
 dlock-macros = { path = "../dlock-macros-$version" }
 dlock-runtime = { path = "../dlock-runtime-$version" }
 TOML
-cat >"$dir/service/src/main.rs" <<'RUST'
+}
+
+program service "" <<'RUST'
 use dlock_runtime::{LockError, distributed_lock, init};
 
 #[distributed_lock(key = "item:<id>", ttl = "10s", renew)]
@@ -61,9 +66,27 @@ async fn main() -> Result<(), LockError> {
 }
 RUST
 
-echo "== a program that depends on it"
+program calls ', default-features = false' <<'RUST'
+use dlock_runtime::{LockError, LockPool};
+
+#[tokio::main]
+async fn main() -> Result<(), LockError> {
+    let pool = LockPool::connect("memory://").await?;
+    let id = pool.lock("item:7").renew().run(async |_| 7).await?;
+    println!("item {id} was bought under its lock");
+    Ok(())
+}
+RUST
+
 export CARGO_TARGET_DIR="$dir/target"
-cargo run --manifest-path "$dir/service/Cargo.toml"
+for program in service calls; do
+    echo "== the program '$program'"
+    cargo run --manifest-path "$dir/$program/Cargo.toml"
+done
+if cargo tree --manifest-path "$dir/calls/Cargo.toml" | grep dlock-macros; then
+    echo "without the feature 'macros' dlock-macros is built all the same" >&2
+    exit 1
+fi
 
 echo "== the same with Rust $oldest"
 if ! command -v rustup >/dev/null 2>&1; then

@@ -76,7 +76,7 @@
 //! | the attribute and its arguments | [`distributed_lock`] |
 //! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`LockOrder`], [`shutdown`] |
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
-//! | what the current code runs under | [`current`], [`Held`] |
+//! | what the current code runs under | [`current`], [`LockHandle`] |
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
@@ -84,7 +84,8 @@
 //!
 //! # Features
 //!
-//! None yet: everything is always there.
+//! - `macros` (default): the attribute [`distributed_lock`] and [`lock_key!`]. Without it, locks are taken by
+//!   [`LockPool::lock`] only, and no procedural macro is built.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside them: `observe`, which logs, and
 // `sync`, a mutex that tests can schedule.
@@ -98,9 +99,10 @@ mod policy;
 mod sync;
 mod values;
 
+#[cfg(feature = "macros")]
 pub use dlock_macros::distributed_lock;
 pub use engine::guard::{LockGuard, Released};
-pub use engine::held::Held;
+pub use engine::lock_handle::LockHandle;
 pub use engine::pool::LockPool;
 pub use engine::request::LockRequest;
 pub use engine::scope::current;
@@ -108,13 +110,13 @@ pub use engine::shutdown::Drained;
 pub use global::{init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;
 pub use values::config::Config;
-pub use values::error::{LockError, LostCause, Refusal, Text};
+pub use values::error::{LockError, LostCause, Reason, Refusal};
 pub use values::fence::Fence;
 pub use values::holder::{Holder, Process};
 pub use values::key::Key;
 pub use values::lock_order::LockOrder;
+pub use values::memory_value::MemoryValue;
 pub use values::release::Release;
-pub use values::stored::Stored;
 pub use values::wait::Wait;
 
 /// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that asks
@@ -137,6 +139,7 @@ pub use values::wait::Wait;
 /// let shop = "north";
 /// dlock_runtime::lock_key!("shop:<shop"); // the placeholder is not closed
 /// ```
+#[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! lock_key {
     ($($template:tt)*) => {

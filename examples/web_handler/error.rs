@@ -87,7 +87,7 @@ impl ShopError {
                 LockError::Lost { .. } => (Status::SERVICE_UNAVAILABLE, "interrupted", INTERRUPTED),
                 // A mistake in this program: nobody's retry will help.
                 LockError::NotInitialized
-                | LockError::Config(_)
+                | LockError::Config { .. }
                 | LockError::WouldDeadlock { .. } => {
                     (Status::INTERNAL_SERVER_ERROR, "internal", "We are sorry.")
                 }

@@ -78,7 +78,7 @@ pub(crate) fn unavailable(error: &LockError) {
 
 #[track_caller]
 pub(crate) fn misconfigured(error: &LockError, says: &str) {
-    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     assert!(error.to_string().contains(says), "{error}");
 }
 

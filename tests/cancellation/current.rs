@@ -1,8 +1,8 @@
-//! `current()` and `Held`: the innermost lock of the code that asks, and a look at it that may be kept.
+//! `current()` and `LockHandle`: the innermost lock of the code that asks, and a look at it that may be kept.
 
 use std::time::Duration;
 
-use dlock_runtime::{Held, LockError, current, distributed_lock};
+use dlock_runtime::{LockError, LockHandle, current, distributed_lock};
 use tokio::task::yield_now;
 
 use crate::world::{A_WHILE, World};
@@ -18,7 +18,7 @@ async fn inner() -> Result<Option<String>, LockError> {
 }
 
 #[distributed_lock(key = "outer", ttl = "30s", guard = lock)]
-async fn outer() -> Result<Held, LockError> {
+async fn outer() -> Result<LockHandle, LockError> {
     let held = current().unwrap();
     assert_eq!((held.key(), held.fence()), (lock.key(), lock.fence()));
     assert!(

@@ -85,7 +85,10 @@ async fn a_ttl_is_10_ms_to_24_h(pool: LockPool) {
             .run(async |_| ran = true)
             .await
             .unwrap_err();
-        assert!(matches!(error, LockError::Config(_)), "{ttl:?}: {error:?}");
+        assert!(
+            matches!(error, LockError::Config { .. }),
+            "{ttl:?}: {error:?}"
+        );
         assert!(error.to_string().contains("ttl "), "{error}");
         assert!(!ran, "{ttl:?}");
     }
@@ -107,7 +110,7 @@ async fn a_renewal_interval_is_less_than_half_of_the_ttl(pool: LockPool) {
     for interval in [ms(0), ms(500), ms(501), DAY] {
         let request = pool.lock("k").ttl(ms(1000)).renew_every(interval);
         let error = request.acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
         assert!(error.to_string().contains("renewal interval"), "{error}");
     }
     let held = pool

@@ -1,7 +1,7 @@
 //! Where guarded writes go, and a look at what they left.
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{LockPool, Stored};
+use dlock_runtime::{LockPool, MemoryValue};
 
 use crate::backends::patient;
 
@@ -31,8 +31,8 @@ impl Site {
         for (found, key) in found.iter_mut().zip(keys) {
             *found = match &self.server {
                 Some(server) => server.ask(&["GET", key]).await,
-                None => self.pool.peek(key).unwrap().map(|it| match it {
-                    Stored::Bytes(value) => value,
+                None => self.pool.memory_value(key).unwrap().map(|it| match it {
+                    MemoryValue::Bytes(value) => value,
                     other => panic!("{key}: {other:?}"),
                 }),
             };

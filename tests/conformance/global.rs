@@ -32,7 +32,7 @@ pub(crate) fn alone_on(name: &str, paused: bool, test: impl Future<Output = ()>)
 
 fn config_error<T: std::fmt::Debug>(answer: Result<T, LockError>, says: &str) {
     match answer {
-        Err(LockError::Config(why)) => assert!(why.to_string().contains(says), "{why}"),
+        Err(LockError::Config { why, .. }) => assert!(why.to_string().contains(says), "{why}"),
         other => panic!("{other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dlock_runtime::{Batch, LockError, LostCause, Refusal, Stored};
+use dlock_runtime::{Batch, LockError, LostCause, MemoryValue, Refusal};
 
 use crate::backends::{LONG, ms, soon};
 use crate::data::{self, Site};
@@ -98,14 +98,14 @@ async fn every_command_is_written_while_the_lock_is_held(site: Site) {
         let found: Vec<String> = server.ask(&["LRANGE", "list{7}", "0", "-1"]).await;
         assert_eq!(found, ["a", "b"]);
     } else {
-        let peek = |key| site.pool.peek(key).unwrap().unwrap();
+        let memory_value = |key| site.pool.memory_value(key).unwrap().unwrap();
         let hash = hash.into_iter().map(|(k, v)| (k.into(), v.into()));
-        assert_eq!(peek("hash{7}"), Stored::Hash(hash.collect()));
+        assert_eq!(memory_value("hash{7}"), MemoryValue::Hash(hash.collect()));
         let set = BTreeSet::from(["new".into()]);
-        assert_eq!(peek("set{7}"), Stored::Set(set));
-        assert_eq!(peek("scores{7}"), Stored::SortedSet(scores));
+        assert_eq!(memory_value("set{7}"), MemoryValue::Set(set));
+        assert_eq!(memory_value("scores{7}"), MemoryValue::SortedSet(scores));
         let list = vec!["a".into(), "b".into()];
-        assert_eq!(peek("list{7}"), Stored::List(list));
+        assert_eq!(memory_value("list{7}"), MemoryValue::List(list));
     }
 }
 
@@ -195,7 +195,7 @@ async fn a_key_in_another_slot_is_refused_before_anything_is_sent(site: Site) {
     ] {
         let batch = Batch::new().set(fine, "secret").set(key, "secret");
         let error = lock.write(&batch).await.unwrap_err();
-        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
         let words = error.to_string();
         assert!(words.contains(why) && !words.contains("secret"), "{words}");
     }
@@ -322,7 +322,7 @@ async fn a_batch_may_be_written_again(site: Site) {
 #[tokio::test]
 async fn a_pool_of_a_server_has_nothing_to_peek_into() {
     let site = data::redis().await;
-    let error = site.pool.peek("a{7}").unwrap_err();
-    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    let error = site.pool.memory_value("a{7}").unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     assert!(error.to_string().contains("your own client"), "{error}");
 }

@@ -236,7 +236,7 @@ async fn two_kinds_in_one_request_are_a_mistake(pool: LockPool) {
     ];
     for request in mistakes {
         let error = request.acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     }
 }
 

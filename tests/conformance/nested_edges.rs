@@ -34,7 +34,10 @@ async fn a_joined_reader_is_no_writer_to_downgrade(pool: LockPool) {
     });
     let (answer, others_read, _) = ran.await.unwrap();
     assert!(!others_read, "the writer is a reader by now, {answer:?}");
-    assert!(matches!(answer, Err(LockError::Config(_))), "{answer:?}");
+    assert!(
+        matches!(answer, Err(LockError::Config { .. })),
+        "{answer:?}"
+    );
 }
 
 async fn an_inner_guard_beyond_the_outer(pool: LockPool) {

@@ -138,7 +138,7 @@ async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
 
 async fn more_than_there_are_is_a_mistake(pool: LockPool) {
     let error = permit(&pool, 3).take(4).acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
 }
 
 async fn a_nested_request_takes_another_permit_while_there_is_one(pool: LockPool) {

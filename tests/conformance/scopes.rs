@@ -1,6 +1,6 @@
 //! `run`, and what a body finds around it.
 
-use dlock_runtime::{Held, LockError, LockPool, LostCause, current};
+use dlock_runtime::{LockError, LockHandle, LockPool, LostCause, current};
 use tokio::time::Instant;
 
 use crate::backends::{LONG, ms};
@@ -127,7 +127,7 @@ async fn siblings_take_turns(pool: LockPool) {
 }
 
 async fn current_is_the_innermost_lock(pool: LockPool) {
-    let name = |held: Option<Held>| held.map(|held| held.key().to_string());
+    let name = |held: Option<LockHandle>| held.map(|held| held.key().to_string());
     assert_eq!(name(current()), None);
     let ran = pool.lock("a").run(async |outer| {
         assert_eq!(current().unwrap().fence(), outer.fence());
@@ -141,7 +141,7 @@ async fn current_is_the_innermost_lock(pool: LockPool) {
     assert_eq!(name(current()), None);
 }
 
-/// A `Held` outlives its scope, and then says that nothing is held.
+/// A `LockHandle` outlives its scope, and then says that nothing is held.
 async fn a_look_outlives_its_lock_and_holds_nothing(pool: LockPool) {
     let held = pool
         .lock("k")

@@ -101,7 +101,7 @@ async fn no_key_is_a_mistake(pool: LockPool) {
     let too_many: Vec<String> = (0..1001).map(|it| it.to_string()).collect();
     for request in [pool.lock_all(none), pool.lock_all(too_many)] {
         let error = request.acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Config(_)), "{error:?}");
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     }
 }
 

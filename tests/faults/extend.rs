@@ -58,7 +58,7 @@ async fn a_lease_out_of_range_is_refused() {
     for bad in [Duration::ZERO, Duration::from_millis(9), Duration::MAX] {
         let answer = guard.extend(bad).await;
         assert!(
-            matches!(answer, Err(LockError::Config(_))),
+            matches!(answer, Err(LockError::Config { .. })),
             "{bad:?}: {answer:?}"
         );
     }

@@ -160,7 +160,7 @@ impl Stock for Shop {
 #[track_caller]
 fn check_config<T: fmt::Debug>(result: Result<T, LockError>, expected: &str) {
     let error = result.unwrap_err();
-    assert!(matches!(error, LockError::Config(_)), "{error:?}");
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
     assert!(error.to_string().contains(expected), "{error}");
 }
 

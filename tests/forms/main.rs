@@ -7,6 +7,7 @@
 //! * in its crate: `hygiene`, `lints`, `editions` (the crates are in `editions/`)
 //! * as a future: `spawned`, `sizes`
 //! * what the attribute says: `keys`, `kinds`, `pools`, `errors`, `skipped`
+//! * what public types can be relied on for: `public_face`
 //!
 //! Every body here returns or asserts the name of the lock that it runs under (`held`). What must *not* compile is in the
 //! package `dlock-ui`, one mistake a file, with the compiler's words beside it.
@@ -41,6 +42,7 @@ mod macros;
 mod native_traits;
 mod nested;
 mod pools;
+mod public_face;
 mod receivers;
 mod returns;
 mod sizes;

@@ -45,7 +45,7 @@ fn whole() -> Runtime {
 
 fn check<T>(what: &str, place: &Place, answer: Result<T, LockError>) {
     match answer {
-        Err(LockError::Config(text)) if text.to_string().contains("enable_all") => {}
+        Err(LockError::Config { why: text, .. }) if text.to_string().contains("enable_all") => {}
         Err(other) => panic!("{what} in {place:?}: {other:?}"),
         Ok(_) => panic!("{what} in {place:?} went well"),
     }

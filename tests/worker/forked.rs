@@ -204,7 +204,9 @@ fn say<T: Debug>(call: &str, outcome: Result<T, LockError>) {
     let outcome = match outcome {
         Ok(value) => format!("Ok({value:?})"),
         Err(LockError::Lost { cause, .. }) => format!("Lost({cause:?})"),
-        Err(LockError::Config(why)) if why.to_string().contains("connect after the fork") => {
+        Err(LockError::Config { why, .. })
+            if why.to_string().contains("connect after the fork") =>
+        {
             "Config".to_owned()
         }
         Err(other) => format!("{other:?}"),

@@ -14,6 +14,7 @@ use crate::values::key::Key;
 pub use crate::engine::locked_future::{LockedFuture, OnLost};
 pub use crate::engine::scope::ScopedGuard;
 pub use crate::values::key::{KeyBuilder, Placeholder};
+#[cfg(feature = "macros")]
 pub use dlock_macros::lock_key_impl;
 pub use spec::Spec;
 pub use target::{IntoKeys, Owner, Target, constant_keys, into_keys};

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
-use crate::values::error::{LockError, Refusal, Text};
+use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::key::Key;
 
 /// A command that brought no answer of its own.
 #[derive(Clone, Debug)]
 pub(crate) enum CommandError {
     /// Certainly not executed, nor will it be: try again.
-    Unsent(Text),
+    Unsent(Reason),
     /// It may have been executed, or may yet be: clean up after it, and try again with a fresh token.
-    Unclear(Text),
+    Unclear(Reason),
     /// Answered with an error; nothing was changed.
-    Refused(Refusal, Text),
+    Refused(Refusal, Reason),
     /// No answer can ever be had like this: the setup is wrong.
-    Setup(Text),
+    Setup(Reason),
 }
 
 impl CommandError {
@@ -53,7 +53,7 @@ impl CommandError {
                 reason,
                 source,
             },
-            CommandError::Setup(why) => LockError::Config(why),
+            CommandError::Setup(why) => LockError::Config { why },
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, Comm
         if !words.is_some_and(|words| words.contains("Tokio 1.x context was found, but")) {
             std::panic::resume_unwind(panic);
         }
-        CommandError::Setup(Text::new(
+        CommandError::Setup(Reason::new(
             "this tokio runtime has no timer or no I/O: build it with `enable_all()`",
         ))
     })
@@ -88,7 +88,7 @@ pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, Comm
 /// The current tokio runtime.
 pub(crate) fn current_runtime() -> Result<Handle, CommandError> {
     Handle::try_current().map_err(|_| {
-        CommandError::Setup(Text::new(
+        CommandError::Setup(Reason::new(
             "no tokio runtime here: call dlock from a task of a tokio runtime that was built with `enable_all()`",
         ))
     })

@@ -27,8 +27,8 @@ use crate::policy::commands::{
     TakenTogether,
 };
 use crate::policy::writes::{Writes, Wrote};
+use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 /// A server's answer, on its way.
@@ -55,7 +55,7 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
     /// What guarded writes left at a data key, if that is kept in this process.
-    fn peek(&self, key: &str) -> Result<Option<Stored>, CommandError>;
+    fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError>;
 }
 
 impl dyn Backend {

@@ -21,7 +21,7 @@ use super::waiting::Waiter;
 use crate::backend::command_error::{self, CommandError};
 use crate::policy::commands::Acquired;
 use crate::policy::local_queue::{Attempt, Grant, GrantKind};
-use crate::values::error::{LockError, Text};
+use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
 use crate::values::moment::Moment;
 use crate::values::wait::Wait;
@@ -234,7 +234,7 @@ pub(super) fn stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> boo
 }
 
 pub(super) fn lost_before_its_body() -> CommandError {
-    CommandError::Unsent(Text::new("the lock was lost before its body could begin"))
+    CommandError::Unsent(Reason::new("the lock was lost before its body could begin"))
 }
 
 /// One attempt that never queues: behind those who wait, and busy if there are any.
@@ -250,9 +250,9 @@ async fn past_the_queue(
         let error = match tried {
             Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant) {
                 Some(guard) => return Ok((guard, grant)),
-                None => {
-                    CommandError::Unclear(Text::new("the lease was over before its grant arrived"))
-                }
+                None => CommandError::Unclear(Reason::new(
+                    "the lease was over before its grant arrived",
+                )),
             },
             Ok(Tried::Busy(InTheWay::Somebody { holder, left })) => {
                 return Err(LockError::Busy {

@@ -19,7 +19,7 @@ use super::spec::AcquireSpec;
 use crate::backend::command_error::{self, CommandError};
 use crate::policy::commands::{Acquire, TakenTogether};
 use crate::policy::local_queue::Grant;
-use crate::values::error::{LockError, Text};
+use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
@@ -100,7 +100,7 @@ async fn at_once(
     let commands: Vec<Acquire> = sent.iter().map(|sent| sent.command.clone()).collect();
     let answer = link.acquire_all(&commands, within).await;
     if core.is_inherited() {
-        return Err(CommandError::Setup(Text::new(
+        return Err(CommandError::Setup(Reason::new(
             "this process was forked while it waited for the answer: ask again, through a pool of its own",
         )));
     }
@@ -120,7 +120,7 @@ async fn at_once(
             let taken: Vec<Option<One>> = taken.collect();
             let taken: Option<Held> = taken.into_iter().collect();
             taken.map(Some).ok_or_else(|| {
-                CommandError::Unclear(Text::new("the lock was over before its grant arrived"))
+                CommandError::Unclear(Reason::new("the lock was over before its grant arrived"))
             })
         }
         Ok(TakenTogether::Not { .. } | TakenTogether::Late { .. }) => {
@@ -225,7 +225,7 @@ async fn begin(
     }
     let guards = held.into_iter().map(|(guard, _)| guard).collect();
     let guard = LockGuard::of_several(guards);
-    let guard = guard.ok_or_else(|| CommandError::Setup(Text::new(KindError::NoKeys)))?;
+    let guard = guard.ok_or_else(|| CommandError::Setup(Reason::new(KindError::NoKeys)))?;
     // One may have been lost while another was waited for; and one that was joined is its outer body's to lose.
     if guard.look().is_err() {
         return Err(acquire::lost_before_its_body());

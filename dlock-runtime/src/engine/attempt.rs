@@ -16,7 +16,7 @@ use crate::policy::local_queue::Attempt;
 use crate::policy::queue;
 use crate::values::about::About;
 use crate::values::entry::{self, There};
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
@@ -165,10 +165,10 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, CommandError> {
     match (holder::read(&busy.value), busy.left) {
         (Reading::UnknownLayout, _) => Err(CommandError::Refused(
             Refusal::Layout,
-            Text::new("the value's layout version is not 1"),
+            Reason::new("the value's layout version is not 1"),
         )),
         (_, Left::Endless) => {
-            let why = Text::new("PTTL of the key is -1");
+            let why = Reason::new("PTTL of the key is -1");
             Ok(InTheWay::Endless(CommandError::Refused(
                 Refusal::NoTtl,
                 why,
@@ -191,12 +191,12 @@ pub(super) fn wrong_kind(spec: &AcquireSpec, there: &str) -> CommandError {
     } else {
         ""
     };
-    let why = Text::new(format_args!(
+    let why = Reason::new(format_args!(
         "asked for {ours}, and there is {theirs}{hint}"
     ));
     CommandError::Refused(Refusal::WrongKind, why)
 }
 
 pub(super) fn clock_runs_ahead() -> CommandError {
-    CommandError::Unsent(Text::new("the server's clock runs ahead by leaps"))
+    CommandError::Unsent(Reason::new("the server's clock runs ahead by leaps"))
 }

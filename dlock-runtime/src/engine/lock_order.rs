@@ -10,7 +10,7 @@ use super::spec::AcquireSpec;
 use crate::observe;
 use crate::policy::lock_order::Nesting;
 use crate::values::class::Asked;
-use crate::values::error::{LockError, Text};
+use crate::values::error::{LockError, Reason};
 use crate::values::lock_order::LockOrder;
 use crate::values::wait::Wait;
 
@@ -39,7 +39,7 @@ pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Result<(), LockErro
             None => Ok(()),
             Some(inversion) => Err(LockError::WouldDeadlock {
                 key: spec.key.clone(),
-                inversion: Some(Text::new(inversion)),
+                inversion: Some(Reason::new(inversion)),
                 enclosing: None,
             }),
         };

@@ -6,7 +6,7 @@
 //! its one lock), `local_queues` (those who wait here) and `waiting` (the tasks around them), `guard`
 //! (a lock that is held), `guarded` (a body that runs while it is held) and `watchdog` (renewal,
 //! deadlines, clean-up). `lease_cell` is what guard and watchdog share; `scope` is what a body's poll
-//! finds around it, `lock_order` what is made of that; `shutdown` ends it all; `peek` is for tests.
+//! finds around it, `lock_order` what is made of that; `shutdown` ends it all.
 //!
 //! Imports go one way: `pool` over `request` over `acquire` over `waiting` and `guard` over `core`
 //! over `local_queues` and `watchdog` over `shared`.
@@ -21,13 +21,12 @@ mod acquire_all;
 mod attempt;
 pub(crate) mod core;
 pub(crate) mod guard;
-pub(crate) mod held;
 pub(crate) mod lease_cell;
 mod local_queues;
+pub(crate) mod lock_handle;
 mod lock_order;
 pub(crate) mod locked_future;
 mod nested;
-mod peek;
 pub(crate) mod pool;
 pub(crate) mod request;
 pub(crate) mod scope;

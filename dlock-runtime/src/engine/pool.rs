@@ -11,9 +11,10 @@ use super::shutdown::{Drained, shut_down};
 use crate::backend::command_error::CommandError;
 use crate::values::class::Site;
 use crate::values::config::Config;
-use crate::values::error::{LockError, Refusal, Text};
+use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
+use crate::values::memory_value::MemoryValue;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
@@ -144,7 +145,7 @@ impl LockPool {
             Some(Reading::UnknownLayout) => Err(LockError::Refused {
                 key: Some(key),
                 reason: Refusal::Layout,
-                source: Text::new("the value's layout version is not 1"),
+                source: Reason::new("the value's layout version is not 1"),
             }),
         }
     }
@@ -199,6 +200,34 @@ impl LockPool {
     /// ```
     pub async fn shutdown(&self) -> Drained {
         shut_down(std::slice::from_ref(&self.0)).await
+    }
+
+    /// What guarded writes left at a data key of `memory://`: for tests of code that calls
+    /// [`LockGuard::write`](crate::LockGuard::write).
+    ///
+    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. What has outlived its ttl is gone. There is no such
+    /// thing for a server, and no reading under a lock: there, your own client reads.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] on a pool of any other URL.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Batch, LockPool, MemoryValue};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("item:{7}").acquire().await?;
+    /// lock.write(&Batch::new().set("stock:{7}", "3")).await?;
+    /// assert_eq!(pool.memory_value("stock:{7}")?, Some(MemoryValue::Bytes(b"3".to_vec())));
+    /// assert_eq!(pool.memory_value("stock:{8}")?, None);
+    /// # Ok(()) }
+    /// ```
+    pub fn memory_value(&self, key: impl Into<Key>) -> Result<Option<MemoryValue>, LockError> {
+        self.core().check_process()?;
+        let stored = self.core().backend().memory_value(key.into().as_str());
+        stored.map_err(|error| error.into_error(None))
     }
 }
 

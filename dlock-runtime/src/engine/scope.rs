@@ -16,7 +16,7 @@ use tokio::task;
 
 use super::core::Core;
 use super::guard::LockGuard;
-use super::held::Held;
+use super::lock_handle::LockHandle;
 use crate::values::key::Key;
 
 thread_local! {
@@ -105,7 +105,7 @@ pub(crate) fn innermost_pool() -> Option<Arc<Core>> {
 /// # Ok(()) }
 /// ```
 #[must_use]
-pub fn current() -> Option<Held> {
+pub fn current() -> Option<LockHandle> {
     ScopedGuard::innermost().map(|guard| guard.held())
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::writes::{What, Writes, number};
 use crate::values::batch::change::{Change, Type, whole_millis};
-use crate::values::stored::Stored;
+use crate::values::memory_value::MemoryValue;
 
 /// All data keys of one server.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Data {
 
 #[derive(Debug)]
 struct Entry {
-    stored: Stored,
+    stored: MemoryValue,
     /// Server time, µs.
     expires: Option<u64>,
 }
@@ -49,7 +49,7 @@ impl Data {
     }
 
     /// What stands at a key.
-    pub(crate) fn get(&mut self, key: &str, time: u64) -> Option<&Stored> {
+    pub(crate) fn get(&mut self, key: &str, time: u64) -> Option<&MemoryValue> {
         self.drop_lapsed(key, time);
         self.keys.get(key).map(|entry| &entry.stored)
     }
@@ -59,7 +59,7 @@ impl Data {
         match change {
             Change::Set { value, .. } => {
                 let entry = Entry {
-                    stored: Stored::Bytes(value.clone()),
+                    stored: MemoryValue::Bytes(value.clone()),
                     expires: until,
                 };
                 self.keys.insert(key.to_owned(), entry);
@@ -119,56 +119,56 @@ impl Data {
     }
 }
 
-fn empty(of: Type) -> Stored {
+fn empty(of: Type) -> MemoryValue {
     match of {
-        Type::String => Stored::Bytes(Vec::new()),
-        Type::Hash => Stored::Hash(BTreeMap::new()),
-        Type::Set => Stored::Set(BTreeSet::new()),
-        Type::SortedSet => Stored::SortedSet(BTreeMap::new()),
-        Type::List => Stored::List(Vec::new()),
+        Type::String => MemoryValue::Bytes(Vec::new()),
+        Type::Hash => MemoryValue::Hash(BTreeMap::new()),
+        Type::Set => MemoryValue::Set(BTreeSet::new()),
+        Type::SortedSet => MemoryValue::SortedSet(BTreeMap::new()),
+        Type::List => MemoryValue::List(Vec::new()),
     }
 }
 
-fn type_of(stored: &Stored) -> Type {
+fn type_of(stored: &MemoryValue) -> Type {
     match stored {
-        Stored::Bytes(_) => Type::String,
-        Stored::Hash(_) => Type::Hash,
-        Stored::Set(_) => Type::Set,
-        Stored::SortedSet(_) => Type::SortedSet,
-        Stored::List(_) => Type::List,
+        MemoryValue::Bytes(_) => Type::String,
+        MemoryValue::Hash(_) => Type::Hash,
+        MemoryValue::Set(_) => Type::Set,
+        MemoryValue::SortedSet(_) => Type::SortedSet,
+        MemoryValue::List(_) => Type::List,
     }
 }
 
-fn fits(stored: &Stored, what: &What<'_>) -> bool {
+fn fits(stored: &MemoryValue, what: &What<'_>) -> bool {
     match (what, stored) {
         (What::Is(wanted), _) => type_of(stored) == *wanted,
-        (What::Number, Stored::Bytes(value)) => number(value).is_some(),
-        (What::NumberIn(field), Stored::Hash(fields)) => fields
+        (What::Number, MemoryValue::Bytes(value)) => number(value).is_some(),
+        (What::NumberIn(field), MemoryValue::Hash(fields)) => fields
             .get(*field)
             .is_none_or(|value| number(value).is_some()),
         _ => false,
     }
 }
 
-fn alter(stored: &mut Stored, change: &Change) {
+fn alter(stored: &mut MemoryValue, change: &Change) {
     match (stored, change) {
-        (Stored::Bytes(value), Change::IncrBy(by)) => *value = sum(value, *by),
-        (Stored::Hash(fields), Change::HSet { field, value }) => {
+        (MemoryValue::Bytes(value), Change::IncrBy(by)) => *value = sum(value, *by),
+        (MemoryValue::Hash(fields), Change::HSet { field, value }) => {
             fields.insert(field.clone(), value.clone());
         }
-        (Stored::Hash(fields), Change::HDel(field)) => drop(fields.remove(field)),
-        (Stored::Hash(fields), Change::HIncrBy { field, by }) => {
+        (MemoryValue::Hash(fields), Change::HDel(field)) => drop(fields.remove(field)),
+        (MemoryValue::Hash(fields), Change::HIncrBy { field, by }) => {
             let value = fields.entry(field.clone()).or_default();
             *value = sum(value, *by);
         }
-        (Stored::Set(members), Change::SAdd(member)) => drop(members.insert(member.clone())),
-        (Stored::Set(members), Change::SRem(member)) => drop(members.remove(member)),
-        (Stored::SortedSet(members), Change::ZAdd { member, score }) => {
+        (MemoryValue::Set(members), Change::SAdd(member)) => drop(members.insert(member.clone())),
+        (MemoryValue::Set(members), Change::SRem(member)) => drop(members.remove(member)),
+        (MemoryValue::SortedSet(members), Change::ZAdd { member, score }) => {
             members.insert(member.clone(), *score);
         }
-        (Stored::SortedSet(members), Change::ZRem(member)) => drop(members.remove(member)),
-        (Stored::List(items), Change::LPush(value)) => items.insert(0, value.clone()),
-        (Stored::List(items), Change::RPush(value)) => items.push(value.clone()),
+        (MemoryValue::SortedSet(members), Change::ZRem(member)) => drop(members.remove(member)),
+        (MemoryValue::List(items), Change::LPush(value)) => items.insert(0, value.clone()),
+        (MemoryValue::List(items), Change::RPush(value)) => items.push(value.clone()),
         _ => {} // of another type: a need would not have held
     }
 }
@@ -182,12 +182,12 @@ fn sum(value: &[u8], by: i64) -> Vec<u8> {
 }
 
 /// A string may be.
-fn is_empty(stored: &Stored) -> bool {
+fn is_empty(stored: &MemoryValue) -> bool {
     match stored {
-        Stored::Bytes(_) => false,
-        Stored::Hash(fields) => fields.is_empty(),
-        Stored::Set(members) => members.is_empty(),
-        Stored::SortedSet(members) => members.is_empty(),
-        Stored::List(items) => items.is_empty(),
+        MemoryValue::Bytes(_) => false,
+        MemoryValue::Hash(fields) => fields.is_empty(),
+        MemoryValue::Set(members) => members.is_empty(),
+        MemoryValue::SortedSet(members) => members.is_empty(),
+        MemoryValue::List(items) => items.is_empty(),
     }
 }

@@ -31,9 +31,13 @@ pub enum LockError {
     )]
     NotInitialized,
 
-    /// A setting, URL or runtime that can't work; nothing was sent. The text says what to change.
-    #[error("dlock can't work as configured: {0}")]
-    Config(Text),
+    /// A setting, URL or runtime that can't work; nothing was sent.
+    #[error("dlock can't work as configured: {why}")]
+    #[non_exhaustive]
+    Config {
+        /// What can't work, and what to change.
+        why: Reason,
+    },
 
     /// The key is no name for a lock; nothing was sent.
     #[error("{} can't be a lock's key: {why}", quoted(.key.as_str(), KEY_AT_MOST))]
@@ -42,7 +46,7 @@ pub enum LockError {
         /// The key as it was asked for.
         key: Key,
         /// Which rule it breaks, and what to write instead.
-        why: Text,
+        why: Reason,
     },
 
     /// Somebody else held the lock for as long as the caller was willing to wait.
@@ -71,9 +75,9 @@ pub enum LockError {
         /// The lock.
         key: Key,
         /// Both orders, with the places in the program; `None` where the key itself is held.
-        inversion: Option<Text>,
+        inversion: Option<Reason>,
         /// Where the key itself is held: by which function, and what to write instead.
-        enclosing: Option<Text>,
+        enclosing: Option<Reason>,
     },
 
     /// The lease ended while the body ran, or before a call of its guard that needs it.
@@ -94,7 +98,7 @@ pub enum LockError {
         /// Whether the body had come to its end, too late.
         finished: bool,
         /// Where a call of the guard says it, or a strict release: what became of what that was to do.
-        source: Option<Text>,
+        source: Option<Reason>,
     },
 
     /// The server did not answer for as long as the caller was willing to wait.
@@ -107,7 +111,7 @@ pub enum LockError {
         /// The lock, where the call was about one.
         key: Option<Key>,
         /// What went wrong on the wire.
-        source: Text,
+        source: Reason,
     },
 
     /// The server answered, and refused.
@@ -119,7 +123,7 @@ pub enum LockError {
         /// Why, and what to do.
         reason: Refusal,
         /// The server's own words.
-        source: Text,
+        source: Reason,
     },
 
     /// The pool has been shut down and takes no new locks.
@@ -136,7 +140,7 @@ impl fmt::Debug for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variant = match self {
             LockError::NotInitialized => "NotInitialized",
-            LockError::Config(_) => "Config",
+            LockError::Config { .. } => "Config",
             LockError::InvalidKey { .. } => "InvalidKey",
             LockError::Busy { .. } => "Busy",
             LockError::WouldDeadlock { .. } => "WouldDeadlock",
@@ -161,13 +165,15 @@ impl From<InvalidKey> for LockError {
 
 impl LockError {
     pub(crate) fn config(why: impl fmt::Display) -> Self {
-        LockError::Config(Text::new(why))
+        LockError::Config {
+            why: Reason::new(why),
+        }
     }
 
     pub(crate) fn invalid_key(key: Key, why: impl fmt::Display) -> Self {
         LockError::InvalidKey {
             key,
-            why: Text::new(why),
+            why: Reason::new(why),
         }
     }
 
@@ -180,7 +186,7 @@ impl LockError {
             | LockError::WouldDeadlock { key, .. }
             | LockError::Lost { key, .. } => Some(key),
             LockError::Unavailable { key, .. } | LockError::Refused { key, .. } => key.as_ref(),
-            LockError::NotInitialized | LockError::Config(_) | LockError::ShutDown => None,
+            LockError::NotInitialized | LockError::Config { .. } | LockError::ShutDown => None,
         }
     }
 
@@ -221,27 +227,27 @@ impl LockError {
 ///
 /// On one line and fit to be printed: control characters and others that nobody sees are escaped, and what is too long is cut.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Text(Arc<str>);
+pub struct Reason(Arc<str>);
 
-impl Text {
+impl Reason {
     pub(crate) fn new(text: impl fmt::Display) -> Self {
         Self(to_be_shown(text.to_string(), TEXT_AT_MOST).into())
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Error for Text {}
+impl Error for Reason {}
 
 /// How a lease ended under its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -40,7 +40,8 @@
 /// assert!(matches!(error, LockError::WouldDeadlock { .. }));
 /// # let _ = sold; Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LockOrder {
     /// Nothing is noted.
     Off,

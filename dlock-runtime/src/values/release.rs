@@ -18,7 +18,8 @@
 /// let written = request.run(async |_| "written").await?;
 /// # let _ = written; Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Release {
     /// The call returns once the server has answered, or could not be reached within a
     /// `command_timeout`.

@@ -20,7 +20,8 @@ use std::time::Duration;
 /// assert!(busy.is_busy());
 /// # held.release().await?; Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Wait {
     /// Try once; somebody else holds it: [`LockError::Busy`](crate::LockError::Busy) at once.
     Once,

@@ -144,4 +144,5 @@ impl<K: IntoIterator<Item: IntoKey>> IntoKeys for K {
 }
 
 #[cfg(test)]
+#[cfg(feature = "macros")]
 mod tests;

@@ -57,7 +57,7 @@ async fn several_keys_are_counted_before_anything_is_sent() {
         let target = Target::all(into_keys(keys));
         let pool = LockPool::connect("memory://").await.unwrap();
         let request = target.request(|keys| SEVERAL.request(&pool, keys));
-        let LockError::Config(said) = request.specs().unwrap_err() else {
+        let LockError::Config { why: said, .. } = request.specs().unwrap_err() else {
             panic!("{expected}");
         };
         assert!(said.to_string().contains(expected), "{said}");

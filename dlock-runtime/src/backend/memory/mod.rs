@@ -23,8 +23,8 @@ use crate::policy::commands::{
 use crate::policy::data::Data;
 use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::writes::{Writes, Wrote};
+use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 /// The one who listens: the pool that this server belongs to.
@@ -123,7 +123,7 @@ impl Backend for Memory {
         ready(self.0.clone() as Arc<dyn Link>)
     }
 
-    fn peek(&self, key: &str) -> Result<Option<Stored>, CommandError> {
+    fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError> {
         let look = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
         Ok(self.0.run(look))
     }

@@ -11,8 +11,8 @@ use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
 use crate::values::entry;
 use crate::values::kind::Kind;
+use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::stored::Stored;
 use crate::values::ttl::Ttl;
 
 const CAP: Duration = Duration::from_secs(10);
@@ -158,8 +158,8 @@ async fn only_who_holds_the_lock_writes() {
     assert_eq!(write(&*link, "ours", &batch("lapsed")), Wrote::NotOurs);
     acquire(&*link, "next");
     assert_eq!(write(&*link, "ours", &batch("late")), Wrote::NotOurs);
-    let first = Stored::Bytes(b"first".into());
-    assert_eq!(memory.peek("{k}").unwrap(), Some(first));
+    let first = MemoryValue::Bytes(b"first".into());
+    assert_eq!(memory.memory_value("{k}").unwrap(), Some(first));
     assert_eq!(write(&*link, "next", &batch("second")), Wrote::All);
 }
 

@@ -21,7 +21,7 @@ use super::reply;
 use super::socket::Socket;
 use crate::backend::command_error::{self, CommandError};
 use crate::values::config::{Endpoint, RedisAddress};
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 
 /// How many commands fit into the pipe: all. Those that wait for room in it are not sent in the order in which they came, so
 /// that a cancel could overtake its acquire; and one that is never polled again would keep its room for ever.
@@ -33,7 +33,7 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
     let mut attempt = pin!(async {
         let connected = tokio::time::timeout(within, try_protocols(plan)).await;
         connected.unwrap_or_else(|_| {
-            Err(CommandError::Unsent(Text::new(format_args!(
+            Err(CommandError::Unsent(Reason::new(format_args!(
                 "no connection to {} within {within:?}",
                 plan.address
             ))))
@@ -59,14 +59,14 @@ async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
     open(plan, ProtocolVersion::RESP2).await
 }
 
-fn says_no_hello(why: &Text) -> bool {
+fn says_no_hello(why: &Reason) -> bool {
     let why = why.to_string().to_ascii_lowercase();
     why.contains("hello") || why.contains("resp3") || why.contains("noproto")
 }
 
 async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, CommandError> {
     let unreachable = |error: std::io::Error| {
-        CommandError::Unsent(Text::new(format_args!(
+        CommandError::Unsent(Reason::new(format_args!(
             "connecting to {} failed: {error}",
             plan.address
         )))
@@ -87,7 +87,7 @@ async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, Comma
             shake_hands(plan, protocol, stream).await
         }
         #[cfg(not(unix))]
-        Endpoint::Unix(_) => Err(CommandError::Setup(Text::new(
+        Endpoint::Unix(_) => Err(CommandError::Setup(Reason::new(
             "this system has no unix sockets",
         ))),
     }
@@ -190,7 +190,7 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
 fn channel(plan: &Plan) -> Result<String, CommandError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|why| {
-        CommandError::Setup(Text::new(format_args!(
+        CommandError::Setup(Reason::new(format_args!(
             "the system gives no random numbers: {why}"
         )))
     })?;
@@ -205,7 +205,7 @@ async fn subscribe(
     mut connection: MultiplexedConnection,
 ) -> Result<(), CommandError> {
     if !protocol.supports_resp3() {
-        let why = Text::new("RESP2 has no pushes");
+        let why = Reason::new("RESP2 has no pushes");
         return Err(CommandError::Refused(Refusal::Other, why));
     }
     let subscribed = connection.subscribe(channel).await;
@@ -274,7 +274,7 @@ fn run_id(info: &Value) -> Option<String> {
 
 /// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.
 fn check_server(hello: &Value) -> Result<(), CommandError> {
-    let setup = |why: String| Err(CommandError::Setup(Text::new(why)));
+    let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
     if let Some(version) = reply::field(hello, "version")
         && is_older(&version, (6, 2))
     {
@@ -299,7 +299,7 @@ fn check_server(hello: &Value) -> Result<(), CommandError> {
     match reply::field(hello, "role").as_deref() {
         Some("replica" | "slave") => Err(CommandError::Refused(
             Refusal::ReadOnly,
-            Text::new("HELLO says: replica"),
+            Reason::new("HELLO says: replica"),
         )),
         _ => Ok(()),
     }

@@ -4,7 +4,7 @@ use redis::{ErrorKind, RedisError};
 
 use super::scripts;
 use crate::backend::command_error::CommandError;
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 use crate::values::shown::{WORDS_AT_MOST, shown};
 
 /// What an error of a command on a live connection means.
@@ -37,7 +37,7 @@ pub(super) fn handshake_error(error: &RedisError) -> CommandError {
         }
         // It may pass: a proxy whose server is away answers in its own words.
         CommandError::Unclear(_) if error.kind() == ErrorKind::Parse => {
-            CommandError::Unsent(Text::new(
+            CommandError::Unsent(Reason::new(
                 "what answers there does not speak redis's protocol; is it another service's port, or one for TLS?",
             ))
         }
@@ -47,13 +47,13 @@ pub(super) fn handshake_error(error: &RedisError) -> CommandError {
 }
 
 /// A `SELECT` that failed: for want of a right or of a password as well as of the database.
-fn database_refused(why: Text) -> CommandError {
+fn database_refused(why: Reason) -> CommandError {
     let words = why.to_string();
     if ["out of range", "invalid DB index", "invalid first DB index"]
         .iter()
         .any(|it| words.contains(it))
     {
-        return CommandError::Setup(Text::new(
+        return CommandError::Setup(Reason::new(
             "the URL's database does not exist there: give a smaller number, or raise `databases` in its redis.conf",
         ));
     }
@@ -67,20 +67,20 @@ pub(super) fn error_of_item(said: &str) -> CommandError {
     CommandError::Refused(refusal(code, &words.to_string()), words)
 }
 
-fn words(error: &RedisError) -> Text {
+fn words(error: &RedisError) -> Reason {
     without_arguments(&error.to_string())
 }
 
 /// The server's words, less the arguments that it repeats (a token or a password may be among them).
-fn without_arguments(said: &str) -> Text {
+fn without_arguments(said: &str) -> Reason {
     let end = said.find("with args beginning with").unwrap_or(said.len());
     let said = said.get(..end).unwrap_or_default();
     let said = shown(said.trim_end_matches([' ', ',']), WORDS_AT_MOST);
     let commands = commands_without_right(&said);
     if commands.is_empty() {
-        return Text::new(said);
+        return Reason::new(said);
     }
-    Text::new(format_args!("{said} ({})", commands.join(", ")))
+    Reason::new(format_args!("{said} ({})", commands.join(", ")))
 }
 
 /// What a user may not run of a script, for a server before 7.2 says the line, not the command. Nobody could tell which right is missing.

@@ -36,9 +36,9 @@ use super::clock::Clock;
 use super::command_error::CommandError;
 use super::{Answer, Backend, Link, Listener, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
-use crate::values::error::Text;
+use crate::values::error::Reason;
+use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::stored::Stored;
 
 /// A pool's way to its server.
 #[derive(Debug)]
@@ -82,9 +82,9 @@ impl Backend for Redis {
         })
     }
 
-    fn peek(&self, _key: &str) -> Result<Option<Stored>, CommandError> {
-        Err(CommandError::Setup(Text::new(
-            "`peek` looks into `memory://` only: read what stands on a server with your own client",
+    fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
+        Err(CommandError::Setup(Reason::new(
+            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
         )))
     }
 }

@@ -12,7 +12,7 @@ use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::observe;
 use crate::values::config::RedisAddress;
-use crate::values::error::Text;
+use crate::values::error::Reason;
 use crate::values::ttl::Margin;
 
 /// What a connection needs to know.
@@ -46,7 +46,7 @@ pub(super) struct PollInterval {
 
 impl Plan {
     /// Said once for each pool.
-    pub(super) fn waiters_poll(&self, why: &Text) {
+    pub(super) fn waiters_poll(&self, why: &Reason) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             observe::waiters_poll(&self.address, why);
         }

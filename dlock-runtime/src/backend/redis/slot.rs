@@ -14,7 +14,7 @@ use super::link::RedisLink;
 use super::plan::Plan;
 use crate::backend::command_error::CommandError;
 use crate::policy::retry::{self, Jitter};
-use crate::values::error::Text;
+use crate::values::error::Reason;
 
 #[derive(Debug, Default)]
 pub(super) struct Slot {
@@ -63,7 +63,9 @@ impl Slot {
             if tokio::time::timeout_at(deadline, ended).await.is_err() {
                 let last = self.lock().last.clone();
                 return Err(last.unwrap_or_else(|| {
-                    CommandError::Unsent(Text::new(format_args!("no connection within {within:?}")))
+                    CommandError::Unsent(Reason::new(format_args!(
+                        "no connection within {within:?}"
+                    )))
                 }));
             }
         }
@@ -150,7 +152,7 @@ impl Drop for ConnectAttempt {
             None => {
                 // Told as a failure, so that nobody tries again at once, on a runtime that is ending.
                 state.failed += 1;
-                state.last = Some(CommandError::Unsent(Text::new(
+                state.last = Some(CommandError::Unsent(Reason::new(
                     "the tokio runtime that was connecting is shutting down",
                 )));
             }

@@ -19,7 +19,7 @@ use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
 use crate::values::config::{RedisAddress, Settings};
-use crate::values::error::Text;
+use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
 
@@ -97,7 +97,7 @@ impl Supervisor {
             None => self.welcome(&here)?,
         };
         let Some(slot) = links.slot(key) else {
-            return Err(CommandError::Unsent(Text::new(
+            return Err(CommandError::Unsent(Reason::new(
                 "this pool has no connections",
             ))); // there is at least one
         };

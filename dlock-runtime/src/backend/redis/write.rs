@@ -13,7 +13,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::Claim;
 use crate::policy::writes::{What, Writes, Wrote};
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
 impl RedisLink {
@@ -33,7 +33,7 @@ impl RedisLink {
                 (Said::Late { time }, sent) => self.connection.heard_time(time, sent),
             }
         }
-        Err(CommandError::Unsent(Text::new(
+        Err(CommandError::Unsent(Reason::new(
             "the server's clock runs ahead by leaps",
         )))
     }
@@ -115,7 +115,7 @@ fn read(reply: &Value) -> Option<Said> {
         8 => {
             let words = reply::text(items.get(2)?)?;
             let code = words.split(' ').next().unwrap_or_default();
-            Wrote::Stopped(nth()?, errors::refusal(code, &words), Text::new(&words))
+            Wrote::Stopped(nth()?, errors::refusal(code, &words), Reason::new(&words))
         }
         _ => return None,
     }))

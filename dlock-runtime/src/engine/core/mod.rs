@@ -24,7 +24,7 @@ use crate::observe;
 use crate::policy::lock_order::LockOrders;
 use crate::policy::tokens::Census;
 use crate::values::config::{Address, Config, Settings};
-use crate::values::error::{LockError, Text};
+use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
@@ -59,7 +59,7 @@ impl Core {
             observe::memory_only();
         }
         let tokens = TokenSource::new().map_err(|why| {
-            let why = Text::new(format_args!("the system gives no random numbers: {why}"));
+            let why = Reason::new(format_args!("the system gives no random numbers: {why}"));
             CommandError::Setup(why).into_error(None)
         })?;
         let shared = Arc::new(Shared::new(backend.clock(), settings.command_timeout));

@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use self::reentry::Reentry;
 use super::core::Core;
-use super::held::Held;
 use super::lease_cell::{Cells, LeaseCell, Lost};
+use super::lock_handle::LockHandle;
 use super::spec::AcquireSpec;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::Claim;
 use crate::values::class::{Asked, Site};
-use crate::values::error::{LockError, LostCause, Refusal, Text};
+use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
@@ -347,8 +347,8 @@ impl LockGuard {
         Asked::new(self.key(), self.site())
     }
 
-    pub(crate) fn held(&self) -> Held {
-        Held::new(self.key().clone(), self.hold.fence, self.cells())
+    pub(crate) fn held(&self) -> LockHandle {
+        LockHandle::new(self.key().clone(), self.hold.fence, self.cells())
     }
 }
 
@@ -366,7 +366,7 @@ fn undone(error: LockError, what: &str) -> LockError {
             cause,
             renewed,
             finished,
-            source: Some(Text::new(what)),
+            source: Some(Reason::new(what)),
         },
         other => other,
     }

@@ -7,7 +7,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::{Link, RENEWALS_AT_ONCE};
 use crate::policy::commands::{Renewal, Renewed};
 use crate::policy::lease::Terms;
-use crate::values::error::{LockError, LostCause, Text};
+use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::ttl::Ttl;
 
 /// Which command prolongs a lease.
@@ -174,5 +174,5 @@ impl LockGuard {
 }
 
 fn not_looked_at() -> CommandError {
-    CommandError::Unclear(Text::new("the server could not look at the key"))
+    CommandError::Unclear(Reason::new("the server could not look at the key"))
 }

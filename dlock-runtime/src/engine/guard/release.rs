@@ -13,7 +13,7 @@ use crate::observe;
 use crate::policy::client::GivenBack;
 use crate::policy::commands::GivenBack as Found;
 use crate::policy::tokens::ReleaseBy;
-use crate::values::error::{LockError, LostCause, Text};
+use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::moment::Moment;
 use crate::values::release::Release;
 
@@ -83,11 +83,11 @@ impl LockGuard {
     fn found(&self, released: Result<Released, LockError>) -> Result<Released, LockError> {
         let (cause, source) = match released {
             Ok(Released::NotHeld) => {
-                let nothing = Text::new("its release found nothing");
+                let nothing = Reason::new("its release found nothing");
                 (self.hold.cell.why_gone(), nothing)
             }
             Ok(found) => return Ok(found),
-            Err(LockError::Lost { cause, .. }) => (cause, Text::new("it was not released")),
+            Err(LockError::Lost { cause, .. }) => (cause, Reason::new("it was not released")),
             Err(unclear) => (LostCause::Unclear, in_words(&unclear)),
         };
         Err(LockError::Lost {
@@ -234,7 +234,7 @@ impl LockGuard {
         };
         found.map(|found| self.released(found)).ok_or_else(|| {
             let source =
-                Text::new("the release is not confirmed yet, and goes on in the background");
+                Reason::new("the release is not confirmed yet, and goes on in the background");
             LockError::Unavailable {
                 key: Some(self.key().clone()),
                 source,
@@ -255,10 +255,10 @@ impl LockGuard {
 }
 
 /// An error and what it comes from, in one line.
-fn in_words(error: &LockError) -> Text {
+fn in_words(error: &LockError) -> Reason {
     match error.source() {
-        Some(source) => Text::new(format_args!("{error}: {source}")),
-        None => Text::new(error),
+        Some(source) => Reason::new(format_args!("{error}: {source}")),
+        None => Reason::new(error),
     }
 }
 

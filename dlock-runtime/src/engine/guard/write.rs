@@ -4,7 +4,7 @@ use super::{LockGuard, undone};
 use crate::backend::command_error::CommandError;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
-use crate::values::error::{LockError, LostCause, Refusal, Text};
+use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::key::Key;
 
 impl LockGuard {
@@ -111,9 +111,9 @@ fn unwritten(lost: LockError) -> LockError {
 fn with_outcome(error: CommandError) -> CommandError {
     match error {
         CommandError::Unsent(why) => {
-            CommandError::Unsent(Text::new(format_args!("{why}; nothing was written")))
+            CommandError::Unsent(Reason::new(format_args!("{why}; nothing was written")))
         }
-        CommandError::Unclear(why) => CommandError::Unclear(Text::new(format_args!(
+        CommandError::Unclear(why) => CommandError::Unclear(Reason::new(format_args!(
             "{why}; the batch was applied or it was not: look before you repeat it"
         ))),
         other => other,
@@ -125,15 +125,15 @@ fn unfit(writes: &Writes<'_>, need: usize) -> LockError {
     LockError::Refused {
         key: Some(Key::verbatim(key)),
         reason: Refusal::WrongType,
-        source: Text::new(why),
+        source: Reason::new(why),
     }
 }
 
-fn stopped(writes: &Writes<'_>, at: usize, words: &Text) -> Text {
+fn stopped(writes: &Writes<'_>, at: usize, words: &Reason) -> Reason {
     let left = match at {
         0 => "nothing was written".to_owned(),
         1 => "the one before it is written".to_owned(),
         _ => format!("the {at} before it are written"),
     };
-    Text::new(format_args!("{}: {words}; {left}", writes.which(at)))
+    Reason::new(format_args!("{}: {words}; {left}", writes.which(at)))
 }

@@ -10,7 +10,7 @@ use super::core::Core;
 use super::guard::LockGuard;
 use super::scope::{self, ScopedGuard};
 use super::spec::AcquireSpec;
-use crate::values::error::{LockError, Text};
+use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
 
 /// What becomes of a request, as far as its own scope is concerned.
@@ -22,7 +22,7 @@ pub(super) enum Nested {
     /// It is held as another kind of lock, which no wait ends: it is asked for once, and the server names both.
     AskOnce,
     /// Who holds it, and what to write instead.
-    WouldDeadlock(Text),
+    WouldDeadlock(Reason),
 }
 
 pub(super) fn look(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
@@ -48,7 +48,7 @@ pub(super) fn look(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
     }
 }
 
-pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Text) -> LockError {
+pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Reason) -> LockError {
     LockError::WouldDeadlock {
         key: spec.key.clone(),
         inversion: None,
@@ -57,7 +57,7 @@ pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Text) -> LockError 
 }
 
 /// Only what helps for these two kinds: whoever takes an exclusive lock has no use for the word `write`.
-fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Text {
+fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
     let advice = match (&spec.kind, outer.kind()) {
         (Kind::Write, Kind::Read) => "a reader can't become the writer, so take `write` there",
         (Kind::Write, _) => "pass the lock down, or take `read` here, which the writer may",
@@ -67,7 +67,7 @@ fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Text {
         }
         _ => "pass the lock down, or say `reentrant` here to take it again",
     };
-    Text::new(format_args!("by {}; {advice}", outer.site()))
+    Reason::new(format_args!("by {}; {advice}", outer.site()))
 }
 
 fn join(outer: &LockGuard) -> Nested {

@@ -69,7 +69,7 @@ async fn everything_that_is_wrong_is_in_one_error() {
     let pool = LockPool::connect(memory()).await.unwrap();
     let request = pool.lock("k").ttl(10 * S).renew_every(5 * S);
     let request = request.max_hold(S).max_renewals(0).min_hold(2 * S);
-    let LockError::Config(said) = request.spec().unwrap_err() else {
+    let LockError::Config { why: said, .. } = request.spec().unwrap_err() else {
         panic!("another kind of error");
     };
     let said = said.to_string();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::policy::data::Data;
 use crate::policy::writes::{What, Writes, number};
 use crate::values::batch::Batch;
-use crate::values::stored::Stored;
+use crate::values::memory_value::MemoryValue;
 
 const LOCK: &str = "lock:item:{7}";
 const SECOND: u64 = 1_000_000;
@@ -216,7 +216,7 @@ fn what_has_lapsed_is_dropped_though_nobody_asks_for_it() {
     assert!(data.len() <= 64, "{}", data.len());
     assert_eq!(
         data.get("999{7}", 999 * SECOND),
-        Some(&Stored::Bytes(b"x".into()))
+        Some(&MemoryValue::Bytes(b"x".into()))
     );
     assert_eq!(data.get("999{7}", 999 * SECOND + 1_000), None);
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::known::Checking;
 use crate::values::batch::change::{Change, Type};
 use crate::values::batch::{Batch, MOST_BYTES, MOST_COMMANDS};
-use crate::values::error::{LockError, Refusal, Text};
+use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::slot::{hash_tag, slot};
 
 /// A hundred years: far from where the server's milliseconds overflow.
@@ -63,7 +63,7 @@ pub(crate) enum Wrote {
     Unfit(usize),
     /// The server refused the command with this number, though the checks had found nothing (it is forbidden or unknown
     /// there). Those before it are written.
-    Stopped(usize, Refusal, Text),
+    Stopped(usize, Refusal, Reason),
 }
 
 impl<'a> Writes<'a> {

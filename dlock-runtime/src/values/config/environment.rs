@@ -144,7 +144,11 @@ impl Config {
         for (name, setting, value) in written {
             config = setting.apply(config, &name, value, &mut wrong);
         }
-        if has_url && let Err(LockError::Config(out_of_range)) = config.clone().check() {
+        if has_url
+            && let Err(LockError::Config {
+                why: out_of_range, ..
+            }) = config.clone().check()
+        {
             wrong.push(out_of_range.to_string());
         }
         if wrong.is_empty() {

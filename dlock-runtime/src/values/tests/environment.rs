@@ -26,7 +26,7 @@ fn settings(name: &str, value: &str) -> Settings {
 
 fn refused(variables: &[(&str, &str)]) -> String {
     match from(variables).and_then(Config::check) {
-        Err(LockError::Config(why)) => why.to_string(),
+        Err(LockError::Config { why, .. }) => why.to_string(),
         other => panic!("{variables:?}: {other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::values::error::{LockError, LostCause, Refusal, Text};
+use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::holder::Holder;
 use crate::values::key::Key;
 
@@ -34,7 +34,7 @@ fn refused(reason: Refusal) -> LockError {
     LockError::Refused {
         key: Some(key()),
         reason,
-        source: Text::new("THE SERVER'S WORDS"),
+        source: Reason::new("THE SERVER'S WORDS"),
     }
 }
 
@@ -60,7 +60,7 @@ fn told(finished: bool, source: &str) -> LockError {
         cause: LostCause::Gone,
         renewed: true,
         finished,
-        source: Some(Text::new(source)),
+        source: Some(Reason::new(source)),
     }
 }
 
@@ -78,7 +78,7 @@ fn key() -> Key {
 }
 
 fn all() -> Vec<LockError> {
-    let source = Text::new("THE WIRE'S WORDS");
+    let source = Reason::new("THE WIRE'S WORDS");
     let mut all = vec![
         LockError::NotInitialized,
         LockError::config("url: no scheme; give `redis://host:6379`"),
@@ -87,11 +87,11 @@ fn all() -> Vec<LockError> {
         LockError::WouldDeadlock {
             key: key(),
             inversion: None,
-            enclosing: Some(Text::new("by shop::sell, x.rs:1; pass the lock down")),
+            enclosing: Some(Reason::new("by shop::sell, x.rs:1; pass the lock down")),
         },
         LockError::WouldDeadlock {
             key: key(),
-            inversion: Some(Text::new("`a` (f, x.rs:1) then `b` (g, x.rs:2) here")),
+            inversion: Some(Reason::new("`a` (f, x.rs:1) then `b` (g, x.rs:2) here")),
             enclosing: None,
         },
         LockError::Unavailable {
@@ -229,14 +229,14 @@ fn others_say_what_to_do() {
             LockError::WouldDeadlock {
                 key: key(),
                 inversion: None,
-                enclosing: Some(Text::new("by shop::sell, x.rs:1; pass the lock down")),
+                enclosing: Some(Reason::new("by shop::sell, x.rs:1; pass the lock down")),
             },
             "would never end: by shop::sell, x.rs:1; pass the lock down",
         ),
         (
             LockError::WouldDeadlock {
                 key: key(),
-                inversion: Some(Text::new("`a` then `b` here")),
+                inversion: Some(Reason::new("`a` then `b` here")),
                 enclosing: None,
             },
             "take locks in one order everywhere: `a` then `b` here",
@@ -258,7 +258,7 @@ fn others_say_what_to_do() {
         (
             LockError::Unavailable {
                 key: None,
-                source: Text::new("refused"),
+                source: Reason::new("refused"),
             },
             "nothing goes on trying, so call it again, or connect with `lazy`",
         ),

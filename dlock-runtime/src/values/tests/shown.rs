@@ -12,7 +12,7 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use crate::backend::command_error::CommandError;
 use crate::values::entry::There;
-use crate::values::error::{LockError, LostCause, Refusal, Text};
+use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::holder::{Holder, Reading, read};
 use crate::values::key::Key;
 use crate::values::shown::{NAME_AT_MOST, TEXT_AT_MOST, shown};
@@ -128,10 +128,10 @@ fn no_kind_shows_what_nobody_sees() {
 /// Every variant that carries a text of the server's, in every form in which an error is read.
 #[test]
 fn no_error_shows_what_nobody_sees() {
-    let text = || Text::new(HOSTILE.repeat(9_000));
+    let text = || Reason::new(HOSTILE.repeat(9_000));
     let key = || Key::from(HOSTILE);
     let mut errors = vec![
-        LockError::Config(text()),
+        LockError::Config { why: text() },
         LockError::invalid_key(key(), HOSTILE),
         LockError::WouldDeadlock {
             key: key(),

@@ -25,7 +25,7 @@ use crate::backend::redis::push::PushReceiver;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
 use crate::policy::server_clock::ServerClock;
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
@@ -131,7 +131,7 @@ impl Connection {
     /// Before a command is polled for the first time: when that is.
     pub(super) fn begin(&self) -> Result<Moment, CommandError> {
         if !self.is_usable() {
-            return Err(CommandError::Unsent(Text::new(
+            return Err(CommandError::Unsent(Reason::new(
                 "the connection to redis broke",
             )));
         }
@@ -180,7 +180,7 @@ impl Connection {
 
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {
         self.look_for_silence();
-        CommandError::Unclear(Text::new(format_args!("no answer within {within:?}")))
+        CommandError::Unclear(Reason::new(format_args!("no answer within {within:?}")))
     }
 
     /// A short deadline that passed says nothing about the connection; a long silence does.

@@ -20,7 +20,7 @@ use crate::policy::commands::{
     Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
 };
 use crate::policy::writes::{Writes, Wrote};
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
@@ -245,7 +245,7 @@ impl Rounds {
         };
         if within.is_zero() || self.left == 0 {
             let why = "the server had to tidy up after others for longer than that";
-            return Err(CommandError::Unsent(Text::new(why)));
+            return Err(CommandError::Unsent(Reason::new(why)));
         }
         self.left -= 1;
         Ok(within)

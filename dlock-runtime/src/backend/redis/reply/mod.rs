@@ -11,7 +11,7 @@ use crate::backend::command_error::CommandError;
 use crate::policy::commands::{
     Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed, TakenTogether,
 };
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 
 pub(super) use self::combined::{Item, combined};
 pub(super) use self::heartbeat::heartbeat;
@@ -180,10 +180,10 @@ fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
 /// Third: whether it is a set of another layout.
 fn other_type(reply: &Value) -> CommandError {
     if more(reply, 2) {
-        let why = Text::new("the set at the key is of another layout");
+        let why = Reason::new("the set at the key is of another layout");
         return CommandError::Refused(Refusal::Layout, why);
     }
-    let why = Text::new("a value that is no string stands at the key");
+    let why = Reason::new("a value that is no string stands at the key");
     CommandError::Refused(Refusal::WrongType, why)
 }
 
@@ -349,7 +349,7 @@ pub(super) fn unexpected(operation: &str, reply: &Value) -> CommandError {
         Value::Okay => "OK",
         _ => "another type",
     };
-    CommandError::Unclear(Text::new(format_args!(
+    CommandError::Unclear(Reason::new(format_args!(
         "unexpected answer to {operation}: {kind}"
     )))
 }

@@ -83,7 +83,7 @@ async fn everything_that_is_wrong_is_in_one_error() {
             .fair()
             .max_renewals(4)
     };
-    let LockError::Config(said) = spec(set).await.unwrap_err() else {
+    let LockError::Config { why: said, .. } = spec(set).await.unwrap_err() else {
         panic!("another kind of error");
     };
     let said = said.to_string();

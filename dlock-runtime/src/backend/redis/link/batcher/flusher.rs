@@ -17,7 +17,7 @@ use super::{Batcher, Item, Outcome, command, not_sent};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
-use crate::values::error::{Refusal, Text};
+use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
 /// Lets the tasks run that are ready. Not tokio's `yield_now`, which first looks for what the network brings.
@@ -228,7 +228,7 @@ impl Drop for Flusher {
         let waiting = state.give_up();
         drop(state);
         for mut item in waiting {
-            let why = Text::new("the runtime of the connection has ended");
+            let why = Reason::new("the runtime of the connection has ended");
             item.ends(Outcome::Ended(Err(CommandError::Unsent(why))));
         }
     }

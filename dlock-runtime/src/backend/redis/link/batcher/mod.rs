@@ -38,7 +38,7 @@ use super::connection::Connection;
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
-use crate::values::error::Text;
+use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
 /// At most so many items go into one script: beyond it nothing is won, and the server is busy with one command for longer. These
@@ -187,11 +187,12 @@ impl Batcher {
 }
 
 fn told(answer: Result<Outcome, RecvError>) -> Result<Outcome, CommandError> {
-    answer.map_err(|_| CommandError::Unclear(Text::new("the runtime of the connection has ended")))
+    answer
+        .map_err(|_| CommandError::Unclear(Reason::new("the runtime of the connection has ended")))
 }
 
 fn not_sent(within: Duration) -> CommandError {
-    CommandError::Unsent(Text::new(format_args!("not sent within {within:?}")))
+    CommandError::Unsent(Reason::new(format_args!("not sent within {within:?}")))
 }
 
 /// An item that its caller sends, until it is answered or given up.

@@ -27,7 +27,7 @@ use self::state::{ItemId, Number, State};
 use super::connection::Connection;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Claim, Polled};
-use crate::values::error::Text;
+use crate::values::error::Reason;
 
 /// What heartbeats are measured by.
 #[derive(Clone, Copy, Debug)]
@@ -171,10 +171,10 @@ impl Waiting<'_> {
     async fn outcome(&mut self, within: Duration, until: Instant) -> Outcome {
         match timeout_at(until, &mut self.answer).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(CommandError::Unclear(Text::new(
+            Ok(Err(_)) => Err(CommandError::Unclear(Reason::new(
                 "the runtime of the connection has ended",
             ))),
-            Err(_) if self.withdraw() => Err(CommandError::Unsent(Text::new(format_args!(
+            Err(_) if self.withdraw() => Err(CommandError::Unsent(Reason::new(format_args!(
                 "not sent within {within:?}"
             )))),
             Err(_) => Err(self.heartbeats.connection.no_answer(within)),

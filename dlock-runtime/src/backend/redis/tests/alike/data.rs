@@ -17,7 +17,7 @@ use crate::backend::redis::tests::lab::{CAP, Lab, claim};
 use crate::policy::data::Data;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::batch::Batch;
-use crate::values::stored::Stored;
+use crate::values::memory_value::MemoryValue;
 
 const LOCK: &str = "lock:{7}";
 const KEYS: [&str; 3] = ["a{7}", "b{7}", "c{7}"];
@@ -199,26 +199,26 @@ impl Pair<'_> {
         }
     }
 
-    async fn real(&self, key: &str) -> Option<Stored> {
+    async fn real(&self, key: &str) -> Option<MemoryValue> {
         let lab = self.lab;
         let is: String = lab.tell(&["TYPE", key]).await;
         Some(match &*is {
             "none" => return None,
-            "string" => Stored::Bytes(lab.tell(&["GET", key]).await),
+            "string" => MemoryValue::Bytes(lab.tell(&["GET", key]).await),
             "hash" => {
                 let fields: BTreeMap<_, _> = lab.tell(&["HGETALL", key]).await;
-                Stored::Hash(fields)
+                MemoryValue::Hash(fields)
             }
             "set" => {
                 let members: BTreeSet<_> = lab.tell(&["SMEMBERS", key]).await;
-                Stored::Set(members)
+                MemoryValue::Set(members)
             }
             "zset" => {
                 let words = ["ZRANGE", key, "0", "-1", "WITHSCORES"];
                 let members: Vec<(Vec<u8>, f64)> = lab.tell(&words).await;
-                Stored::SortedSet(members.into_iter().collect())
+                MemoryValue::SortedSet(members.into_iter().collect())
             }
-            _ => Stored::List(lab.tell(&["LRANGE", key, "0", "-1"]).await),
+            _ => MemoryValue::List(lab.tell(&["LRANGE", key, "0", "-1"]).await),
         })
     }
 }

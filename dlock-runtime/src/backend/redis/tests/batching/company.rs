@@ -17,7 +17,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::link::batcher::Batcher;
 use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquired, Claim};
-use crate::values::error::Text;
+use crate::values::error::Reason;
 
 /// Without anybody to wake.
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -170,7 +170,7 @@ fn whoever_waits_for_a_runtime_that_does_not_run_was_not_sent() {
         assert!(poll_once(waits.as_mut()).is_pending());
         undriven.shutdown_background();
         for told in [waits.await, batcher.ask(command("lock:d"), CAP).await] {
-            let is_ended = |why: &Text| why.to_string().contains("has ended");
+            let is_ended = |why: &Reason| why.to_string().contains("has ended");
             let is_told = matches!(&told, Err(CommandError::Unsent(why)) if is_ended(why));
             assert!(is_told, "{told:?}");
         }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands at a data key: see [`LockPool::peek`](crate::LockPool::peek).
+/// What stands at a data key: see [`LockPool::memory_value`](crate::LockPool::memory_value).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Stored {
+pub enum MemoryValue {
     // Not `String`: the compiler would then write `std::string::String` in every message to whoever uses this crate.
     /// A string, from `set` and `incr_by`.
     Bytes(Vec<u8>),

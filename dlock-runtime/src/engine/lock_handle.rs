@@ -12,13 +12,13 @@ use crate::values::key::Key;
 ///
 /// It never releases, and may be kept or sent to another task.
 #[derive(Clone)]
-pub struct Held {
+pub struct LockHandle {
     key: Key,
     fence: Fence,
     cells: Cells,
 }
 
-impl Held {
+impl LockHandle {
     pub(crate) fn new(key: Key, fence: Fence, cells: Cells) -> Self {
         Self { key, fence, cells }
     }
@@ -54,9 +54,9 @@ impl Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for LockHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
+        f.debug_struct("LockHandle")
             .field("key", &self.key)
             .field("fence", &self.fence)
             .field("remaining", &self.remaining())

@@ -1,0 +1,33 @@
+//! What the public types can be relied on for: that they go to other threads, are shared, printed, copied and compared.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use dlock_runtime::{
+    Batch, Config, Drained, Fence, Holder, Key, LockError, LockGuard, LockHandle, LockOrder,
+    LockPool, LockRequest, LostCause, MemoryValue, Process, Reason, Refusal, Release, Released,
+    Wait,
+};
+
+fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
+fn cloned<T: Clone>() {}
+fn compared<T: Copy + Eq + Hash>() {}
+fn is_error<T: std::error::Error>() {}
+
+#[test]
+fn all_of_them_go_anywhere_and_are_printed() {
+    shared::<(Batch, Config, Drained, Fence, Holder, Key)>();
+    shared::<(LockError, LockGuard, LockHandle, LockOrder, LockPool)>();
+    shared::<(LockRequest, LostCause, MemoryValue, Process, Reason)>();
+    shared::<(Refusal, Release, Released, Wait)>();
+    is_error::<LockError>();
+    is_error::<Reason>();
+}
+
+#[test]
+fn values_are_cloned_and_compared() {
+    cloned::<(Batch, Config, Holder, Key, LockError, LockHandle)>();
+    cloned::<(LockPool, MemoryValue, Process, Reason)>();
+    compared::<(Fence, LostCause, Refusal)>();
+    compared::<(LockOrder, Release, Wait)>();
+}
