@@ -1,4 +1,4 @@
-//! What the pages in `docs/kinds` show of a lock on the server, on a private one.
+//! What the pages of the kinds in `docs/guide` show of a lock on the server, on a private one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the page lists is what the code has: errors, events.
+//! What the pages list is what the code has: errors, events.
 
 use crate::page::{quoted, rows, section};
 
@@ -91,7 +91,7 @@ fn each_alert_is_an_event() {
     }
 }
 
-/// The fields of `INFO` that the page would have watched are there.
+/// The fields of `INFO` that the page of alerts would have watched are there.
 #[tokio::test]
 async fn each_field_of_info_exists() {
     let server = dlock_harness::RedisServer::start();

@@ -1,7 +1,7 @@
-//! `docs/operate/operations.md`, tried: its shell blocks on a private server, its lists against the code that they list.
+//! The pages in `docs/operate`, tried: their shell blocks on a private server, their lists against the code that they list.
 //!
-//! `page` takes the text apart and runs a block; `shell` plays the scenes that the blocks are for, `lists` compares, `sizes`
-//! measures, `settings` sets what the page recommends or warns of; `kinds` does the same for the pages in `docs/kinds`.
+//! `page` finds a section and runs a block; `shell` plays the scenes that the blocks are for, `lists` compares, `sizes`
+//! measures, `settings` sets what a page recommends or warns of; `kinds` does the same for the kinds of locks in `docs/guide`.
 //! The rights have a test of their own, `wire/rights.rs`.
 
 #![allow(

@@ -1,16 +1,26 @@
-//! The page in parts: sections, tables, and shell blocks whose comments say what they print.
+//! The pages in parts: sections, tables, and shell blocks whose comments say what they print.
 
 use std::process::Command;
 
 use dlock_harness::RedisServer;
 
-const PAGE: &str = include_str!("../../docs/operate/operations.md");
+const PAGES: [&str; 4] = [
+    include_str!("../../docs/operate/night.md"),
+    include_str!("../../docs/operate/server.md"),
+    include_str!("../../docs/operate/capacity.md"),
+    include_str!("../../docs/operate/alerts.md"),
+];
 
-/// What stands under a heading, up to the next one.
+/// What stands under a heading, up to the next one of its page. No two pages have the same heading.
 pub(crate) fn section(heading: &str) -> &'static str {
-    let (_, from) = PAGE
-        .split_once(&format!("\n## {heading}\n"))
-        .expect(heading);
+    let heading = format!("\n## {heading}\n");
+    let found: Vec<_> = PAGES
+        .iter()
+        .filter_map(|page| page.split_once(&heading))
+        .collect();
+    let [(_, from)] = found[..] else {
+        panic!("{heading}: {} sections", found.len());
+    };
     from.split("\n## ").next().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! What the server's settings do to locks, where the page recommends one.
+//! What the server's settings do to locks, where a page recommends one.
 
 use std::time::Duration;
 

@@ -48,7 +48,7 @@ async fn looking_shows_who_holds_and_who_waits() {
     let server = RedisServer::start();
     let holder = holder(&server).await;
     let waiter = waiter(&server).await;
-    let lines = block("Looking with `redis-cli`", 0);
+    let lines = block("Who holds it", 0);
     assert_eq!(lines.len(), 8);
     run(&lines, &server).await;
     assert!(!holder.is_finished() && !waiter.is_finished());
@@ -61,7 +61,7 @@ async fn looking_shows_a_key_that_is_nobody_s() {
     let request = pool(&server).await.lock("item:7");
     let request = request.min_hold(Duration::from_secs(20));
     request.run(async |_| ()).await.unwrap();
-    let line = block("Looking with `redis-cli`", 0)[0];
+    let line = block("Who holds it", 0)[0];
     let (command, held) = line.split_once("  # 1|x|").unwrap();
     run(&[&format!("{command}  # 1|x|-{held}")], &server).await;
 }
@@ -71,7 +71,7 @@ async fn breaking_a_lock_gives_it_to_the_waiter_and_tells_the_holder() {
     let server = RedisServer::start();
     let holder = holder(&server).await;
     let waiter = waiter(&server).await;
-    run(&block("Breaking a lock", 0), &server).await;
+    run(&block("Break a lock", 0), &server).await;
     drop(waiter.await.unwrap().unwrap());
     let LockError::Lost { cause, .. } = holder.await.unwrap().unwrap_err() else {
         panic!("not lost");
@@ -84,7 +84,7 @@ async fn a_holder_that_does_not_renew_goes_on_beside_the_new_one() {
     let server = RedisServer::start();
     let old = pool(&server).await.lock("item:7").acquire().await.unwrap();
     let waiter = waiter(&server).await;
-    run(&block("Breaking a lock", 0), &server).await;
+    run(&block("Break a lock", 0), &server).await;
     let new = waiter.await.unwrap().unwrap();
     assert!(old.is_held() && new.is_held());
     assert!(old.fence() < new.fence());
@@ -97,7 +97,7 @@ async fn a_holder_that_does_not_renew_goes_on_beside_the_new_one() {
 async fn breaking_a_lock_that_has_gone_on_deletes_nothing() {
     let server = RedisServer::start();
     let holder = holder(&server).await;
-    let mut lines = block("Breaking a lock", 0);
+    let mut lines = block("Break a lock", 0);
     let (delete, one) = lines.pop().unwrap().rsplit_once("  # ").unwrap();
     assert_eq!(one, "1");
     let (late, nothing) = ("value=\"${value}0\"", format!("{delete}  # 0"));
@@ -110,7 +110,7 @@ async fn breaking_a_lock_that_has_gone_on_deletes_nothing() {
 async fn a_lock_taken_by_hand_keeps_everybody_out() {
     let server = RedisServer::start();
     let pool = pool(&server).await;
-    let lines = block("Breaking a lock", 1);
+    let lines = block("Break a lock", 1);
     run(&lines[..1], &server).await;
     let request = pool.lock("item:7").wait(Duration::ZERO);
     let busy = request.acquire().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What locks and waiters take of the server's memory, against what the page says.
+//! What locks and waiters take of the server's memory, against what the page of capacity says.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn about(bytes: u64) -> RangeInclusive<u64> {
 #[tokio::test]
 async fn a_lock_takes_what_the_page_says() {
     const LOCKS: u64 = 1000;
-    assert!(section("Capacity").contains("| 240 while it is held (`MEMORY USAGE` says 136) |"));
+    assert!(section("Commands and bytes").contains("| 240 while it is held (`MEMORY USAGE` says 136) |"));
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     pool.lock("warm").run(async |_| ()).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_lock_takes_what_the_page_says() {
 #[tokio::test]
 async fn a_waiter_takes_what_the_page_says() {
     assert!(
-        section("Capacity").contains("| 2.2 kB for the first process, 0.5 kB for each other |")
+        section("Commands and bytes").contains("| 2.2 kB for the first process, 0.5 kB for each other |")
     );
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_waiter_takes_what_the_page_says() {
 #[tokio::test]
 async fn a_lock_with_many_holders_takes_what_the_page_says() {
     let said = "| 1.1 kB for the first at a key, 0.2 kB for each other and each further permit |";
-    assert!(section("Capacity").contains(said));
+    assert!(section("Commands and bytes").contains(said));
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let usage = async || server.ask(&["MEMORY", "USAGE", "lock:item:7"]).await;
@@ -93,7 +93,7 @@ async fn a_lock_with_many_holders_takes_what_the_page_says() {
 #[tokio::test]
 async fn two_keys_take_as_many_commands_as_the_page_says() {
     let said = "| two keys at once that nobody else wants | 3: one acquire, a release each |";
-    assert!(section("Capacity").contains(said));
+    assert!(section("Commands and bytes").contains(said));
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let both = async || pool.lock_all(["a", "b"]).run(async |_| ()).await.unwrap();

@@ -1,4 +1,4 @@
-//! The rights of `docs/operate/operations.md`: enough for all that a lock does, and none of them is idle.
+//! The rights of `docs/operate/server.md`: enough for all that a lock does, and none of them is idle.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -42,7 +42,7 @@ const RIGHTS: [&str; 22] = [
 
 /// The line that people copy.
 fn documented() -> Vec<&'static str> {
-    let text = include_str!("../../docs/operate/operations.md");
+    let text = include_str!("../../docs/operate/server.md");
     let line = text
         .lines()
         .find_map(|it| it.strip_prefix("ACL SETUSER dlock on >… "));

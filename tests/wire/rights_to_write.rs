@@ -1,4 +1,4 @@
-//! The further rights of guarded writes in `docs/operate/operations.md`: enough for every command, and none of them is idle.
+//! The further rights of guarded writes in `docs/operate/server.md`: enough for every command, and none of them is idle.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const RIGHTS: [&str; 11] = [
 
 /// The two lines that people copy.
 fn documented() -> Vec<&'static str> {
-    let text = include_str!("../../docs/operate/operations.md");
+    let text = include_str!("../../docs/operate/server.md");
     let line = |begin: &str| {
         let line = text.lines().find_map(|it| it.strip_prefix(begin));
         line.expect(begin).split(' ')

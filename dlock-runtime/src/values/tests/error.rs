@@ -209,7 +209,7 @@ fn a_refusal_says_what_to_do() {
 /// What a text sends to stands in what every user of the crate has, and says what the page for operators says.
 #[test]
 fn the_rights_stand_in_the_documentation_of_the_crate() {
-    let page = include_str!("../../../../docs/operate/operations.md");
+    let page = include_str!("../../../../docs/operate/server.md");
     let mut lines = page.lines();
     let rights = lines.find(|line| line.starts_with("ACL SETUSER dlock on "));
     let expected = format!("//! {}", rights.unwrap());
