@@ -25,7 +25,10 @@ fn about(bytes: u64) -> RangeInclusive<u64> {
 #[tokio::test]
 async fn a_lock_takes_what_the_page_says() {
     const LOCKS: u64 = 1000;
-    assert!(section("Commands and bytes").contains("| 240 while it is held (`MEMORY USAGE` says 136) |"));
+    assert!(
+        section("Commands and bytes")
+            .contains("| 240 while it is held (`MEMORY USAGE` says 136) |")
+    );
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     pool.lock("warm").run(async |_| ()).await.unwrap();
@@ -45,7 +48,8 @@ async fn a_lock_takes_what_the_page_says() {
 #[tokio::test]
 async fn a_waiter_takes_what_the_page_says() {
     assert!(
-        section("Commands and bytes").contains("| 2.2 kB for the first process, 0.5 kB for each other |")
+        section("Commands and bytes")
+            .contains("| 2.2 kB for the first process, 0.5 kB for each other |")
     );
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
