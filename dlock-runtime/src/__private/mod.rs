@@ -62,7 +62,8 @@ pub fn held() -> ScopedGuard {
     ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
 }
 
-/// A busy lock leaves the body out (`on_busy = "skip"`): the caller may not be able to tell, the log is.
+/// A busy lock leaves the body out (`on_busy = "skip"`): the caller may not be able to tell, the
+/// log is.
 pub fn tell_skipped(error: &LockError) {
     if let LockError::Busy { key, holder, .. } = error {
         observe::skipped(key.as_str(), holder);
@@ -71,7 +72,8 @@ pub fn tell_skipped(error: &LockError) {
 
 /// Runs a body under a lock of the named, scoped or global pool.
 ///
-/// The type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each annotated function.
+/// The type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each annotated
+/// function.
 pub fn run<F: Future>(spec: &'static Spec, key: Key, body: F) -> LockedFuture<F> {
     LockedFuture::new(acquire_one(spec, key), body, spec.on_lost())
 }
@@ -154,7 +156,8 @@ pub fn map_err<R: MapErr<E>, E>(error: LockError, map: impl FnOnce(LockError) ->
     label = "no `Result`",
     note = "write `on_error = |error| …` instead, which gives `{Self}`"
 )]
-// `E` is a parameter, not an associated type: that would be missed as well, and the error be said twice.
+// `E` is a parameter, not an associated type: that would be missed as well, and the error be said
+// twice.
 pub trait MapErr<E> {
     fn failed(error: E) -> Self;
 }

@@ -1,7 +1,7 @@
-//! Taking one lock: in line with those who wait here, and once past the line when the wait is over.
+//! Takes one lock: waits in the local queue, and tries once past the queue when the wait is over.
 //!
-//! Invariant: whatever an attempt may have left on the server has an owner: the gate, the guard, or the
-//! watchdog's clean-up. That holds when this future is dropped at any `await`.
+//! Invariant: whatever an attempt may have left on the server has an owner: the local queue, the
+//! guard, or the watchdog's clean-up. That holds when this future is dropped at any `await`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::values::fence::Fence;
 use crate::values::moment::Moment;
 use crate::values::wait::Wait;
 
-/// A waiter looks this often whether whoever drives the waiting is still there.
+/// How often a waiter checks that the queue's leader still responds.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a call waits.
+/// When a call began to wait, and until when it waits.
 pub(super) struct Deadline {
     begun: Moment,
     /// `None`: for ever.
@@ -70,14 +70,15 @@ pub(crate) async fn acquire(
         let (guard, grant) = take_one(core, spec, &deadline, now, may_wait).await?;
         match begin(core, spec, guard, grant, &deadline).await {
             Ok(guard) => return Ok(guard),
-            // Nobody has used it, so the wait goes on, if there is any left.
+            // No body has run under the lost lock, so the call goes on waiting while time is left.
             Err(error) if error.may_pass() && !deadline.is_over(core) => now = core.now(),
             Err(error) => return Err(error.into_error(Some(&spec.key))),
         }
     }
 }
 
-/// One lock, which nothing has begun under; in this process, and with a lease that was not over when this poll began.
+/// Takes one lock, under which nothing has run yet. It belongs to this process, and its lease was
+/// not over when this poll began.
 pub(super) async fn take_one(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
@@ -97,7 +98,7 @@ pub(super) async fn take_one(
     }
 }
 
-/// Waits in line; when the wait is over, looks once past it.
+/// Waits in the local queue; when the wait is over, tries once past the queue.
 async fn in_queue(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
@@ -111,8 +112,8 @@ async fn in_queue(
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
     };
-    let mut timer = pin!(None); // set when it is needed
-    // It may connect, find that this connection is of no use, and connect again.
+    let mut timer = pin!(None); // set when it is first needed
+    // An attempt may connect, find that the connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
     let mut waiter = Waiter::new(core, spec, &here, now);
     let mut last_look = None; // boxed when it is needed, which is seldom
@@ -123,7 +124,7 @@ async fn in_queue(
             let now = if let Some(begins) = begins.take() {
                 begins
             } else {
-                core.check_process()?; // it may have been begun by the parent
+                core.check_process()?; // a forked child may poll what its parent began
                 clock.now()
             };
             while let Poll::Ready(turn) = waiter.poll(cx, now) {
@@ -131,22 +132,25 @@ async fn in_queue(
                     let grant = taken.grant;
                     return Poll::Ready(Ok((guard_of(core, spec, taken), grant)));
                 }
-                waiter = Waiter::new(core, spec, &here, now); // too late for this one: to the end of the line
+                // The grant came too late for this waiter's ttl: it queues again, behind the
+                // others.
+                waiter = Waiter::new(core, spec, &here, now);
             }
             if is_over {
                 let look = || Box::pin(past_the_queue(core, spec, begun));
                 return last_look.get_or_insert_with(look).as_mut().poll(cx);
             }
-            // No timer of its own while an attempt of its own is on its way, whose timers end it before.
+            // While this waiter sends the first acquire itself, it needs no timer if that attempt's
+            // own timeouts end it before the deadline.
             if waiter.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
                 return Poll::Pending;
             }
             if timer.is_none() {
-                let _inside = here.enter(); // it may be polled anywhere
+                let _inside = here.enter(); // this may be polled outside any runtime
                 timer.set(Some(tokio::time::sleep(pause(now))));
             }
             let Some(mut sleep) = timer.as_mut().as_pin_mut() else {
-                continue; // never: it was set just now
+                continue; // unreachable: it was set just now
             };
             ready!(sleep.as_mut().poll(cx));
             let now = clock.now();
@@ -157,7 +161,8 @@ async fn in_queue(
     .await
 }
 
-/// Makes a lock that was granted outside the queue this caller's own; `None`: its lease is over already.
+/// Turns a lock that was granted outside the queue into a guard; `None` if its lease is over
+/// already.
 pub(super) fn take(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
@@ -193,7 +198,8 @@ fn guard_of(core: &Arc<Core>, spec: &Arc<AcquireSpec>, taken: Taken) -> LockGuar
     LockGuard::new(hold)
 }
 
-/// Before the body of one lock; dropped or failed, nothing stays for it.
+/// Confirms the lease before the body of one lock begins. If it is dropped or fails, the key is not
+/// kept for `min_hold`.
 async fn begin(
     core: &Arc<Core>,
     spec: &AcquireSpec,
@@ -217,14 +223,14 @@ async fn begin(
     }
 }
 
-/// With `min_hold`, the server has to promise the whole of it before the body begins (docs/inside/protocol.md, Bounds of a hold), and
-/// has not yet.
+/// With `min_hold`, the server has to promise the whole lease before the body begins
+/// (docs/inside/protocol.md, Bounds of a hold). Returns whether it has not promised that yet.
 pub(super) fn is_short(spec: &AcquireSpec, grant: &Grant) -> bool {
     spec.terms.bounds.min_hold.is_some()
         && (grant.how == GrantKind::InTurn || grant.lease < spec.terms.lease().get())
 }
 
-/// From here on the key stays for its `min_hold`; `false`: it is lost.
+/// Keeps the key for its `min_hold` from here on; `false` if the lease is lost.
 pub(super) fn stays(spec: &AcquireSpec, guard: &LockGuard, grant: &Grant) -> bool {
     let Some(min_hold) = spec.terms.bounds.min_hold else {
         return true;
@@ -237,7 +243,7 @@ pub(super) fn lost_before_its_body() -> CommandError {
     CommandError::Unsent(Reason::new("the lock was lost before its body could begin"))
 }
 
-/// One attempt that never queues: behind those who wait, and busy if there are any.
+/// Tries once without queueing: it comes behind all waiters, and is busy if there are any.
 async fn past_the_queue(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
@@ -246,7 +252,7 @@ async fn past_the_queue(
     let mut was_late = false;
     loop {
         let tried = try_once(core, spec).await;
-        core.check_process()?; // it may have been begun by the parent
+        core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
             Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant) {
                 Some(guard) => return Ok((guard, grant)),
@@ -262,7 +268,7 @@ async fn past_the_queue(
                     left,
                 });
             }
-            // Nothing was created, and now we know what time it is there: once more.
+            // Nothing was created, and the server's clock is known better now: try once more.
             Ok(Tried::Late) if !was_late => {
                 was_late = true;
                 continue;
@@ -278,11 +284,11 @@ async fn past_the_queue(
 enum Tried {
     Granted(Attempt, Grant),
     Busy(InTheWay),
-    /// The server's clock is ahead of what we thought; now we know.
+    /// The server's clock is ahead of our estimate, which the answer has corrected.
     Late,
 }
 
-/// One attempt, which one `command_timeout` bounds as a whole.
+/// One attempt; one `command_timeout` bounds connecting and sending.
 async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, CommandError> {
     let (settings, clock) = (core.settings(), core.backend().clock());
     let begun = clock.now();
@@ -313,7 +319,7 @@ async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, Co
             open.created_nothing();
             return Err(attempt::wrong_kind(spec, &there));
         }
-        Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
+        Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` hands it to the watchdog
         Err(answered) => {
             open.created_nothing();
             return Err(answered);

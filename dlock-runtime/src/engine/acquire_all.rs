@@ -1,8 +1,9 @@
-//! Several locks at once: all of them, or none.
+//! Takes several locks: all of them, or none.
 //!
-//! Where all are free, one command takes them all. Else they are taken one after the other, in the order of their
-//! names, which is the same for everybody: two who want the same locks never hold what the other waits for. What is
-//! held already is kept alive while the next is waited for, and given back when that fails.
+//! Where all are free, one command takes them all. Otherwise they are taken one after the other in
+//! the order of their names, which is the same for every caller: two callers that want the same
+//! locks never each hold what the other waits for. Locks that are held already are kept alive while
+//! the next one is waited for, and given back if that fails.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 
-/// A lock that is held already; `None`: by the body that asks.
+/// A lock that is held already. Its grant is `None` if the calling body held the lock before and
+/// joined it.
 type One = (LockGuard, Option<Grant>);
 type Held = Vec<One>;
 
@@ -45,7 +47,7 @@ pub(crate) async fn acquire(
             return Err(nested::would_deadlock(spec, outer));
         }
     }
-    // What is joined is waited for by nobody.
+    // A joined lock is not waited for, so its order does not matter.
     let mut asked = specs.iter().zip(nested);
     asked.try_for_each(|(spec, nested)| match nested {
         Nested::Acquire | Nested::AskOnce => lock_order::check(core, spec),
@@ -61,14 +63,15 @@ pub(crate) async fn acquire(
             Ok(guard) => return Ok(guard),
             Err(error) => error,
         };
-        // Nobody has used them, so the wait goes on, if there is any left.
+        // No body has run under them, so the call goes on waiting while time is left.
         if !error.may_pass() || deadline.is_over(core) {
             return Err(error.into_error(Some(&first.key)));
         }
     }
 }
 
-/// All in one step, if each is free and nobody waits for it; `None` if that is not so, or can't be done for this kind.
+/// Takes all in one command if each is free and has no waiters. `None` if that is not so, or if a
+/// kind does not support it.
 async fn at_once(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
@@ -116,7 +119,8 @@ async fn at_once(
                 let guard = acquire::take(core, spec, sent.attempt(), grant);
                 guard.map(|guard| (guard, Some(grant)))
             });
-            // Each of them first: what is taken and not wanted is given back.
+            // Take every one before looking at failures: a guard that is dropped gives its lock
+            // back.
             let taken: Vec<Option<One>> = taken.collect();
             let taken: Option<Held> = taken.into_iter().collect();
             taken.map(Some).ok_or_else(|| {
@@ -125,9 +129,9 @@ async fn at_once(
         }
         Ok(TakenTogether::Not { .. } | TakenTogether::Late { .. }) => {
             open.into_iter().for_each(OpenAttempt::created_nothing);
-            Ok(None) // one by one tells why
+            Ok(None) // taking them one by one tells why
         }
-        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` sees to the rest
+        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` hands it to the watchdog
         Err(answered) => {
             open.into_iter().for_each(OpenAttempt::created_nothing);
             Err(answered)
@@ -135,7 +139,7 @@ async fn at_once(
     }
 }
 
-/// The inner error: what was held is given back, and it may be tried again.
+/// The inner error: everything was given back, and the call may try again.
 async fn in_order(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
@@ -145,7 +149,7 @@ async fn in_order(
     match at_once(core, specs).await {
         Ok(Some(held)) => return Ok(begin(core, specs, begun, held).await),
         Ok(None) => {}
-        // In line there is a pause before the next command, and somebody who cleans up is waited for.
+        // Go on in the queue: there, the next command waits for a pause and for a pending clean-up.
         Err(error) if error.may_pass() && !deadline.is_over(core) => {}
         Err(error) => return Ok(Err(error)),
     }
@@ -182,7 +186,7 @@ async fn in_order(
     Ok(begin(core, specs, begun, held).await)
 }
 
-/// Makes what is held last as long as what is still to come.
+/// Extends what is held so that it lasts while the next lock is waited for.
 async fn keep(core: &Arc<Core>, spec: &AcquireSpec, held: &[One]) -> Result<(), CommandError> {
     let ours: Vec<&LockGuard> = held
         .iter()
@@ -197,7 +201,7 @@ async fn keep(core: &Arc<Core>, spec: &AcquireSpec, held: &[One]) -> Result<(), 
     }
 }
 
-/// All are held: each lasts its whole ttl from now on, and stays for its `min_hold`.
+/// All are held. Makes each last its whole ttl from now on, and keeps its key for its `min_hold`.
 async fn begin(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
@@ -213,7 +217,7 @@ async fn begin(
     {
         keep(core, first, &held).await?;
     }
-    // No `await` from here on: none stays for a body that never began.
+    // No `await` from here on, so that no key is kept for a body that never began.
     let kept = specs.iter().zip(&held).all(|(spec, (guard, grant))| {
         grant.is_none_or(|grant| acquire::stays(spec, guard, &grant))
     });
@@ -226,7 +230,8 @@ async fn begin(
     let guards = held.into_iter().map(|(guard, _)| guard).collect();
     let guard = LockGuard::of_several(guards);
     let guard = guard.ok_or_else(|| CommandError::Setup(Reason::new(KindError::NoKeys)))?;
-    // One may have been lost while another was waited for; and one that was joined is its outer body's to lose.
+    // One may have been lost while another was waited for; and the outer body may have lost a
+    // joined one.
     if guard.look().is_err() {
         return Err(acquire::lost_before_its_body());
     }

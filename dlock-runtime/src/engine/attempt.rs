@@ -1,7 +1,7 @@
-//! One acquire on its way: what is sent, who sees to it if its answer never comes, and what is in the way
-//! of a lock that is not ours.
+//! One acquire on its way: what is sent, what happens if its answer never comes, and why a lock is
+//! not ours.
 //!
-//! Invariant: from before it is sent until it is settled, an acquire's token is known to the watchdog.
+//! Invariant: from before it is sent until it is settled, the watchdog knows an acquire's token.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,12 +27,13 @@ pub(super) struct Sent {
     pub(super) token: Token,
     pub(super) command: Acquire,
     pub(super) at: Moment,
-    /// Nothing of it can be left after this.
+    /// After this time nothing of it can be left on the server.
     give_up: Moment,
 }
 
 impl Sent {
-    /// Sent right now. `queues`: it waits at the server if need be.
+    /// Prepares an acquire that is sent at once. `queues`: it waits in the server's queue if the
+    /// lock is not free.
     pub(super) fn prepare(
         core: &Arc<Core>,
         spec: &AcquireSpec,
@@ -77,12 +78,13 @@ impl Sent {
     }
 }
 
-/// An acquire whose fate is open. Dropped so, its token goes to the watchdog.
+/// An acquire without an answer yet. If it is dropped unsettled, the watchdog cleans up after its
+/// token.
 pub(super) struct OpenAttempt<'a> {
     core: &'a Arc<Core>,
     sent: &'a Sent,
     link: &'a Arc<dyn Link>,
-    /// The queue that it was sent for.
+    /// The local queue that it was sent for.
     queue_key: Option<&'a QueueKey>,
     settled: bool,
 }
@@ -103,7 +105,7 @@ impl<'a> OpenAttempt<'a> {
         }
     }
 
-    /// It created something, and whoever reads the answer sees to that.
+    /// It created something at the server; the code that reads the answer takes over the token.
     pub(super) fn answered(mut self) {
         self.settled = true;
     }
@@ -151,16 +153,17 @@ impl Drop for OpenAttempt<'_> {
     }
 }
 
-/// What keeps a lock from being ours.
+/// Why the lock is not ours.
 pub(super) enum InTheWay {
     Somebody {
         holder: Holder,
         left: Duration,
     },
-    /// The key has no time to live; its owner may be about to give it one.
+    /// The key has no time to live; the program that wrote it may be about to set one.
     Endless(CommandError),
 }
 
+/// Reads a busy answer: who holds the key, or why its value can't be waited for.
 pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, CommandError> {
     match (holder::read(&busy.value), busy.left) {
         (Reading::UnknownLayout, _) => Err(CommandError::Refused(
@@ -178,7 +181,7 @@ pub(super) fn in_the_way(busy: &Busy) -> Result<InTheWay, CommandError> {
     }
 }
 
-/// Two kinds at one key, and no time to wait until the other has gone.
+/// Two kinds were asked for at one key; waiting does not resolve that.
 pub(super) fn wrong_kind(spec: &AcquireSpec, there: &str) -> CommandError {
     let (ours, theirs) = (&spec.kind, There::read(there));
     let one_owner = match (ours, &theirs.kind) {

@@ -112,8 +112,8 @@ impl LeaseCell {
         Moment::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// The lease now lasts until then, and is over then for this cause; it never gets shorter. `false`
-    /// if it was over before.
+    /// The lease now lasts until then, and is over then for this cause; it never gets shorter.
+    /// `false` if it was over before.
     pub(crate) fn extend(&self, deadline: Moment, at_deadline: LostCause) -> bool {
         if self.why_lost().is_some() {
             return false;
@@ -144,8 +144,9 @@ impl LeaseCell {
         !self.released.swap(true, Ordering::SeqCst)
     }
 
-    /// A batch is about to be sent; `false`: the holder has given the lock back, and it must not. One total order with
-    /// [`release`](Self::release): whoever gives it back sees the batch, or the batch sees that.
+    /// A batch is about to be sent; `false`: the holder has given the lock back, and it must not.
+    /// One total order with [`release`](Self::release): whoever gives it back sees the batch, or
+    /// the batch sees that.
     pub(crate) fn write_begins(&self) -> bool {
         self.open_writes.fetch_add(1, Ordering::SeqCst);
         let may_be_sent = !self.released.load(Ordering::SeqCst);
@@ -165,8 +166,8 @@ impl LeaseCell {
         self.open_writes.load(Ordering::SeqCst) > 0
     }
 
-    /// The lock goes to somebody else in this process: whoever watches over this holder's lease is done, and has to be
-    /// [told](Self::notify).
+    /// The lock goes to somebody else in this process: whoever watches over this holder's lease is
+    /// done, and has to be [told](Self::notify).
     pub(crate) fn hand_on(&self) {
         self.handed_on.store(true, Ordering::Release);
     }

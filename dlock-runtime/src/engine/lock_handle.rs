@@ -48,7 +48,8 @@ impl LockHandle {
     }
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time, so
-    /// give a task that waits for it an end of its own ([`LockGuard::lost`](crate::LockGuard::lost)).
+    /// give a task that waits for it an end of its own
+    /// ([`LockGuard::lost`](crate::LockGuard::lost)).
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
         self.cells.clone().wait_lost()
     }

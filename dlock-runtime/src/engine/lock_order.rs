@@ -1,4 +1,5 @@
-//! The order of locks, noted where one is asked for inside another: what the pool's `lock_order` is about.
+//! The order of locks, noted where one is asked for inside another: what the pool's `lock_order` is
+//! about.
 //!
 //! Costs nothing with `Off`, a look at the scope without an enclosing lock, and one mutex with one.
 

@@ -50,7 +50,8 @@ enum Stage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
         owner: Owner,
-        /// The body has not been polled, and its leases were looked at in this very poll: acquiring ends with that.
+        /// The body has not been polled, and its leases were looked at in this very poll: acquiring
+        /// ends with that.
         is_fresh: bool,
         lost: Option<Lost>,
     },
@@ -62,8 +63,8 @@ enum Stage {
     Done,
 }
 
-// What does not depend on the body is in functions that are not generic: they are compiled once, and the rest again with each
-// annotated function.
+// What does not depend on the body is in functions that are not generic: they are compiled once,
+// and the rest again with each annotated function.
 impl Stage {
     fn run(guard: LockGuard) -> Self {
         Stage::Run {
@@ -163,7 +164,8 @@ impl<F: Future> Future for LockedFuture<F> {
                     release,
                     in_background,
                 } => {
-                    // Polled once at least, so that it is sent before anything that the caller sends next.
+                    // Polled once at least, so that it is sent before anything that the caller
+                    // sends next.
                     let released = release.as_mut().poll(cx);
                     if released.is_pending() && !(*in_background && goes_on(release)) {
                         return Poll::Pending;
@@ -240,7 +242,8 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
     }
 }
 
-/// A release that fails is logged, and goes on in the background: it masks the body's value only if it is strict.
+/// A release that fails is logged, and goes on in the background: it masks the body's value only if
+/// it is strict.
 async fn give_back(owner: Owner, looked: Option<Moment>) -> Result<(), LockError> {
     let given_back = owner.guard().give_back(looked).await;
     if owner.guard().is_strict() {

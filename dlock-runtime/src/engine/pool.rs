@@ -24,8 +24,8 @@ use crate::values::memory_value::MemoryValue;
 ///
 /// It is a pool of *multiplexed* connections, not of connections to check out: one carries the
 /// commands of hundreds of tasks at once, and every tokio runtime that takes locks gets its own.
-/// When the last handle and guard are gone, connections and watchdog end; at the end of a program call
-/// [`shutdown`](Self::shutdown) before.
+/// When the last handle and guard are gone, connections and watchdog end; at the end of a program
+/// call [`shutdown`](Self::shutdown) before.
 ///
 /// # Examples
 ///
@@ -48,9 +48,9 @@ impl LockPool {
     /// A pool for the server that the URL or [`Config`] names; connects, unless that is `lazy`.
     ///
     /// # Errors
-    /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the server
-    /// does not answer within `connect_timeout` (1 s), [`LockError::Refused`] for a wrong password or
-    /// a replica.
+    /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the
+    /// server does not answer within `connect_timeout` (1 s), [`LockError::Refused`] for a wrong
+    /// password or a replica.
     ///
     /// # Cancel safety
     /// Dropping the future drops the half-made pool.
@@ -66,11 +66,12 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
-    /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before `acquire`, `try_acquire` or
-    /// `run`.
+    /// Asks for several locks at once, up to 1,000: all of them, or none. Nothing happens before
+    /// `acquire`, `try_acquire` or `run`.
     ///
-    /// They are taken in the order of their names, whatever order they are given in, so two callers who want the same
-    /// keys never wait for each other; a key that is named twice counts once. [`LockGuard::parts`](crate::LockGuard::parts) has each.
+    /// They are taken in the order of their names, whatever order they are given in, so two callers
+    /// who want the same keys never wait for each other; a key that is named twice counts once.
+    /// [`LockGuard::parts`](crate::LockGuard::parts) has each.
     ///
     /// # Examples
     ///
@@ -121,8 +122,8 @@ impl LockPool {
     /// have changed when the answer arrives.
     ///
     /// # Errors
-    /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the server
-    /// does not answer.
+    /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the
+    /// server does not answer.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -152,8 +153,8 @@ impl LockPool {
 
     /// Runs a future inside which locked functions use this pool, not the global one.
     ///
-    /// This is how functions are tested in parallel, each test with its own `memory://`. It holds for
-    /// what is polled inside, not for tasks that it spawns: give those a scope of their own,
+    /// This is how functions are tested in parallel, each test with its own `memory://`. It holds
+    /// for what is polled inside, not for tasks that it spawns: give those a scope of their own,
     /// `tokio::spawn(pool.scope(task))`.
     ///
     /// # Cancel safety
@@ -179,9 +180,9 @@ impl LockPool {
         InPool::new(self.0.clone(), future)
     }
 
-    /// Ends this pool: no new locks, and time for what is held to come back, as [`crate::shutdown`] does
-    /// for the global pool and the named ones. Needed at the end of a program that made its own pool:
-    /// a guard that is dropped just before `main` ends is not given back otherwise.
+    /// Ends this pool: no new locks, and time for what is held to come back, as [`crate::shutdown`]
+    /// does for the global pool and the named ones. Needed at the end of a program that made its
+    /// own pool: a guard that is dropped just before `main` ends is not given back otherwise.
     ///
     /// # Cancel safety
     /// Dropping the future stops the waiting; the pool stays closed.
@@ -205,8 +206,9 @@ impl LockPool {
     /// What guarded writes left at a data key of `memory://`: for tests of code that calls
     /// [`LockGuard::write`](crate::LockGuard::write).
     ///
-    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. What has outlived its ttl is gone. There is no such
-    /// thing for a server, and no reading under a lock: there, your own client reads.
+    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. What has outlived
+    /// its ttl is gone. There is no such thing for a server, and no reading under a lock: there,
+    /// your own client reads.
     ///
     /// # Errors
     /// [`LockError::Config`] on a pool of any other URL.

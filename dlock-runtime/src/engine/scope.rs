@@ -1,9 +1,9 @@
 //! What the poll of a body finds around it: the locks it is under, and the pool to use.
 //!
 //! A slot of the thread that is set while a future is polled and put back afterwards, panic or not.
-//! So scopes nest, siblings under `join!` are separate, and a spawned task starts with none; a task's
-//! id alone would be of no use, for siblings share it. It tells the tasks of a `LocalSet` that a body
-//! drives: they are polled inside its poll, and are none of it.
+//! So scopes nest, siblings under `join!` are separate, and a spawned task starts with none; a
+//! task's id alone would be of no use, for siblings share it. It tells the tasks of a `LocalSet`
+//! that a body drives: they are polled inside its poll, and are none of it.
 
 use std::cell::RefCell;
 use std::ops::Deref;

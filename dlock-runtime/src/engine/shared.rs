@@ -1,6 +1,8 @@
-//! The client's state under its one lock: the local queues and the tokens of a pool; and who is told of what happens there.
+//! The client's state under its one lock: the local queues and the tokens of a pool; and who is
+//! told of what happens there.
 //!
-//! `policy::client` decides. The lock is never held while something is sent, awaited, woken or told.
+//! `policy::client` decides. The lock is never held while something is sent, awaited, woken or
+//! told.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -62,8 +64,8 @@ pub(super) struct Begun {
 }
 
 impl Shared {
-    /// A lease has begun: nobody watches over it if the watchdog has ended, so it is lost. Under the lock; then
-    /// [`begun`](Self::begun).
+    /// A lease has begun: nobody watches over it if the watchdog has ended, so it is lost. Under
+    /// the lock; then [`begun`](Self::begun).
     pub(super) fn begins(&self, state: &mut State, token: Token) -> Begun {
         let lost = state.dead.then(|| {
             let now = self.clock.now();

@@ -42,7 +42,8 @@ pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
     drained
 }
 
-/// What was left when [`shutdown`](crate::shutdown) stopped waiting. A warning in the log names each lock.
+/// What was left when [`shutdown`](crate::shutdown) stopped waiting. A warning in the log names
+/// each lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
     held: usize,

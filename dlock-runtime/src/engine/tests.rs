@@ -1,5 +1,5 @@
-//! What of the engine can't be seen from outside: a lease's cell, and that the token table gets empty. The rest is tested as its
-//! users see it, in the `tests` package.
+//! What of the engine can't be seen from outside: a lease's cell, and that the token table gets
+//! empty. The rest is tested as its users see it, in the `tests` package.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,8 +213,9 @@ async fn the_table_is_empty_when_nothing_is_held() {
     assert!(forgotten.is_held(), "and renewed meanwhile");
 }
 
-/// An acquire whose fate is open until late, of which `cancel` finds nothing: a server in this process has executed whatever
-/// was asked of it, so nothing can follow. Asked again until then, it would be asked for ever: no time passes meanwhile.
+/// An acquire whose fate is open until late, of which `cancel` finds nothing: a server in this
+/// process has executed whatever was asked of it, so nothing can follow. Asked again until then, it
+/// would be asked for ever: no time passes meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     let pool = LockPool::connect("memory://").await.unwrap();

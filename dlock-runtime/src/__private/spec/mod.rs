@@ -13,8 +13,8 @@ use crate::values::wait::Wait;
 
 /// What an attribute says; `None` where it says nothing, so that the pool decides.
 ///
-/// Times are milliseconds: the macro has read and checked them. Written as a chain, which is read, parsed and checked faster than fields
-/// full of paths.
+/// Times are milliseconds: the macro has read and checked them. Written as a chain, which is read,
+/// parsed and checked faster than fields full of paths.
 #[derive(Debug)]
 pub struct Spec {
     site: Site,
@@ -44,7 +44,8 @@ enum Kind {
 }
 
 impl Spec {
-    /// `module::function`; file and line are those of the attribute, which the caller's place in the expansion is.
+    /// `module::function`; file and line are those of the attribute, which the caller's place in
+    /// the expansion is.
     #[must_use]
     #[track_caller]
     pub const fn new(name: &'static str) -> Self {
@@ -64,7 +65,8 @@ impl Spec {
         }
     }
 
-    /// File and line are those of the caller: an attribute below another, which is expanded where the topmost stands.
+    /// File and line are those of the caller: an attribute below another, which is expanded where
+    /// the topmost stands.
     #[must_use]
     #[track_caller]
     pub const fn here(mut self) -> Self {

@@ -72,7 +72,8 @@ impl Target {
         self.pool.take()
     }
 
-    /// The request for the keys, as `request` makes one, with what is known only now. It is checked as any other.
+    /// The request for the keys, as `request` makes one, with what is known only now. It is checked
+    /// as any other.
     pub(super) fn request(self, request: impl FnOnce(Keys) -> LockRequest) -> LockRequest {
         let mut request = request(self.keys);
         if let Some(owner) = self.owner {

@@ -1,4 +1,6 @@
-//! What a pool does about what comes unasked from its server.
+//! What a pool does with messages that its server pushes without being asked.
+//!
+//! It only looks up whom a message concerns; `local_queues` and the watchdog act on it.
 
 use std::sync::Arc;
 
@@ -21,7 +23,8 @@ impl Core {
 
 impl Listener for Core {
     fn granted(&self, pushed: PushedGrant, since: Option<Moment>) {
-        // Only what this pool has drawn itself is looked at: another pool of the process may hold the lock, or want it.
+        // Ignore tokens that this pool has not drawn: another pool of the process may hold the
+        // lock, or want it.
         let Some(token) = self.token_in(&pushed.value) else {
             return;
         };
@@ -34,7 +37,7 @@ impl Listener for Core {
         {
             Settled::Taken => {}
             Settled::Unowned(token) => self.watchdog.nudge(token),
-            // Its waiter has gone; or the token is known in another state, which the watchdog sees.
+            // The waiter has left, or the token is in another state: the watchdog finds out which.
             Settled::NotOurs => {
                 let claim = Claim {
                     key: pushed.key,

@@ -31,7 +31,8 @@ use crate::values::process::Home;
 use crate::values::token::{Token, TokenSource};
 
 pub(crate) struct Core {
-    /// Where it was made: a forked child has neither its watchdog's thread nor a right to its connections.
+    /// Where it was made: a forked child has neither its watchdog's thread nor a right to its
+    /// connections.
     home: Home,
     settings: Settings,
     neighbour: Option<Arc<Neighbour>>,
@@ -93,7 +94,8 @@ impl Core {
         Ok(core)
     }
 
-    /// Before anything is locked or sent: an error in a forked child of the process that made the pool.
+    /// Before anything is locked or sent: an error in a forked child of the process that made the
+    /// pool.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
         if self.is_inherited() {
             return Err(made_before_a_fork("this pool"));
@@ -101,7 +103,8 @@ impl Core {
         Ok(())
     }
 
-    /// It is the parent's: none of its locks may be waited for here, and nothing of it dropped that says goodbye.
+    /// It is the parent's: none of its locks may be waited for here, and nothing of it dropped that
+    /// says goodbye.
     pub(crate) fn is_inherited(&self) -> bool {
         self.home.is_elsewhere()
     }
@@ -183,8 +186,8 @@ pub(crate) fn made_before_a_fork(what: &str) -> LockError {
     ))
 }
 
-/// In a forked child everything stays as it is: a connection that ended would end for the parent too, and who waits
-/// here may hold a mutex for ever.
+/// In a forked child everything stays as it is: a connection that ended would end for the parent
+/// too, and who waits here may hold a mutex for ever.
 impl Drop for Core {
     fn drop(&mut self) {
         if self.home.is_elsewhere() {

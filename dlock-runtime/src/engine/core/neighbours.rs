@@ -1,7 +1,9 @@
-//! The live pools of this process at one server whose namespaces nest, such as `lock:` and `lock:shop:`.
+//! The live pools of this process at one server whose namespaces nest, such as `lock:` and
+//! `lock:shop:`.
 //!
-//! `shop:7` of the outer and `7` of the inner one are one lock, each with a queue and a counter of its own. So the
-//! outer pool refuses such a key while it knows of the inner one. What other processes have can't be known.
+//! `shop:7` of the outer and `7` of the inner one are one lock, each with a queue and a counter of
+//! its own. So the outer pool refuses such a key while it knows of the inner one. What other
+//! processes have can't be known.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

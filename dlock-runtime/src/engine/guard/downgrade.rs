@@ -9,19 +9,21 @@ use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 
 impl LockGuard {
-    /// Turns a write lock into a read lock, without a gap: what was written is read by others only as this
-    /// guard reads it, and no other writer comes between.
+    /// Turns a write lock into a read lock, without a gap: what was written is read by others only
+    /// as this guard reads it, and no other writer comes between.
     ///
-    /// The lease goes on, and never gets shorter; the fence stays. There is no way back: two readers who both
-    /// wait to write would wait for each other. Called twice, the second time changes nothing.
+    /// The lease goes on, and never gets shorter; the fence stays. There is no way back: two
+    /// readers who both wait to write would wait for each other. Called twice, the second time
+    /// changes nothing.
     ///
     /// # Errors
-    /// [`LockError::Config`] for a lock that was not taken with `write`, [`LockError::Lost`] when the lease is over,
-    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it: then it may be
-    /// a read lock already, and the call may be repeated.
+    /// [`LockError::Config`] for a lock that was not taken with `write`, [`LockError::Lost`] when
+    /// the lease is over, [`LockError::Unavailable`] or [`LockError::Refused`] when the server did
+    /// not confirm it: then it may be a read lock already, and the call may be repeated.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; whether it is a read lock is then open, and the lease counts as before.
+    /// May be dropped at any time; whether it is a read lock is then open, and the lease counts as
+    /// before.
     ///
     /// # Examples
     ///

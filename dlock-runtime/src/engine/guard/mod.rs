@@ -37,14 +37,15 @@ pub use self::release::Released;
 /// A lock that is held, until it is released, dropped or lost.
 ///
 /// Dropping it gives the lock back in the background, from anywhere, also outside any runtime;
-/// [`release`](Self::release) waits until that is done. It holds a *lease*: when that ends, somebody
-/// else may have the lock while this guard still exists. [`is_held`](Self::is_held) and
+/// [`release`](Self::release) waits until that is done. It holds a *lease*: when that ends,
+/// somebody else may have the lock while this guard still exists. [`is_held`](Self::is_held) and
 /// [`lost`](Self::lost) tell; what must not happen twice needs the [`fence`](Self::fence).
 ///
 /// # A guard needs a name
 ///
-/// `let _ = pool.lock("report").acquire().await?;` gives the lock back before the next line: `_` is no variable. Neither
-/// `#[must_use]` nor any lint that is on by default sees it. This one does, in the root of your crate:
+/// `let _ = pool.lock("report").acquire().await?;` gives the lock back before the next line: `_` is
+/// no variable. Neither `#[must_use]` nor any lint that is on by default sees it. This one does, in
+/// the root of your crate:
 ///
 /// ```compile_fail
 /// #![deny(let_underscore_drop)]
@@ -54,8 +55,8 @@ pub use self::release::Released;
 /// # Ok(()) }
 /// ```
 ///
-/// `clippy::let_underscore_must_use` sees it too. A body under [`run`](crate::LockRequest::run) or the attribute has no guard
-/// that could be forgotten.
+/// `clippy::let_underscore_must_use` sees it too. A body under [`run`](crate::LockRequest::run) or
+/// the attribute has no guard that could be forgotten.
 #[must_use = "dropping the guard gives the lock back at once"]
 pub struct LockGuard {
     hold: Hold,
@@ -110,8 +111,9 @@ impl LockGuard {
         Some(first)
     }
 
-    /// One guard for each key, in the order in which they were taken: that of their names. The first part is this guard
-    /// itself, and speaks for all but in `key()`, `fence()` and [`write`](Self::write).
+    /// One guard for each key, in the order in which they were taken: that of their names. The
+    /// first part is this guard itself, and speaks for all but in `key()`, `fence()` and
+    /// [`write`](Self::write).
     ///
     /// # Examples
     ///
@@ -137,16 +139,17 @@ impl LockGuard {
 
     /// The fencing token of this grant: send it along with each write that must not come late.
     ///
-    /// Of several keys it is the first one's; [`parts`](Self::parts) has the others'. Rising for an exclusive lock, a write
-    /// lock and an owner's, whose entries all have the same. **Readers and holders of permits are many at once:
-    /// their numbers are unique, but order nothing**, and a resource that takes only rising ones would refuse
-    /// some that hold.
+    /// Of several keys it is the first one's; [`parts`](Self::parts) has the others'. Rising for an
+    /// exclusive lock, a write lock and an owner's, whose entries all have the same. **Readers and
+    /// holders of permits are many at once: their numbers are unique, but order nothing**, and a
+    /// resource that takes only rising ones would refuse some that hold.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.hold.fence
     }
 
-    /// How often the lock is held in this body: 1, and one more for each nested call that joined it.
+    /// How often the lock is held in this body: 1, and one more for each nested call that joined
+    /// it.
     ///
     /// # Examples
     ///
@@ -223,8 +226,8 @@ impl LockGuard {
 
     /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
     ///
-    /// Owns what it needs, so it can be awaited by any task of any runtime. End the waiting with the
-    /// work, by `select!` or by aborting its task: left alone, it would wait for ever.
+    /// Owns what it needs, so it can be awaited by any task of any runtime. End the waiting with
+    /// the work, by `select!` or by aborting its task: left alone, it would wait for ever.
     ///
     /// # Examples
     ///
@@ -251,11 +254,11 @@ impl LockGuard {
     /// Gives the lock back, and waits until that is done.
     ///
     /// # Errors
-    /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true` where it found nothing, or got no clear
-    /// answer. Else
-    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it within
-    /// `command_timeout` (twice that where a renewal was on its way); the release is then repeated in the background, and the lock is free at the
-    /// latest when its lease ends.
+    /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true`
+    /// where it found nothing, or got no clear answer. Else [`LockError::Unavailable`] or
+    /// [`LockError::Refused`] when the server did not confirm it within `command_timeout` (twice
+    /// that where a renewal was on its way); the release is then repeated in the background, and
+    /// the lock is free at the latest when its lease ends.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the release goes on in the background.
@@ -274,7 +277,8 @@ impl LockGuard {
         }
     }
 
-    /// The server said that it is not ours. Why, the token table knows: after the deadline that is no news.
+    /// The server said that it is not ours. Why, the token table knows: after the deadline that is
+    /// no news.
     fn gone(&self) -> LockError {
         self.hold.core.watchdog().refused(self.hold.token);
         self.lost_error(self.why_lost().unwrap_or(LostCause::Gone))
@@ -352,7 +356,8 @@ impl LockGuard {
     }
 }
 
-/// `Lost`, as a call of the guard says it: whether a body was stopped is not its matter, but what it did not do.
+/// `Lost`, as a call of the guard says it: whether a body was stopped is not its matter, but what
+/// it did not do.
 fn undone(error: LockError, what: &str) -> LockError {
     match error {
         LockError::Lost {

@@ -34,8 +34,8 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`LockError::Config`] for a time out of range, [`LockError::Lost`] when the lease is over,
-    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it; then
-    /// the lease counts as it did before.
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not confirm it;
+    /// then the lease counts as it did before.
     ///
     /// # Cancel safety
     /// May be dropped at any time; whether the lease got longer is then open, and it counts as it

@@ -1,7 +1,7 @@
 //! How often a lock is held inside one body, and whether this guard is one of the inner ones.
 //!
-//! Invariant: the lock ends with its outermost guard; an inner one only counts. The count is in the lease's cell,
-//! which all of them share.
+//! Invariant: the lock ends with its outermost guard; an inner one only counts. The count is in the
+//! lease's cell, which all of them share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

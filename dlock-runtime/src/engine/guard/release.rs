@@ -21,10 +21,11 @@ use crate::values::release::Release;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours, and is given back: free, or with `min_hold` kept as nobody's until its time.
+    /// The lock was ours, and is given back: free, or with `min_hold` kept as nobody's until its
+    /// time.
     Freed,
-    /// Its owner still holds it, through so many others: nested calls of the same body that joined it, or
-    /// entries of the same `owner` at the server.
+    /// Its owner still holds it, through so many others: nested calls of the same body that joined
+    /// it, or entries of the same `owner` at the server.
     StillHeld(u32),
     /// It was no longer ours: lost before, or released before.
     NotHeld,
@@ -55,8 +56,9 @@ enum Leaves {
 }
 
 impl LockGuard {
-    /// All parts at the same time; the first failure counts, then the worst that was found. `looked`: when the caller found
-    /// that it is held and in its own process, if that was in this very poll.
+    /// All parts at the same time; the first failure counts, then the worst that was found.
+    /// `looked`: when the caller found that it is held and in its own process, if that was in this
+    /// very poll.
     pub(crate) async fn give_back(&self, looked: Option<Moment>) -> Result<Released, LockError> {
         if self.others.is_empty() {
             return self.give_back_part(looked).await;
@@ -127,7 +129,8 @@ impl LockGuard {
         };
         match by {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
-                // Nothing can be sent from here: no runtime, or half of one. The watchdog has it now.
+                // Nothing can be sent from here: no runtime, or half of one. The watchdog has it
+                // now.
                 Err(CommandError::Setup(_)) => self.wait_for_watchdog().await,
                 Err(error) => {
                     let error = error.into_error(Some(self.key()));
@@ -184,7 +187,8 @@ impl LockGuard {
         })
     }
 
-    /// Else the server is to be asked: about the time that the key stays, a write that may come late, or whether it was ours.
+    /// Else the server is to be asked: about the time that the key stays, a write that may come
+    /// late, or whether it was ours.
     fn may_be_handed_on(&self) -> bool {
         let Hold { cell, spec, .. } = &self.hold;
         let acquires_server =

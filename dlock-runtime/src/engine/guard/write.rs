@@ -8,28 +8,34 @@ use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::key::Key;
 
 impl LockGuard {
-    /// Applies a batch of your own writes on the lock's server, if the lock is still ours there; check and writes are one step.
+    /// Applies a batch of your own writes on the lock's server, if the lock is still ours there;
+    /// check and writes are one step.
     ///
-    /// What [`verify`](Self::verify) leaves open is closed here: a holder that was stopped, or whose request was held
-    /// up, writes nothing after somebody else has the lock. That goes for data on the lock's own server and database, as
-    /// long as it keeps its data: a failover may lose lock and writes. For data elsewhere there is the [`fence`](Self::fence).
+    /// What [`verify`](Self::verify) leaves open is closed here: a holder that was stopped, or
+    /// whose request was held up, writes nothing after somebody else has the lock. That goes for
+    /// data on the lock's own server and database, as long as it keeps its data: a failover may
+    /// lose lock and writes. For data elsewhere there is the [`fence`](Self::fence).
     ///
-    /// All or nothing: types and numbers are looked at before the first command. What can't be asked before is whether the
-    /// user may run each command. A forbidden one stops the batch, those before it stand, and the error says how many.
+    /// All or nothing: types and numbers are looked at before the first command. What can't be
+    /// asked before is whether the user may run each command. A forbidden one stops the batch,
+    /// those before it stand, and the error says how many.
     ///
-    /// Two batches that are under way at the same time come in any order; await the one before the other where that matters.
+    /// Two batches that are under way at the same time come in any order; await the one before the
+    /// other where that matters.
     ///
     /// # Errors
-    /// [`LockError::Config`] for a batch that can't work (a key in another slot, too many commands, …): nothing was sent.
-    /// [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written, as its `source()` says.
-    /// [`LockError::Refused`] when a key has another type or holds no number (`WrongType`: its key is that data key, and the source names
-    /// the command), memory is out, or a right is missing.
-    /// [`LockError::Unavailable`] when no clear answer came: it was applied or it was not, and only the data tells. It is not
-    /// applied later than `command_timeout` (500 ms) after the call. What may run twice can be repeated: `set`, `hset`, `sadd`;
-    /// not `incr_by`, not `rpush`.
+    /// [`LockError::Config`] for a batch that can't work (a key in another slot, too many commands,
+    /// …): nothing was sent. [`LockError::Lost`] when the lock is not ours or the lease is over:
+    /// nothing was written, as its `source()` says. [`LockError::Refused`] when a key has another
+    /// type or holds no number (`WrongType`: its key is that data key, and the source names the
+    /// command), memory is out, or a right is missing. [`LockError::Unavailable`] when no clear
+    /// answer came: it was applied or it was not, and only the data tells. It is not applied later
+    /// than `command_timeout` (500 ms) after the call. What may run twice can be repeated: `set`,
+    /// `hset`, `sadd`; not `incr_by`, not `rpush`.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; the batch was then applied or not, or will be within `command_timeout` if the lock is still ours.
+    /// May be dropped at any time; the batch was then applied or not, or will be within
+    /// `command_timeout` if the lock is still ours.
     ///
     /// # Examples
     ///

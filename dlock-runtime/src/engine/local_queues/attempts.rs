@@ -1,4 +1,5 @@
-//! Attempts at the local queues: an acquire that goes out, and what the server says of it, in an answer or unasked.
+//! Attempts at the local queues: an acquire that goes out, and what the server says of it, in an
+//! answer or unasked.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::values::token::Token;
 
 /// Attempts, as those who send them see them.
 impl LocalQueues {
-    /// An acquire goes out. `queue_key`: for this queue, and by this driver; `false`: it sends for it no more, and must not.
+    /// An acquire goes out. `queue_key`: for this queue, and by this driver; `false`: it sends for
+    /// it no more, and must not.
     pub(in crate::engine) fn sending(
         &self,
         queue_key: Option<(&QueueKey, LeaderEpoch)>,
@@ -71,7 +73,8 @@ impl LocalQueues {
         abandoned.unwrap_or(false)
     }
 
-    /// Takes a lock that was granted outside any queue; `None`: it would be over, and the token is being cleaned up after.
+    /// Takes a lock that was granted outside any queue; `None`: it would be over, and the token is
+    /// being cleaned up after.
     pub(in crate::engine) fn take(
         &self,
         terms: &Terms,
@@ -112,7 +115,8 @@ impl LocalQueues {
         settled.unwrap_or(Settled::NotOurs)
     }
 
-    /// A place was granted. `grant` is `None` where it can't be told since when: then it has to be asked.
+    /// A place was granted. `grant` is `None` where it can't be told since when: then it has to be
+    /// asked.
     pub(in crate::engine) fn granted(
         &self,
         key: &Arc<str>,

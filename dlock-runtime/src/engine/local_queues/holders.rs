@@ -1,4 +1,5 @@
-//! Holders at the local queues: a lock goes to the next waiter of this process, or back to the server.
+//! Holders at the local queues: a lock goes to the next waiter of this process, or back to the
+//! server.
 
 use super::LocalQueues;
 use super::queue_key::QueueKey;
@@ -10,8 +11,8 @@ use crate::values::token::Token;
 
 /// What holders do.
 impl LocalQueues {
-    /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it. [`GivenBack::ToServer`] by the
-    /// watchdog: it has to look at the token.
+    /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it.
+    /// [`GivenBack::ToServer`] by the watchdog: it has to look at the token.
     pub(in crate::engine) fn give_back(
         &self,
         queue_key: &QueueKey,

@@ -1,10 +1,11 @@
 //! Those of this process who wait for a lock: one queue for each key, or for each waiter that needs
 //! an entry of its own at the server.
 //!
-//! `queue_key` says which queue somebody waits in, `queue_state` is a queue and its surroundings, `keys` has all
-//! of them. What waiters do is here, `attempts` is what is sent for them and answered, `holders` how a
-//! lock goes on from one who has it. `policy::client` decides; here that happens under the lock of `shared`, and what follows
-//! (wakers, notifications, the watchdog) is done when the lock is open again.
+//! `queue_key` says which queue somebody waits in, `queue_state` is a queue and its surroundings,
+//! `keys` has all of them. What waiters do is here, `attempts` is what is sent for them and
+//! answered, `holders` how a lock goes on from one who has it. `policy::client` decides; here that
+//! happens under the lock of `shared`, and what follows (wakers, notifications, the watchdog) is
+//! done when the lock is open again.
 //!
 //! Never in this folder: a command that is sent (`waiting` does), a decision about a lock.
 
@@ -119,7 +120,8 @@ impl LocalQueues {
         let nobody_waits = !queue_state.queue.is_waited_at();
         let nobody_responds = !nobody_waits && queue_state.queue.first().is_none();
         let might_be_handed_on = queue_state.queue.may_be_handed_on(now);
-        // The driver may still sleep until the end of a row of hand-offs whose lock has been released since.
+        // The driver may still sleep until the end of a row of hand-offs whose lock has been
+        // released since.
         let leader_may_acquire =
             nobody_waits && queue_state.queue.may_acquire() && !might_be_handed_on;
         let waiter_id = queue_state.queue.enter(QueuedWaiter::new(spec));
@@ -203,7 +205,8 @@ impl LocalQueues {
                 } else {
                     it.queue_state.check_chain(now);
                 }
-                // The next in line wants a place; and of a grant that was pushed the driver knows nothing.
+                // The next in line wants a place; and of a grant that was pushed the driver knows
+                // nothing.
                 it.queue_state.notifies |=
                     grant.chain.index == 0 || !it.queue_state.queue.may_be_handed_on(now);
                 it.begins = Some(attempt.token);
@@ -264,7 +267,8 @@ impl LocalQueues {
         grant.to_be_handed_on(&self.handoff, self.margin, now)
     }
 
-    /// Sends everybody away who waits for anything, or comes later; the tokens that are being cleaned up after.
+    /// Sends everybody away who waits for anything, or comes later; the tokens that are being
+    /// cleaned up after.
     pub(super) fn close(&self, error: &LockError, now: Moment) -> Vec<Token> {
         self.lock().queues.closed = Some(error.clone());
         let unowned =

@@ -1,9 +1,9 @@
 //! Which line somebody waits in.
 //!
-//! Those who want an exclusive lock share one for each key: one place at the server for all, and whoever
-//! is first takes what is granted. Whoever needs a place of its own has a line to itself: a holder among
-//! many (its entry is one holder's, with its own expiry), and one that is `fair`, because the order of
-//! arrival at the server counts.
+//! Those who want an exclusive lock share one for each key: one place at the server for all, and
+//! whoever is first takes what is granted. Whoever needs a place of its own has a line to itself: a
+//! holder among many (its entry is one holder's, with its own expiry), and one that is `fair`,
+//! because the order of arrival at the server counts.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,8 @@
-//! One gate with what its host needs: who drives it, who is to be woken, and who has been sent away.
+//! One gate with what its host needs: who drives it, who is to be woken, and who has been sent
+//! away.
 //!
-//! Everything here happens under the mutex of the gates; what is woken is written down, and woken later.
+//! Everything here happens under the mutex of the gates; what is woken is written down, and woken
+//! later.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +42,8 @@ pub(in crate::engine) struct QueueState {
     pub(in crate::engine) first_acquire: Option<Arc<dyn FirstAttempt>>,
     /// The value of the last acquire, where the line is not for all: what `QueueTable` finds it by.
     pub(in crate::engine) last_value: Option<Arc<str>>,
-    /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in here.
+    /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in
+    /// here.
     pub(in crate::engine) wakes: Wakes,
     pub(in crate::engine) notifies: bool,
     /// Which gate this is, among those that came and went.
@@ -101,7 +104,8 @@ impl QueueState {
         self.queue.is_idle() && self.sent_away.is_empty()
     }
 
-    /// As [`is_idle`](Self::is_idle); also if all it knows is a held lock that can't be handed on any more.
+    /// As [`is_idle`](Self::is_idle); also if all it knows is a held lock that can't be handed on
+    /// any more.
     pub(in crate::engine) fn is_idle_at(&self, now: Moment) -> bool {
         self.queue.is_idle_at(now) && self.sent_away.is_empty()
     }
@@ -201,8 +205,8 @@ impl Locked<'_> {
         }
     }
 
-    /// An acquire goes out; `false`: it must not, for another driver has taken over, or a holder whose clock was read before
-    /// the driver's has handed its lock on meanwhile.
+    /// An acquire goes out; `false`: it must not, for another driver has taken over, or a holder
+    /// whose clock was read before the driver's has handed its lock on meanwhile.
     pub(in crate::engine) fn sending(
         &mut self,
         leader_epoch: LeaderEpoch,
@@ -257,7 +261,8 @@ impl Locked<'_> {
         unowned
     }
 
-    /// The holder is done; `may_hand_on`: the next waiter here may have the lock. `ended`: as in [`Client::give_back`].
+    /// The holder is done; `may_hand_on`: the next waiter here may have the lock. `ended`: as in
+    /// [`Client::give_back`].
     pub(in crate::engine) fn give_back(
         &mut self,
         token: Token,

@@ -1,8 +1,8 @@
 //! A lock that is asked for inside the body that already holds its key.
 //!
-//! Waiting for oneself never ends, so a nested call either joins what its scope holds, without a command
-//! to the server, or fails at once. Only what a body polls is nested: spawned tasks and siblings under
-//! `join!` wait like everybody.
+//! Waiting for oneself never ends, so a nested call either joins what its scope holds, without a
+//! command to the server, or fails at once. Only what a body polls is nested: spawned tasks and
+//! siblings under `join!` wait like everybody.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub(super) enum Nested {
     Acquire,
     /// It is held already, by one more from here on.
     Join(LockGuard),
-    /// It is held as another kind of lock, which no wait ends: it is asked for once, and the server names both.
+    /// It is held as another kind of lock, which no wait ends: it is asked for once, and the server
+    /// names both.
     AskOnce,
     /// Who holds it, and what to write instead.
     WouldDeadlock(Reason),
@@ -56,7 +57,8 @@ pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Reason) -> LockErro
     }
 }
 
-/// Only what helps for these two kinds: whoever takes an exclusive lock has no use for the word `write`.
+/// Only what helps for these two kinds: whoever takes an exclusive lock has no use for the word
+/// `write`.
 fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
     let advice = match (&spec.kind, outer.kind()) {
         (Kind::Write, Kind::Read) => "a reader can't become the writer, so take `write` there",

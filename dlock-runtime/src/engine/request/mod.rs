@@ -25,7 +25,8 @@ pub(crate) use self::keys::Keys;
 mod keys;
 mod kind;
 
-/// A lock that is being asked for; made by [`LockPool::lock`](crate::LockPool::lock) and [`LockPool::lock_all`](crate::LockPool::lock_all).
+/// A lock that is being asked for; made by [`LockPool::lock`](crate::LockPool::lock) and
+/// [`LockPool::lock_all`](crate::LockPool::lock_all).
 ///
 /// What is not set comes from the pool's [`Config`](crate::Config).
 #[derive(Debug)]
@@ -87,10 +88,11 @@ impl LockRequest {
         self
     }
 
-    /// Gives a renewed lock up after this long, whatever its body does: at least the ttl. Default: never.
+    /// Gives a renewed lock up after this long, whatever its body does: at least the ttl. Default:
+    /// never.
     ///
-    /// It counts from the grant; of several keys, from each key's own, so the wait for the others is in it. It bounds what
-    /// a body that hangs can block: the lock is lost *then*, with
+    /// It counts from the grant; of several keys, from each key's own, so the wait for the others
+    /// is in it. It bounds what a body that hangs can block: the lock is lost *then*, with
     /// [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
     ///
     /// # Examples
@@ -113,7 +115,8 @@ impl LockRequest {
         self
     }
 
-    /// Renews the lock this often and no more, at least once. Default: for as long as the guard lives.
+    /// Renews the lock this often and no more, at least once. Default: for as long as the guard
+    /// lives.
     ///
     /// After the last one it goes on to its deadline, and is lost there, with
     /// [`LostCause::MaxRenewals`](crate::LostCause::MaxRenewals).
@@ -135,11 +138,12 @@ impl LockRequest {
         self
     }
 
-    /// Keeps the key for at least this long after the grant, even when the work is done sooner: 10 ms to
-    /// 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: it is freed at the end.
+    /// Keeps the key for at least this long after the grant, even when the work is done sooner: 10
+    /// ms to 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: it is freed at
+    /// the end.
     ///
-    /// For a job that all instances start at about the same time: one that is a little late must not
-    /// find the lock free and run it again. The guard is gone as ever; only its key stays.
+    /// For a job that all instances start at about the same time: one that is a little late must
+    /// not find the lock free and run it again. The guard is gone as ever; only its key stays.
     ///
     /// # Examples
     ///
@@ -161,8 +165,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether [`run`](Self::run) waits for the answer to its release, and fails where that found nothing. Default: the
-    /// pool's `release`, [`Release::Confirmed`].
+    /// Whether [`run`](Self::run) waits for the answer to its release, and fails where that found
+    /// nothing. Default: the pool's `release`, [`Release::Confirmed`].
     ///
     /// # Examples
     ///
@@ -182,28 +186,31 @@ impl LockRequest {
     /// Takes the lock, waiting for it if need be.
     ///
     /// The guard is told when the lease is lost, but what you do meanwhile is not stopped; that is
-    /// what [`run`](Self::run) and the attribute do. Give it a name: `let _ = …` releases the lock at once, and only
-    /// `#![warn(let_underscore_drop)]` tells ([more](LockGuard#a-guard-needs-a-name)).
+    /// what [`run`](Self::run) and the attribute do. Give it a name: `let _ = …` releases the lock
+    /// at once, and only `#![warn(let_underscore_drop)]` tells
+    /// ([more](LockGuard#a-guard-needs-a-name)).
     ///
     /// # Errors
-    /// [`LockError::Busy`] when somebody else held it for the whole wait, [`LockError::WouldDeadlock`]
-    /// when an enclosing locked body holds it, [`LockError::Unavailable`] and [`LockError::Refused`]
-    /// when the server did not give it, [`LockError::InvalidKey`], [`LockError::Config`] and
-    /// [`LockError::ShutDown`] before anything was sent. It ends after the wait and one
-    /// `command_timeout` at the latest.
+    /// [`LockError::Busy`] when somebody else held it for the whole wait,
+    /// [`LockError::WouldDeadlock`] when an enclosing locked body holds it,
+    /// [`LockError::Unavailable`] and [`LockError::Refused`] when the server did not give it,
+    /// [`LockError::InvalidKey`], [`LockError::Config`] and [`LockError::ShutDown`] before anything
+    /// was sent. It ends after the wait and one `command_timeout` at the latest.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: what may have been acquired is given back in the background, and those
-    /// who wait behind keep their place. Poll it where it was polled first: its timer is that runtime's.
+    /// May be dropped at any time: what may have been acquired is given back in the background, and
+    /// those who wait behind keep their place. Poll it where it was polled first: its timer is that
+    /// runtime's.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let (core, specs) = self.specs()?;
         specs.acquire(&core).await
     }
 
-    /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait` says.
+    /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait`
+    /// says.
     ///
-    /// Give the guard a name, `if let Some(lock) = …`: with `.is_some()` or `Some(_)` the lock may be free again
-    /// before the next line.
+    /// Give the guard a name, `if let Some(lock) = …`: with `.is_some()` or `Some(_)` the lock may
+    /// be free again before the next line.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but never [`LockError::Busy`].
@@ -234,7 +241,8 @@ impl LockRequest {
     /// The body is stopped when the lease is lost: it never starts another poll after the deadline.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease ended before the body did.
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease ended before the body
+    /// did.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the body is dropped, and the lock given back in the background.

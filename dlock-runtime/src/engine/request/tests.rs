@@ -1,4 +1,5 @@
-//! What a request says, and what it leaves to the pool, becomes the order; what can't work is all in one error.
+//! What a request says, and what it leaves to the pool, becomes the order; what can't work is all
+//! in one error.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! The first acquire for a key: sent by whoever is first in line, so that a lock that is free costs no task,
-//! until somebody comes behind. A future that was polled once and then never again must not stop those.
+//! The first acquire for a key: sent by whoever is first in line, so that a lock that is free costs
+//! no task, until somebody comes behind. A future that was polled once and then never again must
+//! not stop those.
 //!
-//! Invariant: as soon as two are in line, it runs in a task of its own: who comes looks here after taking a
-//! seat, and who sends looks for the line after putting it back.
+//! Invariant: as soon as two are in line, it runs in a task of its own: who comes looks here after
+//! taking a seat, and who sends looks for the line after putting it back.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,7 +19,8 @@ use crate::values::moment::Moment;
 type Acquire = Pin<Box<dyn Future<Output = Leader> + Send>>;
 
 pub(super) struct FirstAcquire {
-    /// With the waker that it was last polled with. Empty while it is polled, and when it has gone to a task of its own.
+    /// With the waker that it was last polled with. Empty while it is polled, and when it has gone
+    /// to a task of its own.
     acquire: Mutex<Option<(Acquire, Option<Waker>)>>,
     /// Where it began: its timers and its connection are this one's.
     runtime: Handle,

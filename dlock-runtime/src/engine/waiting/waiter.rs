@@ -1,7 +1,7 @@
 //! One waiter: a seat in line, from when it is taken until the lock is had or the wait is over.
 //!
-//! Invariant: a seat that is dropped leaves the line, and what was sent on its behalf goes on for those
-//! behind it, or is cleaned up after.
+//! Invariant: a seat that is dropped leaves the line, and what was sent on its behalf goes on for
+//! those behind it, or is cleaned up after.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,7 +25,8 @@ pub(in crate::engine) struct Waiter {
     runtime: Handle,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAcquire>>,
-    /// The seat is gone, and may be somebody else's by now: a gate that nobody needs forgets its numbers.
+    /// The seat is gone, and may be somebody else's by now: a gate that nobody needs forgets its
+    /// numbers.
     done: bool,
 }
 
@@ -63,8 +64,8 @@ impl Waiter {
         }
     }
 
-    /// The lock, once it is this waiter's turn; `None`: too late for its ttl, and it may come again behind the others.
-    /// Afterwards the seat is gone, and this is not to be polled.
+    /// The lock, once it is this waiter's turn; `None`: too late for its ttl, and it may come again
+    /// behind the others. Afterwards the seat is gone, and this is not to be polled.
     pub(in crate::engine) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -79,7 +80,8 @@ impl Waiter {
         self.look(cx, now, leader)
     }
 
-    /// It sends the first acquire itself, and is woken if that goes to a task of its own: until then it has no driver to look after.
+    /// It sends the first acquire itself, and is woken if that goes to a task of its own: until
+    /// then it has no driver to look after.
     pub(in crate::engine) fn sends_itself(&self) -> bool {
         self.own.is_some()
     }

@@ -1,7 +1,7 @@
 //! What a watchdog does about a token: the commands, and the reports on how they went.
 //!
-//! Each function may be run on any runtime, or polled once where answers are there at once. One that
-//! is dropped half-way reports a failure, so no token stays `busy` for ever.
+//! Each function may be run on any runtime, or polled once where answers are there at once. One
+//! that is dropped half-way reports a failure, so no token stays `busy` for ever.
 
 use std::iter::repeat;
 use std::sync::Arc;
@@ -91,7 +91,8 @@ impl LeaseTable {
         jobs
     }
 
-    /// Leases with about the same time left together: what a short one can't wait for must not hurry the long ones.
+    /// Leases with about the same time left together: what a short one can't wait for must not
+    /// hurry the long ones.
     fn batches(&self, mut renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
         renewals.sort_by_key(|(_, _, within)| *within);
         let room = renewals.len().min(RENEWALS_AT_ONCE);
@@ -141,7 +142,8 @@ pub(super) async fn carry_out(work: Arc<LeaseTable>, job: Job) {
             let mut report = CancelReport::new(work.clone(), token, false);
             let within = work.shared.command_timeout;
             if let Ok(link) = work.backend.link(&claim.key, within).await {
-                // Where nothing has to be moved, the acquire was executed, if it was asked for at all.
+                // Where nothing has to be moved, the acquire was executed, if it was asked for at
+                // all.
                 report.behind_acquire = link.runtime().is_none();
                 let cancelled = link.cancel(&claim, keep_until, not_after, within).await;
                 report.answer = cancelled.ok();

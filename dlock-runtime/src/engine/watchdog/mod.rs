@@ -1,11 +1,12 @@
-//! Watches over leases: renews them, ends them at their deadline, cleans up after tokens that nobody
-//! owns.
+//! Watches over leases: renews them, ends them at their deadline, cleans up after tokens that
+//! nobody owns.
 //!
-//! Two hosts: `thread` for servers elsewhere (so that a body which blocks its executor, or a runtime
-//! that ends, loses nothing) and `caller` for `memory://` (no step leaves the caller's runtime, whose
-//! clock may be paused). `work` is what both do.
+//! Two hosts: `thread` for servers elsewhere (so that a body which blocks its executor, or a
+//! runtime that ends, loses nothing) and `caller` for `memory://` (no step leaves the caller's
+//! runtime, whose clock may be paused). `work` is what both do.
 //!
-//! Never in this folder: when to renew, or when a lease is over (`policy::lease`, `policy::tokens`).
+//! Never in this folder: when to renew, or when a lease is over (`policy::lease`,
+//! `policy::tokens`).
 
 mod caller;
 mod lease_table;
@@ -52,7 +53,8 @@ impl Watchdog {
         Ok(Self { work, kind })
     }
 
-    /// Starts the watchdog's thread again if it ended by a panic, so that what comes is watched over.
+    /// Starts the watchdog's thread again if it ended by a panic, so that what comes is watched
+    /// over.
     pub(crate) fn revive(&self) -> Result<(), LockError> {
         let mut state = self.shared().lock();
         if !std::mem::take(&mut state.dead) {
@@ -62,9 +64,9 @@ impl Watchdog {
         thread::start(self.work.clone()).inspect_err(|_| self.shared().lock().dead = true)
     }
 
-    /// The server granted this process a token that is no gate's: unless somebody here knows it, it has
-    /// to go. One at a time: who forges such messages must not make us send a command for each; what is
-    /// left ends with its claim.
+    /// The server granted this process a token that is no gate's: unless somebody here knows it, it
+    /// has to go. One at a time: who forges such messages must not make us send a command for each;
+    /// what is left ends with its claim.
     pub(crate) fn stray(&self, token: Token, claim: Claim, stay: Duration) {
         let now = self.shared().clock.now();
         let give_up = now.plus(self.work.shared.command_timeout + stay);
@@ -90,14 +92,15 @@ impl Watchdog {
         self.shared().lock().tokens.keep(token, until)
     }
 
-    /// By when a `cancel` behind an acquire on this link is reported; `None`: nothing can go behind it.
+    /// By when a `cancel` behind an acquire on this link is reported; `None`: nothing can go behind
+    /// it.
     pub(super) fn cancelled_by(&self, link: &Arc<dyn Link>, now: Moment) -> Option<Moment> {
         link.runtime()
             .map(|_| now.plus(self.work.shared.command_timeout))
     }
 
-    /// An acquire got no clear answer, or its caller is gone, and it is being cleaned up after. The first `cancel` follows it
-    /// on its own connection, where it can't overtake it.
+    /// An acquire got no clear answer, or its caller is gone, and it is being cleaned up after. The
+    /// first `cancel` follows it on its own connection, where it can't overtake it.
     pub(super) fn cancel_behind(
         &self,
         token: Token,
@@ -128,8 +131,8 @@ impl Watchdog {
         self.nudge(token);
     }
 
-    /// A command is about to be sent that makes the lease last `by`; `false` when it is over, or this holder's no
-    /// longer.
+    /// A command is about to be sent that makes the lease last `by`; `false` when it is over, or
+    /// this holder's no longer.
     pub(crate) fn extending(&self, token: Token, by: Ttl, cell: &LeaseCell) -> bool {
         let mut state = self.shared().lock();
         !cell.is_released() && state.tokens.extending(token, by)

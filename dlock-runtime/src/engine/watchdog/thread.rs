@@ -1,4 +1,5 @@
-//! The watchdog of servers elsewhere: one thread per pool with a runtime and a connection of its own.
+//! The watchdog of servers elsewhere: one thread per pool with a runtime and a connection of its
+//! own.
 //!
 //! It ends with the pool, when nothing is left to clean up or a few seconds have passed.
 
@@ -11,8 +12,8 @@ use crate::policy::tokens::Census;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
-/// Timers count without suspended time, deadlines with it: so the table is looked at this often. And
-/// what is due later than that needs no wake-up, so an acquire seldom costs one.
+/// Timers count without suspended time, deadlines with it: so the table is looked at this often.
+/// And what is due later than that needs no wake-up, so an acquire seldom costs one.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// For how long a closed pool's clean-ups go on.

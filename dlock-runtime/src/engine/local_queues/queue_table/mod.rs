@@ -19,8 +19,8 @@ const SPARE_AT_MOST: usize = 128;
 pub(in crate::engine) struct QueueTable {
     /// Boxed: most slots of a table are empty.
     pub(super) by_key: HashedMap<QueueKey, Box<QueueState>>,
-    /// The lines that are not for all, by the value of the last acquire of each: whatever a push names, one look finds its line,
-    /// however many wait for the key.
+    /// The lines that are not for all, by the value of the last acquire of each: whatever a push
+    /// names, one look finds its line, however many wait for the key.
     own: HashMap<Arc<str>, QueueKey>,
     /// What gates were kept in, for those that come next: most come and go with each lock.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
@@ -71,8 +71,9 @@ impl QueueTable {
         own.filter(|queue_key| awaits(queue_key)).cloned()
     }
 
-    /// Forgets the gates of locks that are held for so long that nobody here can have them from their holder. Each time that
-    /// there are twice as many gates as the last time left, so it costs every one a look or two.
+    /// Forgets the gates of locks that are held for so long that nobody here can have them from
+    /// their holder. Each time that there are twice as many gates as the last time left, so it
+    /// costs every one a look or two.
     fn sweep(&mut self, now: Moment) {
         if self.by_key.len() < self.sweep_at.max(SWEEP_AT_LEAST) {
             return;

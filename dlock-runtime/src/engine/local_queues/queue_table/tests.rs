@@ -100,8 +100,8 @@ async fn a_line_of_its_own_goes_with_its_queue() {
     assert_eq!(lines_of_their_own, by_key(&pool));
 }
 
-/// A push names the key and the value: whoever may publish says both, as often as it likes. So it costs two looks, however many
-/// wait for the key, each in a line of its own.
+/// A push names the key and the value: whoever may publish says both, as often as it likes. So it
+/// costs two looks, however many wait for the key, each in a line of its own.
 #[tokio::test(start_paused = true)]
 async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
     let pool = LockPool::connect("memory://").await.unwrap();

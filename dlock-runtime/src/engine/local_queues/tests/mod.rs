@@ -1,8 +1,10 @@
-//! The gates under shuttle: threads that wait, drive and push at one key, in thousands of schedules.
+//! The gates under shuttle: threads that wait, drive and push at one key, in thousands of
+//! schedules.
 //!
-//! No time passes, so a wake-up that is lost ends as shuttle's `deadlock`. Always: everybody who stays has the lock or an error, in
-//! order of arrival and one at a time; each token that was asked for ends once, given back by its last holder or cleaned up; a lock
-//! that is handed on has the next number; nothing is left.
+//! No time passes, so a wake-up that is lost ends as shuttle's `deadlock`. Always: everybody who
+//! stays has the lock or an error, in order of arrival and one at a time; each token that was asked
+//! for ends once, given back by its last holder or cleaned up; a lock that is handed on has the
+//! next number; nothing is left.
 
 mod answered;
 mod roles;

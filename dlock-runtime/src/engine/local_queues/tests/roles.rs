@@ -1,4 +1,5 @@
-//! Who acts at the gates: the waiter does what `waiter` does, the driver what `leader` does, each on a thread of its own.
+//! Who acts at the gates: the waiter does what `waiter` does, the driver what `leader` does, each
+//! on a thread of its own.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,4 +1,5 @@
-//! What stands around the gates under shuttle: a server with one key and its wire, and the book of what became of each token.
+//! What stands around the gates under shuttle: a server with one key and its wire, and the book of
+//! what became of each token.
 //!
 //! Each message is a thread, so that it comes at any time.
 
@@ -36,8 +37,8 @@ use crate::values::wait::Wait;
 
 pub(super) const KEY: &str = "k";
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// No time passes, unless a poll is let come due, or once, so that no lock may be handed on any more; so nothing but a wake-up
-/// moves anybody.
+/// No time passes, unless a poll is let come due, or once, so that no lock may be handed on any
+/// more; so nothing but a wake-up moves anybody.
 const NOW: Moment = Moment::from_nanos(1);
 const WITHIN: Duration = Duration::from_millis(10);
 
@@ -93,7 +94,8 @@ pub(super) struct Seen {
     ends: BTreeMap<u64, Vec<End>>,
     /// Who had the lock, in order.
     pub(super) turns: Vec<(usize, WaiterId)>,
-    /// A gate that nobody misses goes, and the next one counts its seats anew: each tells itself apart.
+    /// A gate that nobody misses goes, and the next one counts its seats anew: each tells itself
+    /// apart.
     pub(super) local_queues: Vec<Arc<()>>,
     pub(super) sent_away: usize,
     pub(super) holds: bool,
@@ -195,7 +197,8 @@ impl Site {
         self.timers.notify_waiters();
     }
 
-    /// A waiter is done. After the last one the driver of a row that has not ended still sleeps until then.
+    /// A waiter is done. After the last one the driver of a row that has not ended still sleeps
+    /// until then.
     pub(super) fn one_is_done(&self) {
         if self.waiters.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.time_passes();
@@ -260,7 +263,8 @@ impl Site {
         if self.chances.pushes_lost && thread_rng().gen_bool(0.5) {
             return;
         }
-        // One that comes before the acquire's answer, and can't be dated, is found by the next poll.
+        // One that comes before the acquire's answer, and can't be dated, is found by the next
+        // poll.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
         let grant = since_when.then(|| self.grant(GrantKind::InTurn));
         let settled = self

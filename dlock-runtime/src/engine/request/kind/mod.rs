@@ -11,13 +11,16 @@ use crate::values::about;
 use crate::values::kind::Kind;
 
 impl LockRequest {
-    /// One of many readers: shares the key with other readers, and excludes writers. Default: exclusive.
+    /// One of many readers: shares the key with other readers, and excludes writers. Default:
+    /// exclusive.
     ///
-    /// Readers and [writers](Self::write) are served in order of arrival. A writer who waits stops readers who come
-    /// later, so neither starves; a reader with [`Wait::Once`](crate::Wait::Once) is busy then. Every reader has a lease of its
-    /// own. To read once more inside a scope that reads the key is free; to write there is an error.
+    /// Readers and [writers](Self::write) are served in order of arrival. A writer who waits stops
+    /// readers who come later, so neither starves; a reader with [`Wait::Once`](crate::Wait::Once)
+    /// is busy then. Every reader has a lease of its own. To read once more inside a scope that
+    /// reads the key is free; to write there is an error.
     ///
-    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers are right at once.
+    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers are right
+    /// at once.
     ///
     /// # Examples
     ///
@@ -35,10 +38,12 @@ impl LockRequest {
         self
     }
 
-    /// The one writer among [readers](Self::read): excludes them, and other writers. Default: exclusive.
+    /// The one writer among [readers](Self::read): excludes them, and other writers. Default:
+    /// exclusive.
     ///
-    /// For a key that nobody reads it is the exclusive lock with a queue in order of arrival. The two are kinds apart all the
-    /// same: an exclusive lock at a key with readers is refused, and so is this one at an exclusive lock's.
+    /// For a key that nobody reads it is the exclusive lock with a queue in order of arrival. The
+    /// two are kinds apart all the same: an exclusive lock at a key with readers is refused, and so
+    /// is this one at an exclusive lock's.
     ///
     /// # Examples
     ///
@@ -59,12 +64,15 @@ impl LockRequest {
         self
     }
 
-    /// A semaphore: at most this many hold the key at the same time, 1 to 1,000,000. Default: exclusive.
+    /// A semaphore: at most this many hold the key at the same time, 1 to 1,000,000. Default:
+    /// exclusive.
     ///
-    /// Every permit has a lease of its own, so that of a holder that died comes back. All who ask for a key say the same number;
-    /// another one is refused for as long as permits of the first are held or awaited.
+    /// Every permit has a lease of its own, so that of a holder that died comes back. All who ask
+    /// for a key say the same number; another one is refused for as long as permits of the first
+    /// are held or awaited.
     ///
-    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several holders are right at once.
+    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several holders are right
+    /// at once.
     ///
     /// # Examples
     ///
@@ -87,8 +95,9 @@ impl LockRequest {
 
     /// Takes this many of the [permits](Self::permits), all or none, 1 to 1,000. Default: one.
     ///
-    /// Whoever waits for many is not overtaken by those who want few: permits stay unused meanwhile. The server looks at
-    /// each of them and does nothing else then, so count in large units: 100 are well, 1,000 take milliseconds.
+    /// Whoever waits for many is not overtaken by those who want few: permits stay unused
+    /// meanwhile. The server looks at each of them and does nothing else then, so count in large
+    /// units: 100 are well, 1,000 take milliseconds.
     ///
     /// # Examples
     ///
@@ -108,11 +117,13 @@ impl LockRequest {
         self
     }
 
-    /// An exclusive lock that may be taken again by whoever holds it. Default: that is [`WouldDeadlock`](crate::LockError::WouldDeadlock).
+    /// An exclusive lock that may be taken again by whoever holds it. Default: that is
+    /// [`WouldDeadlock`](crate::LockError::WouldDeadlock).
     ///
-    /// Whoever holds it is the scope: what runs inside [`run`](Self::run) or an annotated function, but not what that spawned,
-    /// nor a sibling under `join!`. Taken again, the same lease is held once more, without a word to the server; the lock is free when
-    /// the outermost scope ends. Across tasks and processes, name an [owner](Self::owner).
+    /// Whoever holds it is the scope: what runs inside [`run`](Self::run) or an annotated function,
+    /// but not what that spawned, nor a sibling under `join!`. Taken again, the same lease is held
+    /// once more, without a word to the server; the lock is free when the outermost scope ends.
+    /// Across tasks and processes, name an [owner](Self::owner).
     ///
     /// # Examples
     ///
@@ -130,11 +141,12 @@ impl LockRequest {
         self
     }
 
-    /// With [`reentrant`](Self::reentrant): all of this owner may hold the lock at once, whatever task or process they are in.
-    /// Default: the scope.
+    /// With [`reentrant`](Self::reentrant): all of this owner may hold the lock at once, whatever
+    /// task or process they are in. Default: the scope.
     ///
-    /// For the steps of one workflow that run in several places. It excludes other owners, never those of the same name: take
-    /// a name that nobody else has by chance, such as the workflow's id. 1 to 256 bytes.
+    /// For the steps of one workflow that run in several places. It excludes other owners, never
+    /// those of the same name: take a name that nobody else has by chance, such as the workflow's
+    /// id. 1 to 256 bytes.
     ///
     /// # Examples
     ///
@@ -157,11 +169,12 @@ impl LockRequest {
         self
     }
 
-    /// Grants the lock strictly in order of arrival at the server, over all processes. Default: the waiters of a process share
-    /// one place in the queue, and processes take turns, which costs the server less.
+    /// Grants the lock strictly in order of arrival at the server, over all processes. Default: the
+    /// waiters of a process share one place in the queue, and processes take turns, which costs the
+    /// server less.
     ///
-    /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds have no other order. A waiter that was silent
-    /// for 3.5 s has lost its place.
+    /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds have no other
+    /// order. A waiter that was silent for 3.5 s has lost its place.
     ///
     /// # Examples
     ///
@@ -247,7 +260,8 @@ impl Owner {
     fn new(owner: &dyn Display) -> Self {
         let mut text = String::new();
         let written: fmt::Result = write!(text, "{owner}");
-        // A key whose own value failed begins with a NUL, which its `Display` escapes, and is none either.
+        // A key whose own value failed begins with a NUL, which its `Display` escapes, and is none
+        // either.
         let is_none = |text: &String| text.starts_with('\0') || text.starts_with("\\u{0}");
         Self(written.ok().map(|()| text).filter(|text| !is_none(text)))
     }

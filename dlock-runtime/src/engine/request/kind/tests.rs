@@ -1,4 +1,5 @@
-//! What a request says about the kind becomes the order; what does not go together is all in one error.
+//! What a request says about the kind becomes the order; what does not go together is all in one
+//! error.
 
 use std::fmt;
 use std::sync::Arc;

@@ -26,7 +26,8 @@ impl Leader {
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
         self.retries.works();
         let left = match busy.left {
-            // No value: free, and yet not ours, for the first in the queue is of a kind that we can't read.
+            // No value: free, and yet not ours, for the first in the queue is of a kind that we
+            // can't read.
             Left::For(left) if !busy.value.is_empty() => left,
             Left::For(_) | Left::Endless => Duration::MAX,
         };
@@ -44,8 +45,9 @@ impl Leader {
         self.core.see_to(settled.and_then(Settled::unowned));
     }
 
-    /// The key can't be waited for: of another layout, or without a time to live. A program that takes
-    /// its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at again.
+    /// The key can't be waited for: of another layout, or without a time to live. A program that
+    /// takes its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at
+    /// again.
     pub(super) fn not_queued(&mut self, why: Result<InTheWay, CommandError>) {
         let interval = self.core.settings().poll_interval(false);
         match why {

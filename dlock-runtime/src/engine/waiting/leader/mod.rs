@@ -1,8 +1,9 @@
-//! The task that moves a key's place at the server: one acquire for the first in line, polls while it
-//! stands in the queue, and again for the next.
+//! The task that moves a key's place at the server: one acquire for the first in line, polls while
+//! it stands in the queue, and again for the next.
 //!
-//! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are told, and
-//! one of them starts another. Every command's outcome reaches the gate, or its token is cleaned up.
+//! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are
+//! told, and one of them starts another. Every command's outcome reaches the gate, or its token is
+//! cleaned up.
 //!
 //! Never in this folder: who is next (`policy::queue`), how long to pause (`policy::retry`).
 
@@ -63,7 +64,8 @@ impl Leader {
         }
     }
 
-    /// The first acquire, if nothing speaks against it. Its grant is for [`answered`](Self::answered).
+    /// The first acquire, if nothing speaks against it. Its grant is for
+    /// [`answered`](Self::answered).
     pub(super) async fn first(mut self, now: Moment) -> Self {
         match self.next(now) {
             (Next::Acquire, Some(spec)) => self.granted = self.acquire(&spec, now).await,
@@ -149,15 +151,17 @@ impl Leader {
         let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
         let rung = tokio::time::timeout(pause, notify.notified()).await;
         if rung.is_ok() {
-            // Mostly by a holder here, whose release is about to leave. An acquire in the same write would be executed before
-            // the server tells the next one elsewhere of its grant: so it leaves in the next one.
+            // Mostly by a holder here, whose release is about to leave. An acquire in the same
+            // write would be executed before the server tells the next one elsewhere of its grant:
+            // so it leaves in the next one.
             let_others_go_first().await;
         }
     }
 }
 
-/// Those tasks that are ready run before this one, which keeps its place among its like. With tokio's `yield_now` those who are
-/// `fair` would ask in the reverse of their order, and a worker that is busy would keep the task from all others.
+/// Those tasks that are ready run before this one, which keeps its place among its like. With
+/// tokio's `yield_now` those who are `fair` would ask in the reverse of their order, and a worker
+/// that is busy would keep the task from all others.
 async fn let_others_go_first() {
     let mut waited = false;
     poll_fn(|cx| {
@@ -255,7 +259,8 @@ impl Leader {
         };
         let sent = self.now();
         let answer = match answer {
-            // With all of its time, however late a server or a process that has too much to do has said so.
+            // With all of its time, however late a server or a process that has too much to do has
+            // said so.
             Ok(None) => link.poll(&attempt.claim, within).await,
             Ok(Some(waits)) => Ok(waits),
             Err(error) => Err(error),
@@ -264,8 +269,8 @@ impl Leader {
             Ok(Polled::Yours { time, epoch, left }) => {
                 self.granted_to_leader(token, Grant::in_turn(sent, left, epoch, time));
             }
-            // The connection is another one by now, and a grant would reach nobody; or the key has lost its
-            // time to live, of which an acquire knows what to do.
+            // The connection is another one by now, and a grant would reach nobody; or the key has
+            // lost its time to live, of which an acquire knows what to do.
             Ok(Polled::Queued(busy))
                 if !answers_at(&attempt, &*link) || busy.left == Left::Endless =>
             {
