@@ -319,7 +319,7 @@ async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, Co
             open.created_nothing();
             return Err(attempt::wrong_kind(spec, &there));
         }
-        Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` hands it to the watchdog
+        Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up
         Err(answered) => {
             open.created_nothing();
             return Err(answered);

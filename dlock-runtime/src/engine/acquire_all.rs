@@ -131,7 +131,7 @@ async fn at_once(
             open.into_iter().for_each(OpenAttempt::created_nothing);
             Ok(None) // taking them one by one tells why
         }
-        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` hands it to the watchdog
+        Err(unclear) if unclear.leaves_open() => Err(unclear), // `open` cleans up
         Err(answered) => {
             open.into_iter().for_each(OpenAttempt::created_nothing);
             Err(answered)

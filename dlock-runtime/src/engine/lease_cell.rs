@@ -1,7 +1,8 @@
-//! One lease as its holder sees it: until when, and whether it is over. Written by the watchdog and
-//! the guard, read by everybody, without a lock.
+//! One lease as its holder sees it: until when it counts, and whether it is over. The watchdog and
+//! the guard write it, everybody reads it, without a mutex.
 //!
-//! Invariant: once `cause` is set or `released` is true, the lease is never held again.
+//! It decides nothing but that a deadline has passed. Invariant: once `cause` is set or `released`
+//! is true, the lease is never held again.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,7 +24,7 @@ use crate::values::process::Home;
 
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
-    /// Where it was taken: in a forked child it is lost at once.
+    /// The process that took it: in a forked child it is lost at once.
     home: Home,
     key: Arc<str>,
     clock: Clock,
@@ -31,14 +32,14 @@ pub(crate) struct LeaseCell {
     /// Why it is over at the deadline: a [`LostCause`] as its number.
     at_deadline: AtomicU8,
     released: AtomicBool,
-    /// Somebody else in this process has the lock now, with a cell of its own.
+    /// Another holder in this process has the lock now, with a cell of its own.
     handed_on: AtomicBool,
-    /// How often one body holds it.
+    /// How many guards of one body hold it.
     pub(super) holds: AtomicU32,
-    /// Batches of this holder's that the server may yet apply.
+    /// Batches of this holder that the server may still apply.
     open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
-    /// What the watchdog's release found, where the watchdog had to do it.
+    /// What the watchdog's release found, where the watchdog released it.
     freed: OnceLock<Option<GivenBack>>,
     changed: Notify,
 }
@@ -74,8 +75,8 @@ impl LeaseCell {
         }
     }
 
-    /// Why the lease is over although nobody released it; time alone is reason enough, and once
-    /// somebody has seen that, no late renewal brings it back.
+    /// Why the lease is over although it was not released. A passed deadline is enough; once a call
+    /// has seen that, no late renewal brings the lease back.
     pub(crate) fn why_lost(&self) -> Option<LostCause> {
         if self.is_inherited() {
             return Some(LostCause::Forked);
@@ -83,7 +84,7 @@ impl LeaseCell {
         self.why_lost_at(self.clock.now())
     }
 
-    /// The same in the process that took it.
+    /// The same, without the check for a forked child.
     pub(crate) fn why_lost_at(&self, now: Moment) -> Option<LostCause> {
         if self.cause.get().is_none() && now >= self.deadline() {
             self.lose(cause(self.at_deadline.load(Ordering::Acquire)));
@@ -91,7 +92,7 @@ impl LeaseCell {
         self.cause.get().copied()
     }
 
-    /// Why it was not there any more when its holder gave it back.
+    /// Why the release found nothing at the server.
     pub(crate) fn why_gone(&self) -> LostCause {
         self.cause.get().copied().unwrap_or_else(|| {
             if self.clock.now() >= self.deadline() {
@@ -102,7 +103,7 @@ impl LeaseCell {
         })
     }
 
-    /// It was taken by the process that this one was forked from.
+    /// Whether the process that this one was forked from took it.
     pub(crate) fn is_inherited(&self) -> bool {
         self.home.is_elsewhere()
     }
@@ -112,7 +113,7 @@ impl LeaseCell {
         Moment::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// The lease now lasts until then, and is over then for this cause; it never gets shorter.
+    /// Makes the lease last until `deadline`, where it ends for this cause; it never gets shorter.
     /// `false` if it was over before.
     pub(crate) fn extend(&self, deadline: Moment, at_deadline: LostCause) -> bool {
         if self.why_lost().is_some() {
@@ -125,7 +126,7 @@ impl LeaseCell {
         self.cause.get().is_none()
     }
 
-    /// Ends the lease; `false` if it was over already: the first cause counts.
+    /// Ends the lease; `false` if it was over already: the first cause wins.
     pub(crate) fn lose(&self, cause: LostCause) -> bool {
         let first = !self.is_released() && self.cause.set(cause).is_ok();
         if first {
@@ -139,14 +140,14 @@ impl LeaseCell {
         self.released.load(Ordering::Acquire)
     }
 
-    /// The holder gives it back; `false` if it had before.
+    /// The holder gives it back; `false` if it had done so before.
     pub(crate) fn release(&self) -> bool {
         !self.released.swap(true, Ordering::SeqCst)
     }
 
-    /// A batch is about to be sent; `false`: the holder has given the lock back, and it must not.
-    /// One total order with [`release`](Self::release): whoever gives it back sees the batch, or
-    /// the batch sees that.
+    /// A batch is about to be sent; `false` if the holder has given the lock back, and then it must
+    /// not be sent. One total order with [`release`](Self::release): either the release sees the
+    /// batch, or the batch sees the release.
     pub(crate) fn write_begins(&self) -> bool {
         self.open_writes.fetch_add(1, Ordering::SeqCst);
         let may_be_sent = !self.released.load(Ordering::SeqCst);
@@ -156,18 +157,19 @@ impl LeaseCell {
         may_be_sent
     }
 
-    /// The server will not apply it any more, or has.
+    /// The server has applied the batch, or never will.
     pub(crate) fn write_ended(&self) {
         self.open_writes.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A batch without a clear answer may come late: only another token at the key stops it.
+    /// Whether a batch without a clear answer may still be applied: only another token at the key
+    /// stops it.
     pub(crate) fn has_open_writes(&self) -> bool {
         self.open_writes.load(Ordering::SeqCst) > 0
     }
 
-    /// The lock goes to somebody else in this process: whoever watches over this holder's lease is
-    /// done, and has to be [told](Self::notify).
+    /// The lock goes to another holder in this process. The task that watches over this holder's
+    /// lease is done, and has to be [told](Self::notify).
     pub(crate) fn hand_on(&self) {
         self.handed_on.store(true, Ordering::Release);
     }
@@ -176,23 +178,23 @@ impl LeaseCell {
         self.handed_on.load(Ordering::Acquire)
     }
 
-    /// Something about the lease changed: whoever watches it looks again.
+    /// Something about the lease changed: wakes the tasks that watch it.
     pub(crate) fn notify(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Waits for the next change after the future was made.
+    /// Waits for the next change after this future was created.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// The watchdog did the release.
+    /// The watchdog has released the lock, or given up.
     pub(crate) fn freed(&self, found: Option<GivenBack>) {
-        let _ = self.freed.set(found); // the first word counts
+        let _ = self.freed.set(found); // the first result wins
         self.changed.notify_waiters();
     }
 
-    /// What the watchdog's release found; `None` when it gave up.
+    /// What the watchdog's release found; `None` if it gave up.
     pub(crate) async fn wait_freed(&self) -> Option<GivenBack> {
         loop {
             let changed = self.changed.notified();
@@ -215,7 +217,7 @@ impl LeaseCell {
     }
 }
 
-/// The leases of all keys of one lock: lost with the first that is.
+/// The leases of all keys of one lock: lost when the first of them is.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
     first: Arc<LeaseCell>,
@@ -236,7 +238,7 @@ impl Cells {
         remaining.min().unwrap_or_default()
     }
 
-    /// As [`LeaseCell::wait_lost`]; in a forked child it has ended.
+    /// As [`LeaseCell::wait_lost`]; in a forked child it ends at once.
     pub(crate) fn wait_lost(self) -> Lost {
         Lost {
             home: self.first.home,
@@ -283,7 +285,7 @@ impl Future for Lost {
     }
 }
 
-/// What waits is in a list with a mutex, which a forked child leaves alone.
+/// The waiting future is registered in a list with a mutex, which a forked child must not touch.
 impl Drop for Lost {
     fn drop(&mut self) {
         if self.home.is_elsewhere() {

@@ -1,4 +1,6 @@
-//! A look at the lock that code runs under, without owning it.
+//! Reads the lock that code runs under, without owning it.
+//!
+//! It sends no command and never releases; it answers from the lease cells.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +10,7 @@ use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 
-/// A look at the lock that the current code runs under; see [`current`](crate::current).
+/// Reads the lock that the current code runs under; see [`current`](crate::current).
 ///
 /// It never releases, and may be kept or sent to another task.
 #[derive(Clone)]
@@ -23,7 +25,7 @@ impl LockHandle {
         Self { key, fence, cells }
     }
 
-    /// The lock's name on the server, namespace included; of several, the first one's.
+    /// The lock's name on the server, namespace included; of several keys, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -47,8 +49,8 @@ impl LockHandle {
         self.cells.is_held()
     }
 
-    /// Ends when the lease is lost, with the cause; **never** for one that is released in time, so
-    /// give a task that waits for it an end of its own
+    /// Ends when the lease is lost, with the cause; **never** for a lease that is released in time,
+    /// so give a task that waits for it an end of its own
     /// ([`LockGuard::lost`](crate::LockGuard::lost)).
     pub fn lost(&self) -> impl Future<Output = LostCause> + Send + 'static + use<> {
         self.cells.clone().wait_lost()

@@ -1,7 +1,7 @@
-//! The order of locks, noted where one is asked for inside another: what the pool's `lock_order` is
-//! about.
+//! Records in which order nested locks are taken, and applies the pool's `lock_order` setting.
 //!
-//! Costs nothing with `Off`, a look at the scope without an enclosing lock, and one mutex with one.
+//! `policy::lock_order` finds the inversions. Costs nothing with `Off`, a look at the scope without
+//! an enclosing lock, and one mutex with one.
 
 use std::sync::{Arc, PoisonError};
 
@@ -15,9 +15,11 @@ use crate::values::error::{LockError, Reason};
 use crate::values::lock_order::LockOrder;
 use crate::values::wait::Wait;
 
-/// Notes what is asked for inside what; tells of an order that can deadlock, or refuses it.
+/// Records that this lock is asked for inside the held ones; logs an order that can deadlock, or
+/// refuses it.
 ///
-/// Who tries once waits for nobody, so that is in no order; what it gets is held like any other.
+/// A call with `Wait::Once` never waits, so it can't deadlock and is not recorded; the lock that it
+/// gets counts as held like any other.
 pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Result<(), LockError> {
     let what_to_do = core.settings().lock_order;
     if what_to_do == LockOrder::Off || spec.wait == Wait::Once {
@@ -48,7 +50,7 @@ pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Result<(), LockErro
     let inversions: Vec<_> = (nestings.iter())
         .filter_map(|nesting| specs.note(nesting))
         .collect();
-    drop(specs); // what listens to events may take a lock itself
+    drop(specs); // a listener to events may take a lock itself
     for inversion in inversions {
         observe::lock_order(spec.key.as_str(), &inversion);
     }

@@ -1,8 +1,9 @@
 //! A body that runs while a lock is held: acquire, run, release, as one future.
 //!
-//! Written by hand so that the body is stored once: an `async fn` around it would double it. With
-//! [`OnLost::Cancel`] the body never starts a poll after its lease's deadline. Dropped anywhere, or
-//! unwound by a panic, the lock is given back in the background by what it holds then.
+//! Written by hand so that the body is stored once: an `async fn` around it would store it twice.
+//! Invariants: with [`OnLost::Cancel`] no poll of the body starts after its lease's deadline; when
+//! the future is dropped or unwound by a panic, what it holds then gives the lock back in the
+//! background.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pin_project! {
 }
 
 pin_project! {
-    /// The body, and in the same place what came of it.
+    /// The body, or the value that it returned, in the same memory.
     #[project = SlotProj]
     enum Slot<F: Future> {
         Body { #[pin] body: F },
@@ -50,21 +51,21 @@ enum Stage {
     Acquire(Boxed<Result<LockGuard, LockError>>),
     Run {
         owner: Owner,
-        /// The body has not been polled, and its leases were looked at in this very poll: acquiring
-        /// ends with that.
+        /// The body has not been polled, and its leases were checked in this very poll: acquiring
+        /// ends with that check.
         is_fresh: bool,
         lost: Option<Lost>,
     },
     Release {
         release: Boxed<Result<(), LockError>>,
-        /// It is sent, and then goes on by itself.
+        /// The release is sent, and then goes on by itself.
         in_background: bool,
     },
     Done,
 }
 
 // What does not depend on the body is in functions that are not generic: they are compiled once,
-// and the rest again with each annotated function.
+// the rest with each annotated function.
 impl Stage {
     fn run(guard: LockGuard) -> Self {
         Stage::Run {
@@ -74,10 +75,10 @@ impl Stage {
         }
     }
 
-    /// What comes when the body has ended. `looked`: when its lease was looked at, in this poll.
+    /// The body has ended. `looked`: when its lease was checked, if that was in this poll.
     fn release(self, looked: Option<Moment>) -> Self {
         let Stage::Run { owner, .. } = self else {
-            return self; // only a body ends
+            return self; // only a running body ends
         };
         Stage::Release {
             in_background: owner.guard().is_released_in_background(),
@@ -86,8 +87,9 @@ impl Stage {
     }
 }
 
-/// Whose lock it is: dropped, it gives the lock back, whoever else still refers to the guard. The
-/// scope of a future that was started in the body and lives on outside does.
+/// Owns the lock: when it is dropped it gives the lock back, even if others still refer to the
+/// guard. A future that was started in the body and lives on outside it keeps its scope, and with
+/// it a reference.
 struct Owner(Arc<LockFrame>);
 
 impl Owner {
@@ -142,7 +144,8 @@ impl<F: Future> Future for LockedFuture<F> {
                     let frame = &owner.0;
                     let step = run(this.slot.as_mut(), frame, is_fresh, lost, *this.on_lost, cx);
                     let ended = ready!(step).and_then(|value| {
-                        this.slot.set(Slot::Value { value: Some(value) }); // the body goes before its lock
+                        // The body is dropped before its lock is released.
+                        this.slot.set(Slot::Value { value: Some(value) });
                         match *this.on_lost {
                             OnLost::Cancel => look(&frame.guard, true).map(Some),
                             OnLost::Finish => Ok(None),
@@ -164,7 +167,7 @@ impl<F: Future> Future for LockedFuture<F> {
                     release,
                     in_background,
                 } => {
-                    // Polled once at least, so that it is sent before anything that the caller
+                    // Polled at least once, so that it is sent before anything that the caller
                     // sends next.
                     let released = release.as_mut().poll(cx);
                     if released.is_pending() && !(*in_background && goes_on(release)) {
@@ -187,7 +190,7 @@ impl<F: Future> Future for LockedFuture<F> {
     }
 }
 
-/// Polls the body once, if its lease allows; and sees to it that the lease's end wakes the task.
+/// Polls the body once, if its lease allows that, and makes the end of the lease wake the task.
 fn run<F: Future>(
     slot: Pin<&mut Slot<F>>,
     frame: &Arc<LockFrame>,
@@ -197,7 +200,7 @@ fn run<F: Future>(
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, LockError>> {
     let SlotProj::Body { body } = slot.project() else {
-        return Poll::Pending; // `Run` has a body
+        return Poll::Pending; // a `Run` stage has a body
     };
     let guard = &frame.guard;
     if on_lost == OnLost::Finish {
@@ -218,7 +221,7 @@ fn run<F: Future>(
     }
 }
 
-/// When that is, if the lock is held.
+/// The time of the check, if the lock is held.
 fn look(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
     let held = guard.look();
     held.map_err(|(part, cause)| lost_error(part, cause, finished))
@@ -242,8 +245,8 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
     }
 }
 
-/// A release that fails is logged, and goes on in the background: it masks the body's value only if
-/// it is strict.
+/// A release that fails is logged, and goes on in the background; it replaces the body's value only
+/// if it is strict.
 async fn give_back(owner: Owner, looked: Option<Moment>) -> Result<(), LockError> {
     let given_back = owner.guard().give_back(looked).await;
     if owner.guard().is_strict() {
@@ -252,7 +255,7 @@ async fn give_back(owner: Owner, looked: Option<Moment>) -> Result<(), LockError
     Ok(())
 }
 
-/// Leaves a release that is under way to the runtime; `false`: there is none here.
+/// Leaves a release that is under way to the runtime; `false` if there is none here.
 fn goes_on(release: &mut Boxed<Result<(), LockError>>) -> bool {
     let Ok(here) = Handle::try_current() else {
         return false;

@@ -1,20 +1,23 @@
-//! The I/O around the state machines.
+//! The I/O around the state machines: it sends what `policy` decides, and wakes, renews and cleans
+//! up.
 //!
-//! Read `pool` (the handle), `core` (what all handles share) and `request` (what is asked; checked,
-//! it is an `spec`), then `acquire` (one lock), `nested` (one that the scope holds already),
-//! `several` (all or none), `attempt` (one command that acquires), `shared` (the client's state
-//! under its one lock), `local_queues` (those who wait here) and `waiting` (the tasks around them),
-//! `guard` (a lock that is held), `guarded` (a body that runs while it is held) and `watchdog`
-//! (renewal, deadlines, clean-up). `lease_cell` is what guard and watchdog share; `scope` is what a
-//! body's poll finds around it, `lock_order` what is made of that; `shutdown` ends it all.
+//! Read `pool` (the handle), `core` (what all handles of a pool share), `request` (the builder) and
+//! `spec` (a request once it is checked). Then `acquire` (one lock), `nested` (a lock that the
+//! enclosing scope already holds), `acquire_all` (several locks, all or none), `attempt` (one
+//! acquire command on its way), `shared` (the client's state under its one mutex), `local_queues`
+//! (the waiters of this process) and `waiting` (the tasks around them). Then `guard` (a lock that
+//! is held), `locked_future` (a body that runs under a lock) and `watchdog` (renewal, deadlines,
+//! clean-up). `lease_cell` is what guard and watchdog share. `scope` holds the locks and the pool
+//! around the current poll, `lock_order` checks the order of nested locks, `lock_handle` reads a
+//! held lock without owning it, and `shutdown` ends a pool.
 //!
-//! Imports go one way: `pool` over `request` over `acquire` over `waiting` and `guard` over `core`
-//! over `local_queues` and `watchdog` over `shared`.
+//! Imports go one way: `pool` → `request` → `acquire` → `waiting` and `guard` → `core` →
+//! `local_queues` and `watchdog` → `shared`.
 //!
-//! Never in this folder: who is next, how long a lease counts, what becomes of a token (`policy`
-//! decides); a name of the `redis` crate; anything sent, awaited, woken or told under the mutex.
-//! One exception to the first: `lease_cell` itself finds that a deadline has passed, so that a
-//! lease is over then also while the watchdog is late.
+//! Never in this folder: who is next, how long a lease counts, or what becomes of a token (`policy`
+//! decides); a name of the `redis` crate; sending, awaiting, waking or logging under the mutex. One
+//! exception to the first: `lease_cell` itself finds that a deadline has passed, so a lease ends on
+//! time even while the watchdog is late.
 
 pub(crate) mod acquire;
 mod acquire_all;

@@ -1,9 +1,10 @@
-//! What the poll of a body finds around it: the locks it is under, and the pool to use.
+//! What surrounds the poll of a body: the locks that it runs under, and the pool to use.
 //!
-//! A slot of the thread that is set while a future is polled and put back afterwards, panic or not.
-//! So scopes nest, siblings under `join!` are separate, and a spawned task starts with none; a
-//! task's id alone would be of no use, for siblings share it. It tells the tasks of a `LocalSet`
-//! that a body drives: they are polled inside its poll, and are none of it.
+//! The scope is a slot of the thread that is set while a future is polled and restored afterwards,
+//! also by a panic. So scopes nest, siblings under `join!` are separate, and a spawned task starts
+//! with none. A task's id alone would not do, for siblings share it; but it tells apart the tasks
+//! of a `LocalSet` that a body drives: they are polled inside its poll and are not part of the
+//! body.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -23,14 +24,14 @@ thread_local! {
     static CURRENT: RefCell<Option<Inside>> = const { RefCell::new(None) };
 }
 
-/// The innermost scope, and the task that polls it; `None`: none does, as under `block_on`.
+/// The innermost scope, and the task that polls it; `None` without a task, as under `block_on`.
 #[derive(Clone, Debug)]
 struct Inside {
     frame: Frame,
     task: Option<task::Id>,
 }
 
-/// One scope and those around it.
+/// One scope, and through its parent those around it.
 #[derive(Clone, Debug)]
 pub(crate) enum Frame {
     Pool(Arc<PoolFrame>),
@@ -86,7 +87,7 @@ pub(crate) fn innermost_pool() -> Option<Arc<Core>> {
 /// The innermost lock that this code runs under: inside a locked function or a
 /// [`run`](crate::LockRequest::run), at any depth of calls; `None` elsewhere.
 ///
-/// It holds for what the body polls, not for tasks that it spawns, and not for guards from
+/// It covers what the body polls, not tasks that it spawns, and not guards from
 /// [`acquire`](crate::LockRequest::acquire), which open no scope.
 ///
 /// # Examples
@@ -109,19 +110,19 @@ pub fn current() -> Option<LockHandle> {
     ScopedGuard::innermost().map(|guard| guard.held())
 }
 
-/// What enclosing scopes hold of this key of this pool, the innermost first.
+/// The guards of enclosing scopes that hold this key of this pool, innermost first.
 pub(crate) fn holds(core: &Arc<Core>, key: &Key) -> Vec<ScopedGuard> {
     let holds_it = |guard: &ScopedGuard| guard.is_of(core) && guard.holds(key);
     locks().filter(holds_it).collect()
 }
 
-/// The locks of this pool that enclosing scopes hold, from the innermost outwards.
+/// The locks of this pool that enclosing scopes hold, innermost first.
 pub(crate) fn held(core: &Arc<Core>) -> Vec<ScopedGuard> {
     let is_held = |guard: &ScopedGuard| guard.is_of(core) && guard.is_held();
     locks().filter(is_held).collect()
 }
 
-/// The innermost first.
+/// Innermost first.
 fn locks() -> impl Iterator<Item = ScopedGuard> {
     let frames = current_frame().into_iter().flat_map(Frame::outwards);
     frames.filter_map(|frame| match frame {
@@ -136,7 +137,7 @@ fn current_frame() -> Option<Frame> {
     if task == task::try_id() {
         return Some(frame);
     }
-    // Another task's locks are not this one's to join; its pool is what tests run in.
+    // A task can't join another task's locks; but it uses its pool, which is what tests rely on.
     let core = frame.innermost_pool()?;
     Some(Frame::pool(core, None))
 }
@@ -164,7 +165,7 @@ impl Drop for Entered {
     }
 }
 
-/// The guard of the innermost lock, for a body to look at; dropping it gives nothing back.
+/// The guard of the innermost lock, for a body to read; dropping it gives nothing back.
 #[derive(Debug)]
 pub struct ScopedGuard(Arc<LockFrame>);
 
@@ -183,7 +184,7 @@ impl Deref for ScopedGuard {
 }
 
 pin_project! {
-    /// A future inside which locked functions use a certain pool.
+    /// A future inside which locked functions use this pool.
     #[must_use = "futures do nothing unless polled"]
     pub(crate) struct InPool<F> {
         #[pin]

@@ -1,8 +1,8 @@
-//! The client's state under its one lock: the local queues and the tokens of a pool; and who is
-//! told of what happens there.
+//! The state of a pool under its one mutex (local queues and tokens), and the notifications that
+//! follow from changes.
 //!
-//! `policy::client` decides. The lock is never held while something is sent, awaited, woken or
-//! told.
+//! `policy::client` decides. Invariant: nothing is sent, awaited, woken or logged while the mutex
+//! is locked.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub(super) type Tokens = tokens::Tokens<Arc<LeaseCell>>;
 /// What all tasks of a pool share, and how its watchdog is woken.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// A forked child must not wait for its mutex.
+    /// In a forked child, nothing may wait for the mutex.
     pub(super) home: Home,
     pub(super) state: Mutex<State>,
     pub(super) clock: Clock,
     pub(super) command_timeout: Duration,
-    /// There is something to do before the host would look by itself.
+    /// Wakes the watchdog before its planned time.
     pub(super) wake: Notify,
-    /// A token was forgotten.
+    /// Notified when a token may have been forgotten; `Watchdog::drained` waits for it.
     pub(super) fewer: Notify,
 }
 
@@ -39,25 +39,25 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) queues: QueueTable,
     pub(super) tokens: Tokens,
-    /// When the host will look next; only a thread plans.
+    /// When the watchdog will look next; only the watchdog's thread sets it.
     pub(super) planned: Option<Moment>,
-    /// When the next stray grant is looked at.
+    /// When the next stray grant may be cleaned up.
     pub(super) next_stray: Moment,
-    /// The pool is gone: end when nothing is left to clean up.
+    /// The pool is gone: the watchdog's thread ends when nothing is left to clean up.
     pub(super) closing: bool,
-    /// The host ended although leases were left.
+    /// The watchdog's thread ended although leases were left.
     pub(super) dead: bool,
 }
 
 impl State {
-    /// The watchdog looks in time by itself.
+    /// Whether the watchdog wakes by itself before anything is due.
     fn is_in_time(&self) -> bool {
         let planned = self.planned;
         planned.is_some_and(|planned| planned <= self.tokens.next_look())
     }
 }
 
-/// What follows for the watchdog from a lease that has begun.
+/// What the watchdog has to do about a lease that has begun.
 pub(super) struct Begun {
     lost: Option<Action<Arc<LeaseCell>>>,
     is_in_time: bool,
@@ -77,7 +77,7 @@ impl Shared {
         }
     }
 
-    /// The lock is open again.
+    /// Carries out what `begins` found. Call it with the mutex unlocked.
     pub(super) fn begun(&self, begun: Begun) {
         if begun.lost.is_some() {
             self.announce(begun.lost);
@@ -87,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// `command_timeout`: what a command may take.
+    /// `command_timeout`: how long a command may take, at most.
     pub(super) fn new(clock: Clock, command_timeout: Duration) -> Self {
         Self {
             home: Home::here(),
@@ -109,7 +109,7 @@ impl Shared {
         changed
     }
 
-    /// Wakes the host unless it will look in time by itself.
+    /// Wakes the watchdog unless it wakes by itself in time.
     pub(super) fn wake_if_needed(&self) {
         let state = self.lock();
         let in_time = state.is_in_time();
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Tells whom it concerns what became of a lease or a clean-up.
+    /// Tells holders and the log what became of leases and clean-ups.
     pub(super) fn announce(&self, news: impl IntoIterator<Item = Action<Arc<LeaseCell>>>) {
         for action in news {
             self.announce_one(action);
@@ -140,7 +140,7 @@ impl Shared {
                 cause,
             } => {
                 if !holder.extend(deadline, cause) {
-                    // Its holder has seen the deadline pass: nothing is to be renewed any more.
+                    // The holder has already seen the deadline pass, so stop renewing.
                     let now = self.clock.now();
                     self.lock().tokens.hand_over(token, now);
                 }

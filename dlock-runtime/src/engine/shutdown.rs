@@ -1,4 +1,6 @@
-//! The end of pools: no new locks, and time for what is held to come back.
+//! Shuts pools down: takes no new locks, and gives held ones a few seconds to be released.
+//!
+//! It ends no body and takes no lock away: what is still held afterwards is counted and logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +9,10 @@ use super::core::Core;
 use crate::backend::command_error;
 use crate::observe;
 
-/// How long a shutdown waits.
+/// How long a shutdown waits for all pools.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(5);
 
-/// Closes all of them before it waits for any.
+/// Closes all pools before it waits for any of them.
 pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
     let ours = cores.iter().filter(|core| !core.is_inherited());
     let cores: &[Arc<Core>] = &ours.cloned().collect::<Vec<_>>();
@@ -43,7 +45,7 @@ pub(crate) async fn shut_down(cores: &[Arc<Core>]) -> Drained {
 }
 
 /// What was left when [`shutdown`](crate::shutdown) stopped waiting. A warning in the log names
-/// each lock.
+/// each held lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
     held: usize,
@@ -51,7 +53,7 @@ pub struct Drained {
 }
 
 impl Drained {
-    /// Locks whose bodies or guards were still there.
+    /// Locks whose bodies or guards still existed.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held

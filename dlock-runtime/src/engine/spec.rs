@@ -1,4 +1,6 @@
-//! One lock that is asked for, all checked: what an acquire, its waiter and its guard all refer to.
+//! A lock request once it is checked: what an acquire, its waiter and its guard all refer to.
+//!
+//! It does nothing itself. Invariant: every value in it was validated when the request was built.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,16 +18,16 @@ use crate::values::wait::Wait;
 pub(crate) struct AcquireSpec {
     /// With the pool's namespace.
     pub(crate) key: Key,
-    /// The key once more, as commands carry it.
+    /// The same key as commands carry it.
     pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
     pub(crate) queue_key: QueueKey,
-    /// Joins what an enclosing scope holds.
+    /// Joins a lock that an enclosing scope holds.
     pub(crate) reentrant: bool,
     pub(crate) terms: Terms,
     pub(crate) wait: Wait,
     pub(crate) release: Release,
-    /// Who asks, for others to read.
+    /// The function that asks; others read it in the holder's value.
     pub(crate) function: Cow<'static, str>,
     pub(crate) site: Site,
 }

@@ -1,5 +1,5 @@
-//! What of the engine can't be seen from outside: a lease's cell, and that the token table gets
-//! empty. The rest is tested as its users see it, in the `tests` package.
+//! Tests of what can't be seen from outside the engine: a lease's cell, and that the token table
+//! gets empty. The rest is tested as users see it, in the `tests` package.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ async fn an_extension_never_shortens() {
     assert_eq!(cell.remaining(), ms(147));
 }
 
-/// Also when nobody looked at it in between.
+/// Also if nothing checked the lease in between.
 #[tokio::test(start_paused = true)]
 async fn an_extension_after_the_deadline_brings_nothing_back() {
     let cell = cell();
@@ -83,7 +83,7 @@ async fn an_extension_after_the_deadline_brings_nothing_back() {
     assert_eq!(cell.why_lost(), Some(LostCause::Deadline));
 }
 
-/// What the deadline means is the lease's to say, and each extension says it anew.
+/// The lease says which bound its deadline is, and each extension says it anew.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_runs_out_says_which_bound_it_met() {
     let max_hold = Some(ms(50));
@@ -167,7 +167,7 @@ async fn all_who_wait_are_told() {
     );
 }
 
-/// Each way in which a lock can end, one after the other: nothing of it stays in the table.
+/// Each way in which a lock can end, one after the other: none leaves anything in the table.
 #[tokio::test(start_paused = true)]
 async fn the_table_is_empty_when_nothing_is_held() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -213,9 +213,9 @@ async fn the_table_is_empty_when_nothing_is_held() {
     assert!(forgotten.is_held(), "and renewed meanwhile");
 }
 
-/// An acquire whose fate is open until late, of which `cancel` finds nothing: a server in this
-/// process has executed whatever was asked of it, so nothing can follow. Asked again until then, it
-/// would be asked for ever: no time passes meanwhile.
+/// An acquire whose outcome is open until late, and whose `cancel` finds nothing: a server in this
+/// process has executed every command that it was sent, so nothing can follow. Repeating the
+/// `cancel` until then would never end, for no time passes meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -245,7 +245,7 @@ async fn a_clean_up_that_finds_nothing_in_this_process_ends() {
     assert_eq!(pool.core().census(), Census::default());
 }
 
-/// Ten per cent of ten seconds, and 2 ms.
+/// The margin is 10 % of 10 s, and 2 ms.
 #[tokio::test(start_paused = true)]
 async fn every_way_to_a_lease_keeps_the_margin_of_the_settings() {
     let config = Config::new("memory://").clock_margin(10);

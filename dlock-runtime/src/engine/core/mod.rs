@@ -1,7 +1,7 @@
-//! What all handles of one pool share: a server, the settings, who waits here and what is held.
+//! What all handles of one pool share: the server, the settings, the local queues and the watchdog.
 //!
-//! Everything of the engine takes it; the public face above is `pool`. A new kind of server is made
-//! in [`Core::connect`].
+//! All other modules of the engine take a `&Core`; the public face above it is `pool`. A new kind
+//! of server is created in [`Core::connect`].
 //!
 //! Never in this folder: a decision about a lock.
 
@@ -31,8 +31,8 @@ use crate::values::process::Home;
 use crate::values::token::{Token, TokenSource};
 
 pub(crate) struct Core {
-    /// Where it was made: a forked child has neither its watchdog's thread nor a right to its
-    /// connections.
+    /// The process that made the pool: a forked child has neither its watchdog's thread nor a right
+    /// to its connections.
     home: Home,
     settings: Settings,
     neighbour: Option<Arc<Neighbour>>,
@@ -40,7 +40,7 @@ pub(crate) struct Core {
     tokens: TokenSource,
     watchdog: Watchdog,
     local_queues: LocalQueues,
-    /// Which locks were asked for inside which.
+    /// Which locks were asked for inside which others.
     lock_orders: Mutex<LockOrders>,
     holder_name: String,
     shut: AtomicBool,
@@ -49,7 +49,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// For the server that the configuration names; connects, unless that is `lazy`.
+    /// Connects to the configured server, unless the configuration is `lazy`.
     pub(super) async fn connect(config: Config) -> Result<Arc<Core>, LockError> {
         let settings = config.check()?;
         let backend: Arc<dyn Backend> = match &settings.address {
@@ -94,8 +94,8 @@ impl Core {
         Ok(core)
     }
 
-    /// Before anything is locked or sent: an error in a forked child of the process that made the
-    /// pool.
+    /// Called before anything is locked or sent: an error in a forked child of the process that
+    /// made the pool.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
         if self.is_inherited() {
             return Err(made_before_a_fork("this pool"));
@@ -103,8 +103,8 @@ impl Core {
         Ok(())
     }
 
-    /// It is the parent's: none of its locks may be waited for here, and nothing of it dropped that
-    /// says goodbye.
+    /// Whether a parent process made this pool: a child must not wait for its mutexes, nor drop
+    /// anything that closes a connection.
     pub(crate) fn is_inherited(&self) -> bool {
         self.home.is_elsewhere()
     }
@@ -113,7 +113,7 @@ impl Core {
         &self.settings
     }
 
-    /// The name on the server of a lock that is asked for.
+    /// The key's full name on the server, with the pool's namespace.
     pub(crate) fn name(&self, key: Key) -> Result<Key, LockError> {
         let key = key.in_namespace(&self.settings.namespace)?;
         if let Some(neighbour) = &self.neighbour {
@@ -142,7 +142,7 @@ impl Core {
         &self.lock_orders
     }
 
-    /// One release more without a clear answer; how many there were.
+    /// Counts a release without a clear answer; returns how many there were.
     pub(crate) fn unclear_release(&self) -> u64 {
         self.unclear_releases.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -167,7 +167,7 @@ impl Core {
         self.backend.clock().now()
     }
 
-    /// A token may be left that nobody owns any more, and is being cleaned up after.
+    /// Tells the watchdog about a token that has no owner any more and has to be cleaned up.
     pub(super) fn see_to(&self, unowned: Option<Token>) {
         if let Some(token) = unowned {
             self.watchdog.nudge(token);
@@ -179,15 +179,16 @@ impl Core {
     }
 }
 
-/// What was made before it is of no use in a forked child.
+/// The error for an object that a forked child inherited and can't use.
 pub(crate) fn made_before_a_fork(what: &str) -> LockError {
     LockError::config(format_args!(
         "{what} was made before this process was forked, and stays with its parent: connect after the fork, with `init`, `init_named` or `LockPool::connect` in the child"
     ))
 }
 
-/// In a forked child everything stays as it is: a connection that ended would end for the parent
-/// too, and who waits here may hold a mutex for ever.
+/// A forked child leaks everything: closing an inherited connection would close it for the parent
+/// too, and a thread of the parent may have held a mutex at the fork, which then stays locked for
+/// ever.
 impl Drop for Core {
     fn drop(&mut self) {
         if self.home.is_elsewhere() {

@@ -1,9 +1,9 @@
-//! The live pools of this process at one server whose namespaces nest, such as `lock:` and
+//! The live pools of this process on one server whose namespaces nest, such as `lock:` and
 //! `lock:shop:`.
 //!
-//! `shop:7` of the outer and `7` of the inner one are one lock, each with a queue and a counter of
-//! its own. So the outer pool refuses such a key while it knows of the inner one. What other
-//! processes have can't be known.
+//! `shop:7` of the outer pool and `7` of the inner one are the same lock, but each pool has its own
+//! queue and fence counter for it. So the outer pool refuses such a key while the inner one lives.
+//! Pools of other processes can't be seen here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,13 +15,14 @@ use crate::values::process::PerProcess;
 
 static POOLS: PerProcess<Mutex<Vec<Weak<Neighbour>>>> = PerProcess::new(Mutex::new(Vec::new()));
 
-/// A pool as others see it, for as long as it lives.
+/// A pool as other pools see it, for as long as it lives.
 #[derive(Debug)]
 pub(super) struct Neighbour {
-    /// As it was named: one server under two names is not noticed.
+    /// The address as configured: one server under two names is not noticed.
     server: String,
     namespace: String,
-    /// There was a pool whose namespace begins with this one's. Else nothing is looked up.
+    /// Set once there was a pool whose namespace begins with this one's. While it is unset, `check`
+    /// looks nothing up.
     may_have_inner: AtomicBool,
 }
 
@@ -49,7 +50,7 @@ impl Neighbour {
         Some(new)
     }
 
-    /// Whether the key is none of a live pool inside this one's namespace.
+    /// Checks that no live pool inside this one's namespace owns the key.
     ///
     /// # Errors
     /// [`LockError::InvalidKey`], which names that pool's namespace.

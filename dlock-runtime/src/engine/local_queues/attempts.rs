@@ -1,5 +1,7 @@
-//! Attempts at the local queues: an acquire that goes out, and what the server says of it, in an
-//! answer or unasked.
+//! Attempts at the local queues: an acquire that is sent, and what the server says about it in an
+//! answer or a push.
+//!
+//! It sends nothing itself. Invariant: queue and tokens change in one step, under the mutex.
 
 use std::sync::Arc;
 
@@ -12,10 +14,10 @@ use crate::policy::local_queue::{Attempt, Grant};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// Attempts, as those who send them see them.
+/// Called by the code that sends commands.
 impl LocalQueues {
-    /// An acquire goes out. `queue_key`: for this queue, and by this driver; `false`: it sends for
-    /// it no more, and must not.
+    /// An acquire is about to be sent. `queue_key`: the queue and the leader that it is sent for;
+    /// `false` if that leader may no longer send for the queue, and then it must not.
     pub(in crate::engine) fn sending(
         &self,
         queue_key: Option<(&QueueKey, LeaderEpoch)>,
@@ -37,7 +39,7 @@ impl LocalQueues {
         sends
     }
 
-    /// The server has nothing of the token. `queue_key`: of the queue that it was sent for.
+    /// The server has nothing of the token. `queue_key`: the queue that its acquire was sent for.
     pub(in crate::engine) fn nothing_there(
         &self,
         queue_key: Option<&QueueKey>,
@@ -73,8 +75,8 @@ impl LocalQueues {
         abandoned.unwrap_or(false)
     }
 
-    /// Takes a lock that was granted outside any queue; `None`: it would be over, and the token is
-    /// being cleaned up after.
+    /// Takes a lock that was granted outside any queue; `None` if its lease would be over, and the
+    /// token is being cleaned up.
     pub(in crate::engine) fn take(
         &self,
         terms: &Terms,
@@ -100,7 +102,7 @@ impl LocalQueues {
     }
 }
 
-/// What the server says to a driver, or unasked.
+/// Answers to a leader, and pushes from the server.
 impl LocalQueues {
     /// The lock is ours; an answer says so.
     pub(in crate::engine) fn granted_to_leader(
@@ -115,8 +117,8 @@ impl LocalQueues {
         settled.unwrap_or(Settled::NotOurs)
     }
 
-    /// A place was granted. `grant` is `None` where it can't be told since when: then it has to be
-    /// asked.
+    /// A push says that an attempt was granted. `grant` is `None` if the time of the grant is not
+    /// known: then the leader polls for it.
     pub(in crate::engine) fn granted(
         &self,
         key: &Arc<str>,
@@ -140,7 +142,8 @@ impl LocalQueues {
         settled.unwrap_or(Settled::NotOurs)
     }
 
-    /// A place may have been granted: its driver asks, but not for each such word.
+    /// A push says that an attempt may have been granted: its leader polls, but not for every such
+    /// message.
     pub(in crate::engine) fn hinted(&self, key: &Arc<str>, value: &str, now: Moment) {
         let queue_key = self.lock().queues.awaits(key, value);
         if let Some(queue_key) = queue_key {
@@ -152,7 +155,7 @@ impl LocalQueues {
         }
     }
 
-    /// Something may have been missed: every driver asks.
+    /// Pushes may have been missed: every leader polls.
     pub(in crate::engine) fn poll_all_now(&self, now: Moment) {
         for queue_key in self.queue_keys() {
             self.at(&queue_key, |it| it.queue_state.poll_now(now));

@@ -1,5 +1,7 @@
 //! Holders at the local queues: a lock goes to the next waiter of this process, or back to the
 //! server.
+//!
+//! It sends no release: the caller does, or the watchdog.
 
 use super::LocalQueues;
 use super::queue_key::QueueKey;
@@ -11,8 +13,9 @@ use crate::values::token::Token;
 
 /// What holders do.
 impl LocalQueues {
-    /// The holder is done. `may_hand_on`: the next waiter here may have the lock from it.
-    /// [`GivenBack::ToServer`] by the watchdog: it has to look at the token.
+    /// The holder is done. `may_hand_on`: the next waiter here may have the lock. After a
+    /// [`GivenBack::ToServer`] that the watchdog has to carry out, the caller tells the watchdog
+    /// about the token.
     pub(in crate::engine) fn give_back(
         &self,
         queue_key: &QueueKey,
@@ -21,7 +24,9 @@ impl LocalQueues {
         may_hand_on: bool,
         cell: &LeaseCell,
     ) -> GivenBack {
-        let ended = || cell.hand_on(); // under the lock, so that the last word about it can't be said about the next one's lease
+        // Under the mutex: the cell's task must not report the end of a lease that is the next
+        // holder's by then.
+        let ended = || cell.hand_on();
         let given_back = self.at(queue_key, |it| it.give_back(token, now, may_hand_on, ended));
         if given_back == Some(GivenBack::HandedOn) {
             cell.notify();
@@ -33,7 +38,7 @@ impl LocalQueues {
         self.lock().tokens.release(token, now)
     }
 
-    /// The same where nobody is left who would release it; whether it was handed on.
+    /// The same where no holder is left to release it; returns whether it was handed on.
     pub(in crate::engine) fn drop_hold(
         &self,
         queue_key: &QueueKey,

@@ -1,13 +1,13 @@
-//! Those of this process who wait for a lock: one queue for each key, or for each waiter that needs
-//! an entry of its own at the server.
+//! The waiters of this process: one local queue per key, or one per waiter that needs a queue entry
+//! of its own at the server.
 //!
-//! `queue_key` says which queue somebody waits in, `queue_state` is a queue and its surroundings,
-//! `keys` has all of them. What waiters do is here, `attempts` is what is sent for them and
-//! answered, `holders` how a lock goes on from one who has it. `policy::client` decides; here that
-//! happens under the lock of `shared`, and what follows (wakers, notifications, the watchdog) is
-//! done when the lock is open again.
+//! `queue_key` says which queue a waiter joins, `queue_state` is a queue with its leader and
+//! wakers, `queue_table` holds all queues. This file has what waiters do, `attempts` the commands
+//! that are sent for them and the answers, `holders` how a lock passes on from its holder.
+//! `policy::client` decides, under the mutex of `shared`; wakers, notifications and the watchdog
+//! are called after unlocking.
 //!
-//! Never in this folder: a command that is sent (`waiting` does), a decision about a lock.
+//! Never in this folder: a command that is sent (`waiting` does that), a decision about a lock.
 
 mod attempts;
 mod holders;
@@ -42,18 +42,19 @@ pub(super) use self::queue_state::{FirstAttempt, LeaderEpoch, Locked};
 #[derive(Debug)]
 pub(super) struct LocalQueues {
     shared: Arc<Shared>,
-    /// A driver that was not heard of for so long is stuck: nobody runs its runtime.
+    /// A leader that has shown no sign of life for this long is stuck: nothing runs its runtime.
     stuck_after: Duration,
     handoff: Handoff,
     margin: Margin,
 }
 
-/// A seat that was taken.
+/// A waiter that has joined a queue.
 pub(super) struct Joined {
     pub(super) waiter_id: WaiterId,
-    /// Whoever took it has to drive.
+    /// Set if this waiter becomes the queue's leader.
     pub(super) leader_epoch: Option<LeaderEpoch>,
-    /// Somebody in front sends the first acquire, and may not be polled while this one waits.
+    /// The first acquire, if another waiter sends it from its own poll: that waiter may not be
+    /// polled while this one waits, so it has to be spawned.
     pub(super) first_acquire: Option<Arc<dyn FirstAttempt>>,
 }
 
@@ -65,39 +66,39 @@ pub(super) struct Taken {
     pub(super) cell: Arc<LeaseCell>,
 }
 
-/// What a waiter finds when it looks.
+/// What a waiter's poll finds.
 pub(super) enum PollResult {
     Wait,
-    /// Somebody has to drive: this one.
+    /// The queue needs a leader: this waiter starts one.
     Drive(LeaderEpoch),
     Yours(Taken),
-    /// It was its turn, but too late for its own ttl: it has left the queue, and may come again.
+    /// Its turn came too late for its own ttl: it has left the queue, and may join again.
     TooLate,
     SentAway(LockError),
 }
 
-/// The first acquire was answered, and the waiter who sent it has read that.
+/// The first acquire was answered, and the waiter that sent it has read the answer.
 #[derive(Clone, Copy)]
 pub(super) struct Answered {
-    /// Who sent it: has done what it was for, and may be dismissed.
+    /// The leader that sent it: it has done its work, and may be dismissed.
     pub(super) leader_epoch: LeaderEpoch,
     pub(super) granted: Option<(Token, Grant)>,
 }
 
-/// What else a look tells.
+/// What else follows from a poll.
 #[derive(Default)]
 pub(super) struct SideEffects {
-    /// Tokens that are being cleaned up after.
+    /// Tokens that have to be cleaned up.
     pub(super) unowned: [Option<Token>; 2],
-    /// Somebody waits behind the first.
+    /// Another waiter stands behind the first.
     pub(super) is_contended: bool,
-    /// Who sent the first acquire has nothing to do any more.
+    /// The leader that sent the first acquire has nothing left to do.
     pub(super) is_dismissed: bool,
 }
 
 /// What waiters do.
 impl LocalQueues {
-    /// `one_step`: what a driver may take for one command, connecting included.
+    /// `one_step`: how long a leader may take for one command, connecting included.
     pub(super) fn new(
         shared: Arc<Shared>,
         one_step: Duration,
@@ -120,15 +121,16 @@ impl LocalQueues {
         let nobody_waits = !queue_state.queue.is_waited_at();
         let nobody_responds = !nobody_waits && queue_state.queue.first().is_none();
         let might_be_handed_on = queue_state.queue.may_be_handed_on(now);
-        // The driver may still sleep until the end of a row of hand-offs whose lock has been
-        // released since.
+        // The leader may still sleep until the end of a hand-off chain whose lock has been released
+        // since.
         let leader_may_acquire =
             nobody_waits && queue_state.queue.may_acquire() && !might_be_handed_on;
         let waiter_id = queue_state.queue.enter(QueuedWaiter::new(spec));
         queue_state.check_chain(now);
         let chain_ends = might_be_handed_on && !queue_state.queue.may_be_handed_on(now);
         if let Some(error) = closed {
-            queue_state.queue.leave(waiter_id); // alone: those before it have been sent away by whoever closed
+            // The queue holds only this waiter: `close` has sent the others away.
+            queue_state.queue.leave(waiter_id);
             queue_state.sent_away.insert(waiter_id, error);
         }
         let leader_epoch = queue_state.become_leader(now);
@@ -146,7 +148,7 @@ impl LocalQueues {
         }
     }
 
-    /// What the first in line sends, for those who come to take over.
+    /// Keeps the first acquire, so that waiters that join later can spawn it.
     pub(super) fn first_acquire_goes_out(
         &self,
         queue_key: &QueueKey,
@@ -155,7 +157,7 @@ impl LocalQueues {
         self.at(queue_key, |it| it.queue_state.first_acquire = Some(acquire));
     }
 
-    /// `answered`: what this waiter has read.
+    /// `answered`: the answer that this waiter has read.
     pub(super) fn look(
         &self,
         spec: &AcquireSpec,
@@ -171,7 +173,7 @@ impl LocalQueues {
             });
             let (poll_result, unowned) = self.look_at(it, spec, waiter_id, now, waker);
             if granted == Some(Settled::Taken) && !matches!(poll_result, PollResult::Yours(_)) {
-                it.queue_state.wake_called(); // who reads the answer looks anyway
+                it.queue_state.wake_called(); // the grant is another waiter's
             }
             let is_contended = it.queue_state.queue.waiters().nth(1).is_some();
             let side_effects = SideEffects {
@@ -181,7 +183,7 @@ impl LocalQueues {
             };
             (poll_result, side_effects)
         });
-        looked.unwrap_or((PollResult::Wait, SideEffects::default())) // a seat keeps its queue
+        looked.unwrap_or((PollResult::Wait, SideEffects::default())) // unreachable: a waiter keeps its queue
     }
 
     fn look_at(
@@ -201,12 +203,12 @@ impl LocalQueues {
         let mut unowned = match looked {
             Looked::Yours(attempt, grant, cell) => {
                 if spec.terms.bounds.min_hold.is_some() {
-                    it.queue_state.queue.end_chain(); // it hands nothing on
+                    it.queue_state.queue.end_chain(); // it is not handed on
                 } else {
                     it.queue_state.check_chain(now);
                 }
-                // The next in line wants a place; and of a grant that was pushed the driver knows
-                // nothing.
+                // The next waiter needs an attempt of its own, and the leader does not know of a
+                // grant that was pushed.
                 it.queue_state.notifies |=
                     grant.chain.index == 0 || !it.queue_state.queue.may_be_handed_on(now);
                 it.begins = Some(attempt.token);
@@ -240,7 +242,7 @@ impl LocalQueues {
         )
     }
 
-    /// The token that is being cleaned up after because nobody is left.
+    /// Leaves the queue; returns the token that has to be cleaned up if no waiter is left.
     pub(super) fn leave(
         &self,
         queue_key: &QueueKey,
@@ -250,7 +252,7 @@ impl LocalQueues {
         self.at(queue_key, |it| {
             it.queue_state.sent_away.remove(&waiter_id);
             let unowned = it.client().leave(waiter_id, now);
-            it.queue_state.wake_called(); // what was offered may be the next one's now
+            it.queue_state.wake_called(); // a pending grant may be the next waiter's now
             it.queue_state.notifies = true;
             unowned
         })
@@ -262,13 +264,13 @@ impl LocalQueues {
             .unwrap_or(false)
     }
 
-    /// What the server granted may be handed on within the pool's bounds.
+    /// Adds the pool's bounds for hand-offs to what the server granted.
     fn to_be_handed_on(&self, grant: Grant, now: Moment) -> Grant {
         grant.to_be_handed_on(&self.handoff, self.margin, now)
     }
 
-    /// Sends everybody away who waits for anything, or comes later; the tokens that are being
-    /// cleaned up after.
+    /// Sends all waiters away, also those that come later; returns the tokens that have to be
+    /// cleaned up.
     pub(super) fn close(&self, error: &LockError, now: Moment) -> Vec<Token> {
         self.lock().queues.closed = Some(error.clone());
         let unowned =
@@ -292,14 +294,14 @@ impl LocalQueues {
         })
     }
 
-    /// What the holder of this position is told of its lease through.
+    /// The cell that tells the attempt's holder about its lease.
     fn cell(&self, attempt: &Attempt, lease: &Lease) -> Arc<LeaseCell> {
         let key = attempt.claim.key.clone();
         let Shared { home, clock, .. } = *self.shared;
         Arc::new(LeaseCell::new(home, key, clock, lease))
     }
 
-    /// Without a queue.
+    /// For an attempt outside any queue.
     fn alone<'a>(&self, state: &'a mut State) -> Client<'a, QueuedWaiter, Arc<LeaseCell>> {
         Client {
             queue: None,
@@ -308,7 +310,8 @@ impl LocalQueues {
         }
     }
 
-    /// Does something at a queue, if there is one; one that holds nothing for anybody goes.
+    /// Changes a queue, if there is one, under the mutex, and wakes and notifies after unlocking.
+    /// Removes the queue if it is idle then.
     pub(super) fn at<T>(
         &self,
         queue_key: &QueueKey,

@@ -1,9 +1,9 @@
-//! Which line somebody waits in.
+//! Which local queue a waiter joins.
 //!
-//! Those who want an exclusive lock share one for each key: one place at the server for all, and
-//! whoever is first takes what is granted. Whoever needs a place of its own has a line to itself: a
-//! holder among many (its entry is one holder's, with its own expiry), and one that is `fair`,
-//! because the order of arrival at the server counts.
+//! Waiters for an exclusive lock share one queue per key: one queue entry at the server for all of
+//! them, and the first waiter takes what is granted. A waiter that needs a queue entry of its own
+//! has a queue to itself: one of many simultaneous holders (each entry is one holder's, with its
+//! own expiry), and a `fair` waiter, for which the order of arrival at the server counts.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,9 @@ use crate::values::kind::Kind;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey {
     key: Arc<str>,
-    /// 0: the line for all.
+    /// 0: the shared queue.
     number: u64,
-    /// Of the key: a lane is looked up a dozen times for each lock.
+    /// The key's hash: a queue is looked up a dozen times for each lock.
     hash: u64,
 }
 
@@ -32,7 +32,7 @@ fn hash(key: &str) -> u64 {
 }
 
 impl QueueKey {
-    /// The line for this kind of request.
+    /// The queue for this kind of request.
     pub(crate) fn of(key: Arc<str>, kind: &Kind, fair: bool) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         if !fair && !kind.is_shared() {

@@ -1,8 +1,8 @@
-//! One gate with what its host needs: who drives it, who is to be woken, and who has been sent
-//! away.
+//! One local queue with what the engine adds: its leader, the wakers of its waiters, and the errors
+//! of waiters that were sent away.
 //!
-//! Everything here happens under the mutex of the gates; what is woken is written down, and woken
-//! later.
+//! Everything here happens under the mutex of `shared`. Invariant: nothing is woken under it;
+//! wakers are collected, and woken after unlocking.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,36 +22,36 @@ use crate::values::error::LockError;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// The first acquire of a queue, sent by whoever is first until somebody comes behind.
+/// The first acquire of a queue, which the first waiter sends until another one joins.
 pub(in crate::engine) trait FirstAttempt: fmt::Debug + Send + Sync {
-    /// It goes on in a task of its own, so that one who is not polled stops nobody.
+    /// Moves it to a task of its own, so that a waiter that is not polled delays nobody.
     fn spawn(&self);
 }
 
 #[derive(Debug, Default)]
 pub(in crate::engine) struct QueueState {
     pub(in crate::engine) queue: LocalQueue<QueuedWaiter>,
-    /// What those hear who were sent away, until they have heard it.
+    /// The errors for waiters that were sent away, until they read them.
     pub(in crate::engine) sent_away: BTreeMap<WaiterId, LockError>,
     /// Wakes the driver before its time; there is none before a driver sleeps for the first time.
     notify: Option<Arc<Notify>>,
-    /// Which driver drives, and when it was last heard of.
+    /// The current leader, and when it last showed a sign of life.
     pub(in crate::engine) leader: LeaderEpoch,
     leader_seen: Option<Moment>,
-    /// The first acquire, while whoever is first sends it.
+    /// The first acquire, while the first waiter sends it.
     pub(in crate::engine) first_acquire: Option<Arc<dyn FirstAttempt>>,
-    /// The value of the last acquire, where the line is not for all: what `QueueTable` finds it by.
+    /// The value of the last acquire, if the queue is not shared: `QueueTable` finds the queue by
+    /// it.
     pub(in crate::engine) last_value: Option<Arc<str>>,
-    /// Who is to be woken when the mutex is open again: waking may drop a task, which looks in
-    /// here.
+    /// Wakers to call after unlocking: waking may drop a task, and its drop locks the mutex.
     pub(in crate::engine) wakes: Wakes,
     pub(in crate::engine) notifies: bool,
-    /// Which gate this is, among those that came and went.
+    /// Identifies this queue among those that come and go at one key.
     #[cfg(test)]
     pub(in crate::engine) itself: Arc<()>,
 }
 
-/// Nearly always nobody or one.
+/// Usually empty or one waker.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Wakes {
     one: Option<Waker>,
@@ -71,7 +71,7 @@ impl Wakes {
     }
 }
 
-/// Somebody in line.
+/// A waiter in the queue.
 #[derive(Debug)]
 pub(in crate::engine) struct QueuedWaiter {
     pub(in crate::engine) spec: Arc<AcquireSpec>,
@@ -95,22 +95,22 @@ fn fits(now: Moment) -> impl Fn(&QueuedWaiter, &Grant) -> bool {
     move |waiter, grant| grant.suits(&waiter.spec.terms, now)
 }
 
-/// A driver's number; one that is not the gate's any more has nothing to do.
+/// A leader's number; a leader whose number is not the queue's any more has nothing to do.
 pub(in crate::engine) type LeaderEpoch = u64;
 
 impl QueueState {
-    /// Nothing has to be kept for anybody.
+    /// Whether nothing has to be kept for anybody.
     pub(in crate::engine) fn is_idle(&self) -> bool {
         self.queue.is_idle() && self.sent_away.is_empty()
     }
 
-    /// As [`is_idle`](Self::is_idle); also if all it knows is a held lock that can't be handed on
-    /// any more.
+    /// As [`is_idle`](Self::is_idle); also true if all it knows is a held lock that can't be handed
+    /// on any more.
     pub(in crate::engine) fn is_idle_at(&self, now: Moment) -> bool {
         self.queue.is_idle_at(now) && self.sent_away.is_empty()
     }
 
-    /// Who is next in line now may not be able to begin with what is held.
+    /// Ends the hand-off chain if the next waiter could not begin with what is held.
     pub(in crate::engine) fn check_chain(&mut self, now: Moment) {
         self.queue.end_chain_unless(fits(now));
     }
@@ -145,7 +145,7 @@ impl QueueState {
         self.notify.get_or_insert_default().clone()
     }
 
-    /// The bell, if somebody has asked that it rings, and a driver may hear it.
+    /// What wakes the leader, if it is to be notified and may be asleep.
     pub(in crate::engine) fn take_notify(&mut self) -> Option<Arc<Notify>> {
         let notifies = std::mem::take(&mut self.notifies);
         self.notify.as_ref().filter(|_| notifies).cloned()
@@ -169,7 +169,7 @@ impl QueueState {
                 .is_some_and(|seen| seen.until(now) >= after)
     }
 
-    /// The driver has nothing to do, since nobody waits; `false`: it has.
+    /// Dismisses the leader if nobody waits; `false` if it has work to do.
     pub(in crate::engine) fn rests(&mut self, leader_epoch: LeaderEpoch) -> bool {
         let rests = !self.queue.is_waited_at();
         if rests {
@@ -187,12 +187,12 @@ impl QueueState {
     }
 }
 
-/// A queue and the pool's tokens, under the client's lock.
+/// A queue and the pool's tokens, under the mutex.
 pub(in crate::engine) struct Locked<'a> {
     pub(in crate::engine) queue_state: &'a mut QueueState,
     pub(in crate::engine) tokens: &'a mut Tokens<Arc<LeaseCell>>,
     pub(in crate::engine) command_timeout: Duration,
-    /// A lease that begins: whoever has the lock sees to it that somebody watches over it.
+    /// A lease that begins: the caller tells the watchdog after unlocking.
     pub(super) begins: Option<Token>,
 }
 
@@ -205,8 +205,9 @@ impl Locked<'_> {
         }
     }
 
-    /// An acquire goes out; `false`: it must not, for another driver has taken over, or a holder
-    /// whose clock was read before the driver's has handed its lock on meanwhile.
+    /// An acquire is about to be sent; `false`: it must not be, because another leader has taken
+    /// over, or because a holder whose clock was read before the leader's has handed its lock on
+    /// meanwhile.
     pub(in crate::engine) fn sending(
         &mut self,
         leader_epoch: LeaderEpoch,
@@ -216,7 +217,7 @@ impl Locked<'_> {
         let may_send =
             leader_epoch == self.queue_state.leader && self.queue_state.queue.may_acquire();
         if may_send {
-            // So that a wheel is never seized before this acquire is too late to create anything.
+            // So that no leader takes over before this acquire is too late to create anything.
             self.queue_state.leader_seen = Some(now);
             self.client().sending(attempt);
         }
@@ -238,14 +239,14 @@ impl Locked<'_> {
 
     pub(in crate::engine) fn next(&mut self, leader_epoch: LeaderEpoch, now: Moment) -> Next {
         if leader_epoch != self.queue_state.leader {
-            return Next::Rest; // another one drives by now
+            return Next::Rest; // another leader has taken over
         }
         self.queue_state.leader_seen = Some(now);
         self.queue_state.check_chain(now);
         let next = self.client().next(now);
         match next {
             Next::PassOn => self.queue_state.wake_called(),
-            Next::Sleep(_) => drop(self.queue_state.notify()), // from here on it can be rung
+            Next::Sleep(_) => drop(self.queue_state.notify()), // from here on it can be notified
             _ => {}
         }
         next
@@ -276,7 +277,7 @@ impl Locked<'_> {
         given_back
     }
 
-    /// The same where nobody is left who would release it; whether it was handed on.
+    /// The same where no holder is left to release it; returns whether it was handed on.
     pub(in crate::engine) fn drop_hold(
         &mut self,
         token: Token,
@@ -290,7 +291,8 @@ impl Locked<'_> {
         handed_on
     }
 
-    /// To the next waiter here, or to the server: earlier perhaps than the driver would ask for it.
+    /// The lock has gone to the next waiter here, or back to the server, perhaps before the leader
+    /// would poll.
     fn has_left(&mut self, handed_on: bool) {
         if handed_on {
             self.queue_state.wake_called();

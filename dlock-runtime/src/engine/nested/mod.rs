@@ -1,8 +1,8 @@
 //! A lock that is asked for inside the body that already holds its key.
 //!
-//! Waiting for oneself never ends, so a nested call either joins what its scope holds, without a
-//! command to the server, or fails at once. Only what a body polls is nested: spawned tasks and
-//! siblings under `join!` wait like everybody.
+//! A call that waits for its own lock would never end, so a nested call either joins the lock that
+//! its scope holds, without a command to the server, or fails at once. Only what a body polls is
+//! nested: spawned tasks and siblings under `join!` wait like any other caller.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::spec::AcquireSpec;
 use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
 
-/// What becomes of a request, as far as its own scope is concerned.
+/// How a request relates to the locks of its scope.
 pub(super) enum Nested {
-    /// It may be asked for.
+    /// No conflict: acquire it.
     Acquire,
-    /// It is held already, by one more from here on.
+    /// The scope holds it already: joins that lock, whose hold count rises by one.
     Join(LockGuard),
-    /// It is held as another kind of lock, which no wait ends: it is asked for once, and the server
-    /// names both.
+    /// The scope holds the key as another kind of lock, which no wait ends: it is tried once, and
+    /// the server's error names both kinds.
     AskOnce,
-    /// Who holds it, and what to write instead.
+    /// Which lock is in the way, and what to write instead.
     WouldDeadlock(Reason),
 }
 
@@ -57,8 +57,8 @@ pub(super) fn would_deadlock(spec: &AcquireSpec, enclosing: &Reason) -> LockErro
     }
 }
 
-/// Only what helps for these two kinds: whoever takes an exclusive lock has no use for the word
-/// `write`.
+/// Gives only advice that fits these two kinds: `write` is of no use to the holder of an exclusive
+/// lock.
 fn in_the_way(spec: &AcquireSpec, outer: &LockGuard) -> Reason {
     let advice = match (&spec.kind, outer.kind()) {
         (Kind::Write, Kind::Read) => "a reader can't become the writer, so take `write` there",
@@ -76,7 +76,7 @@ fn join(outer: &LockGuard) -> Nested {
     Nested::Join(outer.join())
 }
 
-/// Whether there are permits that the enclosing scopes have not taken.
+/// Whether the enclosing scopes have left enough permits.
 fn is_enough(of: u32, take: u32, outer: &[ScopedGuard]) -> bool {
     let taken = outer.iter().map(|guard| match guard.kind() {
         Kind::Permits { take, .. } => u64::from(*take),

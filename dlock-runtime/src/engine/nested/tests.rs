@@ -1,4 +1,5 @@
-//! What a nested call is told that would wait for itself: by whom, and only what helps.
+//! The error of a nested call that would wait for itself names the outer lock, and only advice that
+//! helps.
 
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;

@@ -1,4 +1,7 @@
-//! The gates of a pool, by their lines.
+//! The local queues of a pool, by their keys.
+//!
+//! It decides nothing about a lock. Invariant: a queue that is waited at, or whose lock may be
+//! handed on, is never forgotten.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,37 +12,37 @@ use crate::values::error::LockError;
 use crate::values::hashed::HashedMap;
 use crate::values::moment::Moment;
 
-/// Fewer gates than this are never looked at.
+/// With fewer queues than this, none is swept.
 const SWEEP_AT_LEAST: usize = 64;
 
-/// As many as leave with one answer of the server, and a few.
+/// About as many as one answer of the server can end.
 const SPARE_AT_MOST: usize = 128;
 
 #[derive(Debug, Default)]
 pub(in crate::engine) struct QueueTable {
-    /// Boxed: most slots of a table are empty.
+    /// Boxed: most slots of a hash table are empty.
     pub(super) by_key: HashedMap<QueueKey, Box<QueueState>>,
-    /// The lines that are not for all, by the value of the last acquire of each: whatever a push
-    /// names, one look finds its line, however many wait for the key.
+    /// The queues that are not shared, by the value of the last acquire of each: whatever value a
+    /// push names, one lookup finds its queue, however many wait for the key.
     own: HashMap<Arc<str>, QueueKey>,
-    /// What gates were kept in, for those that come next: most come and go with each lock.
+    /// Boxes of removed queues, for the next ones: most queues come and go with each lock.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     spare: Vec<Box<QueueState>>,
-    /// With so many gates, those go that nobody would miss.
+    /// At this many queues, idle ones are swept.
     sweep_at: usize,
-    /// What everybody hears from here on who comes.
+    /// Set once the pool is closed: the error for every waiter that comes.
     pub(super) closed: Option<LockError>,
 }
 
 impl QueueTable {
-    /// The gate of a line, new if there is none.
+    /// The queue of this key, new if there is none.
     pub(super) fn at(&mut self, queue_key: &QueueKey, now: Moment) -> &mut QueueState {
         self.sweep(now);
         let spare = || self.spare.pop().unwrap_or_default();
         self.by_key.entry(queue_key.clone()).or_insert_with(spare)
     }
 
-    /// An acquire of this queue went out with this value.
+    /// An acquire of this queue is about to be sent with this value.
     pub(super) fn sent(&mut self, queue_key: &QueueKey, value: &Arc<str>) {
         if queue_key.is_for_all() {
             return;
@@ -52,7 +55,7 @@ impl QueueTable {
         }
     }
 
-    /// The line whose place has this value.
+    /// The queue whose attempt has this value.
     pub(super) fn awaits(&self, key: &Arc<str>, value: &str) -> Option<QueueKey> {
         let for_all = QueueKey::for_all(key.clone());
         let own = self
@@ -71,9 +74,9 @@ impl QueueTable {
         own.filter(|queue_key| awaits(queue_key)).cloned()
     }
 
-    /// Forgets the gates of locks that are held for so long that nobody here can have them from
-    /// their holder. Each time that there are twice as many gates as the last time left, so it
-    /// costs every one a look or two.
+    /// Forgets the queues of locks that are held so long that they can't be handed on any more.
+    /// Runs when there are twice as many queues as the last sweep left, so it costs each queue a
+    /// look or two.
     fn sweep(&mut self, now: Moment) {
         if self.by_key.len() < self.sweep_at.max(SWEEP_AT_LEAST) {
             return;
@@ -92,7 +95,8 @@ impl QueueTable {
         let Some(mut queue_state) = self.by_key.remove(queue_key) else {
             return;
         };
-        self.sweep_at = self.sweep_at.min(self.by_key.len() * 4); // what was many once is not many for ever
+        // After a peak the threshold falls again.
+        self.sweep_at = self.sweep_at.min(self.by_key.len() * 4);
         if let Some(last_value) = &queue_state.last_value {
             self.own.remove(last_value);
         }
@@ -105,7 +109,7 @@ impl QueueTable {
 
 #[cfg(test)]
 thread_local! {
-    /// How many gates were looked at for a push.
+    /// How many queues were looked up for a push.
     static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

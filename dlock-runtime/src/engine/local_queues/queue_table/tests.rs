@@ -1,4 +1,4 @@
-//! Which gates are kept while their locks are held.
+//! Which queues are kept while their locks are held.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn numbered(pool: &LockPool, number: usize) -> LockRequest {
         .wait(SECOND * 9)
 }
 
-/// Takes the locks with these numbers, and lets so much time pass after each.
+/// Takes the locks with these numbers, and lets `pause` pass after each.
 async fn taken(
     pool: &LockPool,
     numbers: std::ops::Range<usize>,
@@ -37,7 +37,7 @@ fn by_key(pool: &LockPool) -> usize {
     pool.core().local_queues().lock().queues.by_key.len()
 }
 
-/// Somebody who waits for the first of them.
+/// Spawns a waiter for the first of them.
 async fn waits(pool: &LockPool) -> tokio::task::JoinHandle<LockGuard> {
     let request = numbered(pool, 0);
     let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
@@ -62,7 +62,7 @@ async fn the_queues_of_locks_that_are_held_for_long_are_forgotten() {
     assert_eq!(pool.lock("k0").acquire().await.unwrap().hold_count(), 1);
 }
 
-/// Of as many as there are: what might be handed on, or is waited for, stays.
+/// Among any number of queues, those that are waited at or may be handed on stay.
 #[tokio::test(start_paused = true)]
 async fn the_queues_of_locks_that_may_be_handed_on_are_kept() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -77,7 +77,7 @@ async fn the_queues_of_locks_that_may_be_handed_on_are_kept() {
     assert_eq!(handed_on.fence().get(), fence.get() + 1, "in the same row");
 }
 
-/// What was many once is not many for ever.
+/// After a peak, the threshold of the sweep falls again.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_has_gone_leaves_no_room_for_queues_that_nobody_misses() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -100,8 +100,8 @@ async fn a_line_of_its_own_goes_with_its_queue() {
     assert_eq!(lines_of_their_own, by_key(&pool));
 }
 
-/// A push names the key and the value: whoever may publish says both, as often as it likes. So it
-/// costs two looks, however many wait for the key, each in a line of its own.
+/// A push names the key and the value, and whoever may publish can name both, as often as they
+/// like. So it costs two lookups, however many wait for the key, each in a queue of its own.
 #[tokio::test(start_paused = true)]
 async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
     let pool = LockPool::connect("memory://").await.unwrap();

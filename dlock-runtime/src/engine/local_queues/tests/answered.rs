@@ -1,4 +1,4 @@
-//! Who is woken by the answer to an acquire.
+//! Which waiter is woken by the answer to an acquire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,15 +23,15 @@ impl Wake for Count {
 
 #[derive(PartialEq)]
 enum Reader {
-    /// The first in line, who has sent the acquire.
+    /// The first waiter, which has sent the acquire.
     Itself,
-    /// Somebody behind it.
+    /// A waiter behind it.
     Sibling,
-    /// A task of the driver's own.
+    /// A leader in a task of its own.
     Leader,
 }
 
-/// How often the first in line is woken by a grant.
+/// How often the first waiter is woken by a grant.
 async fn woken(by: Reader) -> usize {
     let pool = LockPool::connect("memory://").await.unwrap();
     let (core, spec) = pool.lock("k").spec().unwrap();
@@ -75,7 +75,7 @@ async fn woken(by: Reader) -> usize {
         ),
     }
     if by != Reader::Itself {
-        // A driver that was told to ask before that, and is late: the offer stays.
+        // A leader that was told to send an acquire before that, and is late: the grant stays.
         let another = attempt(core.tokens().draw(), "w");
         assert!(!local_queues.sending(sends, another, now));
     }
