@@ -64,8 +64,8 @@ pub(super) struct Begun {
 }
 
 impl Shared {
-    /// A lease has begun: nobody watches over it if the watchdog has ended, so it is lost. Under
-    /// the lock; then [`begun`](Self::begun).
+    /// A lease has begun. If the watchdog's thread has ended, nothing renews it, so it is lost at
+    /// once. Call this under the mutex, and [`begun`](Self::begun) after unlocking.
     pub(super) fn begins(&self, state: &mut State, token: Token) -> Begun {
         let lost = state.dead.then(|| {
             let now = self.clock.now();

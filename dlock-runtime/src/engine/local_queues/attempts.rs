@@ -104,7 +104,7 @@ impl LocalQueues {
 
 /// Answers to a leader, and pushes from the server.
 impl LocalQueues {
-    /// The lock is ours; an answer says so.
+    /// An answer says that the lock is ours.
     pub(in crate::engine) fn granted_to_leader(
         &self,
         queue_key: &QueueKey,

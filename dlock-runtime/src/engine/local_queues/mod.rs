@@ -183,7 +183,8 @@ impl LocalQueues {
             };
             (poll_result, side_effects)
         });
-        looked.unwrap_or((PollResult::Wait, SideEffects::default())) // unreachable: a waiter keeps its queue
+        // Unreachable: a queue with a waiter is kept.
+        looked.unwrap_or((PollResult::Wait, SideEffects::default()))
     }
 
     fn look_at(

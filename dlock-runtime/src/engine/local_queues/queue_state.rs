@@ -33,7 +33,7 @@ pub(in crate::engine) struct QueueState {
     pub(in crate::engine) queue: LocalQueue<QueuedWaiter>,
     /// The errors for waiters that were sent away, until they read them.
     pub(in crate::engine) sent_away: BTreeMap<WaiterId, LockError>,
-    /// Wakes the driver before its time; there is none before a driver sleeps for the first time.
+    /// Wakes the leader early; `None` until a leader first sleeps.
     notify: Option<Arc<Notify>>,
     /// The current leader, and when it last showed a sign of life.
     pub(in crate::engine) leader: LeaderEpoch,

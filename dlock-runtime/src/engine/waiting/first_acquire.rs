@@ -1,9 +1,10 @@
-//! The first acquire for a key: sent by whoever is first in line, so that a lock that is free costs
-//! no task, until somebody comes behind. A future that was polled once and then never again must
-//! not stop those.
+//! The first acquire for a key, which the first waiter sends from its own poll until another waiter
+//! joins: so a free lock costs no task. A future that is polled once and never again must not delay
+//! the waiters behind it.
 //!
-//! Invariant: as soon as two are in line, it runs in a task of its own: who comes looks here after
-//! taking a seat, and who sends looks for the line after putting it back.
+//! It sends nothing itself (`leader` does). Invariant: as soon as two waiters are in the queue, it
+//! runs in a task of its own. For that, a waiter that joins looks here after it has joined, and the
+//! waiter that sends checks the queue after it has put the acquire back.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,10 +20,10 @@ use crate::values::moment::Moment;
 type Acquire = Pin<Box<dyn Future<Output = Leader> + Send>>;
 
 pub(super) struct FirstAcquire {
-    /// With the waker that it was last polled with. Empty while it is polled, and when it has gone
-    /// to a task of its own.
+    /// With the waker of its last poll. Empty while it is being polled, and once it has moved to a
+    /// task of its own.
     acquire: Mutex<Option<(Acquire, Option<Waker>)>>,
-    /// Where it began: its timers and its connection are this one's.
+    /// The runtime in which it began: its timers and its connection belong to that one.
     runtime: Handle,
 }
 
@@ -34,7 +35,7 @@ impl FirstAcquire {
         })
     }
 
-    /// By whoever is first. `Ready(None)`: a task of its own has it, or had it.
+    /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Leader>> {
         let Some((mut acquire, waker)) = self.take() else {
             return Poll::Ready(None);
@@ -48,7 +49,7 @@ impl FirstAcquire {
         Poll::Pending
     }
 
-    /// Nobody wants it any more: what was sent is cleaned up after.
+    /// No waiter wants it any more: what was sent is cleaned up after.
     pub(super) fn give_up(&self) {
         drop(self.take());
     }
@@ -63,7 +64,8 @@ impl FirstAcquire {
 }
 
 impl FirstAttempt for FirstAcquire {
-    /// And the driver after it. Its waiter is woken, for it has kept no time until now.
+    /// Moves the acquire, and the leader that follows it, to a task. Wakes the waiter, which kept
+    /// no timer until now.
     fn spawn(&self) {
         if let Some((acquire, waker)) = self.take() {
             let runtime = self.runtime.clone();

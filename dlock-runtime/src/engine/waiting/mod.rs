@@ -1,11 +1,12 @@
-//! Taking a lock in turn, also one that is free: the tasks and futures around the local queues.
-//! Each acquire with a `wait` goes through here.
+//! Takes a lock in turn: the tasks and futures around the local queues. Every acquire with a `wait`
+//! goes through here, also for a lock that is free.
 //!
-//! `waiter` is one waiter, who only looks and is woken; `leader` is a task that sends what a queue
-//! asks for, so that a waiter which is not polled, or goes away, stops nobody; `first_acquire` is
-//! the first acquire, which whoever is first sends itself.
+//! `waiter` is one waiting call: it only polls its queue and is woken. `leader` is the task that
+//! sends what a queue asks for, so a waiter that is not polled or goes away delays nobody.
+//! `first_acquire` is a queue's first acquire command, which the first waiter sends from its own
+//! poll.
 //!
-//! Never in this folder: who is next (`policy::queue`, behind `local_queues`).
+//! Never in this folder: who is next (`policy::local_queue`, behind `local_queues`).
 
 mod first_acquire;
 mod leader;

@@ -1,7 +1,8 @@
-//! One waiter: a seat in line, from when it is taken until the lock is had or the wait is over.
+//! One waiter in a local queue, from when it joins until it has the lock or stops waiting.
 //!
-//! Invariant: a seat that is dropped leaves the line, and what was sent on its behalf goes on for
-//! those behind it, or is cleaned up after.
+//! It decides nothing: `local_queues` tells it whether it has the lock, or has to start a leader.
+//! Invariant: a waiter that is dropped leaves the queue; an acquire that was sent for it goes on
+//! for the waiters behind it, or is cleaned up after.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,17 +22,17 @@ pub(in crate::engine) struct Waiter {
     core: Arc<Core>,
     spec: Arc<AcquireSpec>,
     id: WaiterId,
-    /// Where it began to wait.
+    /// The runtime in which it began to wait.
     runtime: Handle,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAcquire>>,
-    /// The seat is gone, and may be somebody else's by now: a gate that nobody needs forgets its
-    /// numbers.
+    /// The waiter has left the queue. Its id may belong to another waiter by now: an idle queue
+    /// state is dropped, and the next one for the key counts from 1 again.
     done: bool,
 }
 
 impl Waiter {
-    /// Takes a seat.
+    /// Joins the queue.
     pub(in crate::engine) fn new(
         core: &Arc<Core>,
         spec: &Arc<AcquireSpec>,
@@ -64,8 +65,9 @@ impl Waiter {
         }
     }
 
-    /// The lock, once it is this waiter's turn; `None`: too late for its ttl, and it may come again
-    /// behind the others. Afterwards the seat is gone, and this is not to be polled.
+    /// The lock, once it is this waiter's turn; `None` if the grant came too late for its ttl, and
+    /// it may queue again behind the others. After `Ready` the waiter has left the queue, and must
+    /// not be polled again.
     pub(in crate::engine) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -80,13 +82,13 @@ impl Waiter {
         self.look(cx, now, leader)
     }
 
-    /// It sends the first acquire itself, and is woken if that goes to a task of its own: until
-    /// then it has no driver to look after.
+    /// Whether it sends the first acquire itself. It is woken if that moves to a task of its own;
+    /// until then there is no leader to watch.
     pub(in crate::engine) fn sends_itself(&self) -> bool {
         self.own.is_some()
     }
 
-    /// `leader`: it has sent the first acquire.
+    /// `leader`: it has sent the first acquire, and been answered.
     fn look(
         &mut self,
         cx: &mut Context<'_>,
@@ -149,7 +151,7 @@ impl Drop for Waiter {
             self.core
                 .see_to(self.core.local_queues().leave(queue_key, self.id, now));
         }
-        // Whoever came meanwhile inherits the acquire that is on its way.
+        // Waiters that came meanwhile inherit the acquire that is on its way.
         if let Some(acquire) = self.own.take() {
             if self.core.local_queues().is_waited_at(queue_key) {
                 acquire.spawn();

@@ -1,10 +1,10 @@
-//! The gates under shuttle: threads that wait, drive and push at one key, in thousands of
+//! The local queues under shuttle: threads that wait, lead and push at one key, in thousands of
 //! schedules.
 //!
-//! No time passes, so a wake-up that is lost ends as shuttle's `deadlock`. Always: everybody who
-//! stays has the lock or an error, in order of arrival and one at a time; each token that was asked
-//! for ends once, given back by its last holder or cleaned up; a lock that is handed on has the
-//! next number; nothing is left.
+//! No time passes, so a lost wake-up ends as shuttle's `deadlock`. Invariants: every waiter that
+//! stays gets the lock or an error, in order of arrival and one at a time; each token that an
+//! acquire was sent with ends once, given back by its last holder or cleaned up; a lock that is
+//! handed on has the next index; nothing is left.
 
 mod answered;
 mod roles;
@@ -24,12 +24,12 @@ const WAITERS: usize = 3;
 const SCHEDULES: usize = 150;
 const SEEDS: [u64; 2] = [20_261_121, 4];
 
-/// How often a lock was handed on.
+/// Runs many schedules; returns how often a lock was handed on.
 fn runs(scheduler: impl Scheduler + 'static, chances: Chances, waiters_may_go: bool) -> usize {
     let handed_on = Arc::new(AtomicUsize::new(0));
     let count = handed_on.clone();
     let mut config = shuttle::Config::new();
-    config.stack_size = 0x4_0000; // of a debug build
+    config.stack_size = 0x4_0000; // enough for a debug build
     let run = move || scheduled(|| one_run(chances, waiters_may_go, &count));
     Runner::new(scheduler, config).run(run);
     handed_on.load(Ordering::Relaxed)

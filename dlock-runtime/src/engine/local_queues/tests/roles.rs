@@ -1,5 +1,5 @@
-//! Who acts at the gates: the waiter does what `waiter` does, the driver what `leader` does, each
-//! on a thread of its own.
+//! The roles at the local queues: a waiter does what `waiter` does, a leader what `leader` does,
+//! each on a thread of its own.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A waker that loses nothing while its thread is blocked elsewhere.
+/// A waker that loses no wake-up while its thread is blocked elsewhere.
 #[derive(Default)]
 struct Woken(Notify);
 
@@ -29,9 +29,9 @@ impl Wake for Woken {
     }
 }
 
-/// A waiter, as a ticket is one.
+/// A waiter, as `Waiter` is one.
 impl Site {
-    /// `looks`: after so many it goes; else when it has the lock.
+    /// `looks`: it leaves after so many polls; `None`: when it has the lock.
     pub(super) fn waiter(self: &Arc<Self>, looks: Option<u32>) {
         self.spawn(move |site| {
             site.wait(looks);
@@ -81,12 +81,12 @@ impl Site {
                 PollResult::TooLate => unreachable!("all leases are long"),
                 PollResult::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
             }
-            // Who goes next time does so by itself; else it takes a wake-up.
+            // If it leaves at the next poll it needs no wake-up; otherwise it consumes one.
             if looks != Some(look + 1) {
                 block_on(woken.0.notified());
             }
         }
-        // What was answered is read before it goes.
+        // It reads the answer before it leaves.
         if let Some(Answered {
             leader_epoch,
             granted,
@@ -100,7 +100,7 @@ impl Site {
         self.leave(waiter_id);
     }
 
-    /// The first acquire, by the waiter itself.
+    /// The first acquire, sent by the waiter itself.
     fn acquires_first(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Answered {
         let next = self
             .local_queues
@@ -113,7 +113,7 @@ impl Site {
                 }
             }
             Next::GiveUp(attempt) => self.see_to(Some(attempt.token)),
-            _ => {} // whoever drives asks again
+            _ => {} // the next leader asks the queue again
         }
         Answered {
             leader_epoch,
@@ -125,7 +125,7 @@ impl Site {
         self.see_to(self.local_queues.leave(&queue_key(), waiter_id, self.now()));
     }
 
-    /// Which gate this is, by order of their coming.
+    /// The number of this queue among those of the run, in order of first use.
     fn queue_now(&self) -> usize {
         let queue = self
             .local_queues
@@ -179,11 +179,11 @@ impl Site {
 enum Asked {
     Granted(Token, Grant),
     Waits,
-    /// The driver went with the answer unread.
+    /// The leader ended with the answer unread.
     Lost,
 }
 
-/// A driver, as the task is one.
+/// A leader, as `Leader` is one.
 impl Site {
     fn drive(self: &Arc<Self>, leader_epoch: LeaderEpoch) {
         loop {
@@ -208,7 +208,7 @@ impl Site {
             .at(&queue_key(), |it| it.queue_state.leader_gone(leader_epoch));
     }
 
-    /// Whether the runtime ends here.
+    /// Whether the leader's runtime ends here.
     fn is_lost(&self) -> bool {
         let lost = &self.leaders_lost;
         let so_far = lost.load(Ordering::Relaxed);
@@ -263,7 +263,7 @@ impl Site {
     }
 
     fn poll(self: &Arc<Self>, attempt: &Attempt) {
-        shuttle::thread::yield_now(); // it comes back here as long as others do nothing
+        shuttle::thread::yield_now(); // polls again while other threads do nothing
         let token = attempt.token;
         let line = self.server.lock().unwrap().line.clone();
         let number = number(&attempt.claim.value);
@@ -290,7 +290,7 @@ impl Site {
         self.see_to(settled.and_then(Settled::unowned));
     }
 
-    /// A poll that is due is due at once; others never are.
+    /// Where pushes may be lost, the next poll is due at once; otherwise there is none.
     fn next_poll(&self) -> Moment {
         if self.chances.pushes_lost {
             self.now()
@@ -307,7 +307,8 @@ impl Site {
         let mut rung = pin!(notify.notified());
         let mut timer = pin!(self.timers.notified());
         block_on(poll_fn(|cx| {
-            let passed = timer.as_mut().poll(cx); // before the clock is read, so that no change is missed
+            // Polled before the clock is read, so that no change is missed.
+            let passed = timer.as_mut().poll(cx);
             if passed.is_ready() {
                 timer.set(self.timers.notified());
             }

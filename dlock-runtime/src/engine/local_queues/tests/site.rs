@@ -1,7 +1,7 @@
-//! What stands around the gates under shuttle: a server with one key and its wire, and the book of
-//! what became of each token.
+//! The surroundings of the local queues under shuttle: a server with one key, its messages, and a
+//! record of what became of each token.
 //!
-//! Each message is a thread, so that it comes at any time.
+//! Each message is a thread, so that it can arrive at any time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -37,8 +37,8 @@ use crate::values::wait::Wait;
 
 pub(super) const KEY: &str = "k";
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// No time passes, unless a poll is let come due, or once, so that no lock may be handed on any
-/// more; so nothing but a wake-up moves anybody.
+/// No time passes, so only a wake-up moves anything. There are two exceptions: a poll may be let
+/// come due, and one step of the clock ends all hand-offs.
 const NOW: Moment = Moment::from_nanos(1);
 const WITHIN: Duration = Duration::from_millis(10);
 
@@ -49,17 +49,18 @@ const WITHIN: Duration = Duration::from_millis(10);
 )]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chances {
-    /// So many drivers end with their runtime.
+    /// How many leaders end with their runtime.
     pub(super) leaders_lost: u64,
     /// Pushes may be lost, and polls come due at any time.
     pub(super) pushes_lost: bool,
     /// The pool is closed at some time.
     pub(super) closes: bool,
-    /// A lock may be handed on so often in a row.
+    /// How often in a row a lock may be handed on.
     pub(super) handoffs: u16,
-    /// Some ask for a longer lease than others, and can't have theirs; and some leases are lost.
+    /// Some waiters ask for a longer lease than others and can't be handed a lock; and some leases
+    /// are lost.
     pub(super) refusals: bool,
-    /// So much time passes at some moment that what was granted before is handed on no more.
+    /// At some moment so much time passes that locks granted before are not handed on any more.
     pub(super) chains_end: bool,
 }
 
@@ -75,31 +76,31 @@ pub(super) struct Site {
     pub(super) leaders_lost: AtomicU64,
     waiters: AtomicUsize,
     now: AtomicU64,
-    /// Rings when time has passed.
+    /// Notified when time has passed.
     pub(super) timers: Notify,
     seen: std::sync::Mutex<Seen>,
 }
 
-/// A key of a server: the first token has the lock, the rest wait; 0 is somebody else's.
+/// A key of a server: the first token holds the lock, the rest wait; 0 is another process's.
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) line: VecDeque<u64>,
 }
 
-/// What the run came to.
+/// What was recorded in a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) asked: u64,
     /// How each token ended.
     ends: BTreeMap<u64, Vec<End>>,
-    /// Who had the lock, in order.
+    /// Which waiters had the lock, in order.
     pub(super) turns: Vec<(usize, WaiterId)>,
-    /// A gate that nobody misses goes, and the next one counts its seats anew: each tells itself
-    /// apart.
+    /// An idle queue is removed, and the next one counts its waiter ids from 1 again: each queue
+    /// has an identity of its own.
     pub(super) local_queues: Vec<Arc<()>>,
     pub(super) sent_away: usize,
     pub(super) holds: bool,
-    /// Who had it last: the token, and how often it had been handed on.
+    /// The last holder: its token, and how often the lock had been handed on.
     pub(super) last: (u64, u16),
 }
 
@@ -141,7 +142,7 @@ impl Site {
         self.threads.lock().unwrap().push(thread);
     }
 
-    /// Waits for all threads; then for what those have started.
+    /// Waits for all threads, also for those that they start.
     pub(super) fn end(self: &Arc<Self>) {
         loop {
             let thread = self.threads.lock().unwrap().pop();
@@ -173,7 +174,7 @@ impl Site {
         });
     }
 
-    /// The one who has the lock at first gives it back.
+    /// The first holder, another process's, gives the lock back.
     pub(super) fn stranger(self: &Arc<Self>) {
         self.spawn(|site| site.release(0));
     }
@@ -186,7 +187,7 @@ impl Site {
         });
     }
 
-    /// Time passes.
+    /// Lets time pass at some moment.
     pub(super) fn clock(self: &Arc<Self>) {
         self.spawn(|site| site.time_passes());
     }
@@ -197,8 +198,8 @@ impl Site {
         self.timers.notify_waiters();
     }
 
-    /// A waiter is done. After the last one the driver of a row that has not ended still sleeps
-    /// until then.
+    /// A waiter is done. After the last one, time passes: the leader may still sleep until the end
+    /// of a hand-off chain.
     pub(super) fn one_is_done(&self) {
         if self.waiters.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.time_passes();
@@ -216,14 +217,14 @@ impl Site {
 
 /// The server.
 impl Site {
-    /// Whether the lock is the token's.
+    /// Whether the token gets the lock at once.
     pub(super) fn acquire(&self, token: u64) -> bool {
         let mut server = self.server.lock().unwrap();
         server.line.push_back(token);
         server.line.len() == 1
     }
 
-    /// Leaves the queue, or gives the lock back, whose grant to the next one is published.
+    /// Leaves the server's queue, or gives the lock back; then the next token's grant is published.
     pub(super) fn release(self: &Arc<Self>, token: u64) {
         let mut server = self.server.lock().unwrap();
         let held = server.line.front() == Some(&token);
@@ -235,7 +236,7 @@ impl Site {
         }
     }
 
-    /// As the watchdog does: what nobody owns any more is cleaned up after.
+    /// Cleans up after a token without an owner, as the watchdog does.
     pub(super) fn see_to(self: &Arc<Self>, unowned: Option<Token>) {
         let Some(token) = unowned else {
             return;
@@ -258,13 +259,13 @@ impl Site {
             .update(|tokens| tokens.cancelled(token, cancelled, true, now));
     }
 
-    /// A push arrives, or does not.
+    /// A push arrives, or is lost.
     fn push(self: &Arc<Self>, token: u64) {
         if self.chances.pushes_lost && thread_rng().gen_bool(0.5) {
             return;
         }
-        // One that comes before the acquire's answer, and can't be dated, is found by the next
-        // poll.
+        // A push that comes before the acquire's answer can't be dated; then the next poll finds
+        // the grant.
         let since_when = !self.chances.pushes_lost || thread_rng().gen_bool(0.5);
         let grant = since_when.then(|| self.grant(GrantKind::InTurn));
         let settled = self
@@ -280,7 +281,7 @@ impl Site {
         }
     }
 
-    /// Somebody who wants the lock, for longer than it is granted for perhaps.
+    /// A request for the lock, perhaps for a longer lease than is granted.
     pub(super) fn spec(&self) -> Arc<AcquireSpec> {
         let longer = self.chances.refusals && thread_rng().gen_bool(0.3);
         spec(if longer { LEASE * 2 } else { LEASE })
@@ -307,7 +308,7 @@ fn spec(ttl: Duration) -> Arc<AcquireSpec> {
     })
 }
 
-/// The line for all.
+/// The shared queue.
 pub(super) fn queue_key() -> QueueKey {
     QueueKey::of(KEY.into(), &Kind::Exclusive, false)
 }

@@ -1,4 +1,8 @@
-//! What the answers to an acquire or a poll mean for the gate, and what follows from failures.
+//! What the answers to an acquire or a poll mean for the local queue, and what follows from
+//! failures.
+//!
+//! It sends nothing. Invariant: each answer reaches the queue, and each error that waiting can't
+//! cure reaches its waiters.
 
 use std::time::Duration;
 
@@ -15,7 +19,7 @@ use crate::values::error::LockError;
 use crate::values::token::Token;
 
 impl Leader {
-    /// The lock is ours.
+    /// The server granted the lock to this process.
     pub(super) fn granted_to_leader(&mut self, token: Token, grant: Grant) {
         self.retries.works();
         let settled =
@@ -26,8 +30,8 @@ impl Leader {
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
         self.retries.works();
         let left = match busy.left {
-            // No value: free, and yet not ours, for the first in the queue is of a kind that we
-            // can't read.
+            // An empty value: the lock is free and yet not ours, because the first entry in the
+            // server's queue is of a kind that we can't read.
             Left::For(left) if !busy.value.is_empty() => left,
             Left::For(_) | Left::Endless => Duration::MAX,
         };
@@ -45,8 +49,8 @@ impl Leader {
         self.core.see_to(settled.and_then(Settled::unowned));
     }
 
-    /// The key can't be waited for: of another layout, or without a time to live. A program that
-    /// takes its lock in two steps, `SETNX` and `EXPIRE`, may be between them: so it is looked at
+    /// The server queued nothing: the key holds another layout, or has no time to live. A program
+    /// that locks in two steps, `SETNX` and `EXPIRE`, may be between them, so the key is checked
     /// again.
     pub(super) fn not_queued(&mut self, why: Result<InTheWay, CommandError>) {
         let interval = self.core.settings().poll_interval(false);
@@ -76,7 +80,7 @@ impl Leader {
 
     pub(super) fn poll_failed(&mut self, token: Token, error: CommandError) {
         if !error.may_pass() {
-            return self.send_away(error); // and gives up the place
+            return self.send_away(error); // which also gives up the queue entry
         }
         let pause = self.retries.failed(self.now());
         self.mention(pause, &error);
@@ -115,7 +119,7 @@ impl Leader {
         let now = self.now();
         let unowned = local_queues.at(&self.queue_key, |it| {
             if it.queue_state.leader != self.epoch {
-                return None; // what fails here need not fail for who drives now
+                return None; // a stale leader's failure need not be the current leader's
             }
             let key = it
                 .queue_state

@@ -1,11 +1,11 @@
-//! The task that moves a key's place at the server: one acquire for the first in line, polls while
-//! it stands in the queue, and again for the next.
+//! The task that leads a key's local queue: it sends one acquire for the first waiter, polls while
+//! that stands in the server's queue, and goes on for the next.
 //!
-//! It ends when nobody waits any more; if it ends before (with its runtime), those who wait are
-//! told, and one of them starts another. Every command's outcome reaches the gate, or its token is
-//! cleaned up.
+//! It ends when nobody waits any more. If it ends earlier (with its runtime), all waiters are
+//! woken, and one of them starts another leader. Invariant: the outcome of every command reaches
+//! the local queue, or its token is cleaned up.
 //!
-//! Never in this folder: who is next (`policy::queue`), how long to pause (`policy::retry`).
+//! Never in this folder: who is next (`policy::local_queue`), how long to pause (`policy::retry`).
 
 mod answers;
 
@@ -31,28 +31,28 @@ use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A driver shows a sign of life at least so often.
+/// How often a leader shows its waiters that it responds, at least.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
-/// A poll that takes longer is repeated, so that the place shows signs of life.
+/// A poll that takes longer is repeated, so that the queue entry is kept alive.
 const POLL_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Drivers of other processes pause for other times.
+/// Leaders of different processes get different jitter.
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 pub(super) struct Leader {
     core: Arc<Core>,
     queue_key: QueueKey,
     epoch: LeaderEpoch,
-    /// What the first acquire was answered with, until the waiter who sent it looks.
+    /// The first acquire's grant, until the waiter that sent it reads it.
     granted: Option<(Token, Grant)>,
-    /// Nobody has to be told that it is gone.
+    /// The queue knows that this leader ends, so its drop tells nobody.
     dismissed: bool,
     retries: Retries,
 }
 
 impl Leader {
-    /// Only for who took the gate's wheel.
+    /// Only for the caller that was given this leader epoch.
     pub(super) fn new(core: Arc<Core>, queue_key: QueueKey, leader_epoch: LeaderEpoch) -> Self {
         Self {
             core,
@@ -64,18 +64,18 @@ impl Leader {
         }
     }
 
-    /// The first acquire, if nothing speaks against it. Its grant is for
-    /// [`answered`](Self::answered).
+    /// Sends the first acquire if the queue still asks for one. [`answered`](Self::answered) reads
+    /// its grant.
     pub(super) async fn first(mut self, now: Moment) -> Self {
         match self.next(now) {
             (Next::Acquire, Some(spec)) => self.granted = self.acquire(&spec, now).await,
             (Next::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
-            _ => {} // whoever goes on asks again
+            _ => {} // the task that goes on asks the queue again
         }
         self
     }
 
-    /// What the waiter reads who has sent the first acquire.
+    /// What the waiter reads that has sent the first acquire.
     pub(super) fn answered(&mut self) -> Answered {
         let granted = self.granted.take();
         if granted.is_some() {
@@ -87,15 +87,15 @@ impl Leader {
         }
     }
 
-    /// Nobody waits, and the gate knows that it ends.
+    /// The queue knows that this leader ends, since nobody waits.
     pub(super) fn dismiss(mut self) {
         self.dismissed = true;
     }
 
-    /// Drives on in a task of its own while somebody waits.
+    /// Goes on in a task of its own while anybody waits.
     pub(super) fn go_on(mut self, runtime: &Handle) {
         if let Some((token, grant)) = self.granted.take() {
-            self.granted_to_leader(token, grant); // nobody has read it
+            self.granted_to_leader(token, grant); // no waiter has read it
         }
         let local_queues = self.core.local_queues();
         let rests = local_queues.at(&self.queue_key, |it| it.queue_state.rests(self.epoch));
@@ -117,7 +117,7 @@ impl Leader {
                 }
                 (Next::Poll(attempt), _) => self.poll(attempt).await,
                 (Next::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
-                // Everybody has gone; or whose turn it is has been woken.
+                // All waiters have left, or the one whose turn it is has been woken.
                 (Next::Acquire, None) | (Next::PassOn, _) => {}
                 (Next::Sleep(until), _) => self.sleep(until).await,
                 (Next::Rest, _) => return,
@@ -125,7 +125,7 @@ impl Leader {
         }
     }
 
-    /// What to do; of an acquire also for whom.
+    /// What to do next; for an acquire also the waiter's request.
     fn next(&mut self, now: Moment) -> (Next, Option<Arc<AcquireSpec>>) {
         let next = self.core.local_queues().at(&self.queue_key, |it| {
             let next = it.next(self.epoch, now);
@@ -151,17 +151,17 @@ impl Leader {
         let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
         let rung = tokio::time::timeout(pause, notify.notified()).await;
         if rung.is_ok() {
-            // Mostly by a holder here, whose release is about to leave. An acquire in the same
-            // write would be executed before the server tells the next one elsewhere of its grant:
-            // so it leaves in the next one.
+            // Mostly notified by a holder of this process whose release is about to be sent. The
+            // server would execute an acquire in the same write before it tells the next waiter
+            // elsewhere of its grant, so let the acquire leave in the next write.
             let_others_go_first().await;
         }
     }
 }
 
-/// Those tasks that are ready run before this one, which keeps its place among its like. With
-/// tokio's `yield_now` those who are `fair` would ask in the reverse of their order, and a worker
-/// that is busy would keep the task from all others.
+/// Lets all tasks run that are ready, and keeps the order among those that wait here. With tokio's
+/// `yield_now`, `fair` waiters would send their acquires in reverse order, and a busy worker would
+/// keep the task from all other workers.
 async fn let_others_go_first() {
     let mut waited = false;
     poll_fn(|cx| {
@@ -174,9 +174,9 @@ async fn let_others_go_first() {
     .await;
 }
 
-/// The two commands.
+/// The two commands, acquire and poll.
 impl Leader {
-    /// What was granted.
+    /// Sends an acquire; returns what was granted.
     async fn acquire(&mut self, spec: &AcquireSpec, now: Moment) -> Option<(Token, Grant)> {
         let asked = self.try_acquire(spec, now).await;
         asked.unwrap_or_else(|error| {
@@ -232,7 +232,7 @@ impl Leader {
                 open.created_nothing();
                 self.send_away(attempt::wrong_kind(spec, &there));
             }
-            Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` sees to the rest
+            Err(unclear) if unclear.leaves_open() => return Err(unclear), // `open` cleans up
             Err(answered) => {
                 open.created_nothing();
                 return Err(answered);
@@ -241,7 +241,8 @@ impl Leader {
         Ok(None)
     }
 
-    /// Where somebody has hurried, and may be let in, by a poll of its own. Else with others.
+    /// Asks what became of the attempt. A poll that the queue wants flushed early is sent by
+    /// itself; any other goes out in a batch with those of other queues first.
     async fn poll(&mut self, attempt: Attempt) {
         let (core, token) = (self.core.clone(), attempt.token);
         let within = core.settings().command_timeout.min(POLL_AT_MOST);
@@ -259,8 +260,8 @@ impl Leader {
         };
         let sent = self.now();
         let answer = match answer {
-            // With all of its time, however late a server or a process that has too much to do has
-            // said so.
+            // Sent by itself, it has the whole timeout, however late a slow server or process
+            // answered the batch.
             Ok(None) => link.poll(&attempt.claim, within).await,
             Ok(Some(waits)) => Ok(waits),
             Err(error) => Err(error),
@@ -269,8 +270,8 @@ impl Leader {
             Ok(Polled::Yours { time, epoch, left }) => {
                 self.granted_to_leader(token, Grant::in_turn(sent, left, epoch, time));
             }
-            // The connection is another one by now, and a grant would reach nobody; or the key has
-            // lost its time to live, of which an acquire knows what to do.
+            // The connection has changed, so a grant would reach nobody; or the key has lost its
+            // time to live, which only an acquire handles.
             Ok(Polled::Queued(busy))
                 if !answers_at(&attempt, &*link) || busy.left == Left::Endless =>
             {
@@ -288,7 +289,7 @@ impl Leader {
     }
 }
 
-/// Whether grants to this place arrive at this connection.
+/// Whether grants for this attempt arrive on this connection.
 fn answers_at(attempt: &Attempt, link: &dyn Link) -> bool {
     let entry = entry::read(&attempt.claim.value);
     entry.is_some_and(|it| it.address == link.address().map_or("", |address| address))

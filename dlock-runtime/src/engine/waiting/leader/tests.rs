@@ -1,3 +1,5 @@
+//! Tests that `let_others_go_first` keeps the order of the tasks that call it.
+
 use std::sync::{Arc, Mutex};
 
 use super::let_others_go_first;
