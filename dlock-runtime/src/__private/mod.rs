@@ -1,4 +1,7 @@
 //! What generated code calls. Not for people: it may change with every version.
+//!
+//! It decides nothing about locks. Invariant: whatever an attribute says reaches the engine as the
+//! same `LockRequest` that method calls build.
 
 mod spec;
 mod target;
@@ -29,7 +32,7 @@ pub fn into_key(key: impl IntoKey) -> Key {
     key.into_key()
 }
 
-/// What an expression may give that stands for a key.
+/// The types of expressions that stand for a key.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no key",
     label = "expected text or a `Key`",
@@ -39,7 +42,7 @@ pub trait IntoKey {
     fn into_key(self) -> Key;
 }
 
-// Else the compiler lists what `Key` can be made from, and no template.
+// Without this, the compiler lists everything that `Key` can be made from, and no template.
 #[diagnostic::do_not_recommend]
 impl<K: Into<Key>> IntoKey for K {
     fn into_key(self) -> Key {
@@ -62,8 +65,8 @@ pub fn held() -> ScopedGuard {
     ScopedGuard::innermost().expect("the body of a locked function runs under its lock")
 }
 
-/// A busy lock leaves the body out (`on_busy = "skip"`): the caller may not be able to tell, the
-/// log is.
+/// Logs that a busy lock has left the body out (`on_busy = "skip"`): the caller may not be able to
+/// tell.
 pub fn tell_skipped(error: &LockError) {
     if let LockError::Busy { key, holder, .. } = error {
         observe::skipped(key.as_str(), holder);
@@ -72,8 +75,8 @@ pub fn tell_skipped(error: &LockError) {
 
 /// Runs a body under a lock of the named, scoped or global pool.
 ///
-/// The type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each annotated
-/// function.
+/// The return type has a name because a user's compiler pays for `impl Future`: 0.4 ms in each
+/// annotated function.
 pub fn run<F: Future>(spec: &'static Spec, key: Key, body: F) -> LockedFuture<F> {
     LockedFuture::new(acquire_one(spec, key), body, spec.on_lost())
 }
@@ -87,7 +90,7 @@ fn acquire_one(spec: &'static Spec, key: Key) -> Boxed<Result<LockGuard, LockErr
     acquire(spec, Target::new(key))
 }
 
-/// The pool is looked up when the future is first polled: the scope is that of the poll.
+/// The pool is looked up when the future is first polled, so the scope is that of the poll.
 ///
 /// Not generic: it is compiled here, once, and not again with each annotated function.
 fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, LockError>> {
@@ -106,7 +109,7 @@ fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, L
     })
 }
 
-/// A value of any type, where none is ever needed: written behind `if false`.
+/// A value of any type where none is ever evaluated: written behind `if false`.
 pub trait Never: Sized {
     #[must_use]
     fn never() -> Self {
@@ -141,7 +144,7 @@ impl<T, E: CarriesLockError> FromLockError for Result<T, E> {
 )]
 pub trait CarriesLockError: From<LockError> {}
 
-// Else the compiler reports the missing `From`, without a word about the other two ways.
+// Without this, the compiler reports the missing `From`, and not the other two ways.
 #[diagnostic::do_not_recommend]
 impl<E: From<LockError>> CarriesLockError for E {}
 
@@ -150,14 +153,14 @@ pub fn map_err<R: MapErr<E>, E>(error: LockError, map: impl FnOnce(LockError) ->
     R::failed(map(error))
 }
 
-/// What a function returns that says `map_err`.
+/// The return types that `map_err` works with.
 #[diagnostic::on_unimplemented(
     message = "`map_err` needs a function that returns `Result`, and this one returns `{Self}`",
     label = "no `Result`",
     note = "write `on_error = |error| …` instead, which gives `{Self}`"
 )]
-// `E` is a parameter, not an associated type: that would be missed as well, and the error be said
-// twice.
+// `E` is a parameter, not an associated type: a missing associated type would be reported as well,
+// as a second error.
 pub trait MapErr<E> {
     fn failed(error: E) -> Self;
 }
@@ -169,7 +172,7 @@ impl<T, E> MapErr<E> for Result<T, E> {
     }
 }
 
-/// What a function returns whose body was left out because its lock was busy.
+/// The return types of a function whose body may be left out because its lock is busy.
 #[diagnostic::on_unimplemented(
     message = "`on_busy = \"skip\"` leaves the body out, and then there is no `{Self}` to return",
     label = "nothing to return when it is skipped",
@@ -179,7 +182,7 @@ pub trait Skipped {
     fn skipped() -> Self;
 }
 
-// Else the compiler lists all impls, in their private terms: the note says it already.
+// Without this, the compiler lists all impls, in their private terms; the note says it already.
 #[diagnostic::do_not_recommend]
 impl Skipped for () {
     fn skipped() {}

@@ -1,4 +1,6 @@
 //! The handle that everything starts from: a server, and the settings for it.
+//!
+//! It only starts things: `request` takes locks, `core` has the shared state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,14 +20,14 @@ use crate::values::memory_value::MemoryValue;
 
 /// A way to take locks on one server: connections, defaults and a watchdog, shared by all clones.
 ///
-/// Most programs call [`init`](crate::init) once and never see one. Hold one yourself to take locks
-/// without the attribute ([`lock`](Self::lock)), to use several servers, or to give each test its
-/// own ([`scope`](Self::scope)).
+/// Most programs call [`init`](crate::init) once and never see a pool. Hold one yourself to take
+/// locks without the attribute ([`lock`](Self::lock)), to use several servers, or to give each test
+/// its own ([`scope`](Self::scope)).
 ///
-/// It is a pool of *multiplexed* connections, not of connections to check out: one carries the
-/// commands of hundreds of tasks at once, and every tokio runtime that takes locks gets its own.
-/// When the last handle and guard are gone, connections and watchdog end; at the end of a program
-/// call [`shutdown`](Self::shutdown) before.
+/// It is a pool of *multiplexed* connections, not of connections to check out: one connection
+/// carries the commands of hundreds of tasks at once, and every tokio runtime that takes locks gets
+/// its own. When the last handle and guard are gone, connections and watchdog end; call
+/// [`shutdown`](Self::shutdown) before the end of the program.
 ///
 /// # Examples
 ///
@@ -45,7 +47,8 @@ use crate::values::memory_value::MemoryValue;
 pub struct LockPool(Arc<Core>);
 
 impl LockPool {
-    /// A pool for the server that the URL or [`Config`] names; connects, unless that is `lazy`.
+    /// A pool for the server that the URL or [`Config`] names; connects, unless the configuration
+    /// is `lazy`.
     ///
     /// # Errors
     /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the
@@ -70,8 +73,8 @@ impl LockPool {
     /// `acquire`, `try_acquire` or `run`.
     ///
     /// They are taken in the order of their names, whatever order they are given in, so two callers
-    /// who want the same keys never wait for each other; a key that is named twice counts once.
-    /// [`LockGuard::parts`](crate::LockGuard::parts) has each.
+    /// that want the same keys never wait for each other; a key that is named twice counts once.
+    /// [`LockGuard::parts`](crate::LockGuard::parts) has each key's guard.
     ///
     /// # Examples
     ///
@@ -94,7 +97,7 @@ impl LockPool {
         LockRequest::new(self.0.clone(), keys, site)
     }
 
-    /// How long the server takes to answer.
+    /// Measures how long the server takes to answer.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when it does not, within one
@@ -118,8 +121,8 @@ impl LockPool {
         Ok(sent.until(self.0.backend().clock().now()))
     }
 
-    /// Who holds a lock now; `None` when nobody does. Good for looking, never for deciding: it may
-    /// have changed when the answer arrives.
+    /// The current holder of a lock; `None` if it is free. For information only, never for
+    /// decisions: it may have changed when the answer arrives.
     ///
     /// # Errors
     /// [`LockError::InvalidKey`]; [`LockError::Unavailable`] or [`LockError::Refused`] when the
@@ -153,8 +156,8 @@ impl LockPool {
 
     /// Runs a future inside which locked functions use this pool, not the global one.
     ///
-    /// This is how functions are tested in parallel, each test with its own `memory://`. It holds
-    /// for what is polled inside, not for tasks that it spawns: give those a scope of their own,
+    /// This is how functions are tested in parallel, each test with its own `memory://`. It covers
+    /// what is polled inside, not tasks that it spawns: give those a scope of their own,
     /// `tokio::spawn(pool.scope(task))`.
     ///
     /// # Cancel safety
@@ -180,9 +183,10 @@ impl LockPool {
         InPool::new(self.0.clone(), future)
     }
 
-    /// Ends this pool: no new locks, and time for what is held to come back, as [`crate::shutdown`]
-    /// does for the global pool and the named ones. Needed at the end of a program that made its
-    /// own pool: a guard that is dropped just before `main` ends is not given back otherwise.
+    /// Ends this pool: takes no new locks, and gives held ones time to be released, as
+    /// [`crate::shutdown`] does for the global pool and the named ones. Call it at the end of a
+    /// program that made its own pool: a guard that is dropped just before `main` ends is not given
+    /// back otherwise.
     ///
     /// # Cancel safety
     /// Dropping the future stops the waiting; the pool stays closed.
@@ -203,12 +207,12 @@ impl LockPool {
         shut_down(std::slice::from_ref(&self.0)).await
     }
 
-    /// What guarded writes left at a data key of `memory://`: for tests of code that calls
-    /// [`LockGuard::write`](crate::LockGuard::write).
+    /// The value that guarded writes left at a data key of `memory://`: for tests of code that
+    /// calls [`LockGuard::write`](crate::LockGuard::write).
     ///
-    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. What has outlived
-    /// its ttl is gone. There is no such thing for a server, and no reading under a lock: there,
-    /// your own client reads.
+    /// The key is the one of the [`Batch`](crate::Batch), without a namespace. A value that has
+    /// outlived its ttl is gone. There is no such call for a server, and no reading under a lock:
+    /// read there with your own client.
     ///
     /// # Errors
     /// [`LockError::Config`] on a pool of any other URL.

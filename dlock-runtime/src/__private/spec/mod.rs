@@ -1,4 +1,6 @@
-//! What stands in an attribute, as a constant.
+//! The arguments of an attribute, as a constant.
+//!
+//! It checks nothing: the macro has, and the request does again with the pool's settings.
 
 use std::panic::Location;
 use std::time::Duration;
@@ -13,8 +15,8 @@ use crate::values::wait::Wait;
 
 /// What an attribute says; `None` where it says nothing, so that the pool decides.
 ///
-/// Times are milliseconds: the macro has read and checked them. Written as a chain, which is read,
-/// parsed and checked faster than fields full of paths.
+/// Times are milliseconds: the macro has read and checked them. Generated code writes it as a chain
+/// of calls, which compiles faster than a struct literal full of paths.
 #[derive(Debug)]
 pub struct Spec {
     site: Site,
@@ -44,8 +46,8 @@ enum Kind {
 }
 
 impl Spec {
-    /// `module::function`; file and line are those of the attribute, which the caller's place in
-    /// the expansion is.
+    /// `name` is `module::function`; file and line are those of the attribute, where the expansion
+    /// places this call.
     #[must_use]
     #[track_caller]
     pub const fn new(name: &'static str) -> Self {
@@ -65,8 +67,8 @@ impl Spec {
         }
     }
 
-    /// File and line are those of the caller: an attribute below another, which is expanded where
-    /// the topmost stands.
+    /// Takes file and line from this call: an attribute below another one is expanded where the
+    /// topmost stands.
     #[must_use]
     #[track_caller]
     pub const fn here(mut self) -> Self {
@@ -146,7 +148,7 @@ impl Spec {
         self
     }
 
-    /// Behind [`permits`](Self::permits).
+    /// Call it after [`permits`](Self::permits).
     #[must_use]
     pub const fn take(mut self, take: u32) -> Self {
         if let Kind::Permits(of) = self.kind {
@@ -155,7 +157,7 @@ impl Spec {
         self
     }
 
-    /// Its owner, where it has one, is known when it is called.
+    /// An owner, if there is one, is only known at the call.
     #[must_use]
     pub const fn reentrant(mut self) -> Self {
         self.kind = Kind::Reentrant;
@@ -186,7 +188,7 @@ impl Spec {
         self
     }
 
-    /// A body that lost its lock runs to its end.
+    /// A body that has lost its lock runs to its end.
     #[must_use]
     pub const fn finish_when_lost(mut self) -> Self {
         self.on_lost = OnLost::Finish;

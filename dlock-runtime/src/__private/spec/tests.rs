@@ -1,4 +1,4 @@
-//! Nothing that an attribute says is lost on the way to the engine.
+//! Everything that an attribute says reaches the engine.
 
 use super::{Duration, OnLost, Release, Spec, Wait};
 use crate::engine::request::Keys;

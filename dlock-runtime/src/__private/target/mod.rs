@@ -1,4 +1,6 @@
-//! What an annotated function locks in one call: all that is made when it is called.
+//! What an annotated function locks in one call: everything that is only known when it is called.
+//!
+//! It checks nothing: the request that is made of it does.
 
 use std::fmt::Display;
 
@@ -7,7 +9,7 @@ use crate::engine::pool::LockPool;
 use crate::engine::request::{Keys, LockRequest};
 use crate::values::key::Key;
 
-/// The keys of one call, and what else is known only then.
+/// The keys of one call, and everything else that is only known then.
 #[derive(Debug)]
 pub struct Target {
     keys: Keys,
@@ -40,14 +42,14 @@ impl Target {
         }
     }
 
-    /// Whose lock it is.
+    /// The owner of the lock.
     #[must_use]
     pub fn owner<T: Owner + ?Sized>(mut self, owner: &T) -> Self {
         self.owner = Some(owner.text());
         self
     }
 
-    /// How many permits there are, by an expression.
+    /// The number of permits, from an expression.
     #[must_use]
     pub fn permits(mut self, permits: u32) -> Self {
         self.permits = Some(permits);
@@ -61,7 +63,7 @@ impl Target {
         self
     }
 
-    /// A pool that is an expression.
+    /// The pool, from an expression.
     #[must_use]
     pub fn pool(mut self, pool: LockPool) -> Self {
         self.pool = Some(pool);
@@ -72,8 +74,8 @@ impl Target {
         self.pool.take()
     }
 
-    /// The request for the keys, as `request` makes one, with what is known only now. It is checked
-    /// as any other.
+    /// Makes the request for the keys with `request`, and adds what is only known now. It is
+    /// checked like any other request.
     pub(super) fn request(self, request: impl FnOnce(Keys) -> LockRequest) -> LockRequest {
         let mut request = request(self.keys);
         if let Some(owner) = self.owner {
@@ -89,18 +91,18 @@ impl Target {
     }
 }
 
-/// Who can be named as an owner: all that has a text.
+/// The types that can name an owner: everything with a text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be an owner: it has no `Display`",
     label = "no text",
     note = "write a template such as `owner = \"order:<id>\"`, or an expression that gives text, such as `id.to_string()`"
 )]
 pub trait Owner {
-    /// Its text; a NUL, which no owner may begin with, if its `Display` failed.
+    /// Its text; if its `Display` failed, a NUL, with which no owner may begin.
     fn text(&self) -> String;
 }
 
-// Else the compiler says that `Display` is missing, and not what to write.
+// Without this, the compiler says that `Display` is missing, and not what to write.
 #[diagnostic::do_not_recommend]
 impl<T: Display + ?Sized> Owner for T {
     fn text(&self) -> String {
@@ -113,7 +115,7 @@ impl<T: Display + ?Sized> Owner for T {
     }
 }
 
-/// Several keys that are an expression, or a list of keys.
+/// Several keys, from an expression or a list of keys.
 #[must_use]
 pub fn into_keys(keys: impl IntoKeys) -> Vec<Key> {
     keys.into_keys()
@@ -125,7 +127,7 @@ pub fn constant_keys(keys: impl IntoKeys) -> Vec<Key> {
     keys.into_keys().into_iter().map(constant_key).collect()
 }
 
-/// What an expression may give that stands for several keys.
+/// The types of expressions that stand for several keys.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of keys",
     label = "expected a list of text or of `Key`s",
@@ -136,7 +138,7 @@ pub trait IntoKeys {
     fn into_keys(self) -> Vec<Key>;
 }
 
-// Else the compiler says that it can't be iterated, and not what to write.
+// Without this, the compiler says that it can't be iterated, and not what to write.
 #[diagnostic::do_not_recommend]
 impl<K: IntoIterator<Item: IntoKey>> IntoKeys for K {
     fn into_keys(self) -> Vec<Key> {

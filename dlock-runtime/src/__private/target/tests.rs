@@ -1,4 +1,4 @@
-//! What an attribute makes when its function is called reaches the engine.
+//! The arguments that an attribute evaluates at the call reach the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl fmt::Display for Fails {
     }
 }
 
-/// Else all of them would be one owner, and exclude nobody.
+/// Otherwise all such callers would be one owner, and exclude nobody.
 #[tokio::test]
 async fn an_owner_without_a_text_is_none() {
     let fails = Fails;

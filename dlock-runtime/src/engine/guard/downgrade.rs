@@ -1,4 +1,6 @@
-//! From writing to reading, without a moment in which nobody holds the lock.
+//! Turns a write lock into a read lock, with no moment at which nobody holds it.
+//!
+//! It takes no new lock: the token, the lease and the fence stay.
 
 use dlock_grammar::bounds;
 
@@ -9,12 +11,11 @@ use crate::values::kind::Kind;
 use crate::values::ttl::Ttl;
 
 impl LockGuard {
-    /// Turns a write lock into a read lock, without a gap: what was written is read by others only
-    /// as this guard reads it, and no other writer comes between.
+    /// Turns a write lock into a read lock, without a gap: no other writer comes between, so other
+    /// readers see what was written exactly as this guard does.
     ///
     /// The lease goes on, and never gets shorter; the fence stays. There is no way back: two
-    /// readers who both wait to write would wait for each other. Called twice, the second time
-    /// changes nothing.
+    /// readers that both wait to write would wait for each other. A second call changes nothing.
     ///
     /// # Errors
     /// [`LockError::Config`] for a lock that was not taken with `write`, [`LockError::Lost`] when
@@ -22,8 +23,8 @@ impl LockGuard {
     /// not confirm it: then it may be a read lock already, and the call may be repeated.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; whether it is a read lock is then open, and the lease counts as
-    /// before.
+    /// May be dropped at any time. It is then open whether it is a read lock, and the lease counts
+    /// as before.
     ///
     /// # Examples
     ///

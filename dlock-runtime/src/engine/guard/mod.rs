@@ -1,9 +1,9 @@
 //! A lock that is held: what its owner can ask and do.
 //!
-//! `write` is what it protects, `prolong` makes it last, `release` is how it goes, `entered` counts
-//! how often one body holds it.
+//! `write` changes data under the lock, `prolong` extends it, `downgrade` turns a writer into a
+//! reader, `release` gives it back, and `reentry` counts how often one body holds it.
 //!
-//! Never in this folder: a belief that the lock is held without a look at its `lease_cell`.
+//! Never in this folder: a belief that the lock is held without a check of its `lease_cell`.
 
 mod downgrade;
 mod prolong;
@@ -36,16 +36,16 @@ pub use self::release::Released;
 
 /// A lock that is held, until it is released, dropped or lost.
 ///
-/// Dropping it gives the lock back in the background, from anywhere, also outside any runtime;
-/// [`release`](Self::release) waits until that is done. It holds a *lease*: when that ends,
-/// somebody else may have the lock while this guard still exists. [`is_held`](Self::is_held) and
-/// [`lost`](Self::lost) tell; what must not happen twice needs the [`fence`](Self::fence).
+/// Dropping the guard gives the lock back in the background, from anywhere, also outside any
+/// runtime; [`release`](Self::release) waits until that is done. A guard holds a *lease*: when that
+/// ends, another caller may have the lock while this guard still exists. [`is_held`](Self::is_held)
+/// and [`lost`](Self::lost) tell; what must not happen twice needs the [`fence`](Self::fence).
 ///
 /// # A guard needs a name
 ///
 /// `let _ = pool.lock("report").acquire().await?;` gives the lock back before the next line: `_` is
-/// no variable. Neither `#[must_use]` nor any lint that is on by default sees it. This one does, in
-/// the root of your crate:
+/// no variable. Neither `#[must_use]` nor any lint that is on by default notices it. This one does,
+/// in the root of your crate:
 ///
 /// ```compile_fail
 /// #![deny(let_underscore_drop)]
@@ -55,13 +55,13 @@ pub use self::release::Released;
 /// # Ok(()) }
 /// ```
 ///
-/// `clippy::let_underscore_must_use` sees it too. A body under [`run`](crate::LockRequest::run) or
-/// the attribute has no guard that could be forgotten.
+/// `clippy::let_underscore_must_use` notices it too. A body under [`run`](crate::LockRequest::run)
+/// or the attribute has no guard that could be forgotten.
 #[must_use = "dropping the guard gives the lock back at once"]
 pub struct LockGuard {
     hold: Hold,
     entered: Reentry,
-    /// Of several keys: all but the first.
+    /// The guards of all keys but the first, if there are several.
     others: Vec<LockGuard>,
 }
 
@@ -111,8 +111,8 @@ impl LockGuard {
         Some(first)
     }
 
-    /// One guard for each key, in the order in which they were taken: that of their names. The
-    /// first part is this guard itself, and speaks for all but in `key()`, `fence()` and
+    /// One guard for each key, in the order of their names, in which they were taken. The first
+    /// part is this guard itself, which speaks for all keys except in `key()`, `fence()` and
     /// [`write`](Self::write).
     ///
     /// # Examples
@@ -131,7 +131,7 @@ impl LockGuard {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// The lock's name on the server, namespace included; of several, the first one's.
+    /// The lock's name on the server, namespace included; of several keys, the first one's.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.hold.spec.key
@@ -139,17 +139,17 @@ impl LockGuard {
 
     /// The fencing token of this grant: send it along with each write that must not come late.
     ///
-    /// Of several keys it is the first one's; [`parts`](Self::parts) has the others'. Rising for an
-    /// exclusive lock, a write lock and an owner's, whose entries all have the same. **Readers and
-    /// holders of permits are many at once: their numbers are unique, but order nothing**, and a
-    /// resource that takes only rising ones would refuse some that hold.
+    /// Of several keys it is the first one's; [`parts`](Self::parts) has the others'. It rises from
+    /// grant to grant for an exclusive lock, a write lock and an owner's lock (whose entries all
+    /// have the same one). **Readers and permits have many holders at once: their numbers are
+    /// unique, but order nothing**, and a resource that accepts only rising numbers would refuse
+    /// some current holders.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.hold.fence
     }
 
-    /// How often the lock is held in this body: 1, and one more for each nested call that joined
-    /// it.
+    /// How often this body holds the lock: 1, and one more for each nested call that joined it.
     ///
     /// # Examples
     ///
@@ -169,7 +169,7 @@ impl LockGuard {
     #[must_use]
     pub fn hold_count(&self) -> u32 {
         if self.hold.cell.is_released() {
-            return 0; // an inner one that outlives the outermost
+            return 0; // an inner guard that outlives the outermost
         }
         self.hold.cell.holds.load(Ordering::Relaxed)
     }
@@ -186,12 +186,14 @@ impl LockGuard {
         self.cells().is_held()
     }
 
-    /// Asks the server whether the lock is still ours. A check before a sensitive write; only the
-    /// fencing token, checked where the write goes, closes the gap between the two.
+    /// Asks the server whether the lock is still ours, as a check before a sensitive write. Only
+    /// the fencing token, checked where the write goes, closes the gap between the check and the
+    /// write.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when it is not, or the lease is over; [`LockError::Unavailable`] or
-    /// [`LockError::Refused`] when the server did not say, which ends no lease.
+    /// [`LockError::Lost`] when the lock is not ours, or the lease is over;
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server did not answer clearly,
+    /// which ends no lease.
     ///
     /// # Cancel safety
     /// May be dropped at any time.
@@ -219,15 +221,16 @@ impl LockGuard {
         self.still_held()
     }
 
-    /// The body begins: from here on the key stays until this server time. `false`: it is lost.
+    /// The body begins: keeps the key until this server time. `false` if the lease is lost.
     pub(crate) fn keep_until(&self, until: u64) -> bool {
         self.hold.core.watchdog().keep_until(self.hold.token, until)
     }
 
-    /// Ends when the lease is lost, with the cause; **never** for one that is released in time.
+    /// Ends when the lease is lost, with the cause; **never** for a lease that is released in time.
     ///
-    /// Owns what it needs, so it can be awaited by any task of any runtime. End the waiting with
-    /// the work, by `select!` or by aborting its task: left alone, it would wait for ever.
+    /// The future owns what it needs, so any task of any runtime can await it. End the waiting
+    /// together with the work, by `select!` or by aborting its task: left alone, it would wait for
+    /// ever.
     ///
     /// # Examples
     ///
@@ -255,10 +258,10 @@ impl LockGuard {
     ///
     /// # Errors
     /// With [`Release::Strict`](crate::Release::Strict), [`LockError::Lost`] with `finished: true`
-    /// where it found nothing, or got no clear answer. Else [`LockError::Unavailable`] or
+    /// if the release found nothing or got no clear answer. Otherwise [`LockError::Unavailable`] or
     /// [`LockError::Refused`] when the server did not confirm it within `command_timeout` (twice
-    /// that where a renewal was on its way); the release is then repeated in the background, and
-    /// the lock is free at the latest when its lease ends.
+    /// that if a renewal was on its way). The release is then repeated in the background, and the
+    /// lock is free when its lease ends at the latest.
     ///
     /// # Cancel safety
     /// May be dropped at any time: the release goes on in the background.
@@ -266,7 +269,8 @@ impl LockGuard {
         self.give_back(None).await
     }
 
-    /// Asked at the server, a lock that was handed on would still be there.
+    /// Whether the lease still counts. After a local hand-off the server still shows our token, so
+    /// that is checked locally first.
     fn still_held(&self) -> Result<(), LockError> {
         if let Some(part) = self.parts().find(|part| part.hold.cell.is_handed_on()) {
             return Err(part.lost_error(LostCause::Gone));
@@ -277,14 +281,14 @@ impl LockGuard {
         }
     }
 
-    /// The server said that it is not ours. Why, the token table knows: after the deadline that is
-    /// no news.
+    /// The server said that the lock is not ours. The token table knows why: after the deadline
+    /// that is expected.
     fn gone(&self) -> LockError {
         self.hold.core.watchdog().refused(self.hold.token);
         self.lost_error(self.why_lost().unwrap_or(LostCause::Gone))
     }
 
-    /// The one cause that everybody is told.
+    /// The one cause that every caller is told.
     fn why_lost(&self) -> Option<LostCause> {
         self.hold.cell.why_lost()
     }
@@ -303,12 +307,12 @@ impl LockGuard {
         self.parts().find(|part| part.key() == key)
     }
 
-    /// Whether it holds this key, also when it has lost another of several.
+    /// Whether it holds this key, even if it has lost another one of several.
     pub(crate) fn holds(&self, key: &Key) -> bool {
         self.part(key).is_some_and(|part| part.hold.cell.is_held())
     }
 
-    /// When that is, if all is held; else what is lost by now, and why.
+    /// The time of the check if all parts are held; otherwise a part that is lost, and why.
     pub(crate) fn look(&self) -> Result<Moment, (&LockGuard, LostCause)> {
         if self.hold.cell.is_inherited() {
             return Err((self, LostCause::Forked));
@@ -328,7 +332,7 @@ impl LockGuard {
         &self.hold.spec.kind
     }
 
-    /// Whether it counts only, and the lock is another guard's to give back.
+    /// Whether this guard only counts, because an outer guard owns the lock.
     pub(crate) fn is_joined(&self) -> bool {
         self.entered.is_inner()
     }
@@ -346,7 +350,7 @@ impl LockGuard {
         self.hold.spec.terms.renew.is_some()
     }
 
-    /// What it was asked for as.
+    /// What it was asked for as, for the lock order.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(self.key(), self.site())
     }
@@ -356,8 +360,8 @@ impl LockGuard {
     }
 }
 
-/// `Lost`, as a call of the guard says it: whether a body was stopped is not its matter, but what
-/// it did not do.
+/// A `Lost` error as a call on the guard reports it: it says what the call did not do, not whether
+/// a body was stopped.
 fn undone(error: LockError, what: &str) -> LockError {
     match error {
         LockError::Lost {

@@ -1,4 +1,6 @@
-//! Making a lease last: what the server is asked, and what counts when it has answered.
+//! Extends a lease: the command that is sent, and what counts when it is answered.
+//!
+//! It never shortens a lease. Invariant: the lease counts from before the command was sent.
 
 use std::time::Duration;
 
@@ -10,14 +12,14 @@ use crate::policy::lease::Terms;
 use crate::values::error::{LockError, LostCause, Reason};
 use crate::values::ttl::Ttl;
 
-/// Which command prolongs a lease.
+/// Which command extends a lease.
 #[derive(Clone, Copy)]
 pub(super) enum By {
     Renewal,
     Downgrade,
 }
 
-/// What became of a lease that was to be prolonged.
+/// What became of a lease that was to be extended.
 #[derive(PartialEq)]
 pub(super) enum Prolonged {
     Yes,
@@ -38,8 +40,8 @@ impl LockGuard {
     /// then the lease counts as it did before.
     ///
     /// # Cancel safety
-    /// May be dropped at any time; whether the lease got longer is then open, and it counts as it
-    /// did before.
+    /// May be dropped at any time. It is then open whether the server extended the lease, and it
+    /// counts as it did before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease).map_err(LockError::config)?;
         let extended = self.prolong_all(By::Renewal, |_| Ok(ttl)).await;
@@ -72,7 +74,7 @@ impl LockGuard {
         }
     }
 
-    /// Before the body: makes the server promise the whole lease. `false`: it is lost.
+    /// Before the body: makes the server promise the whole lease. `false` if it is lost.
     pub(crate) async fn confirm(
         &self,
         terms: &Terms,
@@ -126,7 +128,7 @@ impl LockGuard {
         Ok(true)
     }
 
-    /// Makes the server keep the lock for `on_server`, of which its holder counts on `ttl`.
+    /// Makes the server keep the lock for `on_server`; its holder counts on `ttl` of that.
     pub(super) async fn prolong(
         &self,
         by: By,
@@ -156,7 +158,7 @@ impl LockGuard {
         }
     }
 
-    /// Whether the lock is ours.
+    /// Renews at the server; returns whether the lock is still ours.
     async fn renew(
         &self,
         link: &dyn Link,

@@ -1,11 +1,11 @@
-//! How often a lock is held inside one body, and whether this guard is one of the inner ones.
+//! How often one body holds a lock, and whether a guard is an inner one.
 //!
-//! Invariant: the lock ends with its outermost guard; an inner one only counts. The count is in the
-//! lease's cell, which all of them share.
+//! It sends nothing. Invariant: the lock ends with its outermost guard; an inner one only counts.
+//! The count is in the lease's cell, which all these guards share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Of an inner one: whether it has left.
+/// `None` for the outermost guard; for an inner one, whether it has left.
 #[derive(Debug)]
 pub(super) struct Reentry(Option<AtomicBool>);
 
@@ -23,7 +23,7 @@ impl Reentry {
         self.0.is_some()
     }
 
-    /// Of an inner one: how often the lock is held without it; `None` if it had left before.
+    /// An inner guard leaves: how often the lock is held without it; `None` if it had left before.
     pub(super) fn leave(&self, holds: &AtomicU32) -> Option<u32> {
         let left = self.0.as_ref()?;
         if left.swap(true, Ordering::AcqRel) {

@@ -1,6 +1,7 @@
-//! How a lock goes: released and confirmed, or handed to the watchdog, who sees to it.
+//! Gives a lock back: released and confirmed, or left to the watchdog.
 //!
-//! Invariant: whoever flips the lease cell to released, and nobody else, gives the lock back.
+//! It does not decide whether a lock may be handed on (`policy::client` does). Invariant: only the
+//! call that sets the lease cell to released gives the lock back.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -24,15 +25,15 @@ pub enum Released {
     /// The lock was ours, and is given back: free, or with `min_hold` kept as nobody's until its
     /// time.
     Freed,
-    /// Its owner still holds it, through so many others: nested calls of the same body that joined
-    /// it, or entries of the same `owner` at the server.
+    /// Its owner still holds it this many times more: nested calls of the same body that joined it,
+    /// or entries of the same `owner` at the server.
     StillHeld(u32),
     /// It was no longer ours: lost before, or released before.
     NotHeld,
 }
 
 impl Released {
-    /// What is to be said of both.
+    /// The combined result of two releases.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Released::NotHeld, _) | (_, Released::NotHeld) => Released::NotHeld,
@@ -49,16 +50,16 @@ impl Released {
 
 /// How a holder leaves its lock.
 enum Leaves {
-    /// It is to be given back; since then.
+    /// It has to be given back; the holder is done since then.
     At(Moment),
-    /// It is the parent's of this process, and was never to be given back here.
+    /// It belongs to the process that this one was forked from, and must not be given back here.
     Forked,
 }
 
 impl LockGuard {
-    /// All parts at the same time; the first failure counts, then the worst that was found.
-    /// `looked`: when the caller found that it is held and in its own process, if that was in this
-    /// very poll.
+    /// Gives all parts back at the same time; returns the first error, or else the worst result.
+    /// `looked`: when the caller found the lock held, in its own process, if that was in this very
+    /// poll.
     pub(crate) async fn give_back(&self, looked: Option<Moment>) -> Result<Released, LockError> {
         if self.others.is_empty() {
             return self.give_back_part(looked).await;
@@ -81,7 +82,7 @@ impl LockGuard {
         }
     }
 
-    /// What a strict release comes to.
+    /// What a strict release returns.
     fn found(&self, released: Result<Released, LockError>) -> Result<Released, LockError> {
         let (cause, source) = match released {
             Ok(Released::NotHeld) => {
@@ -129,8 +130,8 @@ impl LockGuard {
         };
         match by {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
-                // Nothing can be sent from here: no runtime, or half of one. The watchdog has it
-                // now.
+                // Nothing can be sent from here: no runtime, or one without timers or I/O. The
+                // watchdog releases it.
                 Err(CommandError::Setup(_)) => self.wait_for_watchdog().await,
                 Err(error) => {
                     let error = error.into_error(Some(self.key()));
@@ -174,7 +175,7 @@ impl LockGuard {
         }
     }
 
-    /// From here on it is not this holder's; `None`: it was given back before.
+    /// Marks the lock as given back; `None` if it was given back before.
     fn leave(&self, looked: Option<Moment>) -> Option<Leaves> {
         let Hold { core, cell, .. } = &self.hold;
         if !cell.release() {
@@ -187,8 +188,9 @@ impl LockGuard {
         })
     }
 
-    /// Else the server is to be asked: about the time that the key stays, a write that may come
-    /// late, or whether it was ours.
+    /// Whether the next waiter here may have the lock. It may not if the server has to be told of a
+    /// `min_hold`, if a write may still come late, or if a strict release has to know whether the
+    /// lock was ours.
     fn may_be_handed_on(&self) -> bool {
         let Hold { cell, spec, .. } = &self.hold;
         let acquires_server =
@@ -204,7 +206,8 @@ impl LockGuard {
         self.hold.spec.release == Release::Strict
     }
 
-    /// Without a clear answer, the watchdog has been told to see to it.
+    /// Sends the release. Without a clear answer, the token has gone to the watchdog when this
+    /// returns.
     async fn send_release(&self, keep_until: u64, begun: Moment) -> Result<Found, CommandError> {
         let mut unclear = Unclear {
             guard: self,
@@ -226,7 +229,8 @@ impl LockGuard {
         Ok(given_back)
     }
 
-    /// The watchdog's own deadlines bound this; where there are timers, so does `command_timeout`.
+    /// Waits for the watchdog's release, whose own deadlines bound this; where there are timers, so
+    /// does twice the `command_timeout`.
     async fn wait_for_watchdog(&self) -> Result<Released, LockError> {
         let freed = self.hold.cell.wait_freed();
         let found = match command_error::runtime_with_timers() {
@@ -258,7 +262,7 @@ impl LockGuard {
     }
 }
 
-/// An error and what it comes from, in one line.
+/// An error and its source, in one line.
 fn in_words(error: &LockError) -> Reason {
     match error.source() {
         Some(source) => Reason::new(format_args!("{error}: {source}")),
@@ -266,7 +270,7 @@ fn in_words(error: &LockError) -> Reason {
     }
 }
 
-/// A release under way; dropped before it is settled, the watchdog finishes it.
+/// A release under way: if it is dropped before it is settled, the watchdog finishes it.
 struct Unclear<'a> {
     guard: &'a LockGuard,
     settled: bool,

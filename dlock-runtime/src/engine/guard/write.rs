@@ -1,4 +1,7 @@
 //! Writes that the server applies only while the lock is held.
+//!
+//! It does not check the batch itself (`policy::writes` does). Invariant: while a batch may still
+//! be applied, the lock is not handed on.
 
 use super::{LockGuard, undone};
 use crate::backend::command_error::CommandError;
@@ -11,27 +14,30 @@ impl LockGuard {
     /// Applies a batch of your own writes on the lock's server, if the lock is still ours there;
     /// check and writes are one step.
     ///
-    /// What [`verify`](Self::verify) leaves open is closed here: a holder that was stopped, or
-    /// whose request was held up, writes nothing after somebody else has the lock. That goes for
-    /// data on the lock's own server and database, as long as it keeps its data: a failover may
+    /// It closes the gap that [`verify`](Self::verify) leaves: a holder that was stopped, or whose
+    /// request was delayed, writes nothing after another caller has the lock. That covers data on
+    /// the lock's own server and database, as long as the server keeps its data: a failover may
     /// lose lock and writes. For data elsewhere there is the [`fence`](Self::fence).
     ///
-    /// All or nothing: types and numbers are looked at before the first command. What can't be
-    /// asked before is whether the user may run each command. A forbidden one stops the batch,
-    /// those before it stand, and the error says how many.
+    /// All or nothing: types and numbers are checked before the first command. What can't be
+    /// checked in advance is whether the user may run each command. A forbidden command stops the
+    /// batch; those before it stand, and the error says how many.
     ///
-    /// Two batches that are under way at the same time come in any order; await the one before the
-    /// other where that matters.
+    /// Two batches that are under way at the same time are applied in any order; where the order
+    /// matters, await one before you send the other.
     ///
     /// # Errors
-    /// [`LockError::Config`] for a batch that can't work (a key in another slot, too many commands,
-    /// …): nothing was sent. [`LockError::Lost`] when the lock is not ours or the lease is over:
-    /// nothing was written, as its `source()` says. [`LockError::Refused`] when a key has another
-    /// type or holds no number (`WrongType`: its key is that data key, and the source names the
-    /// command), memory is out, or a right is missing. [`LockError::Unavailable`] when no clear
-    /// answer came: it was applied or it was not, and only the data tells. It is not applied later
-    /// than `command_timeout` (500 ms) after the call. What may run twice can be repeated: `set`,
-    /// `hset`, `sadd`; not `incr_by`, not `rpush`.
+    /// - [`LockError::Config`] for a batch that can't work (a key in another slot, too many
+    ///   commands, …): nothing was sent.
+    /// - [`LockError::Lost`] when the lock is not ours or the lease is over: nothing was written,
+    ///   as its `source()` says.
+    /// - [`LockError::Refused`] when a key has another type or holds no number (`WrongType`: its
+    ///   key is that data key, and the source names the command), memory is out, or a right is
+    ///   missing.
+    /// - [`LockError::Unavailable`] when no clear answer came: the batch was applied or it was not,
+    ///   and only the data tells. It is not applied later than `command_timeout` (500 ms) after the
+    ///   call. A batch that may run twice can be repeated: `set`, `hset`, `sadd`; not `incr_by`,
+    ///   not `rpush`.
     ///
     /// # Cancel safety
     /// May be dropped at any time; the batch was then applied or not, or will be within
@@ -88,7 +94,8 @@ impl LockGuard {
         }
     }
 
-    /// `None`: it was given back, and the token that stands there may be the next holder's.
+    /// Sends the batch; `None` if the lock was given back meanwhile: the token at the server may be
+    /// the next holder's by now.
     async fn send(&self, writes: &Writes<'_>) -> Result<Option<Wrote>, CommandError> {
         let (clock, timeout) = (
             self.hold.core.backend().clock(),
@@ -113,7 +120,8 @@ fn unwritten(lost: LockError) -> LockError {
     undone(lost, "nothing of the batch was written")
 }
 
-/// What `Unavailable` says of any call, that it may be repeated, does not go for each batch.
+/// Adds what is known about the batch: `Unavailable` says of any other call that it may be
+/// repeated, but not every batch may be.
 fn with_outcome(error: CommandError) -> CommandError {
     match error {
         CommandError::Unsent(why) => {

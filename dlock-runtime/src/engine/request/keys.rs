@@ -1,4 +1,6 @@
 //! What a request is about: one key, or several, which are taken all or none.
+//!
+//! It takes no lock itself. Invariant: several keys are sorted by name, each once.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::values::key::Key;
 #[derive(Debug)]
 pub(crate) enum Keys {
     One(Key),
-    /// In any order, perhaps several times.
+    /// In any order, perhaps with duplicates.
     All(Vec<Key>),
 }
 
@@ -29,7 +31,7 @@ pub(crate) enum AcquireSpecs {
 }
 
 impl Keys {
-    /// What is wrong with how many there are.
+    /// What is wrong with the number of keys.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
             Keys::One(_) => Ok(()),
@@ -37,7 +39,7 @@ impl Keys {
         }
     }
 
-    /// The order for each key.
+    /// The spec of each key.
     pub(super) fn specs(
         self,
         spec: impl Fn(Key) -> Result<AcquireSpec, LockError>,
@@ -59,7 +61,7 @@ impl AcquireSpecs {
     pub(crate) async fn acquire(&self, core: &Arc<Core>) -> Result<LockGuard, LockError> {
         match self {
             AcquireSpecs::One(spec) => acquire::acquire(core, spec).await,
-            // Boxed, so that what waits for one key stays small.
+            // Boxed, so that the future for one key stays small.
             AcquireSpecs::All(specs) => Box::pin(acquire_all::acquire(core, specs)).await,
         }
     }

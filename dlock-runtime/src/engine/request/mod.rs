@@ -1,4 +1,7 @@
-//! Asking for one lock, by method calls: what the attribute does from its arguments.
+//! Asks for a lock by method calls, as the attribute does from its arguments.
+//!
+//! It sends nothing itself. Invariant: a request is checked as a whole before anything is sent, and
+//! every wrong setting is in one error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +67,7 @@ impl LockRequest {
 
     /// The lease: 10 ms to 24 h. Default: the pool's `default_ttl`, 30 s.
     ///
-    /// Without [`renew`](Self::renew) it must outlast the work; the lease is lost otherwise.
+    /// Without [`renew`](Self::renew) it must outlast the work; otherwise the lease is lost.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -88,12 +91,12 @@ impl LockRequest {
         self
     }
 
-    /// Gives a renewed lock up after this long, whatever its body does: at least the ttl. Default:
-    /// never.
+    /// Gives up a renewed lock after this long, even if its body still runs: at least the ttl.
+    /// Default: never.
     ///
-    /// It counts from the grant; of several keys, from each key's own, so the wait for the others
-    /// is in it. It bounds what a body that hangs can block: the lock is lost *then*, with
-    /// [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
+    /// It counts from the grant; of several keys, from each key's own grant, so it includes the
+    /// wait for the others. It bounds what a body that hangs can block: the lock is lost *then*,
+    /// with [`LostCause::MaxHold`](crate::LostCause::MaxHold), and its key is freed.
     ///
     /// # Examples
     ///
@@ -118,7 +121,7 @@ impl LockRequest {
     /// Renews the lock this often and no more, at least once. Default: for as long as the guard
     /// lives.
     ///
-    /// After the last one it goes on to its deadline, and is lost there, with
+    /// After the last renewal the lease runs to its deadline, and is lost there with
     /// [`LostCause::MaxRenewals`](crate::LostCause::MaxRenewals).
     ///
     /// # Examples
@@ -139,11 +142,12 @@ impl LockRequest {
     }
 
     /// Keeps the key for at least this long after the grant, even when the work is done sooner: 10
-    /// ms to 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: it is freed at
-    /// the end.
+    /// ms to 24 h, and without [`renew`](Self::renew) no more than the ttl. Default: the key is
+    /// freed at the end.
     ///
-    /// For a job that all instances start at about the same time: one that is a little late must
-    /// not find the lock free and run it again. The guard is gone as ever; only its key stays.
+    /// For a job that all instances start at about the same time: an instance that is a little late
+    /// must not find the lock free and run the job again. The guard ends as usual; only its key
+    /// stays.
     ///
     /// # Examples
     ///
@@ -165,8 +169,8 @@ impl LockRequest {
         self
     }
 
-    /// Whether [`run`](Self::run) waits for the answer to its release, and fails where that found
-    /// nothing. Default: the pool's `release`, [`Release::Confirmed`].
+    /// When [`run`](Self::run) reports the release: whether it waits for the answer, and whether it
+    /// fails if the release found nothing. Default: the pool's `release`, [`Release::Confirmed`].
     ///
     /// # Examples
     ///
@@ -185,13 +189,12 @@ impl LockRequest {
 
     /// Takes the lock, waiting for it if need be.
     ///
-    /// The guard is told when the lease is lost, but what you do meanwhile is not stopped; that is
-    /// what [`run`](Self::run) and the attribute do. Give it a name: `let _ = …` releases the lock
-    /// at once, and only `#![warn(let_underscore_drop)]` tells
-    /// ([more](LockGuard#a-guard-needs-a-name)).
+    /// The guard is told when the lease is lost, but your work is not stopped; [`run`](Self::run)
+    /// and the attribute do that. Give the guard a name: `let _ = …` releases the lock at once, and
+    /// only `#![warn(let_underscore_drop)]` tells ([more](LockGuard#a-guard-needs-a-name)).
     ///
     /// # Errors
-    /// [`LockError::Busy`] when somebody else held it for the whole wait,
+    /// [`LockError::Busy`] when another caller held it for the whole wait,
     /// [`LockError::WouldDeadlock`] when an enclosing locked body holds it,
     /// [`LockError::Unavailable`] and [`LockError::Refused`] when the server did not give it,
     /// [`LockError::InvalidKey`], [`LockError::Config`] and [`LockError::ShutDown`] before anything
@@ -199,14 +202,14 @@ impl LockRequest {
     ///
     /// # Cancel safety
     /// May be dropped at any time: what may have been acquired is given back in the background, and
-    /// those who wait behind keep their place. Poll it where it was polled first: its timer is that
-    /// runtime's.
+    /// the waiters behind keep their position. Poll it where it was polled first: its timer belongs
+    /// to that runtime.
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let (core, specs) = self.specs()?;
         specs.acquire(&core).await
     }
 
-    /// Takes the lock if nobody else holds it; `None` if somebody does. Tries once, whatever `wait`
+    /// Takes the lock if it is free; `None` if another caller holds it. Tries once, whatever `wait`
     /// says.
     ///
     /// Give the guard a name, `if let Some(lock) = …`: with `.is_some()` or `Some(_)` the lock may
@@ -238,14 +241,15 @@ impl LockRequest {
 
     /// Takes the lock, runs the body under it, and gives it back.
     ///
-    /// The body is stopped when the lease is lost: it never starts another poll after the deadline.
+    /// The body is stopped when the lease is lost: no poll of it starts after the deadline.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when the lease ended before the body
     /// did.
     ///
     /// # Cancel safety
-    /// May be dropped at any time: the body is dropped, and the lock given back in the background.
+    /// May be dropped at any time: the body is dropped, and the lock is given back in the
+    /// background.
     ///
     /// # Examples
     ///
@@ -261,7 +265,7 @@ impl LockRequest {
         let body = async move {
             match ScopedGuard::innermost() {
                 Some(guard) => Some(body(&guard).await),
-                None => None, // a body is polled inside the scope of its lock
+                None => None, // unreachable: a body is polled inside its lock's scope
             }
         };
         let ran = LockedFuture::new(
@@ -275,7 +279,7 @@ impl LockRequest {
         })
     }
 
-    /// What to do, all checked; every setting that can't work is in one error.
+    /// Checks the whole request; every setting that can't work is in one error.
     pub(crate) fn specs(self) -> Result<(Arc<Core>, AcquireSpecs), LockError> {
         self.core.check_process()?;
         let settings = self.core.settings();
@@ -326,7 +330,7 @@ impl LockRequest {
         Ok((self.core, specs))
     }
 
-    /// The order of a request with one key.
+    /// The spec of a request with one key.
     #[cfg(test)]
     pub(crate) fn spec(self) -> Result<(Arc<Core>, Arc<AcquireSpec>), LockError> {
         match self.specs()? {

@@ -1,5 +1,5 @@
-//! What a request says, and what it leaves to the pool, becomes the order; what can't work is all
-//! in one error.
+//! What a request sets, and what it leaves to the pool, ends up in the spec; everything that can't
+//! work is in one error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn everything_that_is_wrong_is_in_one_error() {
     }
 }
 
-/// The pool's ttl is what the compiler could not know.
+/// The compiler could not know the pool's ttl.
 #[tokio::test]
 async fn the_bounds_are_compared_with_the_pools_ttl() {
     let pool = LockPool::connect(memory().default_ttl(10 * S))

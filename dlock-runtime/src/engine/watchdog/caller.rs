@@ -1,7 +1,7 @@
 //! The watchdog of `memory://`: each lease has a small task on the runtime that took it.
 //!
-//! Everything that has to be sent is answered at once, so a job is polled a single time, where it
-//! arises: nothing ever waits for another thread, whose clock may differ.
+//! Every command is answered at once, so a job is polled a single time, where it arises. Invariant:
+//! nothing waits for another thread, whose clock may differ.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::engine::lease_cell::LeaseCell;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// Watches over one lease until its token is forgotten, or somebody else's.
+/// Watches over one lease until its token is forgotten, or the lock is handed on.
 pub(super) fn watch(work: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>) {
     let last_word = LastWord {
         work: work.clone(),
@@ -25,7 +25,7 @@ pub(super) fn watch(work: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>) 
         here.spawn(async move {
             let LastWord { work, token, .. } = &last_word;
             loop {
-                let changed = cell.changed(); // from here on, so that no change is missed
+                let changed = cell.changed(); // created first, so that no change is missed
                 let next = next_look(work, *token).filter(|_| !cell.is_handed_on());
                 let Some(next) = next else {
                     return;
@@ -42,7 +42,7 @@ fn next_look(work: &LeaseTable, token: Token) -> Option<Moment> {
     work.shared.lock().tokens.next_look_at(token)
 }
 
-/// One look ends a lease, the next sends its `cancel`, and no answer can want more at once.
+/// One look ends a lease, the next sends its `cancel`; no answer needs more at once.
 const LOOKS_AT_MOST: usize = 3;
 
 /// Does what is due about a token, now.
@@ -54,13 +54,14 @@ pub(super) fn look(work: &Arc<LeaseTable>, token: Token) {
         };
         for job in work.sort(vec![action]) {
             let job = pin!(lease_table::carry_out(work.clone(), job));
-            // `memory://` answers at once; what did not would be reported as failed, on drop.
+            // `memory://` answers at once; a job that did not would report a failure on drop.
             let _ = job.poll(&mut Context::from_waker(Waker::noop()));
         }
     }
 }
 
-/// A runtime that ends takes its timers along: its leases are lost, and say so.
+/// Ends the lease if its task is dropped: a runtime that ends takes its timers along, so its leases
+/// are lost.
 struct LastWord {
     work: Arc<LeaseTable>,
     token: Token,

@@ -1,7 +1,7 @@
-//! What a watchdog does about a token: the commands, and the reports on how they went.
+//! What a watchdog does about tokens: the commands, and the reports on how they went.
 //!
-//! Each function may be run on any runtime, or polled once where answers are there at once. One
-//! that is dropped half-way reports a failure, so no token stays `busy` for ever.
+//! Each function may run on any runtime, or be polled once where answers come at once. Invariant:
+//! one that is dropped half-way reports a failure, so no token stays `busy` for ever.
 
 use std::iter::repeat;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// The tokens and the server that they are about.
+/// The tokens, and the server that they are on.
 #[derive(Debug)]
 pub(super) struct LeaseTable {
     pub(super) shared: Arc<Shared>,
     pub(super) backend: Arc<dyn Backend>,
-    /// It was said that renewals fail.
+    /// A warning that renewals fail has been logged.
     pub(super) warned: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Job {
     },
 }
 
-/// Renewals in one command, the shortest lease first, and whose they are.
+/// The renewals of one command, the shortest lease first, and their tokens.
 pub(super) struct Batch {
     tokens: Vec<Token>,
     items: Vec<Renewal>,
@@ -61,7 +61,7 @@ impl Batch {
 }
 
 impl LeaseTable {
-    /// Announces what happened, and returns what has to be sent, in batches.
+    /// Announces what happened, and returns the commands to send, in batches.
     pub(super) fn sort(&self, actions: Vec<Action<Arc<LeaseCell>>>) -> Vec<Job> {
         let (mut jobs, mut renewals) = (Vec::new(), Vec::with_capacity(actions.len()));
         for action in actions {
@@ -91,8 +91,8 @@ impl LeaseTable {
         jobs
     }
 
-    /// Leases with about the same time left together: what a short one can't wait for must not
-    /// hurry the long ones.
+    /// Batches leases with about the same time left: the short timeout of one that is nearly over
+    /// must not apply to long ones.
     fn batches(&self, mut renewals: Vec<(Token, Renewal, Duration)>) -> impl Iterator<Item = Job> {
         renewals.sort_by_key(|(_, _, within)| *within);
         let room = renewals.len().min(RENEWALS_AT_ONCE);
@@ -121,7 +121,7 @@ impl LeaseTable {
             return; // a runtime that a forked child inherited drops its tasks
         }
         let mut state = self.shared.lock();
-        let now = self.shared.clock.now(); // under the lock, so that reports are in order
+        let now = self.shared.clock.now(); // under the mutex, so that reports are in order
         let news = change(&mut state.tokens, now);
         drop(state);
         self.shared.announce(news);
@@ -142,8 +142,8 @@ pub(super) async fn carry_out(work: Arc<LeaseTable>, job: Job) {
             let mut report = CancelReport::new(work.clone(), token, false);
             let within = work.shared.command_timeout;
             if let Ok(link) = work.backend.link(&claim.key, within).await {
-                // Where nothing has to be moved, the acquire was executed, if it was asked for at
-                // all.
+                // A server in this process has executed the acquire, if it was ever sent, so
+                // nothing can come later.
                 report.behind_acquire = link.runtime().is_none();
                 let cancelled = link.cancel(&claim, keep_until, not_after, within).await;
                 report.answer = cancelled.ok();
@@ -185,7 +185,7 @@ async fn renew(work: Arc<LeaseTable>, batch: Batch) {
     }
 }
 
-/// Reports a renewal when it goes out of scope, as failed unless it was answered.
+/// Reports a renewal on drop, as failed unless it was answered.
 struct RenewReport<'a> {
     work: &'a LeaseTable,
     tokens: &'a [Token],
@@ -205,7 +205,7 @@ impl Drop for RenewReport<'_> {
     }
 }
 
-/// The first clean-up after an acquire, on the acquire's own connection and behind it.
+/// The first clean-up after an acquire, sent behind it on the acquire's own connection.
 ///
 /// The report exists before the first poll: a runtime that has ended drops a future unpolled.
 pub(super) fn cancel_behind(
@@ -225,7 +225,7 @@ pub(super) fn cancel_behind(
     }
 }
 
-/// Reports a cancel when it goes out of scope, as failed unless it was answered.
+/// Reports a cancel on drop, as failed unless it was answered.
 struct CancelReport {
     work: Arc<LeaseTable>,
     token: Token,

@@ -1,9 +1,9 @@
-//! Watches over leases: renews them, ends them at their deadline, cleans up after tokens that
-//! nobody owns.
+//! Watches over leases: renews them, ends them at their deadline, and cleans up after tokens that
+//! have no owner any more.
 //!
-//! Two hosts: `thread` for servers elsewhere (so that a body which blocks its executor, or a
-//! runtime that ends, loses nothing) and `caller` for `memory://` (no step leaves the caller's
-//! runtime, whose clock may be paused). `work` is what both do.
+//! Two hosts: `thread` for remote servers (so that a body that blocks its executor, or a runtime
+//! that ends, loses no lease) and `caller` for `memory://` (all steps stay on the caller's runtime,
+//! whose clock may be paused). `lease_table` is what both do.
 //!
 //! Never in this folder: when to renew, or when a lease is over (`policy::lease`,
 //! `policy::tokens`).
@@ -28,7 +28,7 @@ use crate::values::ttl::Ttl;
 use super::lease_cell::LeaseCell;
 use super::shared::Shared;
 
-/// How often a grant that nobody knows is cleaned up after.
+/// How often an unknown grant is cleaned up, at most.
 const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
 
 /// A pool's watchdog.
@@ -53,8 +53,7 @@ impl Watchdog {
         Ok(Self { work, kind })
     }
 
-    /// Starts the watchdog's thread again if it ended by a panic, so that what comes is watched
-    /// over.
+    /// Restarts the watchdog's thread if a panic ended it, so that new leases are watched over.
     pub(crate) fn revive(&self) -> Result<(), LockError> {
         let mut state = self.shared().lock();
         if !std::mem::take(&mut state.dead) {
@@ -64,9 +63,9 @@ impl Watchdog {
         thread::start(self.work.clone()).inspect_err(|_| self.shared().lock().dead = true)
     }
 
-    /// The server granted this process a token that is no gate's: unless somebody here knows it, it
-    /// has to go. One at a time: who forges such messages must not make us send a command for each;
-    /// what is left ends with its claim.
+    /// The server granted this process a token that no local queue waits for: unless it is known
+    /// here in another state, it has to be cleaned up. One such token at a time: forged messages
+    /// must not make us send a command for each. What is skipped ends with its claim.
     pub(crate) fn stray(&self, token: Token, claim: Claim, stay: Duration) {
         let now = self.shared().clock.now();
         let give_up = now.plus(self.work.shared.command_timeout + stay);
@@ -75,32 +74,33 @@ impl Watchdog {
             state.next_stray = now.plus(STRAYS_AT_LEAST_APART);
             state.tokens.stray(token, claim, give_up, now);
             drop(state);
-            self.shared().wake.notify_one(); // never at once: this is called from where nothing may be sent
+            // Only wakes the watchdog: the caller is in a place where no command may be sent.
+            self.shared().wake.notify_one();
         }
     }
 
     /// A lease has begun: watches over it from here on.
     pub(super) fn watch(&self, token: Token, cell: &Arc<LeaseCell>) {
         match self.kind {
-            WatchdogKind::Thread => {} // woken by who has the lock
+            WatchdogKind::Thread => {} // `Shared::begun` has woken it
             WatchdogKind::Caller => caller::watch(&self.work, token, cell.clone()),
         }
     }
 
-    /// The body begins: the key stays until this server time; `false` when the lease is over.
+    /// The body begins: keeps the key until this server time; `false` if the lease is over.
     pub(crate) fn keep_until(&self, token: Token, until: u64) -> bool {
         self.shared().lock().tokens.keep(token, until)
     }
 
-    /// By when a `cancel` behind an acquire on this link is reported; `None`: nothing can go behind
-    /// it.
+    /// When a `cancel` that follows an acquire on this link is reported at the latest; `None` if
+    /// none can follow it there.
     pub(super) fn cancelled_by(&self, link: &Arc<dyn Link>, now: Moment) -> Option<Moment> {
         link.runtime()
             .map(|_| now.plus(self.work.shared.command_timeout))
     }
 
-    /// An acquire got no clear answer, or its caller is gone, and it is being cleaned up after. The
-    /// first `cancel` follows it on its own connection, where it can't overtake it.
+    /// An acquire got no clear answer, or its caller is gone, and its token is being cleaned up.
+    /// The first `cancel` is sent on the acquire's own connection, where it can't overtake it.
     pub(super) fn cancel_behind(
         &self,
         token: Token,
@@ -124,15 +124,15 @@ impl Watchdog {
         cell.notify();
     }
 
-    /// Nobody is left who would release it.
+    /// No holder is left to release the lock: cleans up after the token.
     pub(crate) fn hand_over(&self, token: Token) {
         let now = self.shared().clock.now();
         self.shared().lock().tokens.hand_over(token, now);
         self.nudge(token);
     }
 
-    /// A command is about to be sent that makes the lease last `by`; `false` when it is over, or
-    /// this holder's no longer.
+    /// A command is about to be sent that makes the lease last `by`; `false` if the lease is over,
+    /// or another holder's by now.
     pub(crate) fn extending(&self, token: Token, by: Ttl, cell: &LeaseCell) -> bool {
         let mut state = self.shared().lock();
         !cell.is_released() && state.tokens.extending(token, by)
@@ -174,7 +174,8 @@ impl Watchdog {
         }
     }
 
-    /// In a forked child: what it shares with its thread, which is not here, outlives it.
+    /// In a forked child: leaks what it shared with the watchdog's thread, which does not exist
+    /// there.
     pub(crate) fn stay(&self) {
         std::mem::forget(self.work.clone());
     }
@@ -183,7 +184,7 @@ impl Watchdog {
         &self.work.shared
     }
 
-    /// Something has to be done about a token.
+    /// Tells the watchdog that something has to be done about a token.
     pub(super) fn nudge(&self, token: Token) {
         match self.kind {
             WatchdogKind::Thread => self.shared().wake_if_needed(),

@@ -1,4 +1,4 @@
-//! A watchdog that was the parent's, in a forked child.
+//! A parent's watchdog in a forked child.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The watchdog of servers elsewhere: one thread per pool with a runtime and a connection of its
-//! own.
+//! The watchdog of remote servers: one thread per pool, with a runtime and a connection of its own.
 //!
-//! It ends with the pool, when nothing is left to clean up or a few seconds have passed.
+//! It decides nothing (`policy::tokens` does). It ends with the pool, when nothing is left to clean
+//! up or a few seconds have passed; if it ends earlier, all leases are lost, and say so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::policy::tokens::Census;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
-/// Timers count without suspended time, deadlines with it: so the table is looked at this often.
-/// And what is due later than that needs no wake-up, so an acquire seldom costs one.
+/// Timers do not count suspended time, deadlines do: so the table is checked this often. Anything
+/// due later than that needs no wake-up, so an acquire seldom costs one.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
-/// For how long a closed pool's clean-ups go on.
+/// For how long the clean-ups of a closed pool go on.
 const LAST_CLEAN_UPS: Duration = Duration::from_secs(5);
 
 pub(super) fn start(work: Arc<LeaseTable>) -> Result<(), LockError> {
@@ -66,12 +66,14 @@ async fn watch(work: &Arc<LeaseTable>) {
     }
 }
 
-/// Tokio's timers have whole milliseconds; one that fires too early would only be set again.
+/// Adds to the pause because tokio's timers have whole milliseconds: one that fires too early would
+/// only be set again.
 fn round_up(pause: Duration) -> Duration {
     pause + Duration::from_micros(100)
 }
 
-/// However the thread ends, no holder goes on in the belief that it is watched over.
+/// Ends all leases when the thread ends, by a panic too: no holder goes on in the belief that its
+/// lease is watched.
 struct LastWord(Arc<LeaseTable>);
 
 impl Drop for LastWord {

@@ -64,7 +64,8 @@ fn one_run(chances: Chances, waiters_may_go: bool, handed_on: &Arc<AtomicUsize>)
     });
 }
 
-/// In random schedules, and in such as find what takes few, but certain changes of threads.
+/// Explores random schedules, and PCT schedules, which find bugs that need few but specific
+/// switches between threads.
 fn explore(chances: Chances) {
     let mut handed_on = 0;
     for seed in SEEDS {

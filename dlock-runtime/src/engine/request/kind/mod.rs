@@ -1,6 +1,6 @@
-//! Which kind of lock a request asks for: what was said, and whether that goes together.
+//! Which kind of lock a request asks for: the words that were said, and whether they go together.
 //!
-//! Which words do is decided by `dlock_grammar::kind`, which the attribute asks as well.
+//! `dlock_grammar::kind` decides that, for the attribute too.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -14,13 +14,13 @@ impl LockRequest {
     /// One of many readers: shares the key with other readers, and excludes writers. Default:
     /// exclusive.
     ///
-    /// Readers and [writers](Self::write) are served in order of arrival. A writer who waits stops
-    /// readers who come later, so neither starves; a reader with [`Wait::Once`](crate::Wait::Once)
-    /// is busy then. Every reader has a lease of its own. To read once more inside a scope that
-    /// reads the key is free; to write there is an error.
+    /// Readers and [writers](Self::write) are served in order of arrival. A waiting writer stops
+    /// readers that come later, so neither starves; a reader with [`Wait::Once`](crate::Wait::Once)
+    /// gets a busy error then. Every reader has a lease of its own. Inside a scope that reads the
+    /// key, to read again costs nothing, and to write is an error.
     ///
-    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers are right
-    /// at once.
+    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several readers hold the
+    /// lock at once.
     ///
     /// # Examples
     ///
@@ -41,9 +41,9 @@ impl LockRequest {
     /// The one writer among [readers](Self::read): excludes them, and other writers. Default:
     /// exclusive.
     ///
-    /// For a key that nobody reads it is the exclusive lock with a queue in order of arrival. The
-    /// two are kinds apart all the same: an exclusive lock at a key with readers is refused, and so
-    /// is this one at an exclusive lock's.
+    /// For a key without readers it is the exclusive lock with a queue in order of arrival. The two
+    /// are still different kinds: an exclusive lock is refused at a key with readers, and this one
+    /// at an exclusive lock's key.
     ///
     /// # Examples
     ///
@@ -64,14 +64,14 @@ impl LockRequest {
         self
     }
 
-    /// A semaphore: at most this many hold the key at the same time, 1 to 1,000,000. Default:
-    /// exclusive.
+    /// A semaphore: at most this many permits of the key are held at the same time, 1 to 1,000,000.
+    /// Default: exclusive.
     ///
-    /// Every permit has a lease of its own, so that of a holder that died comes back. All who ask
-    /// for a key say the same number; another one is refused for as long as permits of the first
-    /// are held or awaited.
+    /// Every permit has a lease of its own, so the permit of a dead holder comes back. All callers
+    /// for a key name the same number; another number is refused for as long as permits of the
+    /// first are held or awaited.
     ///
-    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: several holders are right
+    /// Its [fence](crate::LockGuard::fence) is unique and orders nothing: there are several holders
     /// at once.
     ///
     /// # Examples
@@ -95,9 +95,9 @@ impl LockRequest {
 
     /// Takes this many of the [permits](Self::permits), all or none, 1 to 1,000. Default: one.
     ///
-    /// Whoever waits for many is not overtaken by those who want few: permits stay unused
-    /// meanwhile. The server looks at each of them and does nothing else then, so count in large
-    /// units: 100 are well, 1,000 take milliseconds.
+    /// A waiter for many permits is not overtaken by those that want few: permits stay unused
+    /// meanwhile. The server checks each permit, and does nothing else meanwhile, so count in large
+    /// units: 100 are fine, 1,000 take milliseconds.
     ///
     /// # Examples
     ///
@@ -117,12 +117,12 @@ impl LockRequest {
         self
     }
 
-    /// An exclusive lock that may be taken again by whoever holds it. Default: that is
+    /// An exclusive lock that its holder may take again. Without this, that is
     /// [`WouldDeadlock`](crate::LockError::WouldDeadlock).
     ///
-    /// Whoever holds it is the scope: what runs inside [`run`](Self::run) or an annotated function,
-    /// but not what that spawned, nor a sibling under `join!`. Taken again, the same lease is held
-    /// once more, without a word to the server; the lock is free when the outermost scope ends.
+    /// The holder is the scope: what runs inside [`run`](Self::run) or an annotated function, but
+    /// not tasks that it spawned, nor a sibling under `join!`. Taking it again holds the same lease
+    /// once more, without a command to the server; the lock is free when the outermost scope ends.
     /// Across tasks and processes, name an [owner](Self::owner).
     ///
     /// # Examples
@@ -141,12 +141,12 @@ impl LockRequest {
         self
     }
 
-    /// With [`reentrant`](Self::reentrant): all of this owner may hold the lock at once, whatever
-    /// task or process they are in. Default: the scope.
+    /// With [`reentrant`](Self::reentrant): all calls of this owner may hold the lock at once, in
+    /// any task or process. Default: the scope.
     ///
     /// For the steps of one workflow that run in several places. It excludes other owners, never
-    /// those of the same name: take a name that nobody else has by chance, such as the workflow's
-    /// id. 1 to 256 bytes.
+    /// those of the same name: take a name that no other owner has by chance, such as the
+    /// workflow's id. 1 to 256 bytes.
     ///
     /// # Examples
     ///
@@ -170,11 +170,12 @@ impl LockRequest {
     }
 
     /// Grants the lock strictly in order of arrival at the server, over all processes. Default: the
-    /// waiters of a process share one place in the queue, and processes take turns, which costs the
-    /// server less.
+    /// waiters of a process share one queue entry, and processes take turns, which costs the server
+    /// less.
     ///
-    /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds have no other
-    /// order. A waiter that was silent for 3.5 s has lost its place.
+    /// For the exclusive and the [`reentrant`](Self::reentrant) lock; the other kinds are always
+    /// served in order of arrival. A waiter that was silent for 3.5 s has lost its place in the
+    /// queue.
     ///
     /// # Examples
     ///
@@ -194,16 +195,16 @@ impl LockRequest {
     }
 }
 
-/// What was said about the kind.
+/// The words that were said about the kind.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    /// Each once, in the order in which they were said first.
+    /// Each once, in the order in which they were first said.
     words: Vec<Word>,
     owner: Option<Owner>,
 }
 
 impl Wanted {
-    /// The last of several numbers counts, as for all that is said.
+    /// If a word is said twice, the last number counts, as for all settings.
     fn say(&mut self, word: Word) {
         match self.words.iter_mut().find(|it| it.name() == word.name()) {
             Some(before) => *before = word,
@@ -215,7 +216,7 @@ impl Wanted {
         self.say(Word::Keys);
     }
 
-    /// The kind, and all that is wrong with it.
+    /// The kind, and everything that is wrong with it.
     pub(super) fn check(&self, wrong: &mut Vec<String>) -> Kind {
         wrong.extend(kind::check(&self.words).iter().map(ToString::to_string));
         if let Some(owner) = &self.owner {
@@ -252,7 +253,7 @@ impl Wanted {
     }
 }
 
-/// Whose lock it is, as it was given; `None` if its `Display` failed.
+/// The owner's name as it was given; `None` if its `Display` failed.
 #[derive(Debug)]
 struct Owner(Option<String>);
 
@@ -260,8 +261,8 @@ impl Owner {
     fn new(owner: &dyn Display) -> Self {
         let mut text = String::new();
         let written: fmt::Result = write!(text, "{owner}");
-        // A key whose own value failed begins with a NUL, which its `Display` escapes, and is none
-        // either.
+        // A key whose own value failed begins with a NUL, which its `Display` escapes; it is no
+        // owner's name either.
         let is_none = |text: &String| text.starts_with('\0') || text.starts_with("\\u{0}");
         Self(written.ok().map(|()| text).filter(|text| !is_none(text)))
     }
@@ -275,7 +276,7 @@ impl Owner {
         }
     }
 
-    /// Escaped as the other fields of an entry are: a `|` would end it.
+    /// Escaped like the other fields of an entry: a `|` would end the field.
     fn kind(&self) -> Kind {
         let mut owner = String::new();
         about::escape(self.0.as_deref().unwrap_or_default(), &mut owner);

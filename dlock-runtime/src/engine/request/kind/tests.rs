@@ -1,5 +1,5 @@
-//! What a request says about the kind becomes the order; what does not go together is all in one
-//! error.
+//! What a request says about the kind ends up in the spec; everything that does not go together is
+//! in one error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ async fn spec(set: impl FnOnce(LockRequest) -> LockRequest) -> Result<Arc<Acquir
 fn check(spec: Result<Arc<AcquireSpec>, LockError>, kind: &Kind, fair: bool, reentrant: bool) {
     let spec = spec.unwrap();
     assert_eq!((&spec.kind, spec.reentrant), (kind, reentrant));
-    // Fair, or many at once: a place of its own at the server.
+    // Fair locks, and kinds with many holders at once, need a queue entry of their own at the
+    // server.
     assert_eq!(!spec.queue_key.is_for_all(), fair || kind.is_shared());
 }
 
@@ -51,7 +52,7 @@ async fn each_kind() {
     );
 }
 
-/// As everywhere in a request; and what was put right is not wrong.
+/// As for every setting of a request; and a word that was corrected is not an error.
 #[tokio::test]
 async fn the_last_of_several_counts() {
     let set = |it: LockRequest| it.permits(0).take(2).permits(9).read();
@@ -62,7 +63,7 @@ async fn the_last_of_several_counts() {
     check(spec(set).await, &Kind::Owned("7".into()), false, true);
 }
 
-/// An entry has its fields between bars, and is read by others.
+/// An entry has its fields between bars, and other programs read it.
 #[tokio::test]
 async fn an_owner_can_forge_nothing() {
     let forged = "me|9|host|1|f|0\n%7C";
