@@ -22,8 +22,8 @@ use crate::values::release::Release;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours, and is given back: free, or with `min_hold` kept as nobody's until its
-    /// time.
+    /// The lock was ours, and is given back: it is free, or with `min_hold` its key is kept,
+    /// without a holder, until then.
     Freed,
     /// Its owner still holds it this many times more: nested calls of the same body that joined it,
     /// or entries of the same `owner` at the server.

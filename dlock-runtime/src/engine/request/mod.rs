@@ -169,8 +169,8 @@ impl LockRequest {
         self
     }
 
-    /// When [`run`](Self::run) reports the release: whether it waits for the answer, and whether it
-    /// fails if the release found nothing. Default: the pool's `release`, [`Release::Confirmed`].
+    /// Whether [`run`](Self::run) waits for the answer to its release, and whether it fails if the
+    /// release found nothing. Default: the pool's `release`, [`Release::Confirmed`].
     ///
     /// # Examples
     ///
