@@ -1,4 +1,4 @@
-//! Callers that go while what they want is in a command with what others want.
+//! Callers that are dropped while their command is batched with those of others.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Wire {
             proxy,
             pool,
         };
-        // The server knows all scripts then, and the watchdog is connected.
+        // After this the server knows all scripts, and the watchdog is connected.
         for task in wire.start() {
             drop(task.await.unwrap());
         }
@@ -43,7 +43,8 @@ impl Wire {
         wire
     }
 
-    /// All at once: the first two go out by themselves.
+    /// Starts all callers at once: the first two commands are sent by themselves, the others in a
+    /// batch.
     fn start(&self) -> Vec<JoinHandle<LockGuard>> {
         let acquire = |it: usize| {
             let lock = self.pool.lock(format!("item:{it}")).wait(A_WHILE);
@@ -60,7 +61,7 @@ impl Wire {
             .count()
     }
 
-    /// So many locks are held, and no more come.
+    /// Exactly this many locks are held, and no more come.
     async fn held(&self, number: usize) {
         until("the others are free", SOON, async || {
             self.locks().await == number

@@ -1,4 +1,5 @@
-//! `current()` and `LockHandle`: the innermost lock of the code that asks, and a look at it that may be kept.
+//! `current()` and `LockHandle`: the innermost lock of the calling code, and a handle that may be
+//! kept.
 
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ async fn whoever_keeps_a_look_is_told_of_the_loss(world: &World) {
     let begun = tokio::time::Instant::now();
     let stopped = tokio::time::timeout(A_WHILE, request.run(body)).await;
     let lost = stopped.expect("the body is stopped").unwrap_err();
-    // A timeout polls once more when it is over, and so would hide that nothing else woke the task.
+    // A timeout polls once more when it is over, and would hide that nothing else woke the task.
     let woken = begun.elapsed() < A_WHILE;
     assert!(lost.is_lost() && woken, "{lost}");
     let told = watch.unwrap().await.unwrap();

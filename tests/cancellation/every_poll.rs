@@ -1,4 +1,5 @@
-//! Whatever runs a body under a lock, dropped at every poll: the key is free at once, and nothing of it is left.
+//! Everything that runs a body under a lock, dropped at every poll: the key is free at once, and
+//! nothing is left.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -10,14 +11,15 @@ use crate::polls::{Cut, at_every_poll};
 use crate::record;
 use crate::world::World;
 
-/// How far a body has come.
+/// How many steps a body has done.
 #[derive(Default)]
 struct Steps(Cell<u32>);
 
 /// The number of awaits in [`work`].
 const STEPS: u32 = 4;
 
-/// Several awaits, of both kinds: ready at the next poll, and woken by a timer. Long enough to be renewed.
+/// Several awaits of both kinds: ready at the next poll, and woken by a timer. Long enough for a
+/// renewal.
 async fn work(steps: &Steps) {
     for step in 1..=STEPS {
         steps.0.set(step);
@@ -71,7 +73,8 @@ async fn by_request(world: &World, id: &str, steps: &Steps) -> Result<u32, LockE
     request.run(body).await
 }
 
-/// Calls `call` once for every poll, drops it there, and checks that all `keys` are free, and everything else is as it was.
+/// Calls `call` once for every poll, drops it there, and checks that all `keys` are free and
+/// everything else is as it was.
 async fn leaves_nothing(
     world: &World,
     keys: &[&str],
@@ -108,10 +111,11 @@ async fn leaves_nothing(
     }
 }
 
-/// A thread that was woken for something else polls once more, so one pass over all polls may miss a step.
+/// A spurious wake-up adds a poll, so one pass over all polls may miss a step.
 const PASSES: u32 = 20;
 
-/// Where a drop must have been: at each step of the body, before the first, and on a server, where that takes time, in the release.
+/// Where a drop must have happened: before the first step, at each step of the body, and on a
+/// server (where it takes time) in the release.
 fn everywhere_in(world: &World) -> BTreeSet<(u32, bool)> {
     let steps = if world.server.is_some() {
         STEPS + 1

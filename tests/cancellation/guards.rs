@@ -1,4 +1,5 @@
-//! Guards from `acquire`: whatever is done with one, and dropped half-way, ends with a free lock; or leaves it held, where it should.
+//! Guards from `acquire`: every operation on one, dropped half-way, ends with a free lock, or
+//! leaves it held where it should.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ async fn an_acquire_leaves_nothing(world: &World) {
 async fn a_release_goes_on_without_its_future(world: &World) {
     let (monitor, baseline) = (world.monitor(), world.baseline().await);
     let (mut passes, mut under_way) = (0, 0);
-    // The answer may be there at the first poll, if the thread stands still for as long as that takes.
+    // If this thread stalls for as long as an answer takes, the answer is there at the first poll.
     while passes == 0 || (monitor.is_some() && under_way == 0) {
         passes += 1;
         assert!(
@@ -66,7 +67,7 @@ async fn a_release_goes_on_without_its_future(world: &World) {
     }
 }
 
-/// `verify` and `extend`, dropped anywhere, take nothing away.
+/// `verify` and `extend`, dropped anywhere, change nothing.
 async fn a_question_that_is_dropped_leaves_the_lock_as_it_is(world: &World) {
     let guard = world.pool.lock("item").ttl(TTL).acquire().await.unwrap();
     at_every_poll(

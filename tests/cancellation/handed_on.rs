@@ -1,4 +1,5 @@
-//! A holder that goes while others wait, by every way there is: the next in line has the lock at once, in order.
+//! A holder that goes away in every possible way while others wait: the next waiter has the lock at
+//! once, in order.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,7 +17,7 @@ use crate::world::{A_WHILE, World};
 
 const IN_ORDER: [Turn; 3] = [Turn::Local(1), Turn::Stranger, Turn::Local(2)];
 
-/// Two who wait behind a holder of this process.
+/// Two waiters behind a holder of this process.
 fn wait_behind(world: &World, key: &str, turns: &Turns) -> Vec<JoinHandle<()>> {
     let wait = |number| wait_here(&world.pool, key, Turn::Local(number), turns);
     [1, 2].map(wait).into()
@@ -37,18 +38,18 @@ async fn all_had_it(
     processes.world.freed(key).await;
 }
 
-/// Those of [`IN_ORDER`] that there are here.
+/// The turns of [`IN_ORDER`] that this world can have.
 fn in_order(processes: &Processes<'_>) -> Vec<Turn> {
     let there = |turn: &Turn| *turn != Turn::Stranger || processes.stranger.is_some();
     IN_ORDER.into_iter().filter(there).collect()
 }
 
-/// Lets others queue behind a guard, ends that, and looks who has the lock then.
+/// Lets waiters queue behind a guard, runs `end` with it, and checks who has the lock afterwards.
 async fn hands_on(processes: &Processes<'_>, what: &str, end: impl AsyncFnOnce(LockGuard)) {
     let (world, turns, key) = (processes.world, Turns::default(), format!("item:{what}"));
     let guard = request(&world.pool, &key).acquire().await.unwrap();
     let mut tasks = wait_behind(world, &key, &turns);
-    // Where locks are handed on, this process has no place while it holds the lock.
+    // With local hand-off, this process has no queue entry while it holds the lock.
     let no_place = || world.hands_on;
     tasks.extend(processes.let_stranger_queue(&key, &turns, no_place).await);
     end(guard).await;
@@ -97,7 +98,7 @@ async fn a_release_hands_on_wherever_it_is_dropped(world: &World) {
     processes.assert_rows();
 }
 
-/// A body behind which others queue, and which ends when they have.
+/// A body that others queue behind, and which ends when they have queued.
 async fn a_call_hands_on(
     processes: &Processes<'_>,
     cut: Cut,
@@ -114,7 +115,8 @@ async fn a_call_hands_on(
         go.notified().await;
         assert!(!panics, "as it should");
     };
-    // They come when the body has begun, from outside: in there they would wait for themselves.
+    // The others start when the body has begun, but outside it: inside, they would wait for
+    // themselves.
     let call = async {
         let mut call = Box::pin(request(&world.pool, &key).release(release).run(body));
         let begins = poll_fn(|cx| {
@@ -136,7 +138,7 @@ async fn a_call_hands_on(
     let others = async {
         begun.notified().await;
         if gone.get() {
-            return None; // whoever comes now may be first
+            return None; // a waiter that came now might be first
         }
         let no_place = || gone.get() || world.hands_on;
         let queue = processes.let_stranger_queue(&key, &turns, no_place);

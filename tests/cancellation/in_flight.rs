@@ -1,4 +1,5 @@
-//! Dropped while a command is under way, for certain: a proxy keeps the command or its reply back meanwhile.
+//! Futures dropped while a command is certainly under way: a proxy holds the command or its reply
+//! back.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use tokio::task::JoinHandle;
 use crate::record;
 use crate::world::{A_WHILE, SOON, patient};
 
-/// A server behind a proxy; it knows all scripts, so that each is one request, and the watchdog is connected.
+/// A server behind a proxy. It knows all scripts, so each command is one request, and the watchdog
+/// is connected.
 struct Wire {
     server: RedisServer,
     proxy: Proxy,
@@ -31,7 +33,7 @@ impl Wire {
             record::renewals(&monitor, "warm") > 0
         })
         .await;
-        renewed.release().await.unwrap(); // by the watchdog, if the next renewal is under way
+        renewed.release().await.unwrap(); // the watchdog releases it if a renewal is under way
         drop(warm().acquire().await.unwrap());
         let wire = Self {
             server,
@@ -43,7 +45,7 @@ impl Wire {
         wire
     }
 
-    /// The nth script that names the lock.
+    /// The nth script call that names the lock.
     fn script(nth: u64) -> Matcher {
         Matcher::script().containing("lock:item").nth(nth)
     }
@@ -60,7 +62,7 @@ impl Wire {
         until("the key is gone", SOON, async || !self.is_there(key).await).await;
     }
 
-    /// The lock can be had, and nothing was written to it after it was freed before.
+    /// The lock can be had, and nothing writes to it after it was freed.
     async fn is_sound(&self) {
         self.proxy.release_held();
         record::ends_with_its_lock(&self.monitor, &self.pool, "item").await;
@@ -70,7 +72,7 @@ impl Wire {
     }
 }
 
-/// Runs a future on a task of its own, to be dropped by [`stop`].
+/// Runs a future on a task of its own, which [`stop`] drops.
 fn start(request: LockRequest) -> JoinHandle<()> {
     tokio::spawn(async move {
         request
@@ -113,7 +115,7 @@ async fn an_acquire_that_is_executed_after_its_caller_has_gone_is_undone() {
     wire.is_sound().await;
 }
 
-/// A body that is over at once, so that its future waits for the release.
+/// A body that ends at once, so that its future waits for the release.
 fn start_and_end(request: LockRequest) -> JoinHandle<()> {
     tokio::spawn(async move { request.run(async |_| ()).await.unwrap() })
 }
@@ -143,7 +145,7 @@ async fn a_release_that_was_executed_frees_nobody_elses_lock_when_it_is_repeated
     let next = other.lock("item").try_acquire().await.unwrap().unwrap();
     stop(task).await;
     wire.proxy.release_held();
-    // The repeated release: the watchdog's `cancel`, and so one more script that names the lock.
+    // The repeated release is the watchdog's `cancel`: one more script call that names the lock.
     until("the release is repeated", SOON, async || {
         release.count() >= 3
     })

@@ -1,5 +1,6 @@
-//! Every kind of lock, dropped at every poll: as it is asked for, as it is waited for, and as the first of those who wait. Nothing stays
-//! in the set at the key or in its queue, no token in the table, and the next one has the lock at once.
+//! Every kind of lock, dropped at every poll: while it is acquired, while it is waited for, and at
+//! the head of the queue. Nothing stays in the set at the key, in its queue or in the table of
+//! tokens, and the next waiter has the lock at once.
 
 use std::cell::Cell;
 
@@ -13,7 +14,7 @@ use crate::line::{TTL, no_queue_is_left};
 use crate::polls::{Cut, When, at_every_poll, dropped_at};
 use crate::world::{A_WHILE, SOON, World, patient};
 
-/// Several keys are a kind as well here: the word, and what keeps it out.
+/// Several keys count as a kind here: the word, and a kind that excludes it.
 const KEYS: (&str, &str) = ("keys", "x");
 
 fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -70,7 +71,7 @@ async fn an_acquire_of_each_kind_leaves_nothing(world: &World) {
     }
 }
 
-/// The next one in line.
+/// The next waiter in the queue.
 struct Next(JoinHandle<()>);
 
 impl Next {
@@ -89,7 +90,8 @@ impl Next {
     }
 }
 
-/// Waits until so many stand in the queue, or `gone` says that there will never be so many; without a server to ask, for a while.
+/// Waits until this many wait in the queue, or `gone` says that there will never be as many;
+/// without a server to ask, for a while.
 async fn until_queued(
     server: Option<&RedisServer>,
     key: &str,
@@ -129,14 +131,15 @@ async fn who_waits_for_several_keys_leaves_nothing(world: &World) {
     a_waiter_leaves_nothing(world, &["keys"]).await;
 }
 
-/// Each kind that there is has a test for its waiters.
+/// Each existing kind has a test for its waiters.
 #[test]
 fn no_kind_is_left_out() {
     let tested = ["r", "w", "p:1/3", "p:3/3", "o:a", "fair", "keys"];
     assert!(kinds().map(|it| it.0).eq(tested));
 }
 
-/// Dropped while it waits, is granted, gives back: whoever is behind it has the lock as soon as the holder has gone.
+/// Dropped while it waits, is granted, or gives back: the waiter behind it has the lock as soon as
+/// the holder has gone.
 async fn a_waiter_leaves_nothing(world: &World, tested: &[&str]) {
     let baseline = world.baseline().await;
     for (kind, held) in kinds().filter(|it| tested.contains(&it.0)) {
@@ -175,12 +178,12 @@ async fn one_goes(world: &World, kind: &str, held: &str, cut: Cut) -> bool {
         gone.set(true);
         had_it
     };
-    // Where locks are handed on, who waits for this process's own has no place in the queue.
+    // With local hand-off, waiters for this process's own lock have no entry in the server's queue.
     let server = world.server.as_ref().filter(|_| !world.hands_on);
     let passes_on = async {
         until_queued(server, &contended, 1, || gone.get()).await;
         let next = Next::comes(request(&world.pool, kind, &key));
-        // Of several keys, the first is this one's, and the next one waits for that.
+        // Of several keys, the leaver holds the first, and the next waiter waits for that one.
         let (queue, count) = match kind {
             "keys" => (&key, 1),
             _ => (&contended, 2),
@@ -194,7 +197,8 @@ async fn one_goes(world: &World, kind: &str, held: &str, cut: Cut) -> bool {
     had_it
 }
 
-/// Dropped at the head, behind which others could go in: they do, though the holder stays.
+/// Dropped at the head of the queue, where it blocks others that fit beside the holder: they get
+/// in, though the holder stays.
 async fn the_first_in_line_lets_the_others_by(world: &World) {
     for (held, first) in [("r", "w"), ("p:1/3", "p:3/3")] {
         for when in [When::AtOnce, When::Woken] {
@@ -226,7 +230,7 @@ async fn the_first_in_line_lets_the_others_by(world: &World) {
     }
 }
 
-/// What a body under a lock of each kind does, dropped at every poll of it: a nested call and a downgrade included.
+/// A body under a lock of each kind, with a nested call and a downgrade, dropped at every poll.
 async fn a_body_under_each_kind_leaves_nothing(world: &World) {
     let baseline = world.baseline().await;
     for (kind, _) in kinds() {
@@ -294,7 +298,8 @@ fn the_table_of_tokens_is_empty_after_each_kind_was_dropped_at_every_poll() {
     });
 }
 
-/// Behind a holder who gives the lock back as soon as somebody waits for it.
+/// Waits behind a holder that gives the lock back as soon as anybody waits for it, dropped at every
+/// poll.
 async fn waits_at_every_poll(
     pool: &LockPool,
     server: Option<&RedisServer>,

@@ -1,4 +1,5 @@
-//! What only a process of its own can tell: its threads, and the table of tokens, which `shutdown` counts.
+//! What only a process of its own can show: its threads, and the table of tokens, which `shutdown`
+//! counts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -58,7 +59,8 @@ fn the_table_of_tokens_is_empty_after_drops_at_every_poll() {
                 .unwrap();
             let config = patient(&server.url());
             dlock_runtime::init_named("redis", config).await.unwrap();
-            // Waiting for the one before to be cleaned up, too: that is an await more.
+            // These wait for the clean-up of the dropped call before them, too: one more await to
+            // be dropped at.
             at_every_poll(async |_| on_redis().await.unwrap(), async |_, _| {}).await;
             at_every_poll(async |_| on_memory().await.unwrap(), async |_, _| {}).await;
             let drained = dlock_runtime::shutdown().await;
@@ -67,7 +69,8 @@ fn the_table_of_tokens_is_empty_after_drops_at_every_poll() {
     );
 }
 
-/// Waiting behind another process, alone and with a neighbour, until that gives the lock back.
+/// Waits behind another process, alone and with another waiter here, until that process gives the
+/// lock back.
 #[test]
 fn the_table_of_tokens_is_empty_after_waiters_dropped_at_every_poll() {
     alone_on_a_runtime(
@@ -100,7 +103,7 @@ fn the_table_of_tokens_is_empty_after_waiters_dropped_at_every_poll() {
     );
 }
 
-/// The check of the check: `shutdown` does see a lock that is still there.
+/// Tests the check itself: `shutdown` does report a lock that still exists.
 #[test]
 fn the_table_of_tokens_shows_a_lock_that_is_held() {
     alone_on_a_runtime(
@@ -128,7 +131,7 @@ fn threads_and_connections_are_the_pools_and_end_with_it() {
         "threads_and_connections_are_the_pools_and_end_with_it",
         async || {
             let server = RedisServer::start();
-            // The waiting has threads of its own: from here on they are all there.
+            // `until` uses threads of its own; from here on they all exist.
             let mut looks = 0;
             let looked = async || {
                 looks += 1;
@@ -163,7 +166,7 @@ fn threads_and_connections_are_the_pools_and_end_with_it() {
             })
             .await;
 
-            // With clean-ups left to do, the watchdog would stay for 5 s.
+            // If clean-ups were left to do, the watchdog would stay for 5 s.
             drop(pool);
             until("the watchdog has ended", SOON, async || {
                 threads() == threads_before

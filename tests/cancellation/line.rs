@@ -1,7 +1,9 @@
-//! Several who wait for one key in a known order, one of whom goes away: who had the lock, in which order.
+//! Several waiters for one key in a known order, one of which goes away: which of them had the
+//! lock, and in which order.
 //!
-//! A pool stands for a process. On a server there is a second one, which queues behind the first before anybody goes away, or before the
-//! lock is given back: whoever keeps the process's place comes before it. `memory://` is one process.
+//! A pool stands for a process. On a server there is a second process, which queues behind this one
+//! before the waiter goes, or before the lock is given back: waiters that keep this process's queue
+//! entry come before it. `memory://` is one process.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,7 +20,7 @@ use crate::world::{A_WHILE, SOON, World, patient};
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// Whose turn it was: a local waiter's number, or the other process's.
+/// A turn with the lock: a local waiter's, by its number, or the other process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Local(usize),
@@ -52,10 +54,10 @@ pub(crate) fn request(pool: &LockPool, key: &str) -> LockRequest {
     pool.lock(key).ttl(TTL).wait(A_WHILE * 2)
 }
 
-/// Takes a seat in line, and then its turn, on a task of its own.
+/// Queues, and then takes its turn, on a task of its own.
 pub(crate) fn wait_here(pool: &LockPool, key: &str, turn: Turn, turns: &Turns) -> JoinHandle<()> {
     let mut acquiring: Acquiring = Box::pin(request(pool, key).acquire());
-    // The first poll takes the seat: so the line is in order of these calls.
+    // The first poll joins the queue, so the waiters queue in the order of these calls.
     let seated = acquiring
         .as_mut()
         .poll(&mut Context::from_waker(Waker::noop()));
@@ -71,7 +73,7 @@ pub(crate) fn wait_here(pool: &LockPool, key: &str, turn: Turn, turns: &Turns) -
     })
 }
 
-/// A future that tells after its first poll: it has its seat.
+/// A future that calls `tell` after its first poll, when it has joined the queue.
 pub(crate) async fn seated<F: Future>(future: F, tell: impl FnOnce()) -> F::Output {
     let (mut future, mut tell) = (Box::pin(future), Some(tell));
     poll_fn(move |cx| {
@@ -84,10 +86,10 @@ pub(crate) async fn seated<F: Future>(future: F, tell: impl FnOnce()) -> F::Outp
     .await
 }
 
-/// How the other process's entries in a queue are told from this one's.
+/// The holder name of the other process, by which its queue entries are recognized.
 pub(crate) const STRANGER: &str = "stranger";
 
-/// How many places the processes have in the queue of a key: this one, and the other.
+/// How many entries this process and the other one have in the queue of a key.
 pub(crate) async fn places(server: &RedisServer, key: &str) -> (usize, usize) {
     let queue = format!("lock:@w:{{lock:{key}}}");
     let entries: Vec<String> = server.ask(&["ZRANGE", &queue, "0", "-1"]).await;
@@ -104,7 +106,7 @@ pub(crate) async fn until_places(server: &RedisServer, key: &str, expected: (usi
     .await;
 }
 
-/// Nothing is left of any queue.
+/// No queue is left on the server.
 pub(crate) async fn no_queue_is_left(server: &RedisServer) {
     until("no queue is left", SOON, async || {
         let keys = server.keys().await;
@@ -118,11 +120,11 @@ pub(crate) async fn no_queue_is_left(server: &RedisServer) {
 /// The processes of a test.
 pub(crate) struct Processes<'a> {
     pub(crate) world: &'a World,
-    /// The process that holds the lock at first: this one, where there is only one.
+    /// The first holder's process; without a server it is this one.
     holding: LockPool,
-    /// The one that waits beside this.
+    /// The other process, which waits as this one does.
     pub(crate) stranger: Option<LockPool>,
-    /// How often somebody here had the lock before the other process, though it came later.
+    /// How often a local waiter had the lock before the other process, though it came later.
     rows: Cell<usize>,
 }
 
@@ -140,7 +142,7 @@ impl<'a> Processes<'a> {
         let elsewhere = |config| async { LockPool::connect(config).await.unwrap() };
         let holding = elsewhere(patient(&server.url())).await;
         let stranger = elsewhere(patient(&server.url()).holder_name(STRANGER)).await;
-        // Their watchdogs connect now, and not in the middle of a count.
+        // The watchdogs connect now, and not in the middle of a count.
         for pool in [&holding, &stranger] {
             drop(pool.lock("warm").acquire().await.unwrap());
             world.freed("warm").await;
@@ -153,8 +155,8 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// The turns were these. Where locks are handed on, the stranger may come later than its place says, if it does not come first;
-    /// in which order the others had it is the same.
+    /// Asserts the turns. With local hand-off, the other process may have its turn later than its
+    /// queue entry says, unless it comes first; the order of the local waiters stays the same.
     pub(crate) fn assert_turns(&self, turns: &Turns, in_order: &[Turn], what: &str) {
         let found = turns.so_far();
         if !self.world.hands_on || found == in_order {
@@ -175,13 +177,15 @@ impl<'a> Processes<'a> {
         request(&self.holding, key).acquire().await.unwrap()
     }
 
-    /// Locks were handed on, if they are here: else nothing was seen of that.
+    /// If locks can be handed on in this world, at least one was; otherwise the test has shown
+    /// nothing about it.
     pub(crate) fn assert_rows(&self) {
         let could_be = self.world.hands_on && self.stranger.is_some();
         assert!(!could_be || self.rows.get() > 0, "no lock was handed on");
     }
 
-    /// Waits until this process has its place, or `gone` says that it has none, and lets the other one queue behind it.
+    /// Waits until this process has its queue entry, or `gone` says that it has none, and then lets
+    /// the other process queue behind it.
     pub(crate) async fn let_stranger_queue(
         &self,
         key: &str,

@@ -1,13 +1,17 @@
-//! Futures that are dropped: at every poll, on every way out of a body, while something is under way.
+//! Dropped futures: at every poll, on every way out of a body, while a command is under way.
 //!
-//! Read `polls` (the future that is dropped after its kth poll), `world` (the backends, and what must be back where it was) and `record`
-//! (what the server saw) first. Then, by topic: `every_poll` and `guards` (everything that can be dropped, wherever it can be), `in_flight`
-//! and `waiting` (dropped while a command is under way, or somebody else has the lock), `queue`, `on_the_wire` and `handed_on` (one of
-//! several goes, whose order `line` knows), `combined` (one of several in one command), `ways_out` (timeout, abort, panic, `?` …),
-//! `left_behind` (threads and the table of tokens, in a process of its own), `scopes` and `current` (what a body finds around it),
-//! `kinds` (every kind of lock), `storm` (many tasks, and all of it at random), `paused` (virtual time).
+//! Read these first: `polls` (a future that is dropped after its kth poll), `world` (the backends,
+//! and what must be back as it was) and `record` (what the server saw). Then, by topic:
+//! `every_poll` and `guards` (everything that can be dropped, wherever it can be); `in_flight` and
+//! `waiting` (dropped while a command is under way, or while another caller has the lock); `queue`,
+//! `on_the_wire` and `handed_on` (one of several waiters goes; `line` records their order);
+//! `combined` (one of several in one command); `ways_out` (timeout, abort, panic, `?` …);
+//! `left_behind` (threads and the table of tokens, in a process of its own); `scopes` and `current`
+//! (what surrounds a body); `kinds` (every kind of lock); `storm` (many tasks, and everything at
+//! random); `paused` (virtual time).
 //!
-//! Every lease here is 30 s and more, and every key must be free within 3 s: so it was never an expiry.
+//! Every lease here is 30 s or more, and every key must be free within 3 s, so no key is freed by
+//! expiry.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! A waiter dropped while something of its process's place is on the wire, for certain: a proxy keeps it back. Each time alone, and with a
-//! neighbour, who keeps the place in front of another process.
+//! A waiter dropped while a command or message about its process's queue entry is certainly on its
+//! way: a proxy holds it back. Each case alone, and with another waiter here that keeps the queue
+//! entry, in front of another process.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::world::{A_WHILE, Baseline, World};
 
 const KEY: &str = "item";
 
-/// A process behind a proxy, whose first waiter is to go; and another process, which holds the lock and waits for it once more.
+/// A process behind a proxy, whose first waiter is dropped; and a rival process, which holds the
+/// lock and waits for it once more.
 struct Wire {
     world: World,
     proxy: Proxy,
@@ -26,7 +28,8 @@ struct Wire {
     neighbour: bool,
 }
 
-/// As in `world`, but polls come once a second: within 3 s, which is what a grant waits for, most of what is seen here is no poll's work.
+/// As in `world`, but polls come once a second: a grant is awaited for 3 s at most, so most grants
+/// seen here are not found by a poll.
 fn config(url: &str) -> Config {
     let config = Config::new(url).connect_timeout(A_WHILE);
     config.command_timeout(A_WHILE)
@@ -40,7 +43,7 @@ impl Wire {
         let rival = LockPool::connect(rival).await.unwrap();
         drop(rival.lock("warm").acquire().await.unwrap());
         let world = World::over(server, config(&proxy.url())).await;
-        // Both know all scripts: one request for each command.
+        // Both servers' connections know all scripts afterwards: each command is one request.
         for pool in [&world.pool, &rival] {
             let warm = pool.lock("warm").wait(A_WHILE).acquire().await.unwrap();
             warm.extend(TTL * 2).await.unwrap();
@@ -71,12 +74,12 @@ impl Wire {
         request(&self.rival, KEY).acquire().await.unwrap()
     }
 
-    /// The waiter that will go; it is first in line.
+    /// The waiter that will be dropped; it is the first in the queue.
     fn first(&self) -> JoinHandle<()> {
         wait_here(&self.world.pool, KEY, Turn::Local(0), &self.turns)
     }
 
-    /// Those behind: here, if there is to be a neighbour; and elsewhere.
+    /// The waiters behind it: here, if the case has a neighbour, and in the other process.
     async fn others(&mut self) {
         self.neighbours();
         self.stranger().await;
@@ -97,7 +100,8 @@ impl Wire {
         until("the other process has its place", A_WHILE, queued).await;
     }
 
-    /// It goes; with nobody left here, its place goes too, and quickly: no heartbeat ends meanwhile.
+    /// Drops the first waiter. With no other waiter here, its queue entry goes too, and quickly:
+    /// not by a missed heartbeat.
     async fn goes(&self, first: JoinHandle<()>) {
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
@@ -111,7 +115,7 @@ impl Wire {
         }
     }
 
-    /// Everybody who stayed had the lock, in this order, and it is free; nothing is left.
+    /// All that stayed had the lock, in this order; the lock is free, and nothing is left.
     async fn ends(self, order: &[Turn], what: &str) {
         self.turns.are(order, what).await;
         for task in self.tasks {
@@ -131,7 +135,7 @@ fn scripts() -> Matcher {
     Matcher::script().containing("lock:item")
 }
 
-/// Commands about leases have one key for each; those about the queue have four.
+/// Commands about leases have one key per lock; those about the queue have four keys.
 fn renewals() -> Matcher {
     Matcher::when(|request| matches!(words(request)[..], [b"EVALSHA", _, b"1", b"lock:item", ..]))
 }
@@ -141,7 +145,7 @@ fn last_looks() -> Matcher {
     Matcher::when(|request| {
         matches!(
             words(request)[..],
-            [b"EVALSHA", _, b"4", b"lock:item", .., b"0", _] // then what proves grants
+            [b"EVALSHA", _, b"4", b"lock:item", .., b"0", _] // the last argument proves grants
         )
     })
 }
@@ -180,7 +184,7 @@ async fn it_is_queued_and_does_not_know() {
         acquire.seen().await;
         wire.others().await;
         wire.goes(first).await;
-        // Its place is its neighbour's, or is given up before the reply arrives.
+        // Its queue entry passes to its neighbour, or is given up before the reply arrives.
         until_places(wire.world.server(), KEY, (neighbour.into(), 1)).await;
         holder.release().await.unwrap();
         if neighbour {
@@ -239,7 +243,7 @@ async fn its_grant_is_on_its_way() {
         wire.others().await;
         wire.proxy.stall_replies();
         holder.release().await.unwrap();
-        // Its place was the first: so the lock is this process's now.
+        // Its queue entry was the first, so the lock is this process's now.
         until_places(wire.world.server(), KEY, (0, 1)).await;
         assert!(!wire.world.is_free(KEY).await);
         wire.goes(first).await;
@@ -251,7 +255,8 @@ async fn its_grant_is_on_its_way() {
     }
 }
 
-/// A grant in turn is confirmed before a body that has a `min_hold`: it has not begun, so nothing is kept.
+/// A grant in turn is confirmed before a body with a `min_hold` begins; this one has not begun, so
+/// its key is not kept.
 #[tokio::test]
 async fn it_confirms_its_min_hold() {
     for action in [Action::Hold, Action::HoldReply] {
@@ -267,7 +272,7 @@ async fn it_confirms_its_min_hold() {
             confirm.seen().await;
             wire.goes(first).await;
             wire.proxy.release_held();
-            // The process had its turn; its neighbour stands behind the other process by now.
+            // The process had its turn, so its neighbour stands behind the other process by now.
             let mut order = wire.locals_first();
             order.reverse();
             wire.ends(&order, "a confirmation held back").await;
@@ -297,7 +302,7 @@ async fn it_looks_past_the_line() {
     }
 }
 
-/// Executed when the lock is free and its caller has gone.
+/// The command is executed when the lock is free and its caller has gone.
 #[tokio::test]
 async fn a_last_look_that_comes_late_keeps_no_lock() {
     let wire = Wire::new(false).await;

@@ -1,11 +1,12 @@
-//! `memory://` and tokio's paused clock: waiting, renewal and loss happen in virtual time, and in no real time.
+//! `memory://` and tokio's paused clock: waiting, renewal and loss happen in virtual time, and in
+//! no real time.
 
 use std::time::Duration;
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, current, distributed_lock};
 use tokio::time::{Instant, sleep};
 
-/// The longest that a test may really take, and in virtual time.
+/// The longest time that a test may really take, and in virtual time.
 const REAL_CAP: Duration = Duration::from_secs(20);
 const CAP: Duration = Duration::from_secs(4 * 3600);
 
@@ -158,7 +159,7 @@ async fn a_lease_that_nobody_renews_passes_on() {
     .await;
 }
 
-/// And its clean-up needs no time at all.
+/// The clean-up takes no virtual time either.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_in_virtual_time_frees_the_lock() {
     on_memory(async |pool| {

@@ -1,6 +1,6 @@
-//! A future that is polled k times and dropped, while the runtime moves its I/O in between.
+//! A future that is polled k times and then dropped, while the runtime does its I/O between polls.
 //!
-//! It is polled when it is woken, and never else, as `select!` and `timeout` would do.
+//! It is polled only when it was woken, as under `select!` or `timeout`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 /// Where a future is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cut {
-    /// After so many polls; 0: never polled.
+    /// After this many polls; 0: never polled.
     pub(crate) polls: usize,
     pub(crate) when: When,
 }
@@ -16,16 +16,17 @@ pub(crate) struct Cut {
 /// Two moments between one poll and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum When {
-    /// As soon as the poll has returned: whatever it sent is under way.
+    /// As soon as the poll has returned: what it sent is under way.
     AtOnce,
-    /// When it was woken and should be polled: what it waited for is there, and nobody has looked.
+    /// When it was woken and should be polled again: what it waits for has arrived, and is unread.
     Woken,
 }
 
 /// No future here needs more polls than this.
 const ENDLESS: usize = 1000;
 
-/// Drops the future that `make` returns at every poll, until it gets to its end; tells `check` of each, with its output in the end.
+/// Drops the future that `make` returns at every poll, until it runs to its end; calls `check` each
+/// time, at the end with its output.
 pub(crate) async fn at_every_poll<T>(
     mut make: impl AsyncFnMut(Cut) -> T,
     mut check: impl AsyncFnMut(Cut, Option<T>),
@@ -46,7 +47,7 @@ pub(crate) async fn at_every_poll<T>(
     }
 }
 
-/// The output of `future`, or `None` if it was dropped before.
+/// The output of `future`, or `None` if it was dropped before its end.
 pub(crate) async fn dropped_at<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
     let future = Some(Box::pin(future));
     Dropped {

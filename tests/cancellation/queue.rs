@@ -1,5 +1,5 @@
-//! One of several in line goes away, at every poll: its neighbours keep their order and the process's place in the server's queue, and
-//! with nobody left here, the next process has the lock at once.
+//! One of several waiters goes away, at every poll: the others keep their order and the process's
+//! entry in the server's queue; with no other waiter here, the next process has the lock at once.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::line::{Processes, Turn, Turns, no_queue_is_left, request, seated, wai
 use crate::polls::{Cut, When, dropped_at};
 use crate::world::{A_WHILE, World};
 
-/// A line of `count`, in which the one with the number `leaver` is dropped at every poll.
+/// A queue of `count` waiters, of which the one with the number `leaver` is dropped at every poll.
 async fn one_leaves(world: &World, count: usize, leaver: usize) {
     let processes = Processes::of(world).await;
     let baseline = world.baseline().await;
@@ -57,7 +57,7 @@ async fn turns_with(
     };
     let holder = processes.hold(key).await;
     sit(0..leaver);
-    // Those behind it are seated as soon as it is, and so before it goes.
+    // The waiters behind it queue right after it, and so before it goes.
     let its_turn = async {
         let behind = || sit(leaver + 1..count);
         let guard = seated(request(pool, key).acquire(), behind).await.unwrap();
@@ -93,7 +93,8 @@ async fn turns_with(
     left.is_some()
 }
 
-/// In order of arrival: the first of this process has its place, which is before the other process's; the next here queue behind that.
+/// The expected turns, in order of arrival: the first waiter here has the process's queue entry,
+/// which is before the other process's; the next ones here come behind that.
 fn expected(processes: &Processes<'_>, turns: &Turns, count: usize, leaver: usize) -> Vec<Turn> {
     let had_it = turns.so_far().contains(&Turn::Local(leaver));
     let locals = (0..count).filter(|&number| number != leaver || had_it);

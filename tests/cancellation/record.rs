@@ -1,4 +1,5 @@
-//! What a server saw of one key, from a MONITOR: nothing may touch a lock again once it was given back.
+//! What a server saw of one key, from `MONITOR`: no command may touch a lock again once it was
+//! given back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,12 +9,14 @@ use dlock_runtime::LockPool;
 
 use crate::world::A_WHILE;
 
-/// How often the metronome is renewed.
+/// How often the metronome's lease is renewed.
 const BEAT: Duration = Duration::from_millis(20);
 
-/// Fails if anything asked to renew a lock under `prefix` after it was deleted, or if it was set twice, or never deleted.
+/// Fails if a command tried to renew a lock under `prefix` after it was deleted, or if the lock was
+/// set twice or never deleted.
 ///
-/// A lease of the same watchdog, renewed at least as often, shows that renewals had the time to come.
+/// Another lease of the same watchdog, renewed at least as often, shows that renewals had the time
+/// to come.
 pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefix: &str) {
     beats(monitor, pool, 5).await;
     let mut lives: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -21,7 +24,7 @@ pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefi
     for (key, event) in events(&record, prefix) {
         let life = lives.entry(key).or_default();
         match event {
-            "DELEX" | "DELIFEQ" if life.last() == Some(&"DEL") => {} // in vain: nothing is there
+            "DELEX" | "DELIFEQ" if life.last() == Some(&"DEL") => {} // in vain: the key is gone
             "DELEX" | "DELIFEQ" => life.push("DEL"),
             _ => life.push(event),
         }
@@ -34,7 +37,8 @@ pub(crate) async fn ends_with_its_lock(monitor: &Monitor, pool: &LockPool, prefi
     }
 }
 
-/// What was done to which lock: `SET`, `DEL` or the server's own compare-and-delete, and `renew` for each attempt to.
+/// The events of each lock: `SET`, `DEL` or the server's own compare-and-delete, and `renew` for
+/// each attempt to renew.
 fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
     let renewal = renewal_script(lines);
     let mut events = Vec::new();
@@ -64,7 +68,7 @@ fn events<'a>(lines: &'a [String], prefix: &str) -> Vec<(String, &'a str)> {
     events
 }
 
-/// The hash of the script that renews: what ran when the metronome was renewed last.
+/// The hash of the script that renews: the one that ran when the metronome was last renewed.
 fn renewal_script(lines: &[String]) -> &str {
     let renewed = |line: &String| line.contains("lua] \"PEXPIRE\"");
     let nth = lines.iter().rposition(renewed).expect("a renewal");
@@ -75,7 +79,7 @@ fn renewal_script(lines: &[String]) -> &str {
     script.expect("a script before its commands")
 }
 
-/// Waits until another lease of the pool's watchdog has been renewed so often.
+/// Waits until another lease of the pool's watchdog has been renewed `count` times.
 async fn beats(monitor: &Monitor, pool: &LockPool, count: usize) {
     let metronome = pool.lock("metronome").ttl(Duration::from_secs(30));
     let metronome = metronome.renew_every(BEAT).acquire().await.unwrap();

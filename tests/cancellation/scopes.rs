@@ -1,4 +1,5 @@
-//! What a body finds around it: a lock that an enclosing body holds is refused, all others are waited for, and nothing stays set.
+//! The scope of a body: a lock that an enclosing body holds is refused, all others are waited for,
+//! and no scope stays set.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::polls::at_every_poll;
 use crate::world::World;
 
-/// If it waited, the test would not end.
+/// If the call waited, the test would not end.
 const NEVER: Wait = Wait::Forever;
 
 #[distributed_lock(key = "item:<id>", ttl = "30s", wait = "forever")]
@@ -43,7 +44,7 @@ async fn a_lock_of_an_enclosing_body_is_refused_at_once(world: &World) {
         "the outer one was given back"
     );
     assert_eq!(pool.scope(outer(1, 2)).await.unwrap(), 2);
-    // At any distance, and whoever asks.
+    // At any depth, and for every caller.
     let far = pool
         .lock("item:1")
         .run(async |_| pool.scope(between(2)).await)
@@ -198,7 +199,8 @@ async fn stays(begun: &Notify) -> Result<(), LockError> {
     std::future::pending().await
 }
 
-/// A future that was started under a lock, and lives on outside, has the scope of its start; it must not keep that lock as well.
+/// A future that was started under a lock, and lives on outside, keeps the scope of its start; it
+/// must not keep the lock too.
 async fn what_was_started_under_a_lock_does_not_keep_it(world: &World) {
     let (begun, ready) = (Notify::new(), Notify::new());
     let mut started = Box::pin(world.pool.scope(stays(&begun)));

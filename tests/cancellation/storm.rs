@@ -1,7 +1,8 @@
-//! Many tasks of several threads on few locks, whose callers go at any moment while the server and the wire do their worst: nobody
-//! is ever in beside another, and nothing is left.
+//! Many tasks of several threads on few locks, whose callers go at any moment while the server and
+//! the wire misbehave: there are never two holders at once, and nothing is left.
 //!
-//! Which points are hit is chance; what each task does follows from a seed, which is printed. `DLOCK_STORM_SEED` names another to begin with.
+//! Which points are hit is chance; what each task does follows from a seed, which is printed.
+//! `DLOCK_STORM_SEED` sets the first seed.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -20,13 +21,14 @@ use crate::world::A_WHILE;
 
 const KEYS: u64 = 50;
 const TASKS: u64 = 500;
-/// Each task comes so often, and on until as many have got in as there are tasks.
+/// Each task makes at least this many visits, and goes on until as many visits got the lock as
+/// there are tasks.
 const ROUNDS: u64 = 6;
 
 /// No lease ends by itself within a test.
 const LONG: Duration = Duration::from_secs(300);
 
-/// How a body panics.
+/// The message of an intended panic.
 const INTENDED: &str = "intended";
 
 /// What a lock protects.
@@ -36,7 +38,7 @@ struct Room {
     last_fence: AtomicU64,
 }
 
-/// Who is in; leaves before its guard does.
+/// A visitor that holds the lock; it leaves before its guard does.
 struct Inside<'a>(&'a Room);
 
 impl Room {
@@ -65,7 +67,8 @@ struct House {
 
 impl House {
     async fn new() -> Self {
-        // What was answered was written before, so it is there after a SIGKILL; no slow disk is waited for.
+        // A write reaches the append-only file before its answer is sent, so it survives a
+        // `SIGKILL`; the disk is not synced, so a slow one costs no time.
         let args = ["--appendonly", "yes", "--appendfsync", "no"];
         let server = RedisServer::builder().args(args).start();
         let config = || Config::new(server.url()).command_timeout(Duration::from_secs(1));
@@ -81,7 +84,7 @@ impl House {
         }
     }
 
-    /// One lock, from asking for it to giving it back, in one of the many ways.
+    /// One lock, from the request to the release, in one of many ways.
     async fn visit(&self, mut random: Seeded) -> Result<(), LockError> {
         let pool = &self.pools[usize::from(random.between(0, 2) == 0)];
         let number = random.between(0, KEYS);
@@ -118,7 +121,7 @@ async fn leave(guard: LockGuard, random: &mut Seeded) -> Result<(), LockError> {
     Ok(())
 }
 
-/// Some of the visits are left by a timeout, some by an abort, some by the end of their runtime.
+/// Some visits end by a timeout, some by an abort, some by the end of their runtime.
 async fn visits(house: Arc<House>, mut random: Seeded) {
     let few_got_in = || house.entered.load(Ordering::Relaxed) < TASKS;
     let mut rounds = 0..ROUNDS;
@@ -164,7 +167,7 @@ async fn aborted(mut visit: JoinHandle<()>, patience: Duration) -> Result<(), Jo
     visit.await
 }
 
-/// What can happen to a server and the connections to it.
+/// One fault of the server or its connections.
 async fn trouble(server: &RedisServer, random: &mut Seeded) {
     match random.between(0, 12) {
         0 => {

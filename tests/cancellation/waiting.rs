@@ -1,4 +1,4 @@
-//! Waiters that go away: they never get the lock afterwards, and whoever has it does not notice.
+//! Waiters that go away: they never get the lock afterwards, and its holder does not notice.
 
 use std::time::Duration;
 
@@ -45,10 +45,13 @@ async fn a_waiter_that_goes_leaves_the_holder_alone(world: &World) {
     .await;
     assert!(drops > 2, "it never waited");
     holder.release().await.unwrap();
-    world.freed("item").await; // of the last waiter that went, too: its place may have been granted before its clean-up came
+    // Freed by the last waiter that went, too: it may have been granted the lock before its
+    // clean-up came.
+    world.freed("item").await;
 }
 
-/// The holder goes while the waiter is at any of its polls: the lock is free, whichever of them comes first.
+/// The holder goes while the waiter is at any of its polls: the lock is free, whichever of them
+/// goes first.
 async fn a_waiter_that_goes_while_the_lock_becomes_free_does_not_keep_it(world: &World) {
     let baseline = world.baseline().await;
     for hold in [1, 4, 9].map(Duration::from_millis) {

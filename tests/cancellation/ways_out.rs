@@ -1,4 +1,5 @@
-//! Every way out of a body, other than its end: the lock is free, and what the caller sees is what the body did.
+//! Every way out of a body other than its normal end: the lock is free, and the caller sees what
+//! the body did.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ async fn a_panic_that_is_caught_frees_the_lock(world: &World) {
     world.is_back_at(&baseline).await;
 }
 
-/// Whoever has the answer finds the lock free, without any waiting.
+/// A caller that has the answer finds the lock free, without any waiting.
 async fn an_answer_comes_after_the_release(world: &World) {
     let baseline = world.baseline().await;
     for way in [Way::QuestionMark, Way::Return, Way::Error] {
@@ -122,12 +123,14 @@ async fn an_answer_comes_after_the_release(world: &World) {
     world.is_back_at(&baseline).await;
 }
 
-/// When dropped, looks whether the lock is still there, a while after whoever would free it too early has done so.
+/// When dropped, checks whether the lock is still held, after a pause in which a release that came
+/// too early would have freed it.
 struct LooksAtItsLock<'a>(&'a World, &'a mut Option<bool>);
 
 impl Drop for LooksAtItsLock<'_> {
     fn drop(&mut self) {
-        std::thread::sleep(Duration::from_millis(50)); // blocks the runtime; the watchdog has a thread of its own
+        // Blocks the runtime; the watchdog has a thread of its own.
+        std::thread::sleep(Duration::from_millis(50));
         *self.1 = Some(self.0.is_free_now("item"));
     }
 }

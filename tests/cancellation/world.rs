@@ -1,4 +1,4 @@
-//! The backends that a fact is checked on, and what must be back where it was after a drop.
+//! The backends that each fact is tested on, and what must be back as it was after a drop.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ pub(crate) const SOON: Duration = Duration::from_secs(3);
 /// Longer than anything here may take; less than any lease.
 pub(crate) const A_WHILE: Duration = Duration::from_secs(10);
 
-/// A pool, and the server that it talks to, if that is a server.
+/// A pool, and its server if it has one.
 pub(crate) struct World {
     pub(crate) pool: LockPool,
     pub(crate) server: Option<RedisServer>,
-    /// Locks are handed on inside the process; else the server decides each turn.
+    /// Whether locks are handed on inside the process; otherwise the server decides each turn.
     pub(crate) hands_on: bool,
-    /// What questions go over: always the same connection, so that asking changes no count.
+    /// The tests' own connection, always the same, so that asking changes no count.
     asks: Option<MultiplexedConnection>,
 }
 
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// A Redis server of its own; the connections of the pool and of its watchdog are there.
+    /// A private Redis server; the pool and its watchdog are connected.
     pub(crate) async fn redis() -> Self {
         let server = RedisServer::start();
         let config = patient(&server.url());
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// The same with settings of the test's own, or over a proxy.
+    /// The same with the test's own settings, or over a proxy.
     pub(crate) async fn over(server: RedisServer, config: Config) -> Self {
         let pool = LockPool::connect(config).await.unwrap();
         let world = Self {
@@ -75,7 +75,7 @@ impl World {
         world
     }
 
-    /// For tests that know that there is one.
+    /// For tests that know that there is a server.
     pub(crate) fn server(&self) -> &RedisServer {
         self.server.as_ref().unwrap()
     }
@@ -84,7 +84,7 @@ impl World {
         self.server.as_ref().map(RedisServer::monitor)
     }
 
-    /// Whether nobody has the lock: on Redis, whether there is no such key.
+    /// Whether the lock is free: on Redis, whether there is no such key.
     pub(crate) async fn is_free(&self, key: &str) -> bool {
         match self.ask::<bool>(&["EXISTS", &format!("lock:{key}")]).await {
             Some(exists) => !exists,
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// What the server says, if there is one.
+    /// The server's answer, if there is a server.
     async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> Option<T> {
         let mut connection = self.asks.clone()?;
         let (name, rest) = words.split_first()?;
@@ -118,7 +118,7 @@ impl World {
         !exists.unwrap()
     }
 
-    /// Waits until nobody has the lock, which must be soon.
+    /// Waits until the lock is free, which must be soon.
     pub(crate) async fn freed(&self, key: &str) {
         until(&format!("{key} is free"), SOON, async || {
             self.is_free(key).await
@@ -126,7 +126,7 @@ impl World {
         .await;
     }
 
-    /// The tasks and connections that there are when nothing happens.
+    /// The tasks and connections that exist when nothing happens.
     pub(crate) async fn baseline(&self) -> Baseline {
         let (mut last, mut same) = (self.counts().await, 0);
         until("nothing happens", A_WHILE, async || {
@@ -139,7 +139,7 @@ impl World {
         Baseline(last)
     }
 
-    /// Waits until exactly the tasks and connections of the baseline are there again.
+    /// Waits until exactly the tasks and connections of the baseline exist again.
     pub(crate) async fn is_back_at(&self, baseline: &Baseline) {
         let mut now = self.counts().await;
         let what = format!("tasks and connections are back at {:?}", baseline.0);
@@ -158,7 +158,8 @@ impl World {
     }
 }
 
-/// Looks often at a busy lock, so that nobody waits long here; leaves each turn to the server; and is patient with a server that stands still because the machine does.
+/// Polls a busy lock often, so that waits are short; leaves each turn to the server; and tolerates
+/// a server that stalls with its machine.
 pub(crate) fn patient(url: &str) -> Config {
     let config = Config::new(url)
         .poll_interval(Duration::from_millis(10))
@@ -166,7 +167,7 @@ pub(crate) fn patient(url: &str) -> Config {
     config.connect_timeout(A_WHILE).command_timeout(A_WHILE)
 }
 
-/// For long enough, in most cases, that a line of a few is served in one row.
+/// In most cases long enough to serve a few waiters in one hand-off chain.
 fn handing_on(config: Config) -> Config {
     config.local_handoff(16, Duration::from_millis(300))
 }
@@ -180,8 +181,9 @@ struct Counts {
     connections: usize,
 }
 
-/// A test for each fact and each world: `memory://`, Redis on one thread, and Redis with worker threads, where a wake-up may come while
-/// the future is being polled or dropped; and both with locks that are handed on inside the process.
+/// A test for each fact and each world: `memory://`, Redis on one thread, and Redis with worker
+/// threads, where a wake-up may come while the future is being polled or dropped; and `memory://`
+/// and Redis once more with local hand-off.
 macro_rules! everywhere {
     ($($fact:ident),* $(,)?) => {$(
         mod $fact {
