@@ -43,7 +43,7 @@ impl Wire {
         let rival = LockPool::connect(rival).await.unwrap();
         drop(rival.lock("warm").acquire().await.unwrap());
         let world = World::over(server, config(&proxy.url())).await;
-        // Both servers' connections know all scripts afterwards: each command is one request.
+        // Both pools have run all scripts: each command is one request.
         for pool in [&world.pool, &rival] {
             let warm = pool.lock("warm").wait(A_WHILE).acquire().await.unwrap();
             warm.extend(TTL * 2).await.unwrap();

@@ -22,7 +22,7 @@ async fn renewals(monitor: &Monitor, at_least: usize) {
     .await;
 }
 
-/// Nothing is renewed behind the item's last `DEL`, for several periods.
+/// Nothing is renewed after the item's last `DEL`, for several periods.
 async fn nothing_follows(lab: &Lab, monitor: &Monitor) {
     lab.until_free().await;
     wait::pause(TTL * 2).await; // six periods
@@ -73,7 +73,7 @@ async fn the_end_of_a_body_ends_it() {
     nothing_follows(&lab, &monitor).await;
 }
 
-/// A renewal is on its way when the guard is released: the release comes behind it.
+/// A renewal is on its way when the guard is released: the release comes after it.
 #[tokio::test]
 async fn a_release_during_a_renewal_comes_behind_it() {
     for slow in [Action::Hold, Action::HoldReply] {
@@ -93,7 +93,7 @@ async fn a_release_during_a_renewal_comes_behind_it() {
     }
 }
 
-/// The release was executed, and for many periods nobody hears of it.
+/// The release was executed, and its answer is lost for many periods.
 #[tokio::test]
 async fn a_release_without_an_answer_ends_it() {
     let lab = Lab::new();

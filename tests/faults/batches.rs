@@ -1,4 +1,4 @@
-//! Leases that are renewed together: what becomes of one is no matter of the others.
+//! Leases that are renewed in one command: what becomes of one does not affect the others.
 
 use dlock_harness::wait;
 use dlock_runtime::{LockGuard, LostCause};
@@ -35,7 +35,7 @@ async fn a_poisoned_key_hurts_no_other_of_its_batch() {
         let told = wait::within(TTL + SLACK, guard.lost()).await;
         assert_eq!(told, Some(LostCause::Gone), "{how}");
     }
-    // The others go on for several leases more.
+    // The others go on for several more leases.
     for _ in 0..30 {
         wait::pause(TTL / 10).await;
         let lost: Vec<_> = guards.iter().filter(|guard| !guard.is_held()).collect();
@@ -55,7 +55,7 @@ async fn a_poisoned_key_hurts_no_other_of_its_batch() {
     .await;
 }
 
-/// What others put there stands, what was deleted stays away.
+/// Other programs' values stay, and what was deleted stays deleted.
 async fn check_keys(lab: &Lab, poison: &[(&str, LockGuard); 3]) {
     let [(_, list), (_, deleted), (_, taken)] = poison;
     assert_eq!(

@@ -1,4 +1,5 @@
-//! A thread with a runtime of its own, for looking on and disturbing while the test's executor is blocked.
+//! A thread with a runtime of its own, which watches and disturbs while the test's executor is
+//! blocked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +10,14 @@ use dlock_harness::wait::pause;
 
 use crate::lab::{Lab, ON_SERVER};
 
-/// Looks at the item's key until it is told to stop.
+/// Watches the item's key until it is told to stop.
 pub(crate) struct Onlooker {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
 }
 
 impl Onlooker {
-    /// Disturbs, then looks whether the key still has the value that it had at first, again and again.
+    /// Disturbs, then checks that the key still has its first value, again and again.
     pub(crate) fn start(lab: &Arc<Lab>, disturb: impl AsyncFn(&Lab) + Send + 'static) -> Self {
         let (stop, lab) = (Arc::new(AtomicBool::new(false)), lab.clone());
         let stopped = stop.clone();
@@ -40,7 +41,7 @@ impl Onlooker {
         Self { stop, thread }
     }
 
-    /// Fails if the lock was ever gone or another's.
+    /// Fails if the lock was ever gone or another holder's.
     pub(crate) fn end(self) {
         self.stop.store(true, Ordering::SeqCst);
         let looks = self.thread.join().expect("the lock was held all the time");

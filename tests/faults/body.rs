@@ -1,4 +1,4 @@
-//! What runs under a lock here: bodies that tell how they were polled.
+//! The bodies that run under a lock in these tests: they record how they were polled.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use dlock_runtime::{LockError, LostCause, current};
 
-/// Between the runtime's look at the deadline and ours, a busy machine may stop the thread for this long.
+/// On a busy machine the thread may stop for this long between the runtime's check of the deadline
+/// and ours.
 const PREEMPTED: Duration = Duration::from_millis(25);
 
 /// How a body was polled.
@@ -33,7 +34,7 @@ impl Polls {
 pub(crate) struct Watched<F> {
     body: Pin<Box<F>>,
     polls: Arc<Polls>,
-    /// Of the lease, when it was last held.
+    /// The lease's deadline when it was last held.
     deadline: Option<Instant>,
 }
 
@@ -68,14 +69,14 @@ impl<F: Future> Future for Watched<F> {
     }
 }
 
-/// Never ends, and wants to be polled all the time.
+/// Never ends, and asks to be polled all the time.
 pub(crate) async fn tick() {
     loop {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Why a call lost its lock, and whether its body had come to its end.
+/// Why a call lost its lock, and whether its body had run to its end.
 pub(crate) fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> (LostCause, bool) {
     match result {
         Err(LockError::Lost {

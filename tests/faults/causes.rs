@@ -1,4 +1,5 @@
-//! A lock is lost for one cause, and everybody is told that one: a method that is answered after the deadline says what `lost()` says.
+//! A lock is lost for one cause, and every caller is told the same one: a method that is answered
+//! after the deadline says what `lost()` says.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER};
 
 type Call = fn(Arc<LockGuard>) -> BoxFuture<'static, Result<(), LockError>>;
 
-/// Each method that asks the server, and what its error says of what it was to do.
+/// Each method that asks the server, and what its error says about the operation.
 const CALLS: [(&str, Call, &str); 4] = [
     (
         "extend",
@@ -36,7 +37,8 @@ const CALLS: [(&str, Call, &str); 4] = [
     ),
 ];
 
-/// The command is under way when the lease ends, and when it arrives the key is gone, as it has to be by then.
+/// The command is under way when the lease ends; when it arrives the key is gone, as it should be
+/// by then.
 #[tokio::test]
 async fn a_method_that_is_answered_after_the_deadline_says_what_lost_says() {
     for (name, call, what) in CALLS {
@@ -46,7 +48,7 @@ async fn a_method_that_is_answered_after_the_deadline_says_what_lost_says() {
     }
 }
 
-/// And one that hears it before the deadline is the first to know.
+/// A method that is answered before the deadline is the first to know.
 #[tokio::test]
 async fn a_method_that_is_answered_before_the_deadline_tells_the_others() {
     for (name, call, what) in CALLS {

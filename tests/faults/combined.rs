@@ -1,4 +1,5 @@
-//! A connection that breaks at a command for many callers: each sees to its own token, and nothing stays.
+//! A connection that breaks at a command for many callers: each cleans up after its own token, and
+//! nothing stays.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use futures_util::future::join_all;
 
 use crate::lab::{CAP, LONG, Lab, SLACK, SOON, requests};
 
-/// Two go out by themselves, the others in two commands.
+/// Two are sent by themselves, the others in two commands.
 const CALLERS: usize = 24;
 
 const CUTS: [Action; 10] = [
@@ -24,7 +25,7 @@ const CUTS: [Action; 10] = [
     Action::CutReply(200),
 ];
 
-/// Cuts are told at once, so nothing here has to time out.
+/// A cut is noticed at once, so nothing here has to time out.
 async fn patient(lab: &Lab) -> LockPool {
     let config = lab.config().command_timeout(CAP / 2);
     lab.pool_of(config.connect_timeout(CAP / 2)).await
@@ -35,7 +36,7 @@ async fn acquire_all(pool: &LockPool, wait: Wait) -> Vec<Result<LockGuard, LockE
     join_all((0..CALLERS).map(|it| request(it).acquire())).await
 }
 
-/// They give up at the cut.
+/// The callers give up at the cut.
 #[tokio::test]
 async fn nothing_stays_of_acquires_that_were_cut_together() {
     let lab = Lab::new();
@@ -59,7 +60,7 @@ async fn nothing_stays_of_acquires_that_were_cut_together() {
     }
 }
 
-/// They wait on, and each gets its lock; no clean-up takes it away.
+/// The callers wait on, and each gets its lock; no clean-up takes it away.
 #[tokio::test]
 async fn acquires_that_were_cut_together_go_on_with_fresh_tokens() {
     let lab = Lab::new();
@@ -102,7 +103,7 @@ async fn releases_that_were_cut_together_are_finished_by_others() {
     }
 }
 
-/// In the same commands are callers with deadlines of their own.
+/// The same commands carry callers with deadlines of their own.
 #[tokio::test]
 async fn each_ends_in_its_own_time_while_the_server_stands_still() {
     let (lab, timeout) = (Lab::new(), Duration::from_secs(2));
@@ -124,7 +125,7 @@ async fn each_ends_in_its_own_time_while_the_server_stands_still() {
         );
     });
     let acquires = (0..CALLERS).map(async |it| {
-        // What is not answered within a lease is worth nothing.
+        // An answer that comes after the lease is worth nothing.
         let ttl = if it % 2 == 0 { timeout / 8 } else { LONG };
         let request = pool.lock(format!("other:{it}")).ttl(ttl);
         let acquired = request.wait(Wait::Once).acquire().await;
@@ -136,7 +137,8 @@ async fn each_ends_in_its_own_time_while_the_server_stands_still() {
     lab.until_free().await;
 }
 
-/// The server forgot its scripts: both commands are sent again by text, and the first is cut there.
+/// The server has forgotten its scripts: both commands are sent again by text, and the first is cut
+/// then.
 #[tokio::test]
 async fn nothing_stays_of_a_batch_that_was_sent_by_text() {
     for cut in [Action::CutBefore, Action::CutAfter, Action::CutReply(30)] {

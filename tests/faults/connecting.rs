@@ -1,5 +1,5 @@
-//! Connections that are being made, or have to be made anew: no caller's patience decides what becomes of one, and every caller hears why
-//! there is none.
+//! Connections that are being made, or have to be made again: no caller's timeout ends the attempt,
+//! and every caller is told why there is none.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab};
 
-/// Callers that give up sooner than a connection can be made still get one in the end.
+/// Callers that give up before a connection can be made still get one in the end.
 #[tokio::test]
 async fn impatient_callers_get_a_connection_together() {
     let lab = Lab::new();
@@ -23,7 +23,8 @@ async fn impatient_callers_get_a_connection_together() {
     .await;
 }
 
-/// A refusal that will not pass is told to all who ask, not just to the one whose attempt met it.
+/// A refusal that will not pass is reported to all callers, not just to the one whose attempt met
+/// it.
 #[tokio::test]
 async fn a_wrong_password_is_told_to_everybody() {
     let server = dlock_harness::RedisServer::builder()
@@ -47,7 +48,8 @@ async fn a_wrong_password_is_told_to_everybody() {
     }
 }
 
-/// A master that was demoted keeps its connections open: who is refused as by a replica asks again where the master is.
+/// A master that was demoted keeps its connections open: a caller that is refused as by a replica
+/// tries again at the new master.
 #[tokio::test]
 async fn a_demoted_master_is_left() {
     let lab = Lab::new();
@@ -81,7 +83,8 @@ async fn a_demoted_master_is_left() {
     .await;
 }
 
-/// A stall that is shorter than two command timeouts ends no connection, however many calls it costs their answer.
+/// A stall that is shorter than two command timeouts ends no connection, however many calls it
+/// leaves unanswered.
 #[tokio::test]
 async fn one_stall_is_no_dead_connection() {
     let lab = Lab::new();
@@ -91,7 +94,7 @@ async fn one_stall_is_no_dead_connection() {
     warm.release().await.unwrap();
     let before = lab.proxy.accepted();
     lab.proxy.stall();
-    // Their leases are over long before the server answers: each is given up after 100 ms.
+    // Their leases are over long before the server answers: each call gives up after 100 ms.
     let short = (0..10).map(|n| {
         let request = pool
             .lock(format!("short:{n}"))
@@ -114,7 +117,8 @@ async fn one_stall_is_no_dead_connection() {
     assert_eq!(lab.proxy.accepted(), before, "the connections are the same");
 }
 
-/// Another program takes its lock in two steps: a waiter that looks between them waits for the second.
+/// Another program takes its lock in two steps: a waiter that sees the key between them waits for
+/// the second.
 #[tokio::test]
 async fn a_lock_taken_in_two_steps_is_waited_for() {
     let lab = Lab::new();

@@ -1,6 +1,7 @@
-//! An acquire whose connection breaks, at every kind of place: before the request, in it, behind it, in the reply.
+//! An acquire whose connection breaks at every kind of point: before the request, in it, behind it,
+//! in the reply.
 //!
-//! The lease is of 30 s, so whatever is gone within seconds has been cleaned up.
+//! The lease is 30 s, so whatever is gone within seconds was cleaned up.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +10,14 @@ use dlock_runtime::{LockError, LockPool, Wait};
 
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SOON, acquires, requests};
 
-/// More than a request or reply has bytes: all of it, then the cut.
+/// More bytes than any request or reply has: all of it passes, then the cut.
 const ALL: usize = 100_000;
 
 /// Bytes of a request that arrive: its head, the script's name, the key, the value, all.
 const OF_REQUEST: [usize; 7] = [0, 1, 20, 60, 110, 180, ALL];
 
-/// Bytes of the reply that arrive, a number of 16 digits: none, its head, some digits, more, all but the last byte, all.
+/// Bytes of the reply that arrive, a number of 16 digits: none, its head, some digits, more, all
+/// but the last byte, all.
 const OF_REPLY: [usize; 6] = [0, 1, 4, 9, 18, ALL];
 
 #[tokio::test]
@@ -41,7 +43,7 @@ async fn check_all(cuts: &[Action]) {
     }
 }
 
-/// The caller gives up at the cut: the lock it may have is taken back.
+/// The caller gives up at the cut: a lock that it may have got is taken back.
 async fn check_single_try(lab: &Lab, pool: &LockPool, cut: Action) {
     let cutting = lab.proxy.on(acquires(), cut);
     match pool.lock(ITEM).ttl(LONG).wait(Wait::Once).acquire().await {
@@ -55,7 +57,8 @@ async fn check_single_try(lab: &Lab, pool: &LockPool, cut: Action) {
     lab.proxy.clear_triggers();
 }
 
-/// The caller waits on: it gets the lock when the clean-up has freed it, and nobody takes it away then.
+/// The caller waits on: it gets the lock when the clean-up has freed it, and no clean-up takes it
+/// away then.
 async fn check_wait(lab: &Lab, pool: &LockPool, cut: Action) {
     let cutting = lab.proxy.on(acquires(), cut);
     let begun = Instant::now();
@@ -73,7 +76,7 @@ async fn check_wait(lab: &Lab, pool: &LockPool, cut: Action) {
 #[tokio::test]
 async fn a_script_sent_by_text_is_cleaned_up_as_well() {
     for cut in [Action::CutBefore, Action::CutAfter, Action::CutReply(5)] {
-        let lab = Lab::new(); // each time one that knows no script
+        let lab = Lab::new(); // a new server that knows no script
         let pool = LockPool::connect(lab.config()).await.unwrap();
         let cutting = lab
             .proxy
@@ -88,13 +91,13 @@ async fn a_script_sent_by_text_is_cleaned_up_as_well() {
     }
 }
 
-/// Clean-ups of dead tokens go on and on while a live token holds the same key.
+/// Clean-ups of dead tokens are repeated while a live token holds the same key.
 #[tokio::test]
 async fn a_clean_up_that_is_repeated_never_frees_a_live_lock() {
     let lab = Lab::new();
     let pool = lab.pool().await;
     let _dead = lab.proxy.on(acquires(), Action::CutAfter);
-    // Executed each time, and each time nobody hears: it is repeated.
+    // Each clean-up is executed and its answer lost, so it is repeated.
     let deaf = lab.proxy.on(requests("cancel").every(), Action::CutAfter);
     let guard = pool.lock(ITEM).ttl(LONG).wait(CAP).acquire().await.unwrap();
     let before = deaf.fired();
@@ -108,7 +111,8 @@ async fn a_clean_up_that_is_repeated_never_frees_a_live_lock() {
     lab.until_free().await;
 }
 
-/// Each cut kills all connections at once, many callers wait: all get their turn, nothing stays.
+/// Each cut breaks all connections at once, and many callers wait: all get their turn, nothing
+/// stays.
 #[tokio::test]
 async fn many_callers_survive_a_wire_that_is_cut_again_and_again() {
     let lab = Lab::new();

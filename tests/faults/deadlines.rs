@@ -1,4 +1,5 @@
-//! The deadline is an event of time alone: no answer is needed for it, and nothing begins or is renewed after it.
+//! The deadline depends on time alone: it needs no answer, and nothing begins or is renewed after
+//! it.
 
 use std::sync::Arc;
 use std::thread;
@@ -53,7 +54,7 @@ async fn it_fires_in_a_black_hole_with_long_timeouts() {
     assert!(begun.elapsed() < wait::scaled(TTL + SLACK));
 }
 
-/// It counts from before a request was sent; the server's lease, from when that arrived.
+/// The deadline counts from before the request was sent; the server's lease, from when it arrived.
 #[tokio::test]
 async fn it_is_never_later_than_the_servers() {
     let lab = Lab::new();
@@ -75,12 +76,13 @@ async fn it_is_never_later_than_the_servers() {
     guard.release().await.unwrap();
 }
 
-/// The reply is there, but the caller was blocked until its lease was over: it gets another one.
+/// The reply has arrived, but the caller was blocked until its lease was over: it gets another
+/// lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_read_after_it_is_none() {
     let lab = Lab::new();
     let pool = lab.pool_of(lab.config().command_timeout(CAP)).await;
-    lab.proxy.delay(Duration::from_millis(100)); // so that it is not there before the block
+    lab.proxy.delay(Duration::from_millis(100)); // so that the reply arrives during the block
     let granted = lab.proxy.on(requests("acquire").every(), Action::Signal);
     let acquire = pool.lock(ITEM).ttl(TTL).wait(CAP).acquire();
     let blocking = async { thread::sleep(TTL * 3 / 2) };
@@ -92,7 +94,7 @@ async fn a_grant_that_is_read_after_it_is_none() {
     lab.until_free().await;
 }
 
-/// The body's own waker fires while something else blocks the executor past the deadline.
+/// The body's own waker fires while another task blocks the executor past the deadline.
 #[tokio::test]
 async fn a_body_that_was_woken_too_late_is_not_polled_again() {
     let lab = Lab::new();
@@ -141,8 +143,8 @@ async fn a_body_blocked_past_it_that_wants_more_is_stopped() {
     assert_eq!((polls.all(), polls.late()), (1, 0));
 }
 
-/// Renewals arrive and lengthen the key's life, but nobody hears: after the deadline the key is
-/// given back, not left for a whole ttl, and no renewal follows.
+/// Renewals arrive and lengthen the key's life, but their answers are lost: after the deadline the
+/// key is given back, not left for a whole ttl, and no renewal follows.
 #[tokio::test]
 async fn no_renewal_outlives_it_and_the_key_is_given_back() {
     const LONGER: Duration = Duration::from_secs(4);

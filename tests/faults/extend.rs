@@ -1,4 +1,4 @@
-//! `extend` and `verify` by hand; and that neither they nor a renewal ever create a key.
+//! `extend` and `verify` called by hand; and neither they nor a renewal ever create a key.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ async fn nothing_creates_a_key_that_was_deleted() {
     assert!(lab.locks().await.is_empty());
 }
 
-/// A second too late, and no longer than the server keeps it.
+/// The answer comes a second late, and the lease is no longer than the server keeps it.
 #[tokio::test]
 async fn a_late_answer_counts_from_when_it_was_asked_for() {
     let lab = Lab::new();
@@ -184,7 +184,7 @@ async fn an_answer_that_comes_after_the_lease_was_over_is_a_loss() {
     assert!(!guard.is_held());
 }
 
-/// What `extend` gave has to be taken back also when that takes longer than the lock's own ttl.
+/// An extended lease has to be given back even if that takes longer than the lock's own ttl.
 #[tokio::test]
 async fn an_extended_lease_is_given_back_after_an_outage() {
     let lab = Lab::new();
@@ -193,12 +193,12 @@ async fn an_extended_lease_is_given_back_after_an_outage() {
     guard.extend(LONG).await.unwrap();
     lab.proxy.blackhole();
     drop(guard);
-    wait::pause(TTL * 2 + Duration::from_secs(1)).await; // the outage is longer than ttl and clean-up
+    wait::pause(TTL * 2 + Duration::from_secs(1)).await; // longer than ttl and clean-up
     lab.proxy.pass();
     lab.until_free().await;
 }
 
-/// Nor does it matter whether anybody heard that it was given.
+/// The same if the answer to the extension was lost.
 #[tokio::test]
 async fn an_extension_without_an_answer_is_given_back_after_an_outage() {
     let lab = Lab::new();

@@ -1,5 +1,6 @@
-//! Fences over all kinds, with hand-offs within the process, many tasks, and a server that loses its data or its counter: those
-//! of one holder at a time rise from hold to hold, and no number comes twice.
+//! Fences of all kinds, with hand-offs within the process, many tasks, and a server that loses its
+//! data or its counter: the fences of locks with one holder at a time rise from hold to hold, and
+//! no number comes twice.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -11,16 +12,17 @@ use tokio::task::JoinSet;
 
 use crate::lab::{ITEM, LONG, Lab};
 
-/// Those with one holder at a time, whose fences rise; `o` stands for an owner of its own in each hold.
+/// The kinds with one holder at a time, whose fences rise; `o` stands for a different owner in each
+/// hold.
 const RISING: [&str; 4] = ["x", "fair", "w", "o"];
-/// Those with many, whose fences are unique.
+/// The kinds with many holders, whose fences are unique.
 const UNIQUE: [&str; 2] = ["r", "p:1/2"];
 
 const ROUNDS: u64 = 5;
 const TASKS: u64 = 4;
 const HOLDS: u64 = 10;
 
-/// In the order in which the bodies ran.
+/// The fences in the order in which the bodies ran.
 type Seen = Arc<Mutex<Vec<u64>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,13 +42,13 @@ async fn they_rise_through_handoffs_and_lost_data() {
                 tasks.spawn(holds(pool.clone(), kind, who, seen.clone(), Seeded(salt)));
             }
         }
-        // The counter alone goes while locks are held and handed over: what stands at the keys is not touched.
+        // Only the counter is deleted while locks are held and handed over; the keys stay.
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_millis(random.between(1, 8))).await;
             lab.server.cmd(&["DEL", "lock:@fence"]).await;
         }
         tasks.join_all().await;
-        lab.server.cmd(&["FLUSHALL"]).await; // nobody holds: all that is left is the clock
+        lab.server.cmd(&["FLUSHALL"]).await; // no lock is held: only the server's clock is left
     }
     let total = usize::try_from(ROUNDS * TASKS * HOLDS).unwrap();
     let (rising, unique) = seen.split_at(RISING.len());

@@ -1,4 +1,5 @@
-//! `on_lost = "finish"`: a body whose lease is lost runs to its end and its value is returned; it can see the loss.
+//! `on_lost = "finish"`: a body whose lease is lost runs to its end and its value is returned; it
+//! can see the loss.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::lab::{CAP, Lab, ON_SERVER};
 
-/// Tells when it began, waits for its loss, and tells of that.
+/// Reports that it began, waits for its loss, and reports that.
 #[distributed_lock(key = "item", ttl = "2s", renew, on_lost = "finish", guard = lock, pool = pool)]
 async fn outlives_its_lease(
     pool: &LockPool,
@@ -17,7 +18,7 @@ async fn outlives_its_lease(
     assert!(lock.is_held());
     began.notify_one();
     let cause = lock.lost().await;
-    tokio::time::sleep(Duration::from_millis(20)).await; // it is polled on
+    tokio::time::sleep(Duration::from_millis(20)).await; // it is still polled
     Ok((cause, lock.is_held(), lock.remaining()))
 }
 
@@ -27,7 +28,7 @@ async fn blocks_past_its_lease(pool: &LockPool) -> Result<bool, LockError> {
     Ok(lock.is_held())
 }
 
-/// The same without `on_lost`: its value does not count.
+/// The same without `on_lost`: its value is dropped.
 #[distributed_lock(key = "item", ttl = "300ms", pool = pool)]
 async fn blocks_and_is_cancelled(pool: &LockPool) -> Result<bool, LockError> {
     thread::sleep(Duration::from_millis(500));
@@ -77,7 +78,7 @@ async fn a_body_that_blocks_past_its_deadline_keeps_its_value() {
     lab.until_free().await;
 }
 
-/// What it does after its loss must not touch the next holder.
+/// What the body does after its loss must not touch the next holder.
 #[tokio::test]
 async fn the_next_holder_is_left_alone() {
     let lab = Lab::new();

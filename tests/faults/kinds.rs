@@ -1,5 +1,6 @@
-//! Faults of the list, and bugs that other systems had with these kinds of lock, each a test with its number: those that need a dead
-//! process, a second one, or a look at the server. Those that both backends can show are in `tests/conformance/bugs.rs` and `bugs_elsewhere.rs`.
+//! Faults of the list, and bugs that other systems had with these kinds of lock, each a test with
+//! its number: those that need a dead process, a second process, or a look at the server. Those
+//! that both backends can show are in `tests/conformance/bugs.rs` and `bugs_elsewhere.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ fn item(pool: &LockPool, kind: &str) -> LockRequest {
     of_kind(pool.lock(ITEM), kind).ttl(LONG).wait(WAIT)
 }
 
-/// A child's part: has the first of two keys, and waits for the other.
+/// A child process: it has the first of two keys, and waits for the other.
 #[tokio::test]
 async fn half() {
     let Ok(url) = std::env::var(HALF) else {
@@ -61,7 +62,7 @@ async fn f58_a_process_killed_half_way_keeps_its_half_for_its_lease() {
     both.unwrap().release().await.unwrap();
 }
 
-/// F58. Within 50 ms of the error, as the list has it, and what a busy machine adds.
+/// F58. The key is free within 50 ms of the error, as the list says, plus what a busy machine adds.
 #[tokio::test]
 async fn f58_what_was_had_already_is_given_back_when_the_wait_is_over() {
     let lab = Lab::new();
@@ -85,13 +86,14 @@ async fn f58_what_was_had_already_is_given_back_when_the_wait_is_over() {
     }
 }
 
-/// When each entry ends, by their order.
+/// When each entry ends, in the order of these times.
 async fn ends(lab: &Lab) -> Vec<(String, f64)> {
     let words = ["ZRANGE", ON_SERVER, "0", "-2", "WITHSCORES"];
     lab.server.ask(&words).await
 }
 
-/// F59; redisson #2144, #7098: a renewal moves its own entry, and the key lives as long as the longest.
+/// F59; redisson #2144, #7098: a renewal extends its own entry only, and the key lives as long as
+/// its longest entry.
 #[tokio::test]
 async fn f59_every_reader_has_its_own_expiry_and_the_key_the_longest() {
     let lab = Lab::new();
@@ -112,7 +114,8 @@ async fn f59_every_reader_has_its_own_expiry_and_the_key_the_longest() {
     lab.until_free().await;
 }
 
-/// Readers, or writers, of two processes that come again as soon as they have gone.
+/// Readers, or writers, of two processes that take the lock again as soon as they have given it
+/// back.
 fn come_and_go(pools: [&LockPool; 2], kind: &'static str) -> Vec<tokio::task::JoinHandle<()>> {
     let tasks = (0..6).map(|number| {
         let pool = pools[number % 2].clone();
@@ -126,8 +129,8 @@ fn come_and_go(pools: [&LockPool; 2], kind: &'static str) -> Vec<tokio::task::Jo
     tasks.collect()
 }
 
-/// F59: neither starves the other, and a big request is not passed by small ones for ever. An owner passes the queue, for as long as it
-/// likes: that is documented.
+/// F59: neither starves the other, and small requests do not overtake a big one for ever. An owner
+/// may overtake the queue for as long as it likes; that is documented.
 #[tokio::test]
 async fn f59_nobody_starves_behind_those_who_come_and_go() {
     for (many, one) in [("r", "w"), ("w", "r"), ("p:1/3", "p:3/3")] {
@@ -152,7 +155,8 @@ async fn f59_nobody_starves_behind_those_who_come_and_go() {
     }
 }
 
-/// F60; redisson #1104, #2099, #4929: no timeout of a waiter's own making is stored, so none can drift; what is stored ends by itself.
+/// F60; redisson #1104, #2099, #4929: no timeout of a waiter is stored on the server, so none can
+/// drift; what is stored ends by itself.
 #[tokio::test]
 async fn f60_the_queue_is_in_the_order_of_the_servers_clock_and_ends_by_itself() {
     for (kind, held) in KINDS {
@@ -173,7 +177,7 @@ async fn f60_the_queue_is_in_the_order_of_the_servers_clock_and_ends_by_itself()
                 .await
         };
         let (arrived, first_beat) = (scores(W).await, scores(A).await);
-        // Epochs are the server's time, or one more than the last.
+        // Epochs are the server's time, or one more than the last epoch.
         assert!(
             (before..=after + 10.0).contains(&arrived[0].1),
             "{kind}: {arrived:?}"
@@ -197,7 +201,7 @@ async fn f60_the_queue_is_in_the_order_of_the_servers_clock_and_ends_by_itself()
     }
 }
 
-/// F60; redisson #2883, #3730: however many gave up before it.
+/// F60; redisson #2883, #3730: it makes no difference how many gave up before it.
 #[tokio::test]
 async fn f60_two_hundred_that_gave_up_cost_the_last_one_nothing() {
     for (kind, held) in [("fair", "x"), ("w", "r")] {
@@ -220,7 +224,7 @@ async fn f60_two_hundred_that_gave_up_cost_the_last_one_nothing() {
     }
 }
 
-/// F62; consul #7523: a release wakes whom it lets in, and nobody else.
+/// F62; consul #7523: a release wakes the waiters that it lets in, and no others.
 #[tokio::test]
 async fn f62_a_release_wakes_one_of_two_hundred() {
     const CROWD: u32 = 200;
@@ -245,7 +249,7 @@ async fn f62_a_release_wakes_one_of_two_hundred() {
         for waiter in crowd {
             waiter.await.unwrap().unwrap();
         }
-        // Each of them looks once a second, and no more often because of the others' turns.
+        // Each waiter polls once a second, and no more often because of the others' turns.
         let looks = CROWD * u32::try_from(since.elapsed().as_secs() + 1).unwrap();
         let (scripts, published) = {
             let (scripts_now, published_now) = counts().await;
@@ -257,7 +261,8 @@ async fn f62_a_release_wakes_one_of_two_hundred() {
     }
 }
 
-/// Redisson #6025: a request for more than there is left is not granted and given back again and again.
+/// Redisson #6025: a request for more permits than are left is not granted and given back again and
+/// again.
 #[tokio::test]
 async fn redisson_6025_waiters_for_permits_do_not_spin() {
     let lab = Lab::new();
@@ -270,7 +275,8 @@ async fn redisson_6025_waiters_for_permits_do_not_spin() {
     let (before, since) = (lab.server.commandstats("evalsha").await, Instant::now());
     wait::pause(Duration::from_secs(2)).await;
     let scripts = lab.server.commandstats("evalsha").await - before;
-    // Every waiter looks once a second at least, some of them in one command, and not much more often.
+    // Every waiter polls at least once a second, some of them in one command, and not much more
+    // often.
     let seconds = since.elapsed().as_secs() + 1;
     assert!(
         (1..=4 * seconds).contains(&scripts),
@@ -278,7 +284,7 @@ async fn redisson_6025_waiters_for_permits_do_not_spin() {
     );
 }
 
-/// Redisson #4064: a connection subscribes once, whoever waits over it.
+/// Redisson #4064: a connection subscribes once, however many wait over it.
 #[tokio::test]
 async fn redisson_4064_waiting_leaves_no_subscriptions() {
     let lab = Lab::new();
@@ -295,6 +301,6 @@ async fn redisson_4064_waiting_leaves_no_subscriptions() {
         }
     }
     let channels: Vec<String> = lab.server.ask(&["PUBSUB", "CHANNELS"]).await;
-    // Two pools, each with a connection of its own and one of its watchdog's.
+    // Two pools, each with its own connection and its watchdog's.
     assert!(channels.len() <= 4, "{channels:?}");
 }

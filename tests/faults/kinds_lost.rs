@@ -1,5 +1,5 @@
-//! Leases of every kind: renewed through an outage; lost when their key or their entry is gone, theirs and nobody else's; and what a
-//! body may do then.
+//! Leases of every kind: they are renewed through an outage, and lost when their key or entry is
+//! gone (each holder's alone); and what a body may do then.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::body::{lost, tick};
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests};
 
-/// One lock of each kind, all renewed, each at a key of its own; and several keys at once.
+/// One lock of each kind, each at a key of its own, and one of several keys; all are renewed.
 async fn one_of_each(pool: &LockPool, ttl: Duration) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for (kind, _) in KINDS {
@@ -44,7 +44,7 @@ async fn every_kind_is_renewed_through_an_outage() {
     lab.until_free().await;
 }
 
-/// Each is told, and its body stopped, by the next renewal.
+/// The next renewal tells each guard, and stops its body.
 async fn all_lose(fault: &[&str]) {
     let lab = Lab::new();
     let pool = lab.pool().await;
@@ -85,7 +85,7 @@ async fn every_kind_notices_that_all_keys_were_flushed() {
     all_lose(&["FLUSHALL"]).await;
 }
 
-/// One entry is taken out of the set: its holder has lost, the others have not.
+/// One entry is removed from the set: its holder has lost the lock, the others have not.
 #[tokio::test]
 async fn an_entry_that_is_gone_is_its_holders_loss_alone() {
     for kind in ["r", "p:1/3", "o:a"] {
@@ -106,7 +106,7 @@ async fn an_entry_that_is_gone_is_its_holders_loss_alone() {
     }
 }
 
-/// Nor does it bring the lock back.
+/// The downgrade does not bring the lock back either.
 #[tokio::test]
 async fn a_downgrade_of_what_is_gone_is_its_loss() {
     let lab = Lab::new();
@@ -119,7 +119,7 @@ async fn a_downgrade_of_what_is_gone_is_its_loss() {
     assert_eq!(lab.locks().await, [""; 0]);
 }
 
-/// One of several keys: the body is stopped, and the others are given back.
+/// One of several keys is gone: the body is stopped, and the other keys are given back.
 #[tokio::test]
 async fn one_of_several_keys_that_is_gone_ends_all() {
     let lab = Lab::new();
@@ -138,14 +138,14 @@ async fn one_of_several_keys_that_is_gone_ends_all() {
     lab.until_free().await;
 }
 
-/// Tells when it began, waits for its loss, and tells of that.
+/// Reports that it began, waits for its loss, and reports that.
 macro_rules! outlives {
     ($name:ident, $($kind:tt)*) => {
         #[distributed_lock($($kind)*, ttl = "2s", renew, on_lost = "finish", guard = lock, pool = pool)]
         async fn $name(pool: &LockPool, began: &Notify) -> Result<(LostCause, bool), LockError> {
             began.notify_one();
             let cause = lock.lost().await;
-            tokio::time::sleep(Duration::from_millis(20)).await; // it is polled on
+            tokio::time::sleep(Duration::from_millis(20)).await; // it is still polled
             Ok((cause, lock.is_held()))
         }
     };

@@ -1,5 +1,6 @@
-//! The wire, for every kind of lock: an acquire that is cut off or comes late, a release that comes late, connections that break under
-//! those who wait. What may be left of it is taken back, and nobody else's place with it.
+//! Faults of the wire, for every kind of lock: an acquire that is cut off or comes late, a release
+//! that comes late, connections that break while waiters use them. What may be left is taken back,
+//! and no other holder's entry with it.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ const CUTS: [Action; 6] = [
     Action::CutReply(9),
 ];
 
-/// The kinds that several may hold.
+/// The kinds that can have several holders.
 fn shared() -> impl Iterator<Item = (&'static str, &'static str)> {
     KINDS.into_iter().filter(|(kind, _)| *kind != "fair")
 }
@@ -37,7 +38,7 @@ fn acquires(kind: &str) -> Matcher {
     requests(script).containing(ON_SERVER)
 }
 
-/// Looks for a while whether anybody takes anything from the key.
+/// Checks for a while that nothing takes an entry from the key.
 async fn stays(lab: &Lab, guard: &LockGuard) {
     let dump = async || {
         lab.server
@@ -53,7 +54,7 @@ async fn stays(lab: &Lab, guard: &LockGuard) {
     is_held(guard).await;
 }
 
-/// Cuts such a request off in every way there is, while this goes on; nothing may stay of it.
+/// Cuts such a request off in every way there is, during `call`; nothing may stay of it.
 async fn at_every_cut(lab: &Lab, request: impl Fn() -> Matcher, call: impl AsyncFn(Action)) {
     for cut in CUTS {
         let cutting = lab.proxy.on(request(), cut);
@@ -88,7 +89,7 @@ async fn a_wait_goes_on_when_its_acquire_is_cut_off() {
             let guard = item(&pool, kind).acquire().await.unwrap();
             let took = begun.elapsed();
             assert!(took < wait::scaled(SOON), "{kind} {cut:?}: {took:?}");
-            // What was made before the cut may still be taken back: only that.
+            // Only an entry that was created before the cut may still be taken back.
             until("one holder", SOON, async || holders(&lab, kind).await == 1).await;
             stays(&lab, &guard).await;
         };
@@ -114,7 +115,7 @@ async fn nothing_stays_of_several_keys_whose_acquire_is_cut_off() {
     let request = |script| requests(script).containing(ON_SERVER);
     let at_once = async |_| drop(both().acquire().await.unwrap_err());
     at_every_cut(&lab, || request("acquire_all"), at_once).await;
-    // One by one, since the last one is busy.
+    // The last key is busy, so the keys are taken one by one.
     let in_order = async |_| {
         let busy = direct.lock("z").acquire().await.unwrap();
         both().acquire().await.unwrap_err();
@@ -145,7 +146,7 @@ async fn an_acquire_executed_after_its_last_moment_creates_nothing() {
         );
     }
     held.seen().await;
-    // Nothing to wait for: the last moment has to pass, and every clean-up with it.
+    // No event to wait for: the last moment has to pass, and every clean-up with it.
     wait::pause(COMMAND * 4).await;
     lab.proxy.release_held();
     until("they were executed", SOON, async || {
@@ -165,7 +166,7 @@ fn executed(monitor: &Monitor, operation: &str) -> usize {
     lines.iter().filter(|line| line.contains(&script)).count()
 }
 
-/// F61, redisson#7334: a release that arrives when its entry is over, and others have its place.
+/// F61, redisson#7334: a release that arrives when its entry is over, and others hold the lock.
 #[tokio::test]
 async fn a_release_that_comes_late_frees_nobody_else() {
     for (kind, others, busy) in [
@@ -205,7 +206,8 @@ async fn a_release_that_comes_late_frees_nobody_else() {
     }
 }
 
-/// Redisson #2522, #248: the place and the address of the old connection are gone, and those of a new one are there.
+/// Redisson #2522, #248: the queue entry and the address of the old connection are gone, and those
+/// of a new one exist.
 #[tokio::test]
 async fn a_waiter_whose_connection_breaks_waits_on_with_one_place() {
     for (kind, held) in shared() {
@@ -231,7 +233,8 @@ async fn a_waiter_whose_connection_breaks_waits_on_with_one_place() {
     }
 }
 
-/// Redisson #5761: messages that are lost. A poll finds the grant, which is counted from when that was sent.
+/// Redisson #5761: pushes are lost. A poll finds the grant, whose lease counts from when the poll
+/// was sent.
 #[tokio::test]
 async fn waiters_of_every_kind_whose_pushes_are_lost_find_their_grant() {
     for (kind, held) in shared() {
@@ -248,7 +251,8 @@ async fn waiters_of_every_kind_whose_pushes_are_lost_find_their_grant() {
     }
 }
 
-/// Redisson #4744: granted between the queueing and the answer to it, which is lost: nothing is held twice, or for ever.
+/// Redisson #4744: granted after it was queued, and the answer to its acquire is lost: nothing is
+/// held twice, or for ever.
 #[tokio::test]
 async fn a_grant_before_the_answer_to_its_acquire_is_taken_or_taken_back() {
     for (kind, held) in shared() {

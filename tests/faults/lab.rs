@@ -1,4 +1,4 @@
-//! A private server, a wire to it that can be cut, and pools over it; which request is which.
+//! A private server, a wire to it that can be cut, and pools over it; and which request is which.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -7,22 +7,23 @@ use dlock_harness::resp::words;
 use dlock_harness::{Child, Matcher, Proxy, RedisServer, until, wait};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 
-/// For whatever has to come at all, on a machine that is busy.
+/// A cap for anything that has to happen at all, on a busy machine.
 pub(crate) const CAP: Duration = Duration::from_secs(10);
 
-/// A lease that no test waits out: what is gone before has been cleaned up, and did not expire.
+/// A lease that no test waits out: what is gone earlier was cleaned up, and did not expire.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Within this a clean-up has to be done once the server can be reached.
+/// A clean-up is done within this time once the server can be reached.
 pub(crate) const SOON: Duration = Duration::from_secs(3);
 
-/// How long a command may take here: the default.
+/// The command timeout here: the default.
 pub(crate) const COMMAND: Duration = Duration::from_millis(500);
 
-/// A lease to renew: a renewal, its connection included, gets its turn in time on a busy machine too.
+/// A lease to renew: even on a busy machine a renewal gets through in time, its connection
+/// included.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 
-/// What a busy machine may add to a bound.
+/// How much a busy machine may add to a bound.
 pub(crate) const SLACK: Duration = Duration::from_millis(700);
 
 /// The key of most tests, and its name on the server.
@@ -57,7 +58,7 @@ impl Lab {
         Self { server, proxy }
     }
 
-    /// Settings for the way through the proxy.
+    /// The configuration of a pool that connects through the proxy.
     pub(crate) fn config(&self) -> Config {
         Config::new(self.proxy.url()).command_timeout(COMMAND)
     }
@@ -75,12 +76,12 @@ impl Lab {
         connected(config).await
     }
 
-    /// A pool that the proxy can't harm.
+    /// A pool that bypasses the proxy.
     pub(crate) async fn direct(&self) -> LockPool {
         connected(self.server.url().into()).await
     }
 
-    /// The locks on the server: all keys but the counter of fences.
+    /// The locks on the server: all keys but the fence counter.
     pub(crate) async fn locks(&self) -> Vec<String> {
         let mut keys = self.server.keys().await;
         keys.retain(|key| key != "lock:@fence");
@@ -94,12 +95,12 @@ impl Lab {
         .await;
     }
 
-    /// What stands at a key.
+    /// The value of a key.
     pub(crate) async fn value(&self, key: &str) -> Option<String> {
         self.server.ask(&["GET", key]).await
     }
 
-    /// Looks for a while whether anybody takes a lock from its holder.
+    /// Checks for a while that nothing takes a lock from its holder.
     pub(crate) async fn stays(&self, guard: &LockGuard) {
         let value = self.value(guard.key().as_str()).await;
         assert!(value.is_some(), "a live lock is gone");
@@ -115,7 +116,8 @@ impl Lab {
     }
 }
 
-/// The server says so; that a busy machine did not hear it within a command timeout says nothing.
+/// The server says that the guard's lock is held. That a busy machine read no answer within one
+/// command timeout proves nothing, so it asks again.
 pub(crate) async fn is_held(guard: &LockGuard) {
     until("the server answers", CAP, async || {
         match guard.verify().await {
@@ -129,7 +131,8 @@ pub(crate) async fn is_held(guard: &LockGuard) {
     .await;
 }
 
-/// Connecting has its own timeout, which a busy machine may exceed before a test has begun.
+/// Retries, because connecting has its own timeout, which a busy machine may exceed before a test
+/// has begun.
 async fn connected(config: Config) -> LockPool {
     let mut pool = None;
     until("connected", CAP, async || {
@@ -140,7 +143,7 @@ async fn connected(config: Config) -> LockPool {
     pool.expect("until it is")
 }
 
-/// The Lua of an operation, as it goes over the wire.
+/// The Lua of an operation, as it is sent.
 fn text(operation: &str) -> String {
     macro_rules! lua {
         ($name:literal) => {
@@ -193,7 +196,7 @@ fn text(operation: &str) -> String {
     before + own
 }
 
-/// A release has a text for each way to compare and delete that a server may have.
+/// A release has one text for each way to compare and delete that a server may have.
 fn texts(operation: &str) -> Vec<String> {
     let usual = text(operation);
     if operation != "release" {
@@ -209,7 +212,7 @@ fn texts(operation: &str) -> Vec<String> {
     .into()
 }
 
-/// The name of an operation's script on the wire; MONITOR shows it too.
+/// The hash by which an operation's script is called; `MONITOR` shows it too.
 pub(crate) fn sha(operation: &str) -> String {
     hash(&text(operation))
 }
@@ -218,13 +221,13 @@ fn hash(text: &str) -> String {
     redis::Script::new(text).get_hash().to_owned()
 }
 
-/// Whether a line of MONITOR calls an operation.
+/// Whether a line of `MONITOR` calls an operation.
 pub(crate) fn calls(line: &str, operation: &str) -> bool {
     let mut texts = texts(operation).into_iter();
     texts.any(|it| line.contains(&hash(&it)))
 }
 
-/// Whether a line of MONITOR deletes the item, by whichever command the server has.
+/// Whether a line of `MONITOR` deletes the item, by whichever command the server has.
 pub(crate) fn deletes_the_item(line: &str) -> bool {
     ["DEL", "DELEX", "DELIFEQ"]
         .iter()
@@ -242,13 +245,14 @@ pub(crate) fn requests(operation: &str) -> Matcher {
     })
 }
 
-/// This test program once more, to play one part: the test at `path`, which is told so by a variable.
+/// Runs this test program as a child that plays one role: the test at `path`, which a variable
+/// tells to do so.
 pub(crate) fn child(path: &str, variable: &str, url: &str) -> Child {
     let program = std::env::current_exe().unwrap();
     Child::spawn(program, ["--exact", path, "--nocapture"], [(variable, url)])
 }
 
-/// On a line of its own: the test program's output may stand before it.
+/// Prints on a line of its own: the test program's output may stand before it.
 pub(crate) fn tell(what: &str, value: impl Debug) {
     println!("\n{what} {value:?}");
 }

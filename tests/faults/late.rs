@@ -1,6 +1,8 @@
-//! An acquire that reaches the server late: held back on its way, or lying in the socket of a stopped server.
+//! An acquire that reaches the server late: held back on its way, or waiting in the socket of a
+//! stopped server.
 //!
-//! It carries `not_after`, the server time after which it creates nothing; before it, the clean-up finds what it made.
+//! It carries `not_after`, the server time after which it creates nothing; if it is executed
+//! earlier, the clean-up finds what it created.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,7 @@ use dlock_runtime::{LockError, LockPool, Wait};
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, SOON, acquires, sha};
 
-/// A command timeout within which a test can do things.
+/// A command timeout that leaves a test time to act.
 const LEISURELY: Duration = Duration::from_millis(1500);
 
 #[tokio::test]
@@ -18,7 +20,7 @@ async fn an_acquire_executed_after_its_last_moment_creates_nothing() {
     let pool = lab.pool().await;
     let monitor = lab.server.monitor();
     hold_and_give_up(&lab, &pool).await;
-    // Nothing to wait for: the last moment has to pass, and every clean-up with it.
+    // No event to wait for: the last moment has to pass, and every clean-up with it.
     wait::pause(COMMAND * 4).await;
     lab.proxy.release_held();
     executed(&monitor).await;
@@ -39,7 +41,8 @@ async fn an_acquire_cut_off_and_executed_after_its_last_moment_creates_nothing()
     assert!(lab.locks().await.is_empty());
 }
 
-/// The first clean-up overtakes the acquire, on another connection, and finds nothing: that settles nothing.
+/// The first clean-up overtakes the acquire, on another connection, and finds nothing: that must
+/// not end the clean-up.
 #[tokio::test]
 async fn an_acquire_that_its_clean_up_overtook_is_cleaned_up_after_all() {
     let lab = Lab::new();
@@ -68,7 +71,7 @@ async fn an_acquire_whose_caller_has_gone_is_cleaned_up_right_behind_it() {
     lab.until_free().await;
 }
 
-/// The black hole of one connection: what is sent there is lost for now, and others work.
+/// One connection goes silent: what is sent there is lost for now, and other connections work.
 #[tokio::test]
 async fn a_connection_that_went_silent_is_replaced_and_the_wait_goes_on() {
     let lab = Lab::new();
@@ -77,10 +80,10 @@ async fn a_connection_that_went_silent_is_replaced_and_the_wait_goes_on() {
     let (begun, connections) = (Instant::now(), lab.proxy.accepted());
     let guard = pool.lock(ITEM).ttl(LONG).wait(CAP).acquire().await.unwrap();
     let took = begun.elapsed();
-    // Two timeouts tell; then a machine that stands still for a second may cost one attempt more.
+    // Two timeouts detect it; a machine that stalls for a second may cost one more attempt.
     assert!(took < wait::scaled(SOON), "got it after {took:?}");
     assert!(lab.proxy.accepted() > connections, "over a new connection");
-    lab.proxy.release_held(); // what had been swallowed comes out again: acquires and clean-ups
+    lab.proxy.release_held(); // the swallowed acquires and clean-ups arrive
     lab.stays(&guard).await;
     drop(guard);
     lab.until_free().await;
@@ -116,7 +119,7 @@ async fn a_stopped_server_that_goes_on_in_time_is_cleaned_up() {
     lab.until_free().await;
 }
 
-/// Holds the next acquire back; its caller hears nothing and gives up.
+/// Holds the next acquire back; its caller gets no answer and gives up.
 async fn hold_and_give_up(lab: &Lab, pool: &LockPool) {
     let held = lab.proxy.on(acquires(), Action::Hold);
     give_up(pool).await;
@@ -157,7 +160,7 @@ async fn created(monitor: &Monitor) -> usize {
     lines.iter().filter(|line| line.contains(&set())).count()
 }
 
-/// As MONITOR shows the creation of the item's key.
+/// The creation of the item's key, as `MONITOR` shows it.
 fn set() -> String {
     format!("\"SET\" \"{ON_SERVER}\"")
 }

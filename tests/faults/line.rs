@@ -1,4 +1,4 @@
-//! Those who wait: tasks and processes that queue for the item, and what the server has of them.
+//! Waiters: tasks and processes that queue for the item, and their entries on the server.
 
 use std::time::{Duration, Instant};
 
@@ -8,26 +8,27 @@ use tokio::task::JoinHandle;
 
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, is_held, requests};
 
-/// The item's queue on the server: by arrival, and by sign of life.
+/// The item's queue on the server by order of arrival, and its heartbeats.
 pub(crate) const W: &str = "lock:@w:{lock:item}";
 pub(crate) const A: &str = "lock:@a:{lock:item}";
 
-/// What a granted lock is worth until its waiter has confirmed that it runs.
+/// How long a granted lock counts until its waiter has confirmed it.
 pub(crate) const CLAIM: Duration = Duration::from_secs(3);
 
-/// A waiter that has been silent for so long is passed over.
+/// A waiter that has been silent for this long is skipped.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
 
-/// The longest pause between two polls of a waiter that hears pushes: a second and a tenth.
+/// The longest pause between two polls of a waiter that receives pushes: a second and a tenth.
 pub(crate) const POLL: Duration = Duration::from_millis(1100);
 
-/// Well before a claim ends: what is had by then was neither waited out nor, while polls are held back, asked for.
+/// Well before a claim ends: a lock that is had by then was neither waited out nor, while polls are
+/// held back, polled for.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// Longer than any test waits; a bug ends by it.
+/// Longer than any test waits; only a bug reaches it.
 pub(crate) const WAIT: Duration = Duration::from_secs(60);
 
-/// Somebody's turn.
+/// A waiter's turn with the lock.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) at: Instant,
@@ -36,12 +37,12 @@ pub(crate) struct Turn {
 
 pub(crate) type Waiter = JoinHandle<Turn>;
 
-/// The item, with a lease that no test waits out.
+/// A request for the item, with a lease that no test waits out.
 pub(crate) fn item(pool: &LockPool) -> LockRequest {
     pool.lock(ITEM).ttl(LONG).wait(WAIT)
 }
 
-/// A task that waits for its turn and holds it then.
+/// Spawns a task that waits for its turn and then holds the lock.
 pub(crate) fn waits(lock: LockRequest) -> Waiter {
     tokio::spawn(async move {
         let guard = lock.acquire().await.unwrap();
@@ -56,8 +57,8 @@ pub(crate) async fn turn(waiter: Waiter) -> Turn {
     turn.expect("it gets its turn").unwrap()
 }
 
-/// A server behind a proxy, a pool that comes through it and one that does not; this one holds the item, and one of the other
-/// stands in the queue.
+/// A server behind a proxy, and two pools: one bypasses the proxy and holds the item, a waiter of
+/// the other, which goes through it, stands in the queue.
 pub(crate) async fn one_waits() -> (Lab, LockPool, LockPool, LockGuard, Waiter) {
     let lab = Lab::new();
     let (pool, direct) = (lab.pool().await, lab.direct().await);
@@ -67,7 +68,7 @@ pub(crate) async fn one_waits() -> (Lab, LockPool, LockPool, LockGuard, Waiter) 
 }
 
 impl Lab {
-    /// Somebody who waits for the item over this pool, and stands in the queue.
+    /// A waiter for the item over this pool, once it stands in the queue.
     pub(crate) async fn queued(&self, pool: &LockPool) -> Waiter {
         let before = self.places().await.len();
         let waiter = waits(item(pool));
@@ -75,7 +76,7 @@ impl Lab {
         waiter
     }
 
-    /// The places in the item's queue, in their order.
+    /// The entries of the item's queue, in order.
     pub(crate) async fn places(&self) -> Vec<String> {
         self.server.ask(&["ZRANGE", W, "0", "-1"]).await
     }
@@ -87,7 +88,7 @@ impl Lab {
         .await;
     }
 
-    /// The channel to which the first in the queue is told of its grant.
+    /// The channel on which the first in the queue is told of its grant.
     pub(crate) async fn channel(&self) -> String {
         let places = self.places().await;
         let address = places.first().and_then(|place| place.split('|').nth(3));
@@ -97,29 +98,29 @@ impl Lab {
         channel.to_owned()
     }
 
-    /// From now on no poll reaches the server: what a waiter hears now, it was told.
+    /// From now on no poll reaches the server: a waiter can learn of its grant only by push.
     pub(crate) fn no_polls(&self) -> Trigger {
         self.proxy.on(requests("poll").every(), Action::Hold)
     }
 
-    /// Grants are told, but never arrive.
+    /// Grants are published, but never arrive.
     pub(crate) fn no_pushes(&self) -> Trigger {
         self.proxy.on(grants().every(), Action::LoseMessage)
     }
 
-    /// Everything passes again.
+    /// Lets everything pass again.
     pub(crate) fn all_passes(&self) {
         self.proxy.clear_triggers();
         self.proxy.release_held();
     }
 
-    /// Whoever holds the lock by this guard holds it on the server too.
+    /// The lock that this guard holds is the guard's on the server too.
     pub(crate) async fn is_its(&self, guard: &LockGuard) {
         assert!(guard.is_held());
         is_held(guard).await;
     }
 
-    /// Nothing is left but what ends by itself.
+    /// Waits until only keys are left that end by themselves.
     pub(crate) async fn until_at_rest(&self) {
         until("at rest", CAP, async || {
             let mut at_rest = true;

@@ -1,4 +1,5 @@
-//! What an operator is told: every event of dlock, of all tests of this program, with its level.
+//! What an operator is told: all events that dlock logs in the tests of this program, with their
+//! levels.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -15,7 +16,7 @@ pub(crate) fn listen() {
     LISTENING.get_or_init(|| tracing::subscriber::set_global_default(Listener).unwrap());
 }
 
-/// The events that hold all of these, from whichever test.
+/// The events that contain all of these words, from any test.
 pub(crate) fn told(words: &[&str]) -> Vec<String> {
     let heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
     let fits = |text: &&String| words.iter().all(|word| text.contains(word));

@@ -1,5 +1,5 @@
-//! A lease that the server or the wire takes from its holder: the body is stopped, the error says why, and the next holder's
-//! fencing token is higher.
+//! A lease that the server or the wire takes from its holder: the body is stopped, the error says
+//! why, and the next holder's fencing token is higher.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ async fn lose(lab: &Lab, expected: LostCause, fault: impl AsyncFnOnce()) -> Fenc
         .await
         .expect("the body was never stopped");
     assert_eq!(lost(result), (expected, false));
-    // Gone is told by the next renewal, a third of the ttl later; a deadline passes within the ttl.
+    // The next renewal notices `Gone`, a third of the ttl later; a deadline passes within the ttl.
     let took = since.elapsed();
     assert!(took < wait::scaled(TTL + SLACK), "noticed after {took:?}");
     assert!(polls.all() > 1, "the body ran");
@@ -135,7 +135,7 @@ async fn replies_that_are_lost() {
     next_is_higher(&lab, fence).await;
 }
 
-/// Without `renew` nobody asks the server before the deadline.
+/// Without `renew` no command asks the server before the deadline.
 #[tokio::test]
 async fn a_deleted_key_without_renewal_is_noticed_at_the_deadline() {
     let lab = Lab::new();
@@ -153,7 +153,7 @@ async fn a_deleted_key_without_renewal_is_noticed_at_the_deadline() {
     assert_eq!(polls.late(), 0);
 }
 
-/// The loss is known before the body ends: what it returns does not count.
+/// The loss is known before the body ends: its value is dropped.
 #[tokio::test]
 async fn a_body_that_ends_after_the_loss_has_finished() {
     let lab = Lab::new();
@@ -167,7 +167,7 @@ async fn a_body_that_ends_after_the_loss_has_finished() {
     assert_eq!(lost(result.await), (LostCause::Gone, true));
 }
 
-/// A guard from `acquire` is told; what it guards is not stopped.
+/// A guard from `acquire` is told; the work under it is not stopped.
 #[tokio::test]
 async fn a_guard_is_told() {
     let lab = Lab::new();

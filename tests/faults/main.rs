@@ -1,13 +1,19 @@
 //! What a lock does when the wire, the server or its own process fails under it.
 //!
-//! * Ambiguity, an acquire or release whose fate is unclear: `cuts`, `combined`, `late`, `releases`, `outages`, `connecting`.
-//! * Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`, `fence_order`.
-//! * Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
-//! * Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`, `waiting_connections`, `waiting_polls`,
-//!   `waiting_full`, `waiting_background`, `waiting_min_hold`.
-//! * Guarded writes, which must not come late: `writes`.
-//! * Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss), `kinds` (bugs of other systems, by number).
-//! * `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that looks on, `line` who waits, `logs` what is said.
+//! - Ambiguity, an acquire or release with an unclear outcome: `cuts`, `combined`, `late`,
+//!   `releases`, `outages`, `connecting`.
+//! - Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`,
+//!   `fence_order`.
+//! - Renewal, a lease that must not end: `renewal`, `batches`, `afterwards`, `extend`.
+//! - Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`,
+//!   `waiting_connections`, `waiting_polls`, `waiting_full`, `waiting_background`,
+//!   `waiting_min_hold`.
+//! - Several keys: `several`. What only the log says: `told`.
+//! - Guarded writes, which must not come late: `writes`.
+//! - Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss),
+//!   `kinds` (bugs of other systems, by number).
+//! - `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that
+//!   watches, `line` the waiters, `logs` the captured events.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! How long a call takes that can't reach the server: the wait and one command timeout; a single try, one command timeout.
+//! How long a call takes that can't reach the server: the wait and one command timeout; with a
+//! single try, one command timeout.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ async fn a_slow_wire() {
 
 async fn check(outage: impl Fn(&Lab)) {
     let lab = Lab::new();
-    // A connection may take as long as it likes, but a call may not wait for it.
+    // Connecting may take as long as it likes, but a call may not wait for it.
     let pool = lab.pool_of(lab.config().connect_timeout(CAP)).await;
     outage(&lab);
     for (wait, at_least) in [

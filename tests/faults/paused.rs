@@ -1,6 +1,7 @@
-//! A process that is stopped past its lease, with SIGSTOP: while it holds, and while its grant is on its way.
+//! A process that is stopped past its lease, by `SIGSTOP`: while it holds the lock, and while its
+//! grant is on its way.
 //!
-//! The process is this test program once more, told by a variable to play the holder.
+//! The process is this test program run again, with a variable that tells it to play the holder.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::lab::{self, CAP, ITEM, Lab, ON_SERVER, TTL, acquires, tell};
 
 const URL: &str = "DLOCK_TEST_PAUSED_URL";
 
-/// The child's part; in the test run itself it has nothing to do.
+/// The child process; in the test run itself this does nothing.
 #[tokio::test]
 async fn holder() {
     let Ok(url) = std::env::var(URL) else { return };
@@ -43,7 +44,7 @@ fn child(url: &str) -> Child {
     lab::child("paused::holder", URL, url)
 }
 
-/// What the child's fence printed as.
+/// The number in what the child printed of its fence.
 fn fence(line: &str) -> u64 {
     line.trim_start_matches("Fence(")
         .trim_end_matches(')')
@@ -75,11 +76,11 @@ async fn a_holder_that_slept_past_its_lease_does_nothing_more() {
     guard.release().await.unwrap();
 }
 
-/// Its grant lies in its socket while it sleeps: awake, it must not take it for a lease.
+/// Its grant waits in its socket while it sleeps: after it wakes, it must not count as a lease.
 #[tokio::test]
 async fn a_grant_that_was_slept_over_is_none() {
     let lab = Lab::new();
-    lab.pool().await; // the server knows the scripts
+    lab.pool().await; // now the server knows the scripts
     let held_back = lab.proxy.on(acquires().nth(1), Action::HoldReply);
     let mut child = child(&lab.proxy.url());
     held_back.seen().await;
@@ -91,7 +92,7 @@ async fn a_grant_that_was_slept_over_is_none() {
     })
     .await;
     child.cont();
-    // It goes on with a fresh token, and that lease is a whole one.
+    // It goes on with a fresh token, and gets a whole lease.
     child.expect_line("held ", CAP).await;
     let left: u64 = child.expect_line("left ", CAP).await.parse().unwrap();
     assert!(left > 0, "the body began without a lease");

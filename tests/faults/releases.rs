@@ -1,4 +1,5 @@
-//! A release whose connection breaks or goes silent: it ends with an answer or an error, and the key is gone.
+//! A release whose connection breaks or goes silent: it ends with an answer or an error, and the
+//! key is gone.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,7 @@ async fn a_release_without_a_clear_answer_costs_the_body_nothing() {
     }
 }
 
-/// The release is given up by its caller; it goes on.
+/// The caller drops the release; it goes on.
 #[tokio::test]
 async fn a_release_that_is_dropped_on_its_way_still_frees_the_key() {
     for fault in [Action::Hold, Action::HoldReply] {
@@ -82,14 +83,14 @@ async fn a_key_released_during_an_outage_is_free_when_the_outage_ends() {
     let guard = pool.lock(ITEM).ttl(LONG).acquire().await.unwrap();
     lab.proxy.blackhole();
     drop(guard);
-    // An outage has to have a length: longer than the first attempts.
+    // The outage has to last longer than the first attempts.
     wait::pause(Duration::from_secs(2)).await;
     assert_eq!(lab.locks().await.len(), 1);
     lab.proxy.pass();
     lab.until_free().await;
 }
 
-/// Somebody broke the lock while the body ran: the caller is told, and not only the log.
+/// Another client deleted the lock while the body ran: the caller is told, not only the log.
 #[tokio::test]
 async fn a_strict_release_tells_of_a_lock_that_was_gone() {
     let lab = Lab::new();
@@ -122,7 +123,8 @@ async fn a_strict_release_tells_of_a_lock_that_was_gone() {
     lab.until_free().await;
 }
 
-/// Nobody can tell whether it was held to its end, and the error does not say that the call may be repeated.
+/// It is unknown whether the lock was held to the end, and the error does not say that the call may
+/// be repeated.
 #[tokio::test]
 async fn a_strict_release_without_a_clear_answer_says_so() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! A body of five ttls keeps its lock, whatever blocks its executor or hurts its connections.
+//! A body of five ttls keeps its lock, whatever blocks its executor or breaks its connections.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::lab::{CAP, ITEM, Lab, TTL, requests};
 
 async fn nothing(_: &Lab) {}
 
-/// Runs a body of five ttls that blocks its executor, while somebody disturbs and looks on.
+/// Runs a body of five ttls that blocks its executor, while another thread disturbs and watches.
 async fn keeps(disturb: impl AsyncFn(&Lab) + Send + 'static) {
     let lab = Arc::new(Lab::new());
     let pool = lab.pool().await;
@@ -68,7 +68,7 @@ async fn a_server_that_is_out_of_memory() {
     assert!(lab.locks().await.is_empty());
 }
 
-/// One renewal is lost, in each way in which a renewal can be.
+/// One renewal is lost, in each way in which it can be.
 #[tokio::test]
 async fn a_renewal_that_is_lost() {
     for fault in [
@@ -81,7 +81,7 @@ async fn a_renewal_that_is_lost() {
     }
 }
 
-/// The wire is dark while one renewal is sent, and tells so when it is lit again.
+/// The wire swallows one renewal, and reports the loss when it works again.
 #[tokio::test]
 async fn a_renewal_that_is_swallowed() {
     let lab = Arc::new(Lab::new());
@@ -100,7 +100,8 @@ async fn a_renewal_that_is_swallowed() {
     lab.until_free().await;
 }
 
-/// The watchdog's connection goes silent: that takes two timeouts to know, and a lease as long.
+/// The watchdog's connection goes silent: it takes two timeouts to notice, and the lease lasts that
+/// long.
 #[tokio::test]
 async fn a_renewal_that_is_never_answered() {
     for fault in [Action::Hold, Action::HoldReply] {

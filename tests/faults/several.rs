@@ -1,4 +1,4 @@
-//! Several keys at once: what is lost or late while the others are had, waited for or made to last.
+//! Several keys at once: one is lost or late while the others are held, waited for or extended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn both(pool: &LockPool) -> LockRequest {
 }
 
 impl Lab {
-    /// Somebody stands in the queue of this key.
+    /// A waiter stands in the queue of this key.
     async fn until_waited_for(&self, key: &str) {
         let queue = format!("lock:@w:{{lock:{key}}}");
         until("it is waited for", CAP, async || {
@@ -48,13 +48,13 @@ async fn of_several_of_which_one_is_lost_none_is_prolonged_or_downgraded() {
     assert!(reader.is_none(), "a was downgraded");
 }
 
-/// What was had is somebody else's by now: nobody begins with the rest.
+/// The lost one has another holder by now, so no body begins with the rest.
 #[tokio::test]
 async fn one_that_is_lost_while_the_next_is_waited_for_is_asked_for_again() {
     let lab = Lab::new();
     let (pool, direct) = (lab.patient().await, lab.direct().await);
     let last = direct.lock("b").ttl(LONG).acquire().await.unwrap();
-    // A third of it is less than the cap, and its end is more.
+    // A third of it is less than the cap, and the whole is more.
     let waiter = waits(both(&pool).ttl(LONG / 2));
     lab.until_waited_for("b").await;
     lab.server.cmd(&["DEL", "lock:a"]).await;
@@ -66,7 +66,8 @@ async fn one_that_is_lost_while_the_next_is_waited_for_is_asked_for_again() {
     turn(waiter).await.guard.verify().await.unwrap();
 }
 
-/// The watchdog has seen that, and less than a tenth of the ttl is over: so nothing has to be prolonged before a body.
+/// The watchdog has noticed the loss, and less than a tenth of the ttl has passed, so nothing has
+/// to be extended before a body.
 #[tokio::test]
 async fn no_body_begins_under_one_that_was_lost_while_the_next_was_waited_for() {
     listen();
@@ -92,7 +93,7 @@ async fn no_body_begins_under_one_that_was_lost_while_the_next_was_waited_for() 
     assert!(begun.load(Ordering::SeqCst), "in its turn");
 }
 
-/// Nothing was created, so a release would be one command for each key in vain.
+/// Nothing was created, so a release of each key would be sent in vain.
 #[tokio::test]
 async fn a_try_that_took_none_leaves_nothing_to_clean_up() {
     let lab = Lab::new();
@@ -107,7 +108,7 @@ async fn a_try_that_took_none_leaves_nothing_to_clean_up() {
     held.verify().await.unwrap();
 }
 
-/// Both of them in turn, and kept by the server for 3 s at first.
+/// Both keys are had in turn, so the server keeps them for 3 s at first.
 async fn in_turn(lab: &Lab, direct: &LockPool, request: LockRequest) -> Waiter {
     let hold = async |key: &str| direct.lock(key).ttl(LONG).acquire().await.unwrap();
     let (first, last) = (hold("a").await, hold("b").await);
@@ -119,7 +120,7 @@ async fn in_turn(lab: &Lab, direct: &LockPool, request: LockRequest) -> Waiter {
     waiter
 }
 
-/// Counterexample K14, of each of them.
+/// Counterexample K14, for each key.
 #[tokio::test]
 async fn they_begin_only_when_the_server_keeps_every_key_for_its_min_hold() {
     let lab = Lab::new();

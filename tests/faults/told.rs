@@ -1,4 +1,5 @@
-//! What only the log says: an outage at its first sign, and once; what a shutdown leaves; a body that was left out.
+//! What only the log says: an outage at its first sign, and once; what a shutdown leaves; a body
+//! that was left out.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::logs::{listen, told};
 
 const RENEWED: Duration = Duration::from_millis(200);
 
-/// Nobody can connect or renew, for as long as several attempts of either take.
+/// No call can connect or renew, for as long as several attempts of either take.
 async fn outage(lab: &Lab, pool: &LockPool, held: &LockGuard) {
     lab.proxy.refuse();
     lab.proxy.cut_all();
@@ -29,7 +30,7 @@ async fn outage(lab: &Lab, pool: &LockPool, held: &LockGuard) {
 async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
     listen();
     let lab = Lab::new();
-    // An attempt that takes a busy machine long after the outage is no second one.
+    // An attempt that ends on a busy machine long after the outage must not count as a second one.
     let pool = lab.pool_of(lab.config().connect_timeout(CAP)).await;
     let held = pool.lock("told").ttl(LONG).renew_every(RENEWED);
     let held = held.acquire().await.unwrap();
@@ -42,7 +43,7 @@ async fn an_outage_is_told_once_and_long_before_a_lease_is_lost() {
         let before = held.remaining();
         outage(&lab, &pool, &held).await;
         assert!(held.is_held(), "{before:?} were left");
-        // Renewed again, so that the next outage is another one for the watchdog too.
+        // Renewed again, so that the next outage is a new one for the watchdog too.
         until("it is renewed", CAP, async || {
             held.remaining() + RENEWED * 3 > LONG
         })
@@ -77,7 +78,7 @@ async fn job(id: u8) -> Result<(), LockError> {
     Ok(())
 }
 
-/// `Ok(())` says nothing of who did it.
+/// `Ok(())` does not say which process did the work.
 #[tokio::test]
 async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
     listen();

@@ -1,4 +1,5 @@
-//! `Release::Background`: the call does not wait for the release, and whatever happens to it, the key gets free.
+//! `Release::Background`: the call does not wait for the release, and whatever happens to that, the
+//! key becomes free.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ async fn the_call_returns_while_its_release_is_on_its_way() {
     }
 }
 
-/// Nobody is told but the operator: once for each release, with their number.
+/// Only the operator is told: once for each release, with their number.
 #[tokio::test]
 async fn a_release_that_is_cut_is_repeated_and_counted() {
     listen();
@@ -76,7 +77,7 @@ async fn a_waiter_gets_what_was_released_in_the_background() {
     lab.stays(&turn.guard).await;
 }
 
-/// A child's part: runs a body, and says that it is done.
+/// A child process: it runs a body, and reports that it is done.
 #[tokio::test]
 async fn holder() {
     let Ok(url) = std::env::var(URL) else { return };
@@ -111,6 +112,6 @@ async fn a_process_killed_right_after_leaves_the_key_no_longer_than_its_ttl() {
         took < wait::scaled(left + lab::SLACK * 2),
         "took {took:?} of {left:?}"
     );
-    lab.proxy.release_held(); // the release comes late, of a lock that is another's by now
+    lab.proxy.release_held(); // the late release meets another holder's lock
     lab.stays(&turn.guard).await;
 }

@@ -1,4 +1,5 @@
-//! A hundred tasks of one process wait for one key, and the connection, the server or its data goes away: all get their turn.
+//! A hundred tasks of one process wait for one key, and the connection, the server or its data goes
+//! away: all get their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,13 +14,13 @@ use crate::line::{A, AT_ONCE, W, item, one_waits, turn};
 
 const TASKS: usize = 100;
 
-/// When something happens.
+/// After this many turns the fault comes.
 const TURNS_BEFORE: usize = 30;
 
-/// Polls are a second and more apart.
+/// Polls are at least a second apart.
 const BEFORE_THE_NEXT_POLL: Duration = Duration::from_millis(950);
 
-/// What those who had their turn did.
+/// What the tasks did in their turns.
 #[derive(Default)]
 struct Record {
     inside: AtomicBool,
@@ -42,7 +43,7 @@ impl Record {
     }
 }
 
-/// Starts them all, in line when this returns.
+/// Starts all tasks; they are in the local queue when this returns.
 async fn hundred(pool: &LockPool, record: &Arc<Record>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let in_line = Arc::new(AtomicUsize::new(0));
@@ -50,7 +51,7 @@ async fn hundred(pool: &LockPool, record: &Arc<Record>) -> JoinSet<()> {
         let (record, in_line) = (record.clone(), in_line.clone());
         let lock = pool.lock(ITEM).ttl(LONG).wait(Wait::Forever);
         tasks.spawn(async move {
-            in_line.fetch_add(1, Ordering::SeqCst); // one poll from here to its seat
+            in_line.fetch_add(1, Ordering::SeqCst); // one poll from here to joining the queue
             lock.run(async |_| record.turn().await).await.unwrap();
         });
     }
@@ -84,7 +85,8 @@ async fn all_had_their_turn(lab: &Lab, pool: LockPool, record: &Record, mut task
     .await;
 }
 
-/// The fault comes while somebody else holds the lock; and once more, if it takes no lock away, between two turns.
+/// The fault comes while another process holds the lock; and once more between two turns, if it
+/// takes no lock away.
 async fn check(lab: Lab, takes_locks: bool, fault: impl AsyncFn(&Lab)) {
     let (pool, direct) = (lab.pool().await, lab.direct().await);
     let holder = item(&direct).acquire().await.unwrap();
@@ -95,7 +97,7 @@ async fn check(lab: Lab, takes_locks: bool, fault: impl AsyncFn(&Lab)) {
     if takes_locks {
         drop(holder);
     } else {
-        // The place is there again, or still, before its holder lets go.
+        // The queue entry exists again, or still, before the holder lets go.
         until("they wait again", CAP, async || {
             lab.server.ask::<usize>(&["EXISTS", W]).await == 1
         })
@@ -130,7 +132,7 @@ async fn all_connections_that_are_cut() {
 async fn a_black_hole_that_heals() {
     check(Lab::new(), false, async |lab| {
         lab.proxy.blackhole();
-        // An outage has to have a length: until the connection counts as dead.
+        // The outage has to last until the connection counts as dead.
         wait::pause(COMMAND * 3).await;
         lab.proxy.pass();
     })
@@ -147,7 +149,7 @@ async fn a_wire_that_stalls_for_a_while() {
     .await;
 }
 
-/// Half of the wire: what is asked is done, and nobody hears of it.
+/// Half of the wire fails: commands are executed, and their answers are lost.
 #[tokio::test]
 async fn replies_and_pushes_that_are_lost_for_a_while() {
     check(Lab::new(), false, async |lab| {
@@ -199,7 +201,7 @@ async fn a_server_that_is_emptied() {
     .await;
 }
 
-/// The queue alone is gone: who waited asks for a place again.
+/// Only the queue is gone: the waiters queue again.
 #[tokio::test]
 async fn a_queue_that_is_deleted() {
     check(Lab::new(), false, async |lab| {
@@ -208,7 +210,8 @@ async fn a_queue_that_is_deleted() {
     .await;
 }
 
-/// Kills the connection of one who has just polled and would again in a second; how long it takes until it has another place.
+/// Kills the connection of a waiter that has just polled and would poll again in a second; returns
+/// how long it takes until it has another queue entry.
 async fn is_replaced(lab: &Lab) -> Duration {
     let place = lab.places().await.remove(0);
     let sign_of_life = async || lab.server.ask::<Option<u64>>(&["ZSCORE", A, &place]).await;
@@ -226,11 +229,13 @@ async fn is_replaced(lab: &Lab) -> Duration {
     killed.elapsed()
 }
 
-/// The old connection's channel is nobody's any more: the waiter asks at once, and is told over the new one.
+/// The old connection's channel has no subscriber any more: the waiter queues again at once, and
+/// gets its push over the new connection.
 #[tokio::test]
 async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
     let (lab, _pool, _direct, holder, waiter) = one_waits().await;
-    // Who only polled when it is time would be late each time; who has to connect on a busy machine is now and then.
+    // A waiter that only polled on schedule would be late each time; one that has to connect on a
+    // busy machine is late now and then.
     let mut took = vec![is_replaced(&lab).await];
     while took.last() >= Some(&BEFORE_THE_NEXT_POLL) {
         assert!(took.len() < 5, "took {took:?}");
@@ -246,7 +251,8 @@ async fn a_waiter_whose_connection_is_replaced_is_told_over_the_new_one() {
     lab.stays(&turn.guard).await;
 }
 
-/// Somebody comes behind the first while its acquire is unanswered, so that this goes on in a task of its own.
+/// A second waiter joins while the first one's acquire is unanswered, so that the acquire goes on
+/// in a task of its own.
 #[tokio::test]
 async fn the_first_of_two_waits_no_longer_than_it_says() {
     let lab = Lab::new();

@@ -1,6 +1,7 @@
-//! Holders and waiters that died, gave up, were stopped or cut off: what they cost those behind them.
+//! Holders and waiters that died, gave up, were stopped or cut off: what they cost the waiters
+//! behind them.
 //!
-//! A process is this test program once more, told by a variable to wait, or to hold.
+//! A process is this test program run again, with a variable that tells it to wait or to hold.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +15,14 @@ use crate::line::{A, AT_ONCE, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
 const WAITER: &str = "DLOCK_TEST_WAITER_URL";
 const HOLDER: &str = "DLOCK_TEST_HOLDER_URL";
 
-/// How many dead ones there are at the head.
+/// How many dead waiters stand at the head of the queue.
 const TEN: usize = 10;
 
-/// Locks that end one after the other, so that a machine which stands still for a while is late for few of them.
+/// Leases that end one after the other, so that a machine that stalls for a while is late for few
+/// of them.
 const LEASES: [u64; 9] = [1000, 1450, 1900, 2350, 2800, 3250, 3700, 4150, 4600];
 
-/// A child's part: waits for the item.
+/// A child process: it waits for the item.
 #[tokio::test]
 async fn waiter() {
     let Ok(url) = std::env::var(WAITER) else {
@@ -34,7 +36,7 @@ async fn waiter() {
     std::future::pending::<()>().await;
 }
 
-/// A child's part: holds some locks for as long as it lives.
+/// A child process: it holds some locks for as long as it lives.
 #[tokio::test]
 async fn holder() {
     let Ok(url) = std::env::var(HOLDER) else {
@@ -83,7 +85,8 @@ impl Fleet {
         }
     }
 
-    /// Gives the lock back; how long the last one waits for its turn, and how many grants that took.
+    /// Gives the lock back; returns how long the last waiter waits for its turn, and how many
+    /// grants that took.
     async fn hand_over(self) -> (Duration, u64) {
         hand_over(&self.lab, self.holder, self.last).await
     }
@@ -99,7 +102,7 @@ async fn hand_over(lab: &Lab, holder: LockGuard, last: Waiter) -> (Duration, u64
     (at - freed, published)
 }
 
-/// Waits until none of the first `count` in the queue has shown a sign of life for too long.
+/// Waits until the heartbeats of the first `count` in the queue have lapsed.
 async fn until_lapsed(lab: &Lab, count: usize) {
     until("they count as dead", CAP, async || {
         let now: (u64, u64) = lab.server.ask(&["TIME"]).await;
@@ -152,7 +155,8 @@ async fn a_lock_of_a_killed_holder_is_had_when_its_lease_ends() {
     assert!(worst < wait::scaled(promised + SLACK * 2), "{late:?}");
 }
 
-/// How late this machine is by itself: when somebody who knows the moment has asked the server something.
+/// Measures how late this machine is by itself: when a task that knows the moment has asked the
+/// server something.
 fn asks_at(end: Instant, pool: &LockPool) -> tokio::task::JoinHandle<Instant> {
     let pool = pool.clone();
     tokio::spawn(async move {
@@ -174,7 +178,7 @@ async fn killed_waiters_are_skipped_at_once() {
     assert_eq!(published, 4, "three reached nobody");
 }
 
-/// What the dead leave has a time to live; nobody has to come and clean up.
+/// What dead waiters leave has a time to live; no process has to clean up.
 #[tokio::test]
 async fn the_queue_of_killed_waiters_ends_by_itself() {
     let lab = Lab::new();
@@ -228,7 +232,8 @@ async fn ten_waiters_stopped_just_now_cost_no_more_than_until_they_count_as_dead
     }
     let (took, published) = fleet.hand_over().await;
     assert!(published <= 3, "{published} grants");
-    // Those that were not told within their last 3.5 s are passed over; one may be told at the end of it.
+    // Waiters without a heartbeat for 3.5 s are skipped; one may be granted the lock at the end of
+    // that time.
     let bound = HEARTBEAT + CLAIM + SLACK * 3;
     assert!(took < wait::scaled(bound), "took {took:?}");
 }
@@ -246,7 +251,7 @@ async fn ten_waiters_stopped_for_long_cost_nothing() {
     assert!(took < wait::scaled(HEARTBEAT), "took {took:?}");
 }
 
-/// Awake, they wait on, and have their turns.
+/// After they wake they wait on, and have their turns.
 #[tokio::test]
 async fn waiters_that_were_stopped_for_long_get_their_turn_when_they_go_on() {
     let mut fleet = Fleet::of(2).await;
@@ -272,13 +277,13 @@ async fn waiters_that_were_stopped_for_long_get_their_turn_when_they_go_on() {
             first.is_some()
         })
         .await;
-        // It holds for ever: killed, its lease would be waited out.
+        // It would hold for ever, and a killed holder's lease would have to be waited out.
         fleet.ahead.remove(first.unwrap()).kill();
         lab.server.cmd(&["DEL", ON_SERVER]).await;
     }
 }
 
-/// Ten pools whose wire went dark, and one waiter behind them.
+/// Ten pools whose wire went silent, and one waiter behind them.
 struct Dark {
     lab: Lab,
     wire: Proxy,

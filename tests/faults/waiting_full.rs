@@ -1,4 +1,5 @@
-//! A server whose memory is out: who waits already gets the lock, who comes now is refused and leaves nothing.
+//! A server that is out of memory: waiters that are queued already get the lock, new ones are
+//! refused and leave nothing.
 
 use dlock_harness::wait;
 use dlock_runtime::{LockError, Refusal, Released, Wait};
@@ -6,7 +7,7 @@ use dlock_runtime::{LockError, Refusal, Released, Wait};
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK};
 use crate::line::{POLL, item, one_waits, turn};
 
-/// No write that needs memory succeeds from here on.
+/// From here on every write that needs memory fails.
 async fn fill(lab: &Lab) {
     lab.server
         .cmd(&["CONFIG", "SET", "maxmemory-policy", "noeviction"])
@@ -51,7 +52,7 @@ async fn a_waiter_gets_the_lock_by_poll() {
     lab.until_at_rest().await;
 }
 
-/// A release that finds nothing grants what is free all the same.
+/// A release that finds nothing still grants a lock that is free.
 #[tokio::test]
 async fn a_waiter_gets_by_push_what_its_holder_had_lost() {
     let (lab, _pool, _direct, holder, waiter) = one_waits().await;
@@ -64,7 +65,8 @@ async fn a_waiter_gets_by_push_what_its_holder_had_lost() {
     lab.stays(&turn.guard).await;
 }
 
-/// Polling takes no memory, so the place is kept; nor does giving back what a dead holder left.
+/// Polling takes no memory, so the queue entry is kept; neither does granting a lock that a dead
+/// holder left.
 #[tokio::test]
 async fn a_waiter_keeps_its_place_and_gets_what_expires() {
     let lab = Lab::new();

@@ -1,6 +1,8 @@
-//! A grant that is heard of late: whoever begins counts from when it was made, not from when it was heard.
+//! A grant that its waiter learns of late: the lease counts from when it was made, not from when it
+//! was read.
 //!
-//! Counterexamples of the protocol's model (M1, M2, M3, M10, M19), each with a rival who holds the lock by then.
+//! Counterexamples of the protocol's model (M1, M2, M3, M10, M19), each with a rival that holds the
+//! lock by then.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use crate::line::{AT_ONCE, CLAIM, Waiter, grants, item, one_waits, turn, waits};
 /// A lease that is over before a waiter's second poll.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Somebody else takes the lock as soon as the grant in the waiter's name is over.
+/// The rival takes the lock as soon as the waiter's grant is over.
 async fn rival(lab: &Lab, direct: &LockPool) -> LockGuard {
     until("the grant is over", CAP, async || {
         lab.value(ON_SERVER).await.is_none()
@@ -22,7 +24,7 @@ async fn rival(lab: &Lab, direct: &LockPool) -> LockGuard {
     item(direct).wait(Wait::Once).acquire().await.unwrap()
 }
 
-/// The rival has it undisturbed; then the waiter gets it after all.
+/// The rival keeps the lock undisturbed; then the waiter gets it after all.
 async fn rival_first(lab: &Lab, rival: LockGuard, waiter: Waiter) {
     lab.stays(&rival).await;
     assert!(!waiter.is_finished(), "two hold it");
@@ -30,7 +32,7 @@ async fn rival_first(lab: &Lab, rival: LockGuard, waiter: Waiter) {
     turn(waiter).await;
 }
 
-/// M10. The server's clock was heard of a moment ago, so the push is known to be old.
+/// M10. The client has just read the server's clock, so it knows that the push is old.
 #[tokio::test]
 async fn a_push_read_after_its_lease_begins_nothing() {
     let lab = Lab::new();
@@ -46,7 +48,8 @@ async fn a_push_read_after_its_lease_begins_nothing() {
     rival_first(&lab, rival, waiter).await;
 }
 
-/// The same, and nothing has been heard from the server for longer than a guess at its clock may be old.
+/// The same, when nothing was read from the server for longer than an estimate of its clock may be
+/// old.
 #[tokio::test]
 async fn a_push_read_after_its_lease_and_a_long_silence_begins_nothing() {
     let lab = Lab::new();
@@ -59,7 +62,7 @@ async fn a_push_read_after_its_lease_and_a_long_silence_begins_nothing() {
     holder.release().await.unwrap();
     late.seen().await;
     let rival = rival(&lab, &direct).await;
-    lab.all_passes(); // the polls too, to find that the place is gone
+    lab.all_passes(); // the polls too, which find that the queue entry is gone
     rival_first(&lab, rival, waiter).await;
 }
 
@@ -94,7 +97,7 @@ async fn a_poll_executed_after_the_lease_creates_nothing() {
     }
 }
 
-/// M2. Granted while the answer to its acquire was lost: nothing is sent a second time in its name.
+/// M2. Granted while the answer to its acquire was lost: no second acquire is sent for that token.
 #[tokio::test]
 async fn an_acquire_whose_answer_is_lost_is_not_sent_again() {
     let lab = Lab::new();
@@ -117,7 +120,7 @@ async fn an_acquire_whose_answer_is_lost_is_not_sent_again() {
     lab.stays(&turn.guard).await;
 }
 
-/// M3. The answer to a poll, read when what it says is over.
+/// M3. The answer to a poll is read when the lease that it reports is over.
 #[tokio::test]
 async fn a_grant_found_by_a_poll_counts_from_when_that_was_sent() {
     let lab = Lab::new();
@@ -142,7 +145,8 @@ async fn a_grant_found_by_a_poll_counts_from_when_that_was_sent() {
     rival_first(&lab, rival, waiter).await;
 }
 
-/// Takes the lock in its turn; then the wire goes dark: it is lost when the server's claim ends, not after a whole ttl.
+/// Takes the lock in its turn; then the wire goes silent: the lock is lost when the server's claim
+/// ends, not after a whole ttl.
 async fn check_claim(pool: &LockPool, lab: &Lab, direct: &LockPool) {
     let holder = item(direct).acquire().await.unwrap();
     let waiter = waits(item(pool).renew());
@@ -150,7 +154,8 @@ async fn check_claim(pool: &LockPool, lab: &Lab, direct: &LockPool) {
     let renewals = lab.proxy.on(requests("renew").every(), Action::CutBefore);
     holder.release().await.unwrap();
     let turn = turn(waiter).await;
-    let begun = Instant::now(); // read first: the lease ends no earlier than this and what is left
+    // Read first: the lease ends no earlier than this and what is left.
+    let begun = Instant::now();
     let left = turn.guard.remaining();
     assert!(left <= CLAIM, "more than was granted");
     let rival = waits(item(direct));
@@ -181,7 +186,7 @@ async fn a_grant_found_by_a_poll_is_worth_its_claim_until_it_is_confirmed() {
     check_claim(&pool, &lab, &direct).await;
 }
 
-/// What the way of the push took is gone from it.
+/// The time that the push took is subtracted from its lease.
 #[tokio::test]
 async fn a_grant_heard_over_a_slow_wire_is_worth_less() {
     let lab = Lab::new();
@@ -199,7 +204,7 @@ async fn a_grant_heard_over_a_slow_wire_is_worth_less() {
     lab.stays(&turn.guard).await;
 }
 
-/// And once it is confirmed, its whole ttl.
+/// Once it is confirmed, the lock lasts its whole ttl.
 #[tokio::test]
 async fn a_grant_in_turn_outlives_its_claim() {
     let (lab, _pool, direct, holder, waiter) = one_waits().await;

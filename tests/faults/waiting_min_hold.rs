@@ -1,4 +1,5 @@
-//! `min_hold` while the wire fails: the key stays that long from its grant, and no longer; a body that never began keeps nothing.
+//! `min_hold` while the wire fails: the key stays that long from its grant, and no longer; a body
+//! that never began keeps nothing.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use crate::line::{CLAIM, item, turn, waits};
 
 const MIN_HOLD: Duration = Duration::from_secs(2);
 
-/// What the two clocks, in milliseconds each, may differ by.
+/// How much the two clocks may differ, each rounded to milliseconds.
 const ROUNDING: Duration = Duration::from_millis(5);
 
 const FAULTS: [Action; 7] = [
@@ -27,7 +28,7 @@ fn kept(pool: &LockPool, min_hold: Duration) -> LockRequest {
     item(pool).min_hold(min_hold)
 }
 
-/// Whether the item is kept, as nobody's.
+/// Whether the item's key is kept without a holder.
 async fn is_retired(lab: &Lab) -> bool {
     let value = lab.value(ON_SERVER).await;
     value.is_some_and(|value| value.starts_with("1|x|-"))
@@ -65,7 +66,7 @@ async fn a_release_that_is_cut_keeps_the_key_until_its_time() {
     futures_util::future::join_all(all).await;
 }
 
-/// A guard that is dropped is given back by the watchdog alone.
+/// A dropped guard is given back by the watchdog alone.
 #[tokio::test]
 async fn a_guard_dropped_during_an_outage_keeps_the_key_until_its_time() {
     let lab = Lab::new();
@@ -81,7 +82,8 @@ async fn a_guard_dropped_during_an_outage_keeps_the_key_until_its_time() {
     lab.stays(&next.guard).await;
 }
 
-/// Counterexample K13: it would lock everybody out for a whole ttl, in the name of nobody.
+/// Counterexample K13: a late renewal would lock everybody out for a whole ttl, for a key without a
+/// holder.
 #[tokio::test]
 async fn a_renewal_that_comes_late_does_not_prolong_a_key_that_is_nobodys() {
     let lab = Lab::new();
@@ -92,7 +94,7 @@ async fn a_renewal_that_comes_late_does_not_prolong_a_key_that_is_nobodys() {
     let lock = kept(&pool, min_hold).renew_every(Duration::from_millis(100));
     let guard = lock.acquire().await.unwrap();
     held.seen().await;
-    let _ = guard.release().await; // its own connection may be the one that is held
+    let _ = guard.release().await; // its own connection may be the one that is held back
     until("it is nobody's", min_hold, async || is_retired(&lab).await).await;
     let monitor = lab.server.monitor();
     lab.proxy.release_held();
@@ -105,7 +107,8 @@ async fn a_renewal_that_comes_late_does_not_prolong_a_key_that_is_nobodys() {
     assert!(after < wait::scaled(min_hold + SOON), "kept for {after:?}");
 }
 
-/// Counterexample K14: the claim of a grant in turn is shorter than what the body is promised.
+/// Counterexample K14: the claim of a grant in turn is shorter than the `min_hold` that the body is
+/// promised.
 #[tokio::test]
 async fn a_body_begins_in_turn_only_when_the_server_keeps_its_key_for_long_enough() {
     let lab = Lab::new();
@@ -117,7 +120,7 @@ async fn a_body_begins_in_turn_only_when_the_server_keeps_its_key_for_long_enoug
     let turn = turn(waiter).await;
     let left = lab.server.pttl(ON_SERVER).await;
     assert!(left > 20_000, "it ends in {left} ms");
-    // Cut off for good, nothing but the server's word keeps it.
+    // With the wire cut for good, only the server keeps the key.
     lab.proxy.blackhole();
     drop(turn.guard);
     wait::pause(CLAIM + SLACK).await;
@@ -154,14 +157,14 @@ async fn a_body_whose_confirmation_is_lost_does_not_begin_on_that_grant() {
         );
         assert!(!grants[0].contains(&value), "{fault:?}: a fresh token");
         assert!(lab.server.pttl(ON_SERVER).await > 20_000, "{fault:?}");
-        // The grant that came to nothing was not kept for its 30 s.
+        // The grant whose body never began was not kept for its 30 s.
         assert!(took < wait::scaled(SOON * 2), "{fault:?}: took {took:?}");
         lab.proxy.release_held();
         lab.stays(&turn.guard).await;
     }
 }
 
-/// Who waits behind a key that is nobody's gets it when its time is over.
+/// A waiter behind a key without a holder gets it when its time is over.
 #[tokio::test]
 async fn a_waiter_gets_a_kept_key_when_its_time_is_over() {
     let lab = Lab::new();

@@ -1,4 +1,5 @@
-//! Where pushes can't be had, or can't be sent: waiters poll, it is said once, and nobody tries to tell them.
+//! Where pushes can't be received or can't be sent: waiters poll, that is logged once, and no push
+//! is attempted.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +10,14 @@ use crate::lab::{CAP, ON_SERVER, SLACK};
 use crate::line::{POLL, Turn, W, item, turn, waits};
 use crate::logs::{listen, told};
 
-/// A waiter without pushes looks every 100 ms and a tenth. One that looked once a second would need ten for this many.
+/// A waiter without pushes polls every 100 ms and a tenth. One that polled once a second would need
+/// 10 s for this many polls.
 const POLLS: u64 = 10;
 const POLLS_TAKE: Duration = Duration::from_secs(4);
 
 const ROUNDS: usize = 3;
 
-/// A user who may do everything but what `rights` say.
+/// A user that may do everything except what `rights` deny.
 async fn user(server: &RedisServer, rights: &[&str]) -> String {
     let ann = ["ACL", "SETUSER", "ann", "reset", "on", ">secret"];
     let all = ["~*", "allchannels", "+@all"];
@@ -42,7 +44,7 @@ async fn until_queued(server: &RedisServer) -> String {
     all.remove(0)
 }
 
-/// Somebody polls, as often as is promised and no more.
+/// A waiter polls, as often as is promised and no more.
 async fn until_polled(server: &RedisServer) {
     let polls = async || server.commandstats("evalsha").await;
     let (before, begun) = (polls().await, Instant::now());
@@ -55,10 +57,11 @@ async fn until_polled(server: &RedisServer) {
     assert!(took < wait::scaled(POLLS_TAKE), "{took:?}");
 }
 
-/// Waits over `url`, several times over, without a push.
+/// Waits over `url`, several times, without a push.
 async fn check_polls(server: &RedisServer, url: String) {
     listen();
-    let other_address = Proxy::start(server.addr()); // what its pool is told is not counted below
+    // A separate proxy: messages to the holder's pool are not counted below.
+    let other_address = Proxy::start(server.addr());
     let (waiting, holding) = (pool(url).await, pool(other_address.url()).await);
     for _ in 0..ROUNDS {
         let holder = item(&holding).acquire().await.unwrap();
@@ -68,7 +71,7 @@ async fn check_polls(server: &RedisServer, url: String) {
         until_polled(server).await;
         holder.release().await.unwrap();
         turn(waiter).await.guard.release().await.unwrap();
-        // It is another connection that waits next.
+        // The next round waits over another connection.
         server.cmd(&["CLIENT", "KILL", "TYPE", "normal"]).await;
     }
     assert_eq!(server.commandstats("publish").await, 0, "nobody is told");
@@ -121,7 +124,7 @@ async fn a_user_who_may_not_subscribe_polls() {
     check_polls(&server, url).await;
 }
 
-/// Who gives the lock back may not tell anybody: the grant is kept, and found.
+/// The releasing user may not publish: the grant is made, and a poll finds it.
 async fn check_untold(rights: &[&str]) {
     listen();
     let server = RedisServer::start();

@@ -1,6 +1,8 @@
-//! The message that tells a waiter of its grant: it comes, is lost, comes late, twice, too early; and what is no grant at all.
+//! The push that tells a waiter of its grant: it comes, is lost, comes late, twice, too early; and
+//! messages that are no grant at all.
 //!
-//! It is a hint with a bound: without it the next poll finds the grant, and whatever else is said costs nothing.
+//! A push only saves time: without it the next poll finds the grant, and any other message costs
+//! nothing.
 
 use std::time::Instant;
 
@@ -27,7 +29,8 @@ async fn a_waiter_gets_a_free_lock_by_push() {
     lab.stays(&turn.guard).await;
 }
 
-/// A turn that was found by a poll costs one, and there are fewer polls than turns: those of the second that a busy machine may take.
+/// A turn that a poll finds costs one poll, and there are fewer polls than turns: only those of the
+/// second that a busy machine may take.
 #[tokio::test]
 async fn in_a_quiet_run_turns_come_by_push_whoever_gives_up() {
     let lab = Lab::new();
@@ -50,7 +53,7 @@ async fn in_a_quiet_run_turns_come_by_push_whoever_gives_up() {
         let release = tokio::spawn(holder.release());
         if is_late {
             tokio::task::yield_now().await;
-            gone.abort(); // perhaps it is granted, and gives that to the next
+            gone.abort(); // it may be granted, and passes that on
         }
         release.await.unwrap().unwrap();
         drop(gone.await);
@@ -85,7 +88,8 @@ async fn a_waiter_whose_push_is_lost_gets_the_lock_by_its_next_poll() {
     lab.stays(&turn.guard).await;
 }
 
-/// Counterexample M9: taken for a stranger's, the token would be cancelled under its holder.
+/// Counterexample M9: if the token were taken for a stray one, it would be cancelled under its
+/// holder.
 #[tokio::test]
 async fn a_push_that_comes_after_the_poll_harms_nobody() {
     let (lab, _pool, _direct, holder, waiter) = one_waits().await;
@@ -135,13 +139,13 @@ async fn a_push_that_overtakes_the_place_in_the_queue_is_heard() {
     reply.seen().await;
     holder.release().await.unwrap();
     let turn = turn(waiter).await;
-    lab.proxy.release_held(); // "queued", of a lock that is held by now
+    lab.proxy.release_held(); // the answer "queued", for a lock that is held by now
     lab.stays(&turn.guard).await;
     turn.guard.release().await.unwrap();
     lab.until_free().await;
 }
 
-/// The acquire's fate is open, but the grant has told it.
+/// The acquire's outcome is open, but the grant has told it.
 #[tokio::test]
 async fn a_push_that_overtakes_a_reply_which_never_comes_is_heard() {
     let lab = Lab::new();
@@ -158,7 +162,7 @@ async fn a_push_that_overtakes_a_reply_which_never_comes_is_heard() {
     lab.until_free().await;
 }
 
-/// One waiter of several stops waiting with its grant on the way: its neighbour has it.
+/// One of several waiters stops waiting with its grant on the way: the next waiter gets it.
 #[tokio::test]
 async fn a_push_for_a_waiter_that_has_gone_is_its_neighbours() {
     let lab = Lab::new();
@@ -195,7 +199,7 @@ async fn a_push_that_nobody_waits_for_any_more_frees_the_lock() {
     lab.stays(&next).await;
 }
 
-/// What a channel may carry that is no grant to the waiter; `%` stands for the number of the message.
+/// Messages that are no grant to the waiter; `%` stands for the number of the message.
 const NO_GRANTS: [&str; 13] = [
     "",
     "\n\n\n\n",
@@ -212,7 +216,7 @@ const NO_GRANTS: [&str; 13] = [
     "1|wanted\nlock:item\nvalue\n1\n",
 ];
 
-/// Counts what reached the server after the messages had been heard.
+/// Counts the commands that reached the server after the messages were received.
 #[tokio::test]
 async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
     let lab = Lab::new();
@@ -239,7 +243,7 @@ async fn ten_thousand_messages_that_are_no_grants_cost_no_command() {
             .await
             .expect("they are published");
     }
-    pool.ping().await.unwrap(); // answered behind them all
+    pool.ping().await.unwrap(); // answered after all of the messages
     let lines = monitor.settled().await;
     let sent = |line: &&String| line.contains("EVAL") && line.contains(ON_SERVER);
     let commands = lines.iter().filter(sent).count();
@@ -270,7 +274,8 @@ async fn granted_now(lab: &Lab, key: &str, value: &str) -> String {
     format!("1|granted\n{key}\n{value}\n{micros}\n{micros}\n3000\n")
 }
 
-/// The value with another attempt of the same pool: the digits behind the last dash of its token count those.
+/// The value with another attempt of the same pool: the digits behind the last dash of its token
+/// count attempts.
 fn with_attempt(value: &str, attempt: &str) -> String {
     let mut fields: Vec<&str> = value.split('|').collect();
     let (before, _) = fields[2].rsplit_once('-').unwrap();
@@ -301,7 +306,8 @@ async fn a_push_of_an_own_token_that_nobody_knows_is_cleaned_up() {
     lab.stays(&turn(waiter).await.guard).await;
 }
 
-/// faults.md F25: whoever may publish, and has seen one of our values, must not make us send as many commands.
+/// faults.md F25: a client that may publish, and has seen one of our values, must not make us send
+/// as many commands.
 #[tokio::test]
 async fn a_storm_of_forged_pushes_costs_few_commands() {
     let lab = Lab::new();
@@ -317,7 +323,7 @@ async fn a_storm_of_forged_pushes_costs_few_commands() {
     let storm = "for i = 1, 10000 do redis.call('PUBLISH', ARGV[1], ARGV[2]) end";
     let forged = ["EVAL", storm, "0", &channel, &grant];
     lab.server.cmd(&forged).await;
-    pool.ping().await.unwrap(); // behind all of them
+    pool.ping().await.unwrap(); // answered after all of the messages
     let at_most = 2 + begun.elapsed().as_millis() / 50;
     let sent = u128::from(cancels.count());
     assert!(sent >= 1 && sent <= at_most, "{sent}, not {at_most}");
@@ -325,8 +331,9 @@ async fn a_storm_of_forged_pushes_costs_few_commands() {
     lab.stays(&turn(waiter).await.guard).await;
 }
 
-/// Every value shows how the tokens of its pool begin, and the number can be guessed. It is nobody's until it is drawn; taken
-/// in before, it stopped the watchdog for ever when it was.
+/// Every value shows how its pool's tokens begin, and the number can be guessed. Until such a token
+/// is drawn it belongs to no attempt; when one was accepted too early, drawing it later stopped the
+/// watchdog for ever.
 #[tokio::test]
 async fn a_push_of_a_token_that_is_not_drawn_yet_is_ignored() {
     let (lab, pool, _direct, holder, waiter) = one_waits().await;
@@ -338,7 +345,7 @@ async fn a_push_of_a_token_that_is_not_drawn_yet_is_ignored() {
         let grant = granted_now(&lab, "lock:ahead", &ahead).await;
         let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
         assert_eq!(heard, 1);
-        let next = with_attempt(&value, &format!("{:x}", 4 + number)); // some of these are drawn right behind
+        let next = with_attempt(&value, &format!("{:x}", 4 + number)); // some of these are drawn soon after
         let grant = granted_now(&lab, "lock:next", &next).await;
         lab.server.cmd(&["PUBLISH", &channel, &grant]).await;
         pool.lock("next").run(async |_| ()).await.unwrap();
@@ -354,13 +361,13 @@ async fn a_push_of_a_token_that_is_not_drawn_yet_is_ignored() {
     lab.stays(&turn(waiter).await.guard).await;
 }
 
-/// Two pools of a process hear each other's values: each cleans up after its own only.
+/// Two pools of a process receive each other's values: each cleans up only after its own tokens.
 #[tokio::test]
 async fn a_push_to_one_pool_about_another_pools_lock_is_ignored() {
     let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let other = lab.pool().await;
     for pool in [&pool, &other] {
-        value_of_the_past(&lab, pool).await; // so that the first pool too has drawn the number, and forgotten it
+        value_of_the_past(&lab, pool).await; // so that the first pool too has drawn and forgotten this number
     }
     let held = other.lock("held").acquire().await.unwrap();
     let value = lab.value("lock:held").await.unwrap();
@@ -369,7 +376,7 @@ async fn a_push_to_one_pool_about_another_pools_lock_is_ignored() {
     let grant = granted_now(&lab, "lock:held", &value).await;
     let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
     assert_eq!(heard, 1);
-    pool.ping().await.unwrap(); // behind it
+    pool.ping().await.unwrap(); // answered after the message
     pool.lock("later").run(async |_| ()).await.unwrap();
     assert_eq!(lab.value("lock:held").await, Some(value));
     held.verify().await.unwrap();

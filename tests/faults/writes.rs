@@ -1,4 +1,5 @@
-//! Guarded writes that come late, or whose answer never comes: only the holder's are applied, and none after its time.
+//! Guarded writes that come late, or whose answer never comes: only the holder's are applied, and
+//! none after its time.
 
 use std::time::Duration;
 
@@ -11,15 +12,15 @@ use crate::lab::{self, CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, requests, sh
 /// In the slot of the item's lock.
 const DATA: &str = "{lock:item}:data";
 
-/// A command timeout within which a test can do things.
+/// A command timeout that leaves a test time to act.
 const LEISURELY: Duration = Duration::from_millis(1500);
 
-/// A pool over the proxy to which a busy machine is no outage.
+/// A pool over the proxy, for which a busy machine is no outage.
 async fn patient(lab: &Lab) -> LockPool {
     lab.pool_of(lab.config().command_timeout(CAP)).await
 }
 
-/// The same, past the proxy.
+/// The same, without the proxy.
 async fn direct(lab: &Lab) -> LockPool {
     let config = Config::new(lab.server.url());
     lab.pool_of(config.command_timeout(CAP)).await
@@ -42,7 +43,7 @@ fn is_unclear(written: &Result<(), LockError>) -> bool {
     matches!(written, Err(LockError::Unavailable { .. }))
 }
 
-/// Nobody told the holder; the write is refused and ends the lease.
+/// The holder was not told; the write is refused and ends the lease.
 #[tokio::test]
 async fn a_lock_that_is_gone_or_taken_writes_nothing_and_the_lease_is_over() {
     for meanwhile in [
@@ -66,7 +67,7 @@ async fn a_lock_that_is_gone_or_taken_writes_nothing_and_the_lease_is_over() {
     }
 }
 
-/// A list took its place: that is no lock of ours, and no error of the server's.
+/// A list replaced the key: that is no lock of ours, and no server error.
 #[tokio::test]
 async fn a_lock_whose_key_has_another_type_now_is_gone() {
     let lab = Lab::new();
@@ -79,7 +80,8 @@ async fn a_lock_whose_key_has_another_type_now_is_gone() {
     assert_eq!(data(&lab).await, [""; 0]);
 }
 
-/// The write is on its way when its lease ends and the next holder writes: Kleppmann's picture, without a fence.
+/// The write is on its way when its lease ends and the next holder writes: Kleppmann's scenario,
+/// without a fence.
 #[tokio::test]
 async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
     let lab = Lab::new();
@@ -102,7 +104,8 @@ async fn a_write_that_arrives_when_the_next_has_the_lock_is_not_applied() {
     assert_eq!(data(&lab).await, ["next"]);
 }
 
-/// Its caller was told that the answer is unclear and may have gone on: it must not come behind what was done then.
+/// Its caller was told that the outcome is unclear and may have gone on: the write must not be
+/// applied after what the caller did then.
 #[tokio::test]
 async fn a_write_that_arrives_after_its_time_is_not_applied_though_the_lock_is_held() {
     let lab = Lab::new();
@@ -119,7 +122,7 @@ async fn a_write_that_arrives_after_its_time_is_not_applied_though_the_lock_is_h
     assert!(lock.is_held(), "an unclear answer ends no lease");
     lab.proxy.release_held();
     monitor.wait_for(&sha("write"), CAP).await;
-    direct(&lab).await.ping().await.unwrap(); // behind the script, which runs in one step
+    direct(&lab).await.ping().await.unwrap(); // after the script, which runs in one step
     assert_eq!(data(&lab).await, [""; 0]);
 }
 
@@ -138,7 +141,7 @@ async fn a_cut_wire_leaves_a_write_unclear_and_applied_once_or_not_at_all() {
         assert!(is_unclear(&written), "{action:?}: {written:?}");
         cut.seen().await;
         assert_eq!(data(&lab).await, expected, "{action:?}");
-        // The lock is held through all that, and the next batch goes over a new connection.
+        // The lock is held throughout, and the next batch goes over a new connection.
         let mut again = Err(LockError::ShutDown);
         until("connected again", CAP, async || {
             again = lock.write(&Batch::new().del(DATA)).await;
@@ -168,7 +171,7 @@ async fn a_dropped_write_is_applied_whole_or_not_at_all() {
 
 const URL: &str = "DLOCK_TEST_WRITES_URL";
 
-/// The child's part: it holds, is stopped past its lease, and goes on as if nothing had happened.
+/// The child process: it holds, is stopped past its lease, and goes on as if nothing had happened.
 #[tokio::test]
 async fn holder() {
     let Ok(url) = std::env::var(URL) else { return };
