@@ -81,7 +81,7 @@ async fn a_renewal_that_is_lost() {
     }
 }
 
-/// The wire swallows one renewal, and reports the loss when it works again.
+/// The wire swallows one renewal; when it works again, the connection is reset.
 #[tokio::test]
 async fn a_renewal_that_is_swallowed() {
     let lab = Arc::new(Lab::new());

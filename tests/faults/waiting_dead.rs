@@ -277,7 +277,8 @@ async fn waiters_that_were_stopped_for_long_get_their_turn_when_they_go_on() {
             first.is_some()
         })
         .await;
-        // It would hold for ever, and a killed holder's lease would have to be waited out.
+        // The child never releases, and without the `DEL` the next waiter would have to wait for
+        // its lease to end.
         fleet.ahead.remove(first.unwrap()).kill();
         lab.server.cmd(&["DEL", ON_SERVER]).await;
     }

@@ -345,7 +345,8 @@ async fn a_push_of_a_token_that_is_not_drawn_yet_is_ignored() {
         let grant = granted_now(&lab, "lock:ahead", &ahead).await;
         let heard: u64 = lab.server.ask(&["PUBLISH", &channel, &grant]).await;
         assert_eq!(heard, 1);
-        let next = with_attempt(&value, &format!("{:x}", 4 + number)); // some of these are drawn soon after
+        // Some of these are drawn soon after.
+        let next = with_attempt(&value, &format!("{:x}", 4 + number));
         let grant = granted_now(&lab, "lock:next", &next).await;
         lab.server.cmd(&["PUBLISH", &channel, &grant]).await;
         pool.lock("next").run(async |_| ()).await.unwrap();
@@ -367,7 +368,8 @@ async fn a_push_to_one_pool_about_another_pools_lock_is_ignored() {
     let (lab, pool, _direct, holder, waiter) = one_waits().await;
     let other = lab.pool().await;
     for pool in [&pool, &other] {
-        value_of_the_past(&lab, pool).await; // so that the first pool too has drawn and forgotten this number
+        // So that the first pool too has drawn and forgotten this number.
+        value_of_the_past(&lab, pool).await;
     }
     let held = other.lock("held").acquire().await.unwrap();
     let value = lab.value("lock:held").await.unwrap();

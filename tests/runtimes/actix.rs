@@ -1,4 +1,5 @@
-//! As actix has it: a current-thread runtime on each worker thread, one pool for all; and one handler blocks its thread.
+//! The actix layout: a current-thread runtime on each worker thread, one pool for all; and one
+//! handler blocks its thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,7 +21,7 @@ fn worker() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Blocks for two leases; whether the lock was still the caller's, as the server sees it.
+/// Blocks for two leases; checks that the lock is still the caller's, as the server sees it.
 #[distributed_lock(key = "blocking", ttl = "3s", renew = "200ms", guard = lock)]
 async fn blocking(began: &AtomicBool, over: &AtomicBool) -> Result<(), LockError> {
     began.store(true, Ordering::SeqCst);
@@ -37,7 +38,8 @@ async fn quick() -> Result<(), LockError> {
     Ok(())
 }
 
-/// Locks by turns with the other workers, and looks at the blocked one's; how often, until that one was over.
+/// Takes turns with the other workers, and checks the blocked worker's lock until that one is done;
+/// returns how often.
 async fn work_beside(pool: &LockPool, over: &AtomicBool) -> u32 {
     let mut turns = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The least of an executor, for futures that are polled where there is no tokio.
+//! A minimal executor, for futures that are polled without tokio.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -17,7 +17,7 @@ impl Wake for Unpark {
     }
 }
 
-/// So that a future which nobody wakes fails its test, and not the whole run.
+/// So that a future that is never woken fails its test, and not the whole run.
 const CAP: Duration = Duration::from_secs(20);
 
 /// Polls on this thread, which sleeps in between.
@@ -34,7 +34,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Lets a future begin what it waits for; its output if it was there at once.
+/// Polls a future once, so that it begins what it waits for; returns its output if it was ready at
+/// once.
 pub(crate) async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

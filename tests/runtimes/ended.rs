@@ -1,4 +1,5 @@
-//! A runtime that is dropped at a chosen moment: what its tasks held or asked for comes back at once, not when a lease of 30 s ends.
+//! A runtime that is dropped at a chosen moment: what its tasks held or asked for is released at
+//! once, not when a lease of 30 s ends.
 
 use std::future::pending;
 use std::sync::mpsc;
@@ -14,7 +15,8 @@ use crate::warm_pool;
 const CAP: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_secs(3);
 
-/// The runtimes whose end is tested: current-thread ones drop their tasks where they are dropped, the others on their threads.
+/// The runtimes whose end is tested: a current-thread one drops its tasks where it is dropped, a
+/// multi-thread one on its threads.
 fn each_kind() -> [Runtime; 2] {
     let build = |mut builder: Builder| builder.enable_all().build().unwrap();
     [
@@ -36,7 +38,7 @@ impl World {
         let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
         let server = RedisServer::start();
         let proxy = Proxy::start(server.addr());
-        // The default `command_timeout`: a clean-up has to be quicker than the bound here.
+        // The default `command_timeout`: a clean-up has to finish within the bound here.
         let config = Config::new(proxy.url()).connect_timeout(CAP);
         let pool = runtime.block_on(warm_pool(config));
         Self {
@@ -47,7 +49,7 @@ impl World {
         }
     }
 
-    /// Whether the key stands there, with most of its 30 s.
+    /// Whether the key exists, with most of its 30 s left.
     fn is_locked(&self) -> bool {
         self.runtime.block_on(self.server.pttl("lock:key")) > 20_000
     }
@@ -56,13 +58,13 @@ impl World {
         self.runtime.block_on(until("it is gone", SOON, async || {
             self.server.pttl("lock:key").await == -2
         }));
-        // And stays away: the next caller has it to itself.
+        // And stays free: the next caller has it alone.
         let next = self.runtime.block_on(self.pool.lock("key").acquire());
         let next = next.unwrap();
         self.runtime.block_on(next.release()).unwrap();
     }
 
-    /// Lets a task ask for the key on `doomed`, and keep it.
+    /// Lets a task acquire the key on `doomed`, and keep it.
     fn ask(&self, doomed: &Runtime) {
         let pool = self.pool.clone();
         doomed.spawn(async move {
@@ -72,7 +74,7 @@ impl World {
     }
 }
 
-/// Lets a runtime's tasks run while something else is waited for.
+/// Runs a runtime's tasks until a condition holds.
 fn drive(runtime: &Runtime, mut until: impl FnMut() -> bool) {
     until_blocking("it came so far", CAP, || {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
@@ -119,7 +121,7 @@ fn a_runtime_dropped_with_a_locked_body_frees_the_key() {
     }
 }
 
-/// The acquire was executed, and nobody will ever read its reply.
+/// The acquire was executed, and its reply will never be read.
 #[test]
 fn a_runtime_dropped_before_the_grant_arrives_frees_the_key() {
     for doomed in each_kind() {
@@ -134,7 +136,8 @@ fn a_runtime_dropped_before_the_grant_arrives_frees_the_key() {
     }
 }
 
-/// The acquire is executed when its runtime is no more, and after a first clean-up has found nothing.
+/// The acquire is executed after its runtime has ended, and after a first clean-up has found
+/// nothing.
 #[test]
 fn a_runtime_dropped_before_its_acquire_arrives_locks_nothing_for_long() {
     for doomed in each_kind() {
@@ -155,7 +158,7 @@ fn a_runtime_dropped_before_its_acquire_arrives_locks_nothing_for_long() {
     }
 }
 
-/// The release was executed, or will be; the runtime that sent it is no more.
+/// The release was executed, or will be; the runtime that sent it has ended.
 #[test]
 fn a_runtime_dropped_while_it_releases_frees_the_key() {
     for (doomed, action) in each_kind()
@@ -173,7 +176,7 @@ fn a_runtime_dropped_while_it_releases_frees_the_key() {
     }
 }
 
-/// Says when its task is gone.
+/// Reports when its task is gone.
 struct Gone(mpsc::Sender<()>);
 
 impl Drop for Gone {
@@ -182,12 +185,13 @@ impl Drop for Gone {
     }
 }
 
-/// A worker thread is in the middle of a poll when the shutdown begins, and only then asks for the lock: whatever that needs to spawn is
-/// dropped at once. The poll has to come to an end all the same, for a runtime's drop waits for it.
+/// A worker thread is in the middle of a poll when the shutdown begins, and only then asks for the
+/// lock: whatever that has to spawn is dropped at once. The poll has to end all the same, for a
+/// runtime's drop waits for it.
 #[test]
 fn an_acquire_that_begins_while_its_runtime_ends_does_not_hold_it_up() {
     let world = World::new();
-    // The second thread is the one that notices the shutdown.
+    // The second thread notices the shutdown.
     let doomed = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

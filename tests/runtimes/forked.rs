@@ -1,4 +1,5 @@
-//! A forked child with its parent's pool: it is told so at once, sends nothing on its parent's connections, and may make its own.
+//! A forked child with its parent's pool: its calls fail at once with an error that says so, it
+//! sends nothing on its parent's connections, and it may make a pool of its own.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +13,7 @@ fn worker(words: &[&str]) -> Child {
     Child::spawn(env!("CARGO_BIN_EXE_worker"), words, NO_ENVS)
 }
 
-/// What [`use_all`](../worker/forked.rs) prints in a child that is told everything.
+/// What [`use_all`](../worker/forked.rs) prints in a child in which every call is refused.
 const TOLD: [&str; 26] = [
     "acquire: Config",
     "try_acquire: Config",
@@ -47,7 +48,7 @@ fn told(lines: &[String]) -> Vec<&str> {
     told.collect()
 }
 
-/// Where a line of the record came from.
+/// The address that a line of the record came from.
 fn sender(line: &str) -> Option<&str> {
     line.split(['[', ']'])
         .nth(1)
@@ -58,7 +59,7 @@ fn senders(lines: &[String]) -> BTreeSet<&str> {
     lines.iter().filter_map(|line| sender(line)).collect()
 }
 
-/// The record before the child, of the time with it, and after it, by the parent's marks.
+/// The record before the child, while it runs, and after it, split at the parent's marks.
 async fn record(monitor: &Monitor) -> [Vec<String>; 3] {
     let lines = monitor.settled().await;
     let mark = |what: &str| lines.iter().position(|it| it.contains(what)).unwrap();
@@ -110,20 +111,21 @@ async fn a_child_waits_for_no_mutex_of_its_parents_other_threads() {
     }
 }
 
-/// Its caretakers and drivers run in the child too, which tokio warns of; not a byte of theirs leaves.
+/// The parent's connection tasks and leaders run in the child too, which tokio warns of; they send
+/// not a byte.
 #[tokio::test]
 async fn the_tasks_of_an_inherited_runtime_send_nothing() {
     nothing_is_sent("fork-inside", "held false").await;
 }
 
-/// Its locks do not know that they are inherited, but the socket asks the system.
+/// The pool's locks can't tell that they are inherited, but the socket asks the system.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn nor_do_they_in_a_child_that_the_c_library_did_not_fork() {
     nothing_is_sent("fork-unheard", "held true").await;
 }
 
-/// And the parent goes on. `child`: what the child says.
+/// The parent goes on, too. `child`: what the child prints.
 async fn nothing_is_sent(fork: &str, child: &str) {
     let server = RedisServer::start();
     let monitor = server.monitor();

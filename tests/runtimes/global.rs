@@ -1,4 +1,4 @@
-//! Parallel `#[tokio::test]`s with one global pool, made inside whichever runtime comes first.
+//! Parallel `#[tokio::test]`s with one global pool, made inside whichever runtime starts first.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::visitors::{leave_in_flight, turn, work};
 
 const CAP: Duration = Duration::from_secs(10);
 
-/// The tests below; the last of them to end looks at what all have left.
+/// The number of tests below; the last of them to end checks what all have left.
 const TESTS: u64 = 12;
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +35,7 @@ async fn one_of_many(number: u64) {
     let pool = global_pool().await;
     let mut random = Seeded(number);
     work(&pool, number, &mut random).await;
-    // The global pool is what a function finds that is in no scope.
+    // A function outside any scope uses the global pool.
     turn("all", Duration::ZERO).await.unwrap();
     if ENDED.fetch_add(1, Ordering::SeqCst) + 1 == TESTS {
         nothing_is_left(&pool).await;
@@ -44,7 +44,8 @@ async fn one_of_many(number: u64) {
     }
 }
 
-/// All others are at their end, or about to be: a runtime's end takes its connections along and gives its locks back.
+/// All others have ended, or are about to: a runtime's end closes its connections and releases its
+/// locks.
 async fn nothing_is_left(pool: &LockPool) {
     let server = SERVER.lock().unwrap().take().unwrap();
     until("all locks are back", CAP, async || {

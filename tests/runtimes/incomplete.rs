@@ -1,4 +1,5 @@
-//! No tokio runtime, or one without timers or I/O: a `Config` error that says `enable_all`, never a panic.
+//! No tokio runtime, or one without timers or I/O: a `Config` error that says `enable_all`, never a
+//! panic.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -78,7 +79,7 @@ fn redis_without_a_whole_runtime_is_a_config_error() {
         check_all(&place, &pool);
         check("ping", &place, place.block_on(pool.ping()));
         check("holder", &place, place.block_on(pool.holder("key")));
-        // Nothing of it spoils the pool for a whole runtime.
+        // None of that damages the pool for a complete runtime.
         let guard = whole().block_on(pool.lock("key").acquire());
         drop(guard.unwrap());
     }
@@ -96,7 +97,8 @@ fn memory_needs_timers_and_no_io() {
     place.block_on(guard.release()).unwrap();
 }
 
-/// A guard may be carried anywhere: questions are refused there, and it can be given back.
+/// A guard may be carried anywhere: calls that ask the server are refused there, and it can be
+/// given back.
 #[test]
 fn a_guard_carried_into_an_incomplete_runtime_panics_nowhere() {
     let (server, whole) = (RedisServer::start(), whole());

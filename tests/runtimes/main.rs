@@ -1,10 +1,13 @@
-//! Several tokio runtimes and one pool: sharing it, blocking, ending, missing, or built by halves.
+//! Several tokio runtimes and one pool: runtimes that share it, block, end, are missing, or lack a
+//! driver.
 //!
-//! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel `#[tokio::test]`s) and `short_lived` (threads) let
-//! many of them end. `actix` blocks one runtime of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete`
-//! has one without timers or I/O, `undriven` one that stands still. `waiting` is a queue of several runtimes, one of which drives, and
-//! `unpolled` one with waiters that are left lying. `watchdog` counts the pool's own threads. `forked` is a child process with its
-//! parent's pool.
+//! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel
+//! `#[tokio::test]`s) and `short_lived` (threads) let many of them end. `actix` blocks one runtime
+//! of several. `ended` drops one at a chosen moment, `outside` has none at all, `incomplete` has
+//! one without timers or I/O, `undriven` one that is not run. `waiting` is a queue over several
+//! runtimes, one of which runs the leader, and `unpolled` one with waiters that are no longer
+//! polled. `watchdog` counts the pool's own threads. `forked` is a child process with its parent's
+//! pool.
 
 #![allow(
     clippy::unwrap_used,
@@ -41,7 +44,7 @@ async fn warm_pool(config: impl Into<Config>) -> LockPool {
     pool
 }
 
-/// The connections of others than this question's.
+/// All connections but the one that asks.
 async fn clients(server: &RedisServer) -> Vec<String> {
     let list: String = server.ask(&["CLIENT", "LIST"]).await;
     let others = list

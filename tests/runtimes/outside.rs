@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::block_on::{block_on, poll_once};
 use crate::warm_pool;
 
-/// The lease is 30 s, so that a key which is gone by then was given back.
+/// The lease is 30 s, so a key that is gone by then was given back.
 const SOON: Duration = Duration::from_secs(3);
 const TTL: Duration = Duration::from_secs(30);
 
@@ -71,7 +71,7 @@ fn release_on_any_executor_tells_that_the_lock_was_gone() {
     assert_eq!(released.unwrap().unwrap(), Released::NotHeld);
 }
 
-/// It has to wait for the renewal's answer, and is woken by the watchdog's thread.
+/// The release has to wait for the renewal's answer, and the watchdog's thread wakes it.
 #[test]
 fn release_on_any_executor_waits_for_a_renewal_under_way() {
     let (server, runtime) = (RedisServer::start(), runtime());
@@ -111,7 +111,8 @@ fn a_memory_lock_is_free_as_soon_as_its_guard_is_dropped_anywhere() {
     }
 }
 
-/// It was watched over by a task of the runtime that took it: told at once, for nobody would see its deadline.
+/// The lease was watched by a task of the runtime that took the lock: it is lost at once, for
+/// nothing would notice its deadline.
 #[test]
 fn a_memory_lock_is_lost_with_its_runtime() {
     let (doomed, runtime) = (runtime(), runtime());

@@ -74,7 +74,7 @@ fn runtimes_that_end_give_their_memory_locks_back_at_once() {
     }
 }
 
-/// As users test in parallel: the same keys everywhere, and nobody waits for anybody.
+/// As users test in parallel: the same keys in every test, and no test waits for another.
 #[test]
 fn scopes_with_a_memory_pool_each_do_not_meet() {
     thread::scope(|scope| {

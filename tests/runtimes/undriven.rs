@@ -1,5 +1,5 @@
-//! A current-thread runtime that nobody drives: between two `block_on`s nothing that was spawned on it runs, and the watchdog does not
-//! wait for that.
+//! A current-thread runtime that is not run: between two `block_on`s none of its spawned tasks
+//! runs, and the watchdog does not wait for that.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 
 use crate::warm_pool;
 
-/// The caller's patience ends with an acquire on its way, and with it the last `block_on`.
+/// The caller gives up with an acquire on its way, and with that the last `block_on` ends.
 #[test]
 fn an_acquire_that_was_given_up_is_cleaned_up_without_its_runtime() {
     let beside = Builder::new_multi_thread().enable_all().build().unwrap();

@@ -1,6 +1,8 @@
-//! Waiters that nobody polls any more and nobody drops: their neighbours are not held up for ever.
+//! Waiters that are neither polled any more nor dropped: they do not hold up the other waiters for
+//! ever.
 //!
-//! A `select!` in a loop, or a stream of futures whose consumer waits for the same key, leaves them so.
+//! A `select!` in a loop leaves waiters like that, or a stream of futures whose consumer waits for
+//! the same key.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,7 +17,8 @@ use crate::block_on::poll_once;
 use crate::warm_pool;
 
 const CAP: Duration = Duration::from_secs(20);
-/// Longer than anything here waits: so nobody has the lock by its last look past the line, or because a lease has ended.
+/// Longer than any wait here: so no waiter gets the lock by its last try past the queue, or because
+/// a lease has ended.
 const LONG: Duration = Duration::from_secs(120);
 
 fn request(pool: &LockPool) -> LockRequest {
@@ -24,7 +27,7 @@ fn request(pool: &LockPool) -> LockRequest {
 
 type Waiting = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
 
-/// Takes a seat, and is not polled again.
+/// Joins the queue, and is not polled again.
 async fn polled_once(pool: &LockPool) -> Waiting {
     let mut waiting: Waiting = Box::pin(request(pool).acquire());
     let polled = poll_once(waiting.as_mut()).await;
@@ -32,13 +35,14 @@ async fn polled_once(pool: &LockPool) -> Waiting {
     waiting
 }
 
-/// The default timeouts: who drives and is not heard of for longer than those is given up.
+/// The default timeouts: a leader that shows no sign of life for longer than those is replaced.
 async fn pools(server: &RedisServer) -> (LockPool, LockPool) {
     let other = LockPool::connect(Config::new(server.url())).await.unwrap();
     (warm_pool(Config::new(server.url())).await, other)
 }
 
-/// The one behind gets its turn, and so does whoever comes then; nothing is left, while the first is still there.
+/// The waiter behind gets its turn, and so does one that comes then; nothing is left, while the
+/// first still exists.
 async fn is_served(server: &RedisServer, pool: &LockPool, waiting: Waiting, what: &str) {
     let turn = within(CAP, waiting).await;
     let guard = turn.unwrap_or_else(|| panic!("{what}: held up"));
@@ -63,7 +67,7 @@ async fn one_at_the_head_whose_acquire_is_unanswered_holds_up_nobody_for_ever() 
     drop(held);
 }
 
-/// Nobody has the lock, and it has been granted to who does not look.
+/// The lock is free, and has been granted to a waiter that is not polled.
 #[tokio::test]
 async fn one_at_the_head_that_was_granted_the_lock_unseen_holds_up_nobody_for_ever() {
     let server = RedisServer::start();
@@ -114,7 +118,7 @@ async fn on_memory_one_at_the_head_holds_up_nobody_for_ever() {
     drop(held);
 }
 
-/// One in the middle holds up those behind it when its turn comes, and no sooner.
+/// One in the middle holds up those behind it when its turn comes, and no earlier.
 #[tokio::test(start_paused = true)]
 async fn on_memory_one_in_the_middle_holds_up_nobody_for_ever() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -141,7 +145,7 @@ async fn on_memory_one_in_the_middle_holds_up_nobody_for_ever() {
     drop(held);
 }
 
-/// All in one task, polled by whoever has something to do: a turn each, one at a time.
+/// All in one task, polled whenever any of them was woken: each has a turn, one at a time.
 #[tokio::test]
 async fn siblings_in_one_task_all_get_their_turn() {
     let server = RedisServer::start();

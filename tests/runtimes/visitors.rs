@@ -1,4 +1,4 @@
-//! What a runtime does that comes, takes a few locks, and ends in the middle of others.
+//! A runtime that comes, takes a few locks, and ends in the middle of others.
 
 use std::future::pending;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use dlock_runtime::{LockError, LockPool, distributed_lock};
 use dlock_tests::Seeded;
 
-/// The lease is the default, 30 s, and the wait is shorter: a key that a runtime left behind is an error for the next one.
+/// The lease is the default, 30 s, and the wait is shorter: a key that a runtime left behind is an
+/// error for the next one.
 #[distributed_lock(key = "<key>", wait = "20s", renew, guard = lock)]
 pub(crate) async fn turn(key: &str, pause: Duration) -> Result<u64, LockError> {
     tokio::time::sleep(pause).await;
@@ -17,7 +18,7 @@ pub(crate) async fn turn(key: &str, pause: Duration) -> Result<u64, LockError> {
 /// How many keys of its own a runtime leaves in flight.
 pub(crate) const KEYS_LEFT: u64 = 12;
 
-/// Takes turns with everybody at one key, and at one of its own. No call may fail.
+/// Takes turns with all other runtimes at one key, and at one of its own. No call may fail.
 pub(crate) async fn work(pool: &LockPool, number: u64, random: &mut Seeded) {
     let own = format!("own:{number}");
     for _ in 0..4 {
@@ -30,9 +31,9 @@ pub(crate) async fn work(pool: &LockPool, number: u64, random: &mut Seeded) {
     }
 }
 
-/// Starts a guard and two locked bodies at the key that everybody wants, and some guards at keys that nobody else wants; all of them will
-/// never end by themselves. What has become of them when the caller returns, and its runtime ends, is a matter of a few random
-/// milliseconds.
+/// Starts a guard and two locked bodies at the shared key, and some guards at keys that no other
+/// runtime uses; none of them ends by itself. How far they have come when the caller returns, and
+/// its runtime ends, depends on a few random milliseconds.
 pub(crate) async fn leave_in_flight(pool: &LockPool, number: u64, random: &mut Seeded) {
     let own = (0..KEYS_LEFT).map(|it| format!("left:{number}:{it}"));
     for key in own.chain(["all".to_owned()]) {

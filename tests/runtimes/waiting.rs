@@ -1,5 +1,5 @@
-//! Waiters of several runtimes, one pool and one key. One runtime drives the waiting for all: when it ends, another takes over, at
-//! whatever point the waiting was.
+//! Waiters of several runtimes, one pool and one key. One runtime runs the leader for all: when it
+//! ends, another takes over, wherever the waiting stood.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -15,11 +15,12 @@ use crate::block_on::{block_on, poll_once};
 use crate::warm_pool;
 
 const CAP: Duration = Duration::from_secs(10);
-/// The lease is 30 s, so that whoever has the lock by then did not wait for its end. A place that died with its connection costs a poll.
+/// The lease is 30 s, so a waiter that has the lock by then did not wait for its end. A queue entry
+/// that died with its connection costs a poll.
 const SOON: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(30);
 
-/// One process behind a proxy, and another, which has the lock.
+/// One process behind a proxy, and another process, which holds the lock.
 struct World {
     home: Runtime,
     server: RedisServer,
@@ -45,7 +46,7 @@ fn request(pool: &LockPool) -> LockRequest {
 }
 
 impl World {
-    /// With timeouts so long that nothing which is held back is given up.
+    /// With timeouts so long that no held-back command is given up.
     fn new() -> Self {
         Self::with(|config| config.connect_timeout(CAP).command_timeout(CAP))
     }
@@ -66,7 +67,7 @@ impl World {
         }
     }
 
-    /// How many places there are in the queue.
+    /// The number of entries in the server's queue.
     fn places(&self) -> usize {
         let queue = ["ZCARD", "lock:@w:{lock:key}"];
         self.home.block_on(self.server.ask(&queue))
@@ -86,7 +87,7 @@ impl World {
     }
 }
 
-/// Takes a seat in line on this runtime, and its turn on a task of it.
+/// Joins the queue on this runtime, and takes its turn in a task of it.
 fn wait_on(runtime: &Runtime, pool: &LockPool, turns: &Sender<&'static str>, name: &'static str) {
     let (request, turns) = (request(pool), turns.clone());
     runtime.block_on(async move {
@@ -100,7 +101,7 @@ fn wait_on(runtime: &Runtime, pool: &LockPool, turns: &Sender<&'static str>, nam
     });
 }
 
-/// Lets the tasks of a runtime run until something is so.
+/// Runs a runtime's tasks until a condition holds.
 fn drive(runtime: &Runtime, what: &str, mut until: impl FnMut() -> bool) {
     until_blocking(what, CAP, || {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
@@ -113,7 +114,7 @@ fn next(turns: &Receiver<&'static str>) -> &'static str {
     next.expect("somebody has the lock soon")
 }
 
-/// How far the waiting is when its runtime ends.
+/// How far the waiting has come when its runtime ends.
 #[derive(Clone, Copy, Debug)]
 enum Point {
     AcquireSent,
@@ -131,7 +132,7 @@ const POINTS: [Point; 5] = [
     Point::Granted,
 ];
 
-/// Lets the first waiter come so far on a runtime of its own.
+/// Lets the first waiter come to this point on a runtime of its own.
 fn wait_up_to(point: Point, world: &mut World, doomed: &Runtime, behind: impl FnOnce(&World)) {
     let scripts = || Matcher::script().containing("lock:key");
     let kept = match point {
@@ -202,8 +203,8 @@ fn one_runtime_after_the_other_may_end() {
     world.is_quiet();
 }
 
-/// Its connection hears nothing meanwhile: other processes are held up for the 3 s of a claim, and its own runtimes until they notice that
-/// nobody drives any more.
+/// Its connection receives nothing meanwhile: other processes are held up for the 3 s of a claim,
+/// and its own runtimes until they notice that the leader is stuck.
 #[test]
 fn a_blocked_runtime_that_drives_holds_up_nobody_for_as_long_as_it_blocks() {
     let mut world = World::with(|config| config);
@@ -236,7 +237,7 @@ fn a_blocked_runtime_that_drives_holds_up_nobody_for_as_long_as_it_blocks() {
     blocked.join().unwrap();
 }
 
-/// As actix has it: a current-thread runtime and local tasks on each worker thread.
+/// The actix layout: a current-thread runtime and local tasks on each worker thread.
 #[test]
 fn local_tasks_of_many_workers_all_get_their_turn() {
     const WORKERS: usize = 4;
@@ -274,7 +275,8 @@ fn local_tasks_of_many_workers_all_get_their_turn() {
     world.is_quiet();
 }
 
-/// Threads that only call `block_on`: a driver's task then runs only while its thread waits for the lock itself.
+/// Threads that only call `block_on`: a leader's task then runs only while its thread waits for the
+/// lock itself.
 #[test]
 fn threads_that_only_block_on_their_waiting_all_get_their_turn() {
     let mut world = World::new();
@@ -303,7 +305,8 @@ fn threads_that_only_block_on_their_waiting_all_get_their_turn() {
     world.is_quiet();
 }
 
-/// It began on a runtime; whoever polls it from then on may be no runtime at all. It takes the wheel there, too.
+/// The waiter began on a runtime, and is polled outside any runtime from then on. It becomes the
+/// leader there, too.
 #[test]
 fn a_waiter_that_is_polled_by_hand_gets_the_lock() {
     for drives in [true, false] {

@@ -1,4 +1,5 @@
-//! A pool's own thread and connections end with its last handle. Counted in a process of its own: here, other tests have pools too.
+//! A pool's own thread and connections end with its last handle. Counted in a process of its own,
+//! because other tests here have pools too.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ async fn the_last_handle_ends_the_watchdog_and_the_connections() {
     })
     .await;
     assert_eq!(server.keys().await, ["lock:@fence"]);
-    // All that with its runtime still running.
+    // All of that while its runtime was still running.
     worker.kill();
 }
 

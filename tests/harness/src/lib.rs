@@ -1,14 +1,17 @@
-//! What a fault test of dlock is made of: private servers, wires that can be cut, processes that can be stopped, and the checks.
+//! The building blocks of a fault test: private servers, wires that can be cut, processes that can
+//! be stopped, and checks.
 //!
 //! Read in this order:
 //!
 //! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
-//! * [`proxy`]: a wire that can go dark, lose one way, or be cut inside the nth matching request; [`resp`] finds the frames.
+//! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
+//!   request; [`resp`] finds the frames.
 //! * [`child`]: a process that prints lines, and can be stopped, continued and killed.
-//! * [`history`]: who held which key from when to when, and whether two ever did at once.
+//! * [`history`]: which holder had which key from when to when, and whether two ever did at once.
 //!
-//! It knows nothing of dlock itself, so that a bug of dlock cannot hide in its own test tool. It fails by panicking, with the reason.
+//! It knows nothing of dlock itself, so that a bug of dlock cannot hide in its own test tool. It
+//! fails by panicking, with the reason.
 
 #![allow(
     clippy::unwrap_used,

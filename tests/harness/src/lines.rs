@@ -1,4 +1,5 @@
-//! Lines that somebody else writes, collected by a thread, with a way to wait for the next one that fits.
+//! Lines that another process or server writes, collected by a thread, with a way to wait for the
+//! next one that fits.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use crate::wait::within;
 #[derive(Debug, Clone)]
 pub(crate) struct Lines {
     all: Arc<Mutex<Vec<String>>>,
-    /// How many lines there are; its sender is dropped at the end of the input.
+    /// The number of lines; the sender is dropped at the end of the input.
     count: watch::Receiver<usize>,
 }
 
@@ -42,8 +43,8 @@ impl Lines {
         self.all.lock().unwrap().clone()
     }
 
-    /// The first line at or after index `from` that fits, with its index. Panics with `what` and all lines after the cap, or when the
-    /// input ended without it.
+    /// The first line at or after index `from` that fits, with its index. Panics with `what` and
+    /// all lines after the cap, or when the input ended without it.
     pub(crate) async fn find(
         &self,
         what: &str,

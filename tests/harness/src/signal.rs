@@ -1,4 +1,5 @@
-//! Signals to processes that this crate started, by pid; each returns when its effect can be seen in `/proc`.
+//! Signals to processes that this crate started, by pid; each call returns when its effect can be
+//! seen in `/proc`.
 
 use std::fs;
 use std::process::Child;
@@ -10,7 +11,8 @@ use crate::wait::until_blocking;
 
 const CAP: Duration = Duration::from_secs(10);
 
-/// SIGSTOP. Returns when the kernel says that the process is stopped, for `kill` itself returns earlier.
+/// SIGSTOP. Returns when the kernel reports the process as stopped, for `kill` itself returns
+/// earlier.
 pub(crate) fn stop(pid: u32) {
     send(pid, Signal::STOP);
     until_blocking("the process is stopped", CAP, || is_stopped(pid));
@@ -22,7 +24,8 @@ pub(crate) fn cont(pid: u32) {
     until_blocking("the process goes on", CAP, || !is_stopped(pid));
 }
 
-/// SIGKILL, then reaps the child. Does nothing to one that was reaped before: its pid may be another process by now.
+/// SIGKILL, then reaps the child. Does nothing to a child that was reaped before: its pid may be
+/// another process's by now.
 pub(crate) fn kill_and_reap(child: &mut Child) {
     // `Child::kill` is a no-op once the child was waited for.
     child.kill().expect("SIGKILL to an own child");
@@ -35,7 +38,8 @@ fn send(pid: u32, signal: Signal) {
     kill_process(target, signal).expect("signal to an own child");
 }
 
-/// The third field of `/proc/<pid>/stat`, behind a name in parentheses that may itself hold spaces.
+/// Reads the third field of `/proc/<pid>/stat`, after a name in parentheses that may itself contain
+/// spaces.
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("/proc of a child");
     let (_, fields) = stat

@@ -1,4 +1,5 @@
-//! A process of its own, for faults that a task cannot have: to be stopped or killed while it holds.
+//! A child process, for faults that a task cannot have: it is stopped or killed while it holds a
+//! lock.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,19 +13,21 @@ use crate::wait::until;
 
 /// A child process whose standard output is read line by line. Dropping it kills it.
 ///
-/// Its standard error goes to that of the test. `CARGO_BIN_EXE_<name>` gives the path of a binary of the same package.
+/// Its standard error goes to the test's. `CARGO_BIN_EXE_<name>` gives the path of a binary of the
+/// same package.
 #[derive(Debug)]
 #[must_use = "dropping it kills the process"]
 pub struct Child {
     process: process::Child,
     orphan: Option<Orphan>,
     lines: Lines,
-    /// The line that [`line`](Self::line) gives next.
+    /// The index of the line that [`line`](Self::line) gives next.
     next: usize,
 }
 
 impl Child {
-    /// Starts `program` with these arguments, and these variables on top of the environment of the test.
+    /// Starts `program` with these arguments, and these variables on top of the environment of the
+    /// test.
     pub fn spawn<A: AsRef<OsStr>, K: AsRef<OsStr>, V: AsRef<OsStr>>(
         program: impl AsRef<Path>,
         args: impl IntoIterator<Item = A>,
@@ -58,14 +61,15 @@ impl Child {
         self.find("another line", cap, |_| true).await
     }
 
-    /// The next line that starts with `prefix`, without it; lines before it are skipped. Panics like [`line`](Self::line).
+    /// The next line that starts with `prefix`, without it; lines before it are skipped. Panics
+    /// like [`line`](Self::line).
     pub async fn expect_line(&mut self, prefix: &str, cap: Duration) -> String {
         let what = format!("line that starts with {prefix:?}");
         let line = self.find(&what, cap, |line| line.starts_with(prefix)).await;
         line.strip_prefix(prefix).unwrap_or_default().to_owned()
     }
 
-    /// All lines so far, whether taken or not.
+    /// All lines so far, whether read or not.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.all()
@@ -81,7 +85,8 @@ impl Child {
         signal::cont(self.pid());
     }
 
-    /// SIGKILL, and waits for the end. [`now_ns`](crate::now_ns) read after it is a safe end of the child's open intervals.
+    /// SIGKILL, and waits for the end. [`now_ns`](crate::now_ns) read afterwards is a safe end for
+    /// the intervals that the child left open.
     pub fn kill(&mut self) {
         drop(self.orphan.take());
         signal::kill_and_reap(&mut self.process);
@@ -95,7 +100,8 @@ impl Child {
             status.is_some()
         })
         .await;
-        // Reaped: from now on the pid may be another process.
+// Reaped: from now on the pid may be another process's.
+
         drop(self.orphan.take());
         status.expect("it was seen to end")
     }

@@ -1,3 +1,5 @@
+//! Children that print, are stopped, killed and dropped.
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,8 +54,9 @@ async fn a_stopped_child_says_nothing() {
     let mut child = shell("while :; do echo tick; sleep 0.01; done");
     child.line(CAP).await;
     child.stop();
-    // What it said before may still be on its way: the pipe is empty when the count no longer grows over a pause that is ten times that
-    // of the child. A child that was not stopped cannot pass this by luck of timing alone, only a slow one of ours could.
+    // What it printed before may still be on its way: the pipe is empty when the count does not
+    // grow during a pause ten times as long as the child's. A child that was not stopped can't pass
+    // by lucky timing; only a stopped one whose output is very slow can fail.
     let mut before = usize::MAX;
     until_blocking("the child is silent", CAP, || {
         let now = child.lines().len();

@@ -1,7 +1,9 @@
-//! Who held which key from when to when, and the check that a lock was a lock.
+//! Records which holder had which key from when to when, and checks that each lock was exclusive.
 //!
-//! The clock is `CLOCK_MONOTONIC`, which all processes of a host share: intervals that several child processes print can be compared as
-//! they are. A holder writes `start_ns` *after* its acquire returned and `end_ns` *before* its release began, so an overlap is never an
+//! The clock is `CLOCK_MONOTONIC`, which all processes of a host share: intervals that several
+//! child processes print can be compared as they are. A holder reads `start_ns` *after* its acquire
+//! returned and `end_ns` *before* its release began, so an overlap is never an artefact of the
+//! measurement.
 //! artefact of the measurement.
 
 use std::collections::BTreeMap;
@@ -73,9 +75,10 @@ pub fn now_ns() -> u64 {
     seconds * 1_000_000_000 + nanos
 }
 
-/// Checks that no two holds of a key overlap, and that each fencing token is greater than that of the hold before it.
+/// Checks that no two holds of a key overlap, and that each fencing token is greater than that of
+/// the hold before it.
 ///
-/// An interval that begins in the nanosecond where another ends does not overlap it.
+/// An interval that begins in the nanosecond in which another one ends does not overlap it.
 ///
 /// # Errors
 /// The first violation, with both intervals.
@@ -92,7 +95,8 @@ pub fn check_exclusive(intervals: &[Interval]) -> Result<(), String> {
 
 fn check_key(mut holds: Vec<&Interval>) -> Result<(), String> {
     holds.sort_by_key(|hold| (hold.start_ns, hold.end_ns));
-    // Neighbours are enough: the first overlap of a sorted list is one of neighbours, and "greater" is transitive.
+    // Checking neighbours is enough: in a sorted list the first overlap is between neighbours, and
+    // "greater" is transitive.
     for pair in holds.windows(2) {
         let [before, after] = pair else { continue };
         if after.start_ns < before.end_ns {

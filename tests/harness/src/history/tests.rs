@@ -1,3 +1,5 @@
+//! Good and bad histories, and the text form of an interval.
+
 use super::{Interval, check_exclusive, now_ns};
 
 fn hold(key: &str, fence: u64, start_ns: u64, end_ns: u64) -> Interval {

@@ -1,3 +1,5 @@
+//! The watcher kills its child when the pipe ends, and spares it when it is dropped.
+
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ fn sleeper() -> Child {
 fn the_end_of_the_pipe_kills_the_child() {
     let mut child = sleeper();
     let mut orphan = Orphan::guard(child.id()).unwrap();
-    // What the kernel does to the pipe of a test process that is killed.
+    // The kernel does the same to the pipe of a test process that is killed.
     drop(orphan.0.stdin.take());
     until_blocking("the child is killed", Duration::from_secs(10), || {
         child.try_wait().unwrap().is_some()

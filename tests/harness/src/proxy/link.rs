@@ -1,4 +1,5 @@
-//! What one connection knows: which reply is to be cut or held, what it has lost, and what it keeps back.
+//! The state of one connection: which reply is to be cut or held, what was lost, and what is kept
+//! back.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,8 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct State {
-    /// Requests forwarded that have a reply, and replies seen: the latter are in the order of the former.
+    /// The number of forwarded requests that have a reply, and of replies seen; replies come in the
+    /// order of the requests.
     asked: u64,
     answered: u64,
     plans: Vec<Plan>,
@@ -28,7 +30,7 @@ struct State {
     held: Option<Held>,
 }
 
-/// What is to be done to a frame from the server.
+/// What is to be done to frames from the server.
 struct Plan {
     at: Frame,
     trigger: Arc<Registered>,
@@ -37,11 +39,11 @@ struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
     Reply(u64),
-    /// The next one.
+    /// The next confirmation.
     Confirmation,
 }
 
-/// Bytes for the other side, and the count of releases under which they are kept.
+/// Bytes for the other side, and the release count since which they are kept.
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
     pub(super) since: u64,
@@ -68,7 +70,8 @@ impl Link {
         }
     }
 
-    /// Comes when the connection has to be reset: it was cut, or the wire passes again and this connection has a hole.
+    /// Returns when the connection has to be reset: it was cut, or the wire passes again and this
+    /// connection has lost bytes.
     pub(super) async fn cut(&self) {
         let must_end = |mode: &Mode| {
             mode.cuts != self.born
@@ -79,7 +82,7 @@ impl Link {
         self.shared.mode_where(must_end).await;
     }
 
-    /// Whether a frame may pass, as soon as that is known. If not, it is lost.
+    /// Waits until it is known whether a frame may pass; `false`: it is lost.
     pub(super) async fn may_pass(&self, way: Way) -> bool {
         let mode = self.shared.mode_where(|mode| mode.flow(way) != Flow::Stall);
         match mode.await.flow(way) {
@@ -93,7 +96,7 @@ impl Link {
         }
     }
 
-    /// Waits until the end of one side may be told to the other: a dark wire carries no FIN.
+    /// Waits until the end of one side may be passed on to the other: a silent wire carries no FIN.
     pub(super) async fn may_end(&self, way: Way) {
         let mode = self.shared.mode_where(|mode| mode.flow(way) == Flow::Pass);
         mode.await;
@@ -120,13 +123,13 @@ impl Link {
         }
     }
 
-    /// Counts a frame from the server; what is to be done to it.
+    /// Counts a frame from the server; returns the trigger that acts on it.
     pub(super) fn answer(&self, frame: &[u8]) -> Option<Arc<Registered>> {
         let mut state = self.state.lock().unwrap();
         let at = match Kind::of(frame) {
             Kind::Message => return None,
             Kind::Confirmation => Frame::Confirmation,
-            // A reply that no request is owed: a subscription was refused.
+            // A reply that belongs to no request: a subscription was refused.
             Kind::Reply if state.answered == state.asked => Frame::Confirmation,
             Kind::Reply => {
                 state.answered += 1;
@@ -147,7 +150,7 @@ impl Link {
         mode.await;
     }
 
-    /// Keeps requests back, together with those kept already.
+    /// Keeps requests back, together with those that are kept already.
     pub(super) fn hold(&self, bytes: &[u8]) -> u64 {
         let since = self.releases();
         let mut state = self.state.lock().unwrap();

@@ -1,10 +1,11 @@
-//! Which request a trigger is for.
+//! Selects the request that a trigger acts on.
 
 use std::fmt;
 
 use crate::resp::words;
 
-/// A condition on a request, and which of those that meet it is meant: the first, unless [`nth`](Self::nth) says otherwise.
+/// A condition on a request, and which of the matching requests is meant: the first, unless
+/// [`nth`](Self::nth) says otherwise.
 ///
 /// ```
 /// # use dlock_harness::Matcher;
@@ -50,21 +51,21 @@ impl Matcher {
         Self::any().and("meeting a condition", condition)
     }
 
-    /// And that contain these bytes anywhere: a key, a token, an argument.
+    /// Also requires that the request contains these bytes anywhere: a key, a token, an argument.
     pub fn containing(self, needle: impl AsRef<[u8]>) -> Self {
         let needle = needle.as_ref().to_vec();
         let text = format!("containing {:?}", String::from_utf8_lossy(&needle));
         self.and(&text, move |request| contains(request, &needle))
     }
 
-    /// And of those the nth, counted from 1 since the trigger was registered.
+    /// Means the nth match, counted from 1 since the trigger was registered.
     pub fn nth(mut self, n: u64) -> Self {
         assert!(n > 0, "the first is 1");
         self.nth = n;
         self
     }
 
-    /// And every one after it: the trigger no longer fires once only.
+    /// Means every later match too: the trigger no longer fires only once.
     pub fn every(mut self) -> Self {
         self.every = true;
         self

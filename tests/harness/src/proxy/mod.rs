@@ -1,13 +1,19 @@
-//! A wire between clients and one Redis server that can go dark, lose one way, or be cut inside a chosen request.
+//! A wire between clients and one Redis server that can go silent, lose one direction, or be cut
+//! inside a chosen request.
 //!
-//! * this file: the verbs, which change what happens on all connections, live and future, from the moment they return;
-//! * `trigger`: [`Proxy::on`], an [`Action`] at one chosen request, which comes before whatever the verb says; `matcher`: the choice;
-//! * `mode`: what the verbs set; `link`: what one connection knows; `serve`: its life; `pump`: its two directions;
+//! * this file: the verbs, which change what happens on all connections, live and future, from the
+//!   moment they return;
+//! * `trigger`: [`Proxy::on`], an [`Action`] at one chosen request, which takes precedence over the
+//!   verb; `matcher`: the choice;
+//! * `mode`: what the verbs set; `link`: the state of one connection; `serve`: its life; `pump`:
+//!   its two directions;
 //! * `delay`: [`DelayProxy`], another proxy, for measurements: a wire that is only long.
 //!
-//! It runs on a thread of its own, on real time, so it works on while the test's runtime is blocked, paused or gone. Frames are forwarded
-//! whole; bytes are never reordered, and never lost in the middle of a connection that then goes on: TCP has no holes. Messages alone
-//! may be lost, late or doubled one by one, by a trigger: a server that published over another connection would do that.
+//! It runs on a thread of its own, in real time, so it works on while the test's runtime is
+//! blocked, paused or gone. Frames are forwarded whole; bytes are never reordered, and never lost
+//! in the middle of a connection that then goes on: TCP has no holes. Only pushed messages may be
+//! lost, delayed or doubled one by one, by a trigger: to the client that looks like a server that
+//! published over another connection.
 
 mod delay;
 mod link;
@@ -40,7 +46,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy to `upstream`, which need not be there yet: each client connection opens one of its own.
+    /// Starts a proxy to `upstream`, which need not exist yet: each client connection opens one of
+    /// its own.
     pub fn start(upstream: SocketAddr) -> Self {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let addr = listener.local_addr().expect("the address just bound");
@@ -69,8 +76,8 @@ impl Proxy {
         self.addr
     }
 
-    /// Everything passes again, without delay. Connections on which bytes were swallowed are reset: they could only answer a request
-    /// with the reply to another.
+    /// Everything passes again, without delay. Connections that have lost bytes are reset: they
+    /// could only answer a request with the reply to another.
     pub fn pass(&self) {
         self.flows(Flow::Pass, Flow::Pass);
         self.shared.mode.send_modify(|mode| {
@@ -79,7 +86,8 @@ impl Proxy {
         });
     }
 
-    /// Swallows both ways and keeps sockets open, also those that the other side closes: a cable that was pulled, for good.
+    /// Swallows both directions and keeps sockets open, also those that the other side closes: a
+    /// cable that was pulled, for good.
     pub fn blackhole(&self) {
         self.flows(Flow::Swallow, Flow::Swallow);
     }
@@ -94,7 +102,8 @@ impl Proxy {
         self.flows(Flow::Swallow, Flow::Pass);
     }
 
-    /// Keeps both ways back until another verb: a partition that ends before TCP gives up, and then delivers everything.
+    /// Keeps both directions back until another verb: a partition that ends before TCP gives up,
+    /// and then delivers everything.
     pub fn stall(&self) {
         self.flows(Flow::Stall, Flow::Stall);
     }
@@ -104,7 +113,8 @@ impl Proxy {
         self.flows(Flow::Pass, Flow::Stall);
     }
 
-    /// Resets every live connection; returns once the clients' sockets are closed. What is held stays held.
+    /// Resets every live connection; returns once the clients' sockets are closed. Held frames stay
+    /// held.
     pub fn cut_all(&self) {
         self.shared.mode.send_modify(|mode| mode.cuts += 1);
         let cuts = self.shared.mode.borrow().cuts;
@@ -113,13 +123,14 @@ impl Proxy {
         });
     }
 
-    /// Resets new connections at once, until [`pass`](Self::pass). Live ones are left alone: see [`cut_all`](Self::cut_all).
+    /// Resets new connections at once, until [`pass`](Self::pass). Live ones stay: see
+    /// [`cut_all`](Self::cut_all).
     pub fn refuse(&self) {
         self.shared.mode.send_modify(|mode| mode.refuse = true);
     }
 
-    /// Delays each way by `delay`, until [`pass`](Self::pass): a round trip takes twice as long. Bytes that come during the delay of
-    /// others may take up to twice `delay`.
+    /// Delays each direction by `delay`, until [`pass`](Self::pass): a round trip takes twice as
+    /// long. Bytes that arrive while others are delayed may take up to twice `delay`.
     pub fn delay(&self, delay: Duration) {
         self.shared.mode.send_modify(|mode| mode.delay = delay);
     }
@@ -136,10 +147,11 @@ impl Proxy {
         self.shared.accepted()
     }
 
-    /// Does `action` to the first request ([`Matcher::nth`]: the nth) that matches from now on, whichever connection it comes on; an action
-    /// on messages, to the first message.
+    /// Applies `action` to the first request ([`Matcher::nth`]: the nth) that matches from now on,
+    /// on any connection; an action on messages, to the first message.
     ///
-    /// Of several triggers that are due at one request, the first one registered acts, and those with [`Action::Signal`] as well.
+    /// If several triggers are due at one request, the first one registered acts, and those with
+    /// [`Action::Signal`] fire as well.
     #[allow(clippy::must_use_candidate, reason = "registering is the effect")]
     pub fn on(&self, matcher: Matcher, action: Action) -> Trigger {
         let registered = Arc::new(Registered::new(matcher, action));
@@ -147,12 +159,12 @@ impl Proxy {
         Trigger::new(registered)
     }
 
-    /// Forgets all triggers. Their handles keep their counts, and what is held stays held.
+    /// Removes all triggers. Their handles keep their counts, and held frames stay held.
     pub fn clear_triggers(&self) {
         self.shared.clear_triggers();
     }
 
-    /// Lets go of whatever [`Action::Hold`], [`Action::HoldReply`] and the like keep back now.
+    /// Releases everything that [`Action::Hold`], [`Action::HoldReply`] and the like keep back now.
     pub fn release_held(&self) {
         self.shared.mode.send_modify(|mode| mode.releases += 1);
     }

@@ -1,4 +1,4 @@
-//! What the verbs set, and what all connections share.
+//! The state of the wire that the verbs set, and what all connections share.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,9 +34,10 @@ pub(super) struct Mode {
     pub(super) replies: Flow,
     pub(super) refuse: bool,
     pub(super) delay: Duration,
-    /// How often all connections were cut: one that was born under a smaller count has to go.
+    /// How often all connections were cut: a connection that was accepted under a smaller count has
+    /// to go.
     pub(super) cuts: u64,
-    /// How often the held was released: what was held under a smaller count is free.
+    /// How often held frames were released: frames held under a smaller count are free.
     pub(super) releases: u64,
     /// The proxy was dropped.
     pub(super) ended: bool,
@@ -88,9 +89,9 @@ impl Shared {
         self.triggers.lock().unwrap().clear();
     }
 
-    /// Shows a request or a message to every trigger; the one that has to act on it.
+    /// Shows a request or a message to every trigger; returns the one that has to act on it.
     pub(super) fn due(&self, frame: &[u8], way: Way) -> Option<Arc<Registered>> {
-        // All of them count, also behind the one that acts.
+        // All of them count it, also those after the one that acts.
         let triggers = self.triggers.lock().unwrap();
         let due: Vec<_> = triggers.iter().filter(|it| it.is_due(frame, way)).collect();
         due.into_iter().find(|it| it.acts()).map(Arc::clone)
@@ -118,7 +119,7 @@ impl Shared {
         live.values().filter(|&&born| born < cuts).count()
     }
 
-    /// Waits until the mode is so, and gives it.
+    /// Waits until the mode fits, and returns it.
     pub(super) async fn mode_where(&self, fits: impl FnMut(&Mode) -> bool) -> Mode {
         let mut mode = self.mode.subscribe();
         let found = mode.wait_for(fits).await;

@@ -1,4 +1,5 @@
-//! The two directions of a connection. Each is a loop over whole frames: trigger first, then the verb.
+//! The two directions of a connection. Each is a loop over whole frames: the trigger acts first,
+//! then the verb.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::resp::{Kind, Splitter};
 pub(super) enum End {
     /// Reset the client.
     Cut,
-    /// The server has closed its side, and may have said something before.
+    /// The server has closed its side, and may have sent something before.
     Upstream,
     /// The client has gone while its requests are held.
     Client,
@@ -42,7 +43,8 @@ pub(super) async fn requests(link: &Link, mut from: ReadHalf<'_>, mut to: WriteH
                 }
                 Action::CutAfter | Action::CutReply(_) => {
                     forward(link, &mut to, &request, Some(trigger)).await;
-                    // Nothing after it may reach the server; the other direction ends this.
+                    // No later request may reach the server; the other direction ends this
+                    // connection.
                     return pending().await;
                 }
                 Action::HoldReply | Action::HoldReplyAlone => {
@@ -66,7 +68,8 @@ pub(super) async fn requests(link: &Link, mut from: ReadHalf<'_>, mut to: WriteH
         if !read(&mut from, &mut splitter).await {
             link.may_end(Way::Requests).await;
             let _ = to.shutdown().await;
-            // The replies to what was forwarded may still come: the server's end is the end.
+            // Replies to forwarded requests may still come, so the connection ends with the
+            // server's end.
             return pending().await;
         }
         link.latency().await;
@@ -123,7 +126,7 @@ pub(super) async fn replies(link: &Link, mut from: ReadHalf<'_>, mut to: WriteHa
     }
 }
 
-/// What overtakes, and what is overtaken.
+/// What overtakes other frames, and what is overtaken.
 #[derive(Default)]
 struct Kept {
     replies: Option<Held>,
@@ -131,7 +134,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Comes when something is let go, and gives it.
+    /// Waits until something is released, and returns it.
     async fn released(&mut self, link: &Link) -> Vec<u8> {
         for kept in [&mut self.replies, &mut self.messages] {
             if kept.as_ref().is_some_and(|it| link.releases() > it.since) {
@@ -143,11 +146,11 @@ impl Kept {
             return pending().await;
         };
         link.released(since).await;
-        Vec::new() // looked at again
+        Vec::new() // the caller checks again
     }
 }
 
-/// A message from the server: to be lost, kept back or doubled, if a trigger says so.
+/// A message from the server: lost, kept back or doubled, if a trigger says so.
 async fn message(link: &Link, to: &mut WriteHalf<'_>, kept: &mut Kept, frame: &[u8]) {
     let Some(trigger) = link.shared.due(frame, Way::Replies) else {
         return deliver(link, to, frame).await;
@@ -157,17 +160,19 @@ async fn message(link: &Link, to: &mut WriteHalf<'_>, kept: &mut Kept, frame: &[
         let held = kept.messages.get_or_insert_with(|| Held::empty(since));
         held.bytes.extend_from_slice(frame);
     }
-    // Before anything is delivered: whoever has read it may ask at once whether this was done.
+    // Fires before anything is delivered: a test that has read the message may ask at once whether
+    // this was done.
     trigger.fire();
     if trigger.action == Action::RepeatMessage {
         deliver(link, to, &frame.repeat(2)).await;
     }
 }
 
-/// Unless the wire is dark.
+/// Unless the wire is silent.
 async fn deliver(link: &Link, to: &mut WriteHalf<'_>, bytes: &[u8]) {
     if link.may_pass(Way::Replies).await {
-        // A client that has gone is noticed by the other direction, which has yet to forward what it said before.
+        // The other direction notices a client that has gone, and still has to forward what it sent
+        // before.
         let _ = to.write_all(bytes).await;
     }
 }
@@ -184,11 +189,11 @@ async fn forward(
     trigger: Option<Arc<Registered>>,
 ) {
     link.ask(request, trigger);
-    // A server that has gone is noticed by the other direction.
+    // The other direction notices a server that has gone.
     let _ = to.write_all(request).await;
 }
 
-/// Whether the client was still there at the release.
+/// Returns whether the client was still connected at the release.
 async fn hold_until_released(link: &Link, from: &mut ReadHalf<'_>, since: u64) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -203,7 +208,7 @@ async fn hold_until_released(link: &Link, from: &mut ReadHalf<'_>, since: u64) -
     }
 }
 
-/// Sends the request that was held, whose trigger is used up; those that came behind it go their normal way.
+/// Sends the held request, whose trigger is used up; the requests behind it go their normal way.
 async fn deliver_held(link: &Link, to: &mut WriteHalf<'_>) -> Splitter {
     let mut splitter = Splitter::requests();
     if let Some(held) = link.take_held() {

@@ -1,4 +1,4 @@
-//! The life of the proxy's thread, and of one connection on it.
+//! The proxy's thread, and the life of one connection on it.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ async fn serve(link: Link, mut client: TcpStream) {
     finish(&shared, upstream, held).await;
 }
 
-/// `None` if nobody listens, as soon as the wire may tell.
+/// `None` if nothing listens there, as soon as the wire may report that.
 async fn connect(link: &Link) -> Option<TcpStream> {
     let connected = TcpStream::connect(link.shared.upstream).await;
     if connected.is_err() {
@@ -77,19 +77,21 @@ async fn connect(link: &Link) -> Option<TcpStream> {
     connected.ok()
 }
 
-/// The server's side, without a client: what is held comes late; then an orderly end, so that everything forwarded is executed.
+/// The server's side without a client: held requests come late, then an orderly end, so that
+/// everything forwarded is executed.
 async fn finish(shared: &Shared, mut upstream: TcpStream, held: Option<Held>) {
     if let Some(held) = held {
         shared.mode_where(|mode| mode.releases > held.since).await;
         let _ = upstream.write_all(&held.bytes).await;
     }
     let _ = upstream.shutdown().await;
-    // A socket that is closed with bytes unread is reset, and that could overtake what was sent.
+    // A socket that is closed with unread bytes is reset, and the reset could overtake what was
+    // sent.
     let mut buffer = [0; 4096];
     while upstream.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
 }
 
-/// RST instead of FIN.
+/// Resets the connection: RST instead of FIN.
 fn reset(socket: TcpStream) {
     // Fails on a socket that is closed already.
     let _ = socket.set_zero_linger();

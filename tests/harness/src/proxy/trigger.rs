@@ -10,40 +10,45 @@ use super::matcher::Matcher;
 use super::mode::Way;
 use crate::wait::{until_blocking, within};
 
-/// What a trigger does to its request, or to a message from the server. A cut resets the client's connection; the server sees an
-/// orderly end.
+/// What a trigger does to its request, or to a message from the server. A cut resets the client's
+/// connection; the server sees an orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
     /// Cut without forwarding it. Requests before it were forwarded.
     CutBefore,
-    /// Forward its first n bytes, then cut. With all of its bytes the server executes it, perhaps after the client noticed the cut.
+    /// Forward its first n bytes, then cut. If these are all of its bytes, the server executes it,
+    /// perhaps after the client has noticed the cut.
     CutInside(usize),
-    /// Forward it, wait until its reply is at the proxy, then cut before any byte of it: executed for certain, unknown to the client.
+    /// Forward it, wait until its reply is at the proxy, then cut before any byte of the reply:
+    /// certainly executed, and unknown to the client.
     CutAfter,
     /// Forward it, let n bytes of its reply through, then cut.
     CutReply(usize),
-    /// Keep it and all later requests of its connection back until [`Proxy::release_held`](super::Proxy::release_held). They are
-    /// delivered even if the client has gone in the meantime: that is a command that comes late.
+    /// Keep it and all later requests of its connection back until
+    /// [`Proxy::release_held`](super::Proxy::release_held). They are delivered even if the client
+    /// has gone in the meantime: a command that comes late.
     Hold,
-    /// Forward it, wait until its reply is at the proxy, and keep that and all later ones back until
-    /// [`Proxy::release_held`](super::Proxy::release_held): executed for certain, and the client still waits.
+    /// Forward it, wait until its reply is at the proxy, and keep that and all later replies back
+    /// until [`Proxy::release_held`](super::Proxy::release_held): certainly executed, and the
+    /// client still waits.
     HoldReply,
-    /// The same, but messages pass: they overtake the replies that are kept back. These are lost if the connection ends before.
+    /// The same, but messages pass: they overtake the replies that are kept back. Those are lost if
+    /// the connection ends before.
     HoldReplyAlone,
     /// Of a message: lose it.
     LoseMessage,
-    /// Of a message: keep it back until [`Proxy::release_held`](super::Proxy::release_held); what comes behind it passes. It is lost if
-    /// the connection ends before.
+    /// Of a message: keep it back until [`Proxy::release_held`](super::Proxy::release_held); later
+    /// frames pass. It is lost if the connection ends before.
     HoldMessage,
-    /// Of a message: deliver it twice. Told before it is delivered.
+    /// Of a message: deliver it twice. The trigger fires before it is delivered.
     RepeatMessage,
-    /// Nothing: only tell, before it is forwarded.
+    /// Only fire, before the request is forwarded.
     Signal,
 }
 
 impl Action {
-    /// Which frames its matcher is shown.
+    /// The direction whose frames its matcher is shown.
     fn way(self) -> Way {
         match self {
             Action::LoseMessage | Action::HoldMessage | Action::RepeatMessage => Way::Replies,
@@ -61,7 +66,8 @@ impl Trigger {
         Self(registered)
     }
 
-    /// Waits until the action was done, or what it keeps back is kept. Panics after 10 s (scaled).
+    /// Waits until the action was done, or until the frame that it keeps back is there. Panics
+    /// after 10 s (scaled).
     pub async fn seen(&self) {
         let mut fired = self.0.fired.subscribe();
         let seen = within(CAP, fired.wait_for(|&count| count > 0)).await;
@@ -80,7 +86,7 @@ impl Trigger {
         *self.0.fired.borrow()
     }
 
-    /// How many requests have matched so far, those before and after the nth included.
+    /// How many requests have matched so far, including those before and after the nth.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.matched.load(Ordering::SeqCst)
@@ -107,7 +113,8 @@ impl Registered {
         }
     }
 
-    /// Counts a request or a message if it matches; whether the action is due at it. A signal is given at once.
+    /// Counts a request or a message if it matches; returns whether the action is due at it. A
+    /// signal fires at once.
     pub(super) fn is_due(&self, frame: &[u8], way: Way) -> bool {
         if self.action.way() != way || !self.matcher.matches(frame) {
             return false;
@@ -120,7 +127,7 @@ impl Registered {
         due
     }
 
-    /// Whether the action is more than to tell.
+    /// Whether the action does more than signal.
     pub(super) fn acts(&self) -> bool {
         self.action != Action::Signal
     }

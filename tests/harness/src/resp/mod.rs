@@ -1,13 +1,15 @@
-//! Where a RESP frame ends: RESP2 and RESP3, requests and replies, in whatever pieces they come.
+//! Finds where a RESP frame ends: RESP2 and RESP3, requests and replies, in whatever pieces they
+//! arrive.
 //!
-//! Frames are found, not understood. What is not RESP passes as it comes, so that a test may send garbage through the proxy.
+//! Frames are found, not interpreted. Bytes that are not RESP pass unchanged, so that a test may
+//! send garbage through the proxy.
 
 /// Cuts a stream of bytes into frames.
 #[derive(Debug)]
 pub struct Splitter {
     buffer: Vec<u8>,
     side: Side,
-    /// Something was not RESP: no boundary after it can be trusted.
+    /// Some bytes were not RESP: no boundary after them can be trusted.
     opaque: bool,
 }
 
@@ -44,7 +46,7 @@ impl Splitter {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete frame. An attribute (`|`) comes with the reply that it is about.
+    /// The next complete frame. An attribute (`|`) comes with the reply that it belongs to.
     pub fn next_frame(&mut self) -> Option<Vec<u8>> {
         let length = match frame_length(&self.buffer, self.side) {
             _ if self.opaque => self.buffer.len(),
@@ -58,14 +60,15 @@ impl Splitter {
         (!frame.is_empty()).then_some(frame)
     }
 
-    /// Takes what is left, complete or not.
+    /// Takes the remaining bytes, complete or not.
     #[must_use]
     pub fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 }
 
-/// The strings of a frame that is an array, a push or an inline command, up to its first element of another type.
+/// The strings of a frame that is an array, a push or an inline command, up to its first element of
+/// another type.
 #[must_use]
 pub fn words(frame: &[u8]) -> Vec<&[u8]> {
     let [b'*' | b'>', ..] = frame else {
@@ -86,20 +89,22 @@ pub fn words(frame: &[u8]) -> Vec<&[u8]> {
     words
 }
 
-/// What a frame from a server is to the requests before it.
+/// How a frame from a server relates to the requests before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
     /// The reply to one request, in the order of the requests.
     Reply,
-    /// A confirmation of SUBSCRIBE and the like: one request has as many of them as channels, and no other reply.
+    /// A confirmation of SUBSCRIBE and the like: one request has as many of them as channels, and
+    /// no other reply.
     Confirmation,
-    /// Answers nothing: a RESP3 push, or what RESP2 sends to subscribers.
+    /// Answers no request: a RESP3 push, or what RESP2 sends to subscribers.
     Message,
 }
 
 impl Kind {
-    /// Tells by the first word: an array that begins with `message` is taken for a message in RESP2, whoever made it.
+    /// Decides by the first word: in RESP2, any array that begins with `message` is taken for a
+    /// message.
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
         if !frame.starts_with(b"*") && !frame.starts_with(b">") {
@@ -114,7 +119,8 @@ impl Kind {
     }
 }
 
-/// Whether a request is answered by [`Kind::Confirmation`]s instead of a reply (or by an error, if it is refused).
+/// Whether a request is answered by [`Kind::Confirmation`]s instead of a reply (or by an error, if
+/// it is refused).
 #[must_use]
 pub fn is_subscription(request: &[u8]) -> bool {
     let name = words(request).first().map(|name| name.to_ascii_lowercase());
@@ -133,7 +139,8 @@ const SUBSCRIPTIONS: [&[u8]; 6] = [
 
 struct NotResp;
 
-/// The length of the first frame, if it is complete. Counts the elements still owed instead of recursing.
+/// The length of the first frame, if it is complete. Counts the elements still missing instead of
+/// recursing.
 fn frame_length(buffer: &[u8], side: Side) -> Result<Option<usize>, NotResp> {
     if side == Side::Requests && !buffer.starts_with(b"*") {
         let newline = buffer.iter().position(|&byte| byte == b'\n');
@@ -168,7 +175,7 @@ fn frame_length(buffer: &[u8], side: Side) -> Result<Option<usize>, NotResp> {
     Ok((buffer.len() >= end).then_some(end))
 }
 
-/// Behind the first CRLF.
+/// The position after the first CRLF.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     let cr = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     Some(cr + 2)
@@ -182,7 +189,7 @@ fn elements(head: &[u8]) -> Result<u64, NotResp> {
     }
 }
 
-/// At most what a 32-bit length can be: Redis's own limits are lower.
+/// At most a 32-bit length: Redis's own limits are lower.
 fn number(head: &[u8]) -> Result<i64, NotResp> {
     let text = std::str::from_utf8(head).map_err(|_| NotResp)?;
     text.parse::<i32>().map(i64::from).map_err(|_| NotResp)

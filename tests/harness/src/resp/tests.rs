@@ -1,6 +1,8 @@
+//! Frames in pieces of every size, and what they are.
+
 use super::{Kind, Splitter, is_subscription, words};
 
-/// Whatever the pieces, the frames are the same.
+/// The frames are the same, whatever the pieces.
 fn check(splitter: fn() -> Splitter, frames: &[&str]) {
     let stream = frames.concat().into_bytes();
     let expected: Vec<Vec<u8>> = frames

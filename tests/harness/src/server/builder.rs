@@ -1,4 +1,4 @@
-//! The settings of a server; kept for its restarts.
+//! The settings of a server; they are kept for its restarts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use super::RedisServer;
 use super::launch::Process;
 use super::port::{self, Claim};
 
-/// What a server is started with. Every method is optional.
+/// How a server is started. Every method is optional.
 #[derive(Debug, Clone, Default)]
 #[must_use = "nothing runs before `start`"]
 pub struct Builder {
@@ -24,8 +24,9 @@ impl Builder {
         self
     }
 
-    /// Further arguments for `redis-server`, such as `["--maxmemory", "2mb"]`. They win over the harness's own, but `--port`, `--dir`,
-    /// `--logfile` and `--requirepass` must not be among them.
+    /// Further arguments for `redis-server`, such as `["--maxmemory", "2mb"]`. They override the
+    /// harness's own, but `--port`, `--dir`, `--logfile` and `--requirepass` must not be among
+    /// them.
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
@@ -37,13 +38,14 @@ impl Builder {
         self
     }
 
-    /// This port and no other. Without it, a free one is looked for.
+    /// Uses exactly this port. Without it, a free one is searched.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// Starts the server and returns once it answers. Panics if `redis-server` is missing or not ready in 10 s.
+    /// Starts the server and returns once it answers. Panics if `redis-server` is missing or not
+    /// ready within 10 s.
     pub fn start(self) -> RedisServer {
         let directory = tempfile::Builder::new()
             .prefix("dlock-redis-")
@@ -69,7 +71,8 @@ impl Builder {
         self.unix_socket.then(|| directory.join("redis.sock"))
     }
 
-    /// Between the look and the server's own bind, somebody else may take the port: then another one.
+    /// Between the check and the server's own bind, another program may take the port; then another
+    /// port is tried.
     fn on_free_port(&self, directory: &Path) -> (Claim, Process) {
         for _ in 0..50 {
             let claim = port::free();

@@ -1,6 +1,7 @@
-//! The process of a server, and how it is known to be ready: its own log says so, and PING is answered.
+//! The process of a server, and how it is known to be ready: its own log says so, and it answers
+//! PING.
 //!
-//! PING alone would not do: when the port was taken, it is another server that answers.
+//! PING alone would not do: if the port was taken, another server answers.
 
 use std::fs;
 use std::io;
@@ -27,7 +28,7 @@ pub(super) struct Process {
     orphan: Option<Orphan>,
 }
 
-/// The port belongs to somebody else.
+/// The port belongs to another program.
 #[derive(Debug)]
 pub(super) struct PortTaken;
 
@@ -50,7 +51,8 @@ impl Process {
         Ok(process)
     }
 
-    /// For a restart: the port was ours a moment ago, so whoever has it is asked to be patient and then named.
+    /// For a restart on the server's own port: if another program has taken it, waits for it to go,
+    /// and then names it.
     pub(super) fn on_fixed_port(settings: &Builder, port: u16, directory: &Path) -> Self {
         let deadline = Instant::now() + scaled(READY_CAP);
         loop {
@@ -74,7 +76,7 @@ impl Process {
             }
             let ended = self.child.try_wait().expect("wait for redis-server");
             if let Some(status) = ended {
-                // Read again: the reason was written after the look above.
+                // Read again: the reason was written after the check above.
                 let said = fs::read_to_string(log).unwrap_or_default();
                 if said.contains("Address already in use") {
                     return Err(PortTaken);
@@ -124,7 +126,7 @@ fn spawn(settings: &Builder, port: u16, directory: &Path, log: &Path) -> Child {
     }
 }
 
-/// `-NOAUTH` and the like count: whoever refuses is ready.
+/// Whether a server answers. `-NOAUTH` and the like count: a server that refuses is ready.
 fn answers_ping(port: u16) -> bool {
     let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     RawClient::connect(addr)
@@ -132,7 +134,7 @@ fn answers_ping(port: u16) -> bool {
         .is_ok_and(|reply| reply == "+PONG" || reply.starts_with("-NOAUTH"))
 }
 
-/// So that "ready" is never read from the log of the run before.
+/// So that "ready" is never read from the log of an earlier run.
 fn remove_if_there(log: &Path) {
     if let Err(error) = fs::remove_file(log) {
         assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");

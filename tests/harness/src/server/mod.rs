@@ -1,10 +1,13 @@
 //! A private `redis-server`: own port, own directory, no persistence, gone with its handle.
 //!
-//! * [`builder`](RedisServer::builder): how one is started; `launch` is the process, and how it is known to be ready.
-//! * [`RedisServer`]: its addresses and its signals; `query` asks it things; [`Monitor`] records what reached it.
+//! * [`builder`](RedisServer::builder): how one is started; `launch` is the process, and how it is
+//!   known to be ready.
+//! * [`RedisServer`]: its addresses and its signals; `query` sends it commands; [`Monitor`] records
+//!   what reached it.
 //!
-//! Starting, signals and dropping are synchronous and need no runtime. Each query opens a connection of its own, so a handle may be
-//! shared by tests, runtimes and threads. It is killed by its own pid, never by name.
+//! Starting, signals and dropping are synchronous and need no runtime. Each query opens a
+//! connection of its own, so a handle may be shared by tests, runtimes and threads. It is killed by
+//! its own pid, never by name.
 
 mod builder;
 mod launch;
@@ -29,7 +32,7 @@ use port::Claim;
 pub struct RedisServer {
     settings: Builder,
     port: u16,
-    /// A port that was not given, but found.
+    /// Claims a port that was searched, not given.
     _claim: Option<Claim>,
     directory: tempfile::TempDir,
     /// `None` between [`kill9`](Self::kill9) and [`restart_empty`](Self::restart_empty).
@@ -77,29 +80,33 @@ impl RedisServer {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The process. Panics while it is killed.
+    /// The process id. Panics while it is killed.
     #[must_use]
     pub fn pid(&self) -> u32 {
         let process = self.process();
         process.as_ref().expect("the server was killed").pid()
     }
 
-    /// SIGSTOP: connections stay open and nothing is answered. Returns once the process has stopped.
+    /// SIGSTOP: connections stay open and nothing is answered. Returns once the process has
+    /// stopped.
     pub fn stop_signal(&self) {
         signal::stop(self.pid());
     }
 
-    /// SIGCONT: whatever was sent in the meantime is executed, also for clients that have gone. Returns once the process goes on.
+    /// SIGCONT: everything that was sent in the meantime is executed, also for clients that have
+    /// gone. Returns once the process goes on.
     pub fn cont(&self) {
         signal::cont(self.pid());
     }
 
-    /// SIGKILL, and waits for the end. All data is lost; the port is refused until [`restart_empty`](Self::restart_empty).
+    /// SIGKILL, and waits for the end. All data is lost; the port is refused until
+    /// [`restart_empty`](Self::restart_empty).
     pub fn kill9(&self) {
         *self.process() = None;
     }
 
-    /// Kills the server if it runs, and starts it again on the same port without data. Returns once it answers.
+    /// Kills the server if it runs, and starts it again on the same port without data. Returns once
+    /// it answers.
     pub fn restart_empty(&self) {
         let mut process = self.process();
         *process = None;

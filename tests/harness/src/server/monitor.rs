@@ -1,4 +1,4 @@
-//! What reached a server, in its own words: a MONITOR on a connection of its own.
+//! What reached a server, as the server prints it: a MONITOR on a connection of its own.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,11 @@ use super::RedisServer;
 use super::raw::RawClient;
 use crate::lines::Lines;
 
-/// Records every command that the server executes, scripts' inner commands included, from [`RedisServer::monitor`] until it is dropped.
+/// Records every command that the server executes, scripts' inner commands included, from
+/// [`RedisServer::monitor`] until it is dropped.
 ///
-/// A line reads `1700000000.123456 [0 127.0.0.1:5000] "SET" "key" "value"`, with `lua` instead of the address inside a script. The
-/// harness's own queries are recorded as well.
+/// A line reads `1700000000.123456 [0 127.0.0.1:5000] "SET" "key" "value"`, with `lua` instead of
+/// the address inside a script. The harness's own queries are recorded as well.
 #[derive(Debug)]
 #[must_use = "dropping it ends the recording"]
 pub struct Monitor {
@@ -22,7 +23,7 @@ pub struct Monitor {
 }
 
 impl RedisServer {
-    /// Starts to record: what is executed after this call returned is in the record.
+    /// Starts to record: every command that is executed after this call returned is in the record.
     pub fn monitor(&self) -> Monitor {
         let password = self.settings.password.clone();
         let mut client = connect(self.addr(), password.as_deref());
@@ -39,14 +40,16 @@ impl RedisServer {
 }
 
 impl Monitor {
-    /// The lines that have arrived so far. A command that was just answered may still be on its way: see [`settled`](Self::settled).
+    /// The lines that have arrived so far. A command that was just answered may still be on its
+    /// way: see [`settled`](Self::settled).
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let all = self.lines.all();
         all.into_iter().filter(|line| !is_mark(line)).collect()
     }
 
-    /// The lines, complete up to now: whatever the server answered before this call is in them.
+    /// The lines, complete up to now: they contain everything that the server answered before this
+    /// call.
     pub async fn settled(&self) -> Vec<String> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let mark = format!("{MARK}{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -60,7 +63,8 @@ impl Monitor {
         all.filter(|line| !is_mark(line)).collect()
     }
 
-    /// The first line of the whole record that contains `pattern`, which may still be to come. Panics after the (scaled) cap.
+    /// The first line of the whole record that contains `pattern`, which may still be to come.
+    /// Panics after the (scaled) cap.
     pub async fn wait_for(&self, pattern: &str, cap: Duration) -> String {
         let what = format!("monitor line with {pattern:?}");
         let fits = |line: &str| line.contains(pattern) && !is_mark(line);

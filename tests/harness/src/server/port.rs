@@ -1,7 +1,9 @@
-//! A free TCP port, claimed until its server is dropped, below the range from which the kernel takes the ports of outgoing connections.
+//! A free TCP port, claimed until its server is dropped, below the range from which the kernel
+//! takes the ports of outgoing connections.
 //!
-//! `bind(0)` would pick from that range, with two surprises while a server is down for a restart: any outgoing connection may take its
-//! port, and a client that retries on loopback can be connected *to itself* (TCP's simultaneous open), and then hears its own requests.
+//! `bind(0)` would pick from that range, with two surprises while a server is down for a restart:
+//! any outgoing connection may take its port, and a client that retries on loopback can be
+//! connected *to itself* (TCP's simultaneous open), and then reads its own requests.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -13,7 +15,8 @@ const PORTS: Range<u16> = 20_000..32_000;
 
 /// A port that other tests, of this process or of another, leave alone while this lives.
 ///
-/// Whoever has its UDP namesake has it: that can be held while nobody listens, as in an outage, and ends with the process.
+/// The claim is a bind of the UDP port with the same number: it can be held while nothing listens
+/// on the TCP port, as in an outage, and ends with the process.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) port: u16,
@@ -21,7 +24,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// `None`: another server's, though it may be down.
+    /// `None`: another server has claimed it, though that may be down.
     pub(super) fn on(port: u16) -> Option<Self> {
         let namesake = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
         Some(Self {
@@ -31,7 +34,7 @@ impl Claim {
     }
 }
 
-/// A port that nobody listened on a moment ago.
+/// A port on which nothing listened a moment ago.
 pub(super) fn free() -> Claim {
     for _ in 0..1000 {
         let claim = Claim::on(random_port());

@@ -1,4 +1,5 @@
-//! Questions to a server, each on a connection of its own, so that no answer depends on what happened to an earlier one.
+//! Commands to a server, each on a connection of its own, so that no answer depends on what
+//! happened to an earlier one.
 //!
 //! They hang as long as the server is stopped, and panic while it is killed.
 
@@ -24,7 +25,8 @@ impl RedisServer {
             .expect("connect to redis-server")
     }
 
-    /// The reply to a command; panics on an error reply. The first word is the command's name: `cmd(&["SCRIPT", "FLUSH"])`.
+    /// The reply to a command; panics on an error reply. The first word is the command's name:
+    /// `cmd(&["SCRIPT", "FLUSH"])`.
     pub async fn cmd(&self, words: &[&str]) -> Value {
         let reply = self.try_cmd(words).await;
         reply.unwrap_or_else(|error| panic!("{words:?}: {error}"))
@@ -40,7 +42,8 @@ impl RedisServer {
             .await
     }
 
-    /// How often a command was executed (`INFO commandstats`), inside scripts too. Subcommands are written `client|kill`.
+    /// How often a command was executed (`INFO commandstats`), inside scripts too. Subcommands are
+    /// written `client|kill`.
     pub async fn commandstats(&self, command: &str) -> u64 {
         let info: String = self.ask(&["INFO", "commandstats"]).await;
         let prefix = format!("cmdstat_{}:calls=", command.to_lowercase());
@@ -63,7 +66,7 @@ impl RedisServer {
         self.ask(&["PTTL", key]).await
     }
 
-    /// [`cmd`](Self::cmd), as the type that is asked for.
+    /// [`cmd`](Self::cmd), with the reply converted to `T`.
     pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         let value = self.cmd(words).await;
         redis::from_redis_value(value).unwrap_or_else(|error| panic!("{words:?}: {error}"))

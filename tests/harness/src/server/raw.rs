@@ -1,4 +1,5 @@
-//! The least of a Redis client, on std alone: for readiness and for MONITOR, where a client library would say too much of its own.
+//! A minimal Redis client, on std alone: for readiness checks and MONITOR, where a client library
+//! would send commands of its own.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +20,8 @@ impl RawClient {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Sends one command and reads one line: the whole reply of a command that answers with a status, an error or an integer.
+    /// Sends one command and reads one line: the whole reply of a command that answers with a
+    /// status, an error or an integer.
     pub(super) fn line(&mut self, args: &[&str]) -> io::Result<String> {
         let mut request = format!("*{}\r\n", args.len()).into_bytes();
         for arg in args {
@@ -31,7 +33,8 @@ impl RawClient {
         Ok(line.trim_end().to_owned())
     }
 
-    /// The stream, for reading whatever comes from now on without a timeout. The buffer is kept: lines may already be in it.
+    /// The stream, for reading without a timeout from now on. The buffer is kept: lines may already
+    /// be in it.
     pub(super) fn into_reader(self) -> io::Result<BufReader<TcpStream>> {
         self.0.get_ref().set_read_timeout(None)?;
         Ok(self.0)

@@ -1,3 +1,5 @@
+//! Start, stop, restart and kill of servers, and the record of a monitor.
+
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
@@ -122,7 +124,8 @@ fn a_taken_port_is_noticed() {
     assert!(Process::start(&Builder::default(), port, directory.path()).is_err());
 }
 
-/// Else a test of an outage would hear, once in a while, from a server that another test has just started.
+/// Otherwise a test of an outage would now and then reach a server that another test has just
+/// started.
 #[test]
 fn the_port_of_a_killed_server_is_left_alone() {
     let server = RedisServer::start();

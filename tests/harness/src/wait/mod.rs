@@ -1,7 +1,8 @@
-//! Waiting for a condition, on the real clock, under a hard cap that fails the test by name.
+//! Waits for a condition, on the real clock, under a hard cap that fails the test by name.
 //!
-//! The pauses run on tokio's blocking pool. A runtime with a paused clock does not advance it while blocking work is under way, so a test
-//! on virtual time can wait here for a real server without its own timers going off.
+//! The pauses run on tokio's blocking pool. A runtime with a paused clock does not advance it while
+//! blocking work is under way, so a test on virtual time can wait here for a real server without
+//! its own timers going off.
 
 use std::env;
 use std::sync::OnceLock;
@@ -11,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-/// How often a condition is looked at.
+/// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What every cap is multiplied by: `DLOCK_TEST_SLOW`, 1 if unset. Set it on a machine that is busy or slow.
+/// The factor for every cap: `DLOCK_TEST_SLOW`, 1 if unset. Set it on a machine that is busy or
+/// slow.
 #[must_use]
 pub fn slow_factor() -> u32 {
     static FACTOR: OnceLock<u32> = OnceLock::new();
@@ -26,13 +28,14 @@ pub fn slow_factor() -> u32 {
     })
 }
 
-/// `cap` as this machine deserves it: multiplied by [`slow_factor`].
+/// `cap`, multiplied by [`slow_factor`] for this machine.
 #[must_use]
 pub fn scaled(cap: Duration) -> Duration {
     cap * slow_factor()
 }
 
-/// Looks at `cond` each 2 ms until it is true. Panics with `what` once the (scaled) cap is over, even if `cond` itself hangs.
+/// Checks `cond` every 2 ms until it is true. Panics with `what` once the (scaled) cap is over,
+/// even if `cond` itself hangs.
 ///
 /// ```no_run
 /// # async fn example(server: &dlock_harness::RedisServer) {
@@ -70,7 +73,7 @@ pub fn until_blocking(what: &str, cap: Duration, mut cond: impl FnMut() -> bool)
 /// The output of `work`, or `None` if it took longer than the (scaled) cap on the real clock.
 pub async fn within<T>(cap: Duration, work: impl Future<Output = T>) -> Option<T> {
     let cap = scaled(cap);
-    // Dropping `armed`, when `work` is done first, ends the alarm's thread at once.
+    // If `work` is done first, dropping `armed` ends the alarm's thread at once.
     let (armed, disarmed) = mpsc::channel::<()>();
     let alarm = spawn_blocking(move || disarmed.recv_timeout(cap));
     let output = tokio::select! {
@@ -82,7 +85,8 @@ pub async fn within<T>(cap: Duration, work: impl Future<Output = T>) -> Option<T
     output
 }
 
-/// Sleeps on the real clock, whatever the runtime's clock does. For the pace of a loop, never instead of a condition.
+/// Sleeps on the real clock, whatever the runtime's clock does. For the pace of a loop, never
+/// instead of a condition.
 pub async fn pause(length: Duration) {
     spawn_blocking(move || thread::sleep(length))
         .await

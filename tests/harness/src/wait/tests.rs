@@ -1,3 +1,5 @@
+//! Conditions, caps and the paused clock.
+
 use std::future::pending;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,10 @@
-//! A wire that is only long: it delays every chunk of bytes by a constant time, and does nothing else.
+//! A wire that is only long: it delays every chunk of bytes by a constant time, and does nothing
+//! else.
 //!
-//! Each direction has a thread that reads and one that sleeps and writes, so chunks are under way at the same time: what comes while
-//! others are delayed is not delayed for longer ([`Proxy::delay`](super::Proxy::delay) does that). Bytes keep their order, and neither
-//! direction waits for the other. No limit of bandwidth, no loss; connecting takes no time.
+//! Each direction has a thread that reads and one that sleeps and writes, so several chunks are
+//! under way at a time: bytes that arrive while others are delayed are not delayed for longer (with
+//! [`Proxy::delay`](super::Proxy::delay) they are). Bytes keep their order, and neither direction
+//! waits for the other. There is no bandwidth limit and no loss; connecting takes no time.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -26,13 +28,14 @@ struct Shared {
     upstream: SocketAddr,
     each_way: Duration,
     ended: AtomicBool,
-    /// Both sides of every connection, to be closed in the end.
+    /// Both sides of every connection, to be closed at the end.
     sockets: Mutex<Vec<TcpStream>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl DelayProxy {
-    /// Starts a proxy to `upstream` that delays each way by `each_way`: a round trip takes twice as long.
+    /// Starts a proxy to `upstream` that delays each way by `each_way`: a round trip takes twice as
+    /// long.
     pub fn start(upstream: SocketAddr, each_way: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let addr = listener.local_addr().expect("the address just bound");
@@ -72,7 +75,7 @@ impl Shared {
             if self.ended.load(Ordering::SeqCst) {
                 return;
             }
-            // Nobody listens there: the client sees its connection close.
+            // Nothing listens at the upstream address: the client sees its connection close.
             if let Ok(upstream) = TcpStream::connect(self.upstream) {
                 self.serve(&client, &upstream);
             }
@@ -110,10 +113,10 @@ impl Drop for DelayProxy {
     }
 }
 
-/// Bytes, and when they are to be written.
+/// Bytes, and when to write them.
 type Chunk = (Instant, Vec<u8>);
 
-/// Until one side ends.
+/// Reads until one side ends.
 fn read(mut from: TcpStream, each_way: Duration, chunks: &Sender<Chunk>) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -124,9 +127,9 @@ fn read(mut from: TcpStream, each_way: Duration, chunks: &Sender<Chunk>) {
     }
 }
 
-/// Until the reader has ended and all is written.
+/// Writes until the reader has ended and everything is written.
 fn write(mut to: TcpStream, chunks: &Receiver<Chunk>) {
-    // The kernel may else let a sleep last 50 µs longer.
+    // Without this the kernel may let a sleep last 50 µs longer.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     for (due, bytes) in chunks {

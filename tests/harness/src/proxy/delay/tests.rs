@@ -1,3 +1,5 @@
+//! The delay of each direction, its order, and the end of the proxy.
+
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -47,10 +49,10 @@ fn what_comes_during_a_delay_is_delayed_no_longer_and_keeps_its_order() {
     });
     for byte in &sent {
         client.write_all(&[*byte]).unwrap();
-        thread::sleep(Duration::from_millis(1)); // chunks of their own
+        thread::sleep(Duration::from_millis(1)); // so that each is a chunk of its own
     }
     assert_eq!(reader.join().unwrap(), sent);
-    // One after the other, they would take 201 delays.
+    // One after the other they would take 201 delays.
     assert!(begun.elapsed() < EACH_WAY * 50, "{:?}", begun.elapsed());
 }
 

@@ -1,3 +1,5 @@
+//! Actions that hold requests or replies back, and how triggers count.
+
 use super::wire::{CAP, Wire, lab};
 use crate::proxy::{Action, Matcher};
 use crate::resp::words;

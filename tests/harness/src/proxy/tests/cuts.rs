@@ -1,3 +1,5 @@
+//! Actions that cut a connection, at every byte of a request or reply.
+
 use super::wire::{CAP, Wire, lab, request};
 use crate::proxy::{Action, Matcher};
 use crate::wait::until;
@@ -72,7 +74,7 @@ async fn messages_are_no_replies() {
     let mut wire = Wire::to(&proxy).await;
     assert!(wire.ask("HELLO 3").await.starts_with('%'));
     assert!(wire.ask("SUBSCRIBE c").await.starts_with('>'));
-    // A message before each reply; the second reply is the one that is cut.
+    // A message comes before each reply; the second reply is the one that is cut.
     let _cut = proxy.on(Matcher::command("ECHO").nth(2), Action::CutReply(3));
     for word in ["first", "second"] {
         server.cmd(&["PUBLISH", "c", word]).await;
@@ -108,7 +110,7 @@ async fn a_refused_subscription_is_no_reply_to_another_request() {
     assert_eq!(wire.until_end().await, "+PONG\r\n$5\r\n");
 }
 
-/// Connections at the server, the one that asks included.
+/// Connections at the server, including the one that asks.
 async fn clients(server: &crate::RedisServer) -> usize {
     let list: String = server.ask(&["CLIENT", "LIST"]).await;
     list.lines().count()

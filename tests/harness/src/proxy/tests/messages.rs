@@ -1,8 +1,10 @@
+//! Actions on pushed messages.
+
 use super::wire::{Wire, lab};
 use crate::proxy::{Action, Matcher, Proxy};
 use crate::server::RedisServer;
 
-/// A client in RESP3 that hears `c`.
+/// A RESP3 client that subscribes to `c`.
 async fn subscribed(proxy: &Proxy) -> Wire {
     let mut wire = Wire::to(proxy).await;
     assert!(wire.ask("HELLO 3").await.starts_with('%'));

@@ -1,3 +1,5 @@
+//! The verbs of the proxy.
+
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -45,7 +47,8 @@ fn it_needs_no_runtime_of_the_test() {
     assert_eq!(&reply, b"+PONG\r\n");
 }
 
-/// When the second request is seen, the first was swallowed. That it was the connection's end shows that no byte ever came back.
+/// When the second request is seen, the first was swallowed. That the read ends with the connection
+/// shows that no byte ever came back.
 #[tokio::test]
 async fn a_black_hole_swallows_and_is_no_end() {
     let (server, proxy) = lab();

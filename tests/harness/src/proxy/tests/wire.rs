@@ -1,4 +1,4 @@
-//! A client that sees bytes.
+//! A client that reads and writes raw bytes.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Wire {
         Self { stream, splitter }
     }
 
-    /// All in a single write.
+    /// Sends all of them in a single write.
     pub(super) async fn send(&mut self, lines: &[&str]) {
         let bytes: Vec<u8> = lines.iter().flat_map(|line| request(line)).collect();
         self.stream.write_all(&bytes).await.unwrap();
@@ -67,7 +67,7 @@ impl Wire {
         self.reply().await
     }
 
-    /// Whatever comes until the connection ends, one way or another.
+    /// Reads until the connection ends, in whichever way.
     pub(super) async fn until_end(mut self) -> String {
         let mut all = self.splitter.take_rest();
         let mut buffer = [0; 64];
@@ -83,7 +83,8 @@ impl Wire {
     }
 }
 
-/// Checks that a new connection ends at once; it may do so before the client knows that it was ever open.
+/// Checks that a new connection ends at once, perhaps even before the client knows that it was
+/// open.
 pub(super) async fn assert_refused(proxy: &Proxy) {
     if let Ok(stream) = TcpStream::connect(proxy.addr()).await {
         assert_eq!(Wire::over(stream).until_end().await, "");
