@@ -1,5 +1,5 @@
-//! Several tokio runtimes and one pool: runtimes that share it, block, end, are missing, or lack a
-//! driver.
+//! Several tokio runtimes and one pool: runtimes that share it, block, end, are missing, or have no
+//! timers or I/O.
 //!
 //! `visitors` is what a short-lived runtime does and leaves in flight; `global` (parallel
 //! `#[tokio::test]`s) and `short_lived` (threads) let many of them end. `actix` blocks one runtime

@@ -27,7 +27,7 @@ pub struct Interval {
     pub fence: u64,
     /// [`now_ns`], read after the acquire returned.
     pub start_ns: u64,
-    /// [`now_ns`], read before the release began; of a killed holder, when it was killed.
+    /// [`now_ns`], read before the release began; for a killed holder, when it was killed.
     pub end_ns: u64,
     /// The holder, for the message.
     pub who: String,

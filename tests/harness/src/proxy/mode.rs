@@ -14,7 +14,7 @@ use super::trigger::Registered;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Pass,
-    /// Lost; the connection cannot be used after it.
+    /// Frames are lost; the connection can't be used afterwards.
     Swallow,
     /// Kept back.
     Stall,
