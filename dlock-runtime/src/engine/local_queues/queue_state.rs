@@ -192,7 +192,8 @@ pub(in crate::engine) struct Locked<'a> {
     pub(in crate::engine) queue_state: &'a mut QueueState,
     pub(in crate::engine) tokens: &'a mut Tokens<Arc<LeaseCell>>,
     pub(in crate::engine) command_timeout: Duration,
-    /// A lease that begins: the caller tells the watchdog after unlocking.
+    /// The token of a lease that begins: after unlocking, the caller makes sure that the watchdog
+    /// watches it.
     pub(super) begins: Option<Token>,
 }
 

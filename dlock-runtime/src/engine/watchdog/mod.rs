@@ -28,7 +28,7 @@ use crate::values::ttl::Ttl;
 use super::lease_cell::LeaseCell;
 use super::shared::Shared;
 
-/// How often an unknown grant is cleaned up, at most.
+/// The least time between two clean-ups of unknown grants.
 const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
 
 /// A pool's watchdog.

@@ -56,7 +56,7 @@ async fn a_stopped_child_says_nothing() {
     child.stop();
     // What it printed before may still be on its way: the pipe is empty when the count does not
     // grow during a pause ten times as long as the child's. A child that was not stopped can't pass
-    // by lucky timing; only a stopped one whose output is very slow can fail.
+    // by lucky timing alone, unless it is that slow itself.
     let mut before = usize::MAX;
     until_blocking("the child is silent", CAP, || {
         let now = child.lines().len();

@@ -15,7 +15,7 @@ use crate::values::moment::Moment;
 /// With fewer queues than this, none is swept.
 const SWEEP_AT_LEAST: usize = 64;
 
-/// About as many as one answer of the server can end.
+/// As many queues as one answer of the server can end, and a few more.
 const SPARE_AT_MOST: usize = 128;
 
 #[derive(Debug, Default)]
