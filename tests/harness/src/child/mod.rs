@@ -100,8 +100,7 @@ impl Child {
             status.is_some()
         })
         .await;
-// Reaped: from now on the pid may be another process's.
-
+        // Reaped: from now on the pid may be another process's.
         drop(self.orphan.take());
         status.expect("it was seen to end")
     }
