@@ -3,12 +3,12 @@
 //! Invariant: whatever an attempt may have left on the server has an owner: the local queue, the
 //! guard, or the watchdog's clean-up. That holds when this future is dropped at any `await`.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::core::Core;
@@ -68,7 +68,13 @@ pub(crate) async fn acquire(
     let mut now = deadline.begun;
     loop {
         let (guard, grant) = take_one(core, spec, &deadline, now, may_wait).await?;
-        match begin(core, spec, guard, grant, &deadline).await {
+        let begun = if is_short(spec, &grant) {
+            // Boxed, so that what waits for a lock stays small.
+            Box::pin(begin_confirmed(core, spec, guard, grant, &deadline)).await
+        } else {
+            begin(spec, guard, &grant)
+        };
+        match begun {
             Ok(guard) => return Ok(guard),
             // No body has run under the lost lock, so the call goes on waiting while time is left.
             Err(error) if error.may_pass() && !deadline.is_over(core) => now = core.now(),
@@ -112,7 +118,7 @@ async fn in_queue(
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(LOOK_AT_LEAST_EVERY)
     };
-    let mut timer = pin!(None); // set when it is first needed
+    let mut timer: Option<Pin<Box<Sleep>>> = None; // boxed, and set when it is first needed
     // An attempt may connect, find that the connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
     let mut waiter = Waiter::new(core, spec, &here, now);
@@ -145,17 +151,14 @@ async fn in_queue(
             if waiter.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
                 return Poll::Pending;
             }
-            if timer.is_none() {
+            let sleep = timer.get_or_insert_with(|| {
                 let _inside = here.enter(); // this may be polled outside any runtime
-                timer.set(Some(tokio::time::sleep(pause(now))));
-            }
-            let Some(mut sleep) = timer.as_mut().as_pin_mut() else {
-                continue; // unreachable: it was set just now
-            };
+                Box::pin(tokio::time::sleep(pause(now)))
+            });
             ready!(sleep.as_mut().poll(cx));
             let now = clock.now();
             is_over = until.is_some_and(|until| now >= until);
-            sleep.reset(Instant::now() + pause(now));
+            sleep.as_mut().reset(Instant::now() + pause(now));
         }
     })
     .await
@@ -200,23 +203,25 @@ fn guard_of(core: &Arc<Core>, spec: &Arc<AcquireSpec>, taken: Taken) -> LockGuar
 
 /// Confirms the lease before the body of one lock begins. If it is dropped or fails, the key is not
 /// kept for `min_hold`.
-async fn begin(
+async fn begin_confirmed(
     core: &Arc<Core>,
     spec: &AcquireSpec,
     guard: LockGuard,
     grant: Grant,
     deadline: &Deadline,
 ) -> Result<LockGuard, CommandError> {
-    if is_short(spec, &grant) {
-        let timeout = core.settings().command_timeout;
-        let until = deadline.until;
-        let rest = until.map_or(timeout, |until| core.now().until(until.plus(timeout)));
-        let confirmed = Box::pin(guard.confirm(&spec.terms, rest.min(timeout)));
-        if !confirmed.await? {
-            return Err(lost_before_its_body());
-        }
+    let timeout = core.settings().command_timeout;
+    let until = deadline.until;
+    let rest = until.map_or(timeout, |until| core.now().until(until.plus(timeout)));
+    if !guard.confirm(&spec.terms, rest.min(timeout)).await? {
+        return Err(lost_before_its_body());
     }
-    if stays(spec, &guard, &grant) {
+    begin(spec, guard, &grant)
+}
+
+/// The body of one lock may begin, unless the lock is lost by now.
+fn begin(spec: &AcquireSpec, guard: LockGuard, grant: &Grant) -> Result<LockGuard, CommandError> {
+    if stays(spec, &guard, grant) {
         Ok(guard)
     } else {
         Err(lost_before_its_body())

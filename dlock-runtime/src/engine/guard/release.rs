@@ -132,7 +132,7 @@ impl LockGuard {
             ReleaseBy::Caller { keep_until } => match self.send_release(keep_until, now).await {
                 // Nothing can be sent from here: no runtime, or one without timers or I/O. The
                 // watchdog releases it.
-                Err(CommandError::Setup(_)) => self.wait_for_watchdog().await,
+                Err(CommandError::Setup(_)) => Box::pin(self.wait_for_watchdog()).await,
                 Err(error) => {
                     let error = error.into_error(Some(self.key()));
                     observe::release_unclear(
@@ -146,7 +146,7 @@ impl LockGuard {
             },
             ReleaseBy::Host => {
                 core.watchdog().nudge(*token);
-                self.wait_for_watchdog().await
+                Box::pin(self.wait_for_watchdog()).await // boxed, as it is rare
             }
             ReleaseBy::Nobody => Ok(Released::NotHeld),
         }

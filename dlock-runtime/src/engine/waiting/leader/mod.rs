@@ -66,13 +66,30 @@ impl Leader {
 
     /// Sends the first acquire if the queue still asks for one. [`answered`](Self::answered) reads
     /// its grant.
-    pub(super) async fn first(mut self, now: Moment) -> Self {
-        match self.next(now) {
-            (Next::Acquire, Some(spec)) => self.granted = self.acquire(&spec, now).await,
-            (Next::GiveUp(attempt), _) => self.core.see_to(Some(attempt.token)),
-            _ => {} // the task that goes on asks the queue again
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
+    )]
+    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Self> + Send {
+        async move {
+            if let Some(spec) = self.first_to_acquire(now) {
+                self.granted = self.acquire(&spec, now).await;
+            }
+            self
         }
-        self
+    }
+
+    /// `None`: there is nothing to acquire, and the task that goes on asks the queue again.
+    fn first_to_acquire(&mut self, now: Moment) -> Option<Arc<AcquireSpec>> {
+        let (next, spec) = self.next(now);
+        match next {
+            Next::Acquire => spec,
+            Next::GiveUp(attempt) => {
+                self.core.see_to(Some(attempt.token));
+                None
+            }
+            _ => None,
+        }
     }
 
     /// What the waiter reads that has sent the first acquire.

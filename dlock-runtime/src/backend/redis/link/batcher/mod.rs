@@ -93,24 +93,30 @@ impl Batcher {
     }
 
     /// What the item's own script answers, and when it was sent. `until`: when `within` is over.
-    pub(in crate::backend::redis) async fn run(
-        self: &Arc<Self>,
-        command: Command<'_>,
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice, and every command boxes this future"
+    )]
+    pub(in crate::backend::redis) fn run<'a>(
+        self: &'a Arc<Self>,
+        command: Command<'a>,
         within: Duration,
         until: Instant,
-    ) -> Answered {
-        if self.is_off {
-            return self.alone(&command, within).await;
-        }
-        let Some(mut waiting) = self.wait(&command, within, until) else {
-            let _in_flight = InFlight(self);
-            return self.alone(&command, within).await;
-        };
-        match waiting.outcome(within, until).await? {
-            Outcome::Ended(answered) => answered,
-            Outcome::Alone => {
-                let left = until.saturating_duration_since(Instant::now());
-                self.alone(&command, left).await
+    ) -> impl Future<Output = Answered> + Send + use<'a> {
+        async move {
+            if self.is_off {
+                return self.alone(&command, within).await;
+            }
+            let Some(mut waiting) = self.wait(&command, within, until) else {
+                let _in_flight = InFlight(self);
+                return self.alone(&command, within).await;
+            };
+            match waiting.outcome(within, until).await? {
+                Outcome::Ended(answered) => answered,
+                Outcome::Alone => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    self.alone(&command, left).await
+                }
             }
         }
     }
