@@ -1,12 +1,18 @@
--- acquire_all: takes several locks if each is free and nobody waits for it; else none. Never queues. Sent once
--- for each value; creates nothing after not_after. Executed twice, it says what is left.
--- KEYS  1 the counter of epochs, then for each lock: the lock, queue and heartbeats (see queue.lua)
--- ARGV  1 not_after µs, 2 lease ms, then the value for each lock, and the fleet's secret (see queue.lua)
--- reply {1, T, epoch}        all granted: the first has this epoch, the next ones those after it
---       {2, T, i}            not granted, and nothing taken: the i-th (from 0) is somebody else's, or waited for
---       {4, T, epoch, pttl}  all ours already: this command was duplicated; the shortest pttl
---       {5, T}               late
---       {10, T}              nothing yet: more places were dead than one call takes out; repeat it at once
+-- acquire_all: takes several exclusive locks if each is free and has an empty queue; otherwise
+-- takes none. Never queues. The client sends it once per value. It creates nothing after not_after.
+-- If the server executes it twice, the second run replies with the time left.
+-- KEYS  1 the epoch counter, then for each lock: the lock, queue and heartbeats (see queue.lua)
+-- ARGV  1 not_after µs, 2 lease ms, then the value for each lock, and the fleet's secret (see
+--       queue.lua)
+-- reply {1, T, epoch}        all granted: the first lock has this epoch, the next ones those after
+--                            it
+--       {2, T, i}            nothing taken: lock i (from 0) is held by another value, or has a
+--                            queue
+--       {4, T, epoch, pttl}  the values already hold all locks: this command was duplicated; pttl
+--                            is the shortest
+--       {5, T}               late: T is past not_after
+--       {10, T}              undecided: more entries were dead than one call removes; repeat at
+--                            once
 local counter, T, lease = KEYS[1], now(), ARGV[2]
 if T > tonumber(ARGV[1]) then
   return {5, T}
@@ -43,9 +49,11 @@ for i = 1, number do
 end
 local again = #ours == number
 if again and left > 0 then
-  redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2])) -- allowed when memory is out, and changes nothing
+  -- allowed when memory is out; changes nothing
+  redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2]))
 end
-local epoch = draw_epochs(counter, T, number) -- first, so that it is refused as a whole when memory is out
+-- first, so that the whole call is refused when memory is out
+local epoch = draw_epochs(counter, T, number)
 if again then
   return {4, T, epoch, left}
 end

@@ -1,5 +1,6 @@
--- The common cases of acquire.lua: a lock that is free and that nobody waits for, and one that is held: a place in its queue, or
--- who holds it. Without a function of its own, for the server would make each anew in each call.
+-- The common cases of acquire.lua: a free lock with an empty queue, and a held lock, where the
+-- caller enters the queue or is told the holder. Defines no functions, because the server would
+-- build each of them again on every call.
 local call, try = redis.call, redis.pcall
 local lock, counter, queue, value, queues = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[5] == '1'
 local time = call('TIME')
@@ -16,7 +17,7 @@ if T <= tonumber(ARGV[3]) then
   if is_held and not queues then
     return {2, T, left, held}
   elseif is_free or is_held then
-    -- As draw_epochs. First, so that all of it is refused when memory is out.
+    -- Same as draw_epochs. Comes first, so that the whole call is refused when memory is out.
     local epoch, last = T, tonumber(call('SET', counter, string.format('%.0f', T), 'GET') or nil)
     if last and last >= T and last < 9007199254740991 then
       epoch = last + 1
@@ -24,10 +25,10 @@ if T <= tonumber(ARGV[3]) then
     end
     if is_free then
       call('SET', lock, value, 'PX', ARGV[2])
-      return epoch == T and T or {1, T, epoch} -- a list costs more than a number
+      return epoch == T and T or {1, T, epoch} -- a number is a cheaper reply than a list
     end
     local heartbeats = KEYS[4]
-    local had_queue = call('PEXPIRE', queue, QUEUE_TTL) -- as enter
+    local had_queue = call('PEXPIRE', queue, QUEUE_TTL) -- same as enter
     call('ZADD', queue, 'NX', string.format('%.0f', epoch), value)
     if had_queue == 0 then
       call('PEXPIRE', queue, QUEUE_TTL)

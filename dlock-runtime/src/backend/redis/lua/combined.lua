@@ -1,16 +1,17 @@
--- combined: releases and acquires of exclusive locks that several callers asked for at about the same time, each
--- with the outcome that its own script would have. One that fails hurts no other: nothing is raised past the
--- first write. What most of them need is done for all at once, the rest one by one.
--- KEYS  1 the counter of epochs, then for each item: the lock and its queue (see queue.lua). The heartbeats are named after the queue, since few
---       calls touch it: the same but for one letter, which stands where the counter's name begins.
--- ARGV  1 how many runs of releases, 2 how many of acquires: items in a row of which the same is asked; of each
---       run of releases: how many items, keep_until; of each of acquires: how many items, lease ms,
---       not_after µs, ttl ms for a key that has none, whether it may queue, as for acquire; then the value of each item, and
---       the fleet's secret (see queue.lua)
--- reply T (0: nobody asked for the time), then for each: the epoch, if it was granted at T; what its own script
---       replies else; or {9, words}: it was refused with this error
+-- combined: a batch of exclusive releases and acquires from several callers, each with the outcome
+-- of its own script. One failing item does not affect the others: after the first write every error
+-- becomes that item's reply. The common cases run over all items at once, the rest one by one.
+-- KEYS  1 the epoch counter, then for each item: the lock and its queue (see queue.lua). The name
+--       of the heartbeats is derived from the queue's, because few calls touch it: the names differ
+--       in one letter, at the position where the counter's name has the f of 'fence'.
+-- ARGV  1 the number of release runs, 2 of acquire runs; a run is consecutive items with the same
+--       parameters. For each release run: item count, keep_until; for each acquire run: item count,
+--       lease ms, not_after µs, ttl ms for a key without one, '1' if it may queue, as for acquire;
+--       then the value of each item, and the fleet's secret (see queue.lua)
+-- reply T (0: no item needed the time), then for each item: the epoch, if it was granted at T;
+--       otherwise the reply of its own script; or {9, words}: the item was refused with this error
 
--- The runs, and what is common to the items of each.
+-- The runs, each with the parameters that its items share.
 local to, gives, takes = 0, {}, {}
 for at = 3, first_take - 1, 2 do
   gives[#gives + 1] = {from = to + 1, to = to + arguments[at], keep_until = tonumber(arguments[at + 1])}
@@ -32,7 +33,8 @@ local function names(i)
   return keys[2 * i], counter, queue, string.sub(queue, 1, at_letter - 1) .. 'a' .. string.sub(queue, at_letter + 1)
 end
 
--- An error is a text, with the line of the script, or a table, as versions differ.
+-- Depending on the server version, an error is a string that includes the script's line, or a
+-- table.
 local function refused(err)
   local line = type(err) == 'table' and err.line and ', on @user_script:' .. err.line or ''
   return {9, type(err) == 'table' and err.err .. line or tostring(err)}
@@ -63,7 +65,7 @@ local function each_left(runs, settle, T)
   end
 end
 
--- What is left after combined_fast_path.lua, which stands before this.
+-- Handles the items that combined_fast_path.lua, which precedes this, left open.
 each_left(gives, release_item)
 if not is_released and releases < number then
   pcall(acquire_free_ones)

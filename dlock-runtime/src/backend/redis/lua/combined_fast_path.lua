@@ -1,14 +1,16 @@
--- The common cases of combined.lua, for all items that are one. No table for the runs: most batches have one of each.
+-- The common cases of combined.lua, for all items that match one. Builds no table of runs: most
+-- batches have one run of each sort.
 local try, keys, arguments = redis.pcall, KEYS, ARGV
 local counter, number = keys[1], (#keys - 1) / 2
 local behind = #arguments - number - 1 -- the value of item i is arguments[behind + i]
 local replies, open = {0}, number
-local releases, first_take = 0, 3 + 2 * arguments[1] -- where the runs of acquires begin
+-- the index in ARGV where the acquire runs begin
+local releases, first_take = 0, 3 + 2 * arguments[1]
 for at = 3, first_take - 1, 2 do
   releases = releases + arguments[at]
 end
 
--- Which locks somebody may wait for, by their number; nil: none.
+-- waited_for[i]: lock i may have a queue; nil if no lock of the batch has one.
 local waited_for, locks = nil, {}
 for i = 1, number do
   locks[i] = keys[2 * i + 1]
@@ -20,8 +22,8 @@ if try('EXISTS', unpack(locks)) ~= 0 then
   end
 end
 
--- Releases of what is held by its value, has nobody to go to and need not stay. A second one of the same lock
--- has to see what the first did.
+-- Releases of a lock that its value holds, whose queue is empty and that need not be kept. A second
+-- release of the same lock goes to combined.lua, because it must see the effect of the first.
 if releases > 0 then
   local free, left, n, i = {}, {}, 0, 0
   for i = 1, releases do
@@ -44,7 +46,7 @@ if releases > 0 then
   local deleted = n > 0 and try('DEL', unpack(free))
   if deleted == n then
     open = open - n
-  else -- refused, or one lock is there twice
+  else -- the DEL was refused, or the same lock occurs twice
     local is_refused, seen = type(deleted) == 'table', {}
     for i = 1, releases do
       if replies[i + 1] and (is_refused or seen[locks[i]]) then
@@ -56,8 +58,8 @@ if releases > 0 then
   end
 end
 
--- Acquires of what is free and what nobody waits for. The epochs come first, so that they are refused as a whole
--- when memory is out; what is not used of them was nobody's.
+-- Acquires of free locks with empty queues. The epochs are drawn first, so that the whole step is
+-- refused when memory is out; unused epochs are skipped.
 local function acquire_free_ones()
   local T, first, i = now(), nil, releases
   replies[1] = T
@@ -76,7 +78,8 @@ local function acquire_free_ones()
   end
 end
 
-local is_released = open == number - releases -- else the rest of them come first
+-- otherwise the remaining releases come before the acquires
+local is_released = open == number - releases
 if is_released and releases < number then
   pcall(acquire_free_ones)
 end

@@ -1,5 +1,5 @@
--- Takes one exclusive lock; what it answers stands in acquire.lua, and an error is a reply too. Everything is
--- read and checked before the first write. T may be nil.
+-- Takes one exclusive lock. acquire.lua lists the replies; an error is returned as a reply too.
+-- Everything is read and checked before the first write. T may be nil: then the time is read here.
 local function acquire(lock, counter, queue, heartbeats, value, lease, not_after, repair, queues, T)
   T = T or now()
   if T > not_after then
@@ -12,7 +12,8 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
     if not there then
       return other_type(lock, T)
     end
-    epoch = draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
+    -- first, so that the whole call is refused when memory is out
+    epoch = draw_epochs(counter, T, 1)
     there, more = drop_lapsed(lock, there, T)
   elseif err then
     return redis.error_reply(err)
@@ -25,7 +26,7 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
   elseif not there and not first_place(queue) then
     epoch = epoch or draw_epochs(counter, T, 1)
     redis.call('SET', lock, value, 'PX', lease)
-    return epoch == T and T or {1, T, epoch} -- a list costs more than a number
+    return epoch == T and T or {1, T, epoch} -- a number is a cheaper reply than a list
   elseif is_set(there) and not queues then
     return {8, T, there}
   end
@@ -39,7 +40,8 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
   if not queues or left == -1 or there == ONE and is_other_layout(named) then
     return {2, T, left, named}
   end
-  epoch = epoch or draw_epochs(counter, T, 1) -- first, so that it is refused as a whole when memory is out
+  -- first, so that the whole call is refused when memory is out
+  epoch = epoch or draw_epochs(counter, T, 1)
   enter(queue, heartbeats, value, epoch, T)
   return {3, T, left, named}
 end

@@ -1,9 +1,9 @@
--- Gives an exclusive lock back: 1 if it was this value's, else 0; second, the error where that can't be known; third,
--- whether there is more to do than one call does.
--- Before keep_until it stays, as nobody's: a retired value, which answers to no token, for the rest of
--- the time, and nobody is granted. Else the next one is, also where nothing was found: whoever held it
--- may have lapsed. The first writes are DEL, PEXPIRE or ZREMRANGEBYSCORE, for they are allowed when memory is out. T may be
--- nil, as above.
+-- Releases an exclusive lock. Returns 1 if the value held it, otherwise 0; second, the error if
+-- that can't be known; third, whether work is left for another call. Before keep_until the key
+-- stays for the remaining time, as a retired value that matches no token, and the lock is not
+-- granted. Otherwise the lock is granted to the next waiter, also if the value was not found: the
+-- lease may have lapsed. The first write is DEL, PEXPIRE or ZREMRANGEBYSCORE, which are allowed
+-- when memory is out. T may be nil, as in exclusive.lua.
 local function release(lock, counter, queue, heartbeats, value, keep_until, T)
   local held, err = look(lock)
   local there, more = false, nil

@@ -1,11 +1,11 @@
--- Who may hold a lock beside whom, and who is let in.
+-- Which holders a lock can have at the same time, and the grant to the next waiters.
 
--- Whether a meta is this one, or has more behind it.
+-- Whether the stored meta is this one, possibly with more fields behind it.
 local function is_of(there, meta)
   return there == meta or string.sub(there, 1, #meta + 1) == meta .. '|'
 end
 
--- Whether an entry may hold the lock beside those who do.
+-- Whether an entry may hold the lock together with its current holders.
 local function fits(lock, there, e)
   if not there then
     return true
@@ -21,12 +21,12 @@ local function fits(lock, there, e)
   return redis.call('ZCARD', lock) - 1 + e.take <= e.of
 end
 
--- The epoch that all entries of an owner's hold share.
+-- The epoch that all entries of one owner share while the owner holds the lock.
 local function epoch_of_hold(there)
   return tonumber((string.match(there, '^1|#|o|[^|]*|(%d+)')))
 end
 
--- With the meta of a set that is not there yet.
+-- Adds the members of an entry; new_meta is given if the set does not exist yet.
 local function add(lock, value, take, ends, new_meta)
   local words, behind = {}, 0
   if new_meta then
@@ -38,8 +38,9 @@ local function add(lock, value, take, ends, new_meta)
   redis.call('ZADD', lock, 'GT', unpack(words))
 end
 
--- Gives the lock to an entry that fits. Returns `there`, and the epoch. Who may not expire keys fails before anything
--- is written (of a key that is absent PEXPIRE writes nothing), for nothing may stay without a time to live.
+-- Gives the lock to an entry that fits. Returns `there` and the epoch. PEXPIRE comes first,
+-- although on an absent key it does nothing: a user without the right to it fails before anything
+-- is written, so no key is left without a time to live.
 local function put(lock, there, e, lease, epoch, T)
   if e.letter == 'x' then
     redis.call('SET', lock, e.value, 'PX', string.format('%.0f', lease))
@@ -64,11 +65,13 @@ local function take_back(lock, there, e, T)
   return settle(lock, there, T)
 end
 
--- Grants to the first place that is alive and hears of it, and the next, of whatever kind, as long as they fit; without an
--- address it has to poll, and finds the grant. Nobody passes a head that lives, and none can be let in that can't be read. The
--- lapsed go first, so that they do not pile up behind a head that stays. Without a queue: one look at the queue, no write; else begins with
--- ZREM or SET of an epoch, as what stands there allows. Returns `there`; second, whether the next one has to be looked at by another
--- call, because this one has handled as many as it may. T may be nil where nothing stands: most releases have no use for the time.
+-- Grants the lock to the first queue entry that is alive and reachable, then to the next ones, of
+-- any kind, as long as they fit. An entry without an address polls and finds its grant then. No
+-- entry passes a live head that does not fit, nor a head that can't be parsed. Lapsed entries are
+-- swept out first, so that they do not pile up behind a head that stays. With an empty queue this
+-- is one read and no write; otherwise the first write is ZREM, or the SET of an epoch. Returns
+-- `there`; second, whether the budget of this call is used up and another call must go on. T may be
+-- nil if the key is absent, because most releases do not need the time.
 local function grant_all(lock, counter, queue, heartbeats, there, T)
   local head = first_place(queue)
   if not head then

@@ -1,19 +1,22 @@
--- heartbeat: signs of life of many entries, of one lock or of many, each for a poll that would only say that its waiter still
--- waits. Never creates, grants or removes: where that may be called for, a poll is. Idempotent.
--- KEYS  for each group: the lock, queue and heartbeats (see queue.lua); the entries of a group wait for one lock, either all for the
---       exclusive one or none
--- ARGV  how many entries each group has, then the entries
--- reply T, then for each group: left and holder, as poll answers them to all of it; and who has to poll instead: 0 nobody, or
---       their numbers in the group. Each one does that is not in the queue, or that its own poll may let in. Where a poll of anybody
---       might change something (the lock is free, the head fits, somebody has lapsed), the first does; to the others left is
---       then -2 and holder '': they look again when an interval has passed.
+-- heartbeat: refreshes many waiting entries, of one lock or of many, each in place of a poll that
+-- would only reply that the entry still waits. Never creates, grants or removes: where that may be
+-- needed, the reply asks for a poll. Idempotent.
+-- KEYS  for each group: the lock, queue and heartbeats (see queue.lua); the entries of a group wait
+--       for one lock, either all for the exclusive lock or none
+-- ARGV  the number of entries in each group, then the entries
+-- reply T, then for each group: left and holder, which are a poll's reply to all its entries, and
+--       the entries that must poll: 0 for none, or their indices in the group. An entry must poll
+--       if it is not queued, or if its own poll may grant it the lock. If any poll of this lock
+--       could change something (the lock is free, the head fits, an entry has lapsed), the first
+--       entry polls; the others get left -2 and holder '', and ask again after an interval.
 local T, keys, arguments, groups = now(), KEYS, ARGV, #KEYS / 3
 
 local function has_lapsed(heartbeats)
   return redis.call('ZRANGE', heartbeats, '-inf', string.format('%.0f', T), 'BYSCORE', 'LIMIT', 0, 1)[1]
 end
 
--- Whether a poll of a kind with many holders would drop a holder, sweep out a place or grant to the head.
+-- Whether a poll of a kind with many holders would drop a holder, sweep an entry or grant to the
+-- head.
 local function may_change(lock, queue, heartbeats, there)
   local first = is_set(there) and redis.call('ZRANGE', lock, 0, 0, 'WITHSCORES')
   if first and (tonumber(first[2]) <= T or is_meta(first[1])) or has_lapsed(heartbeats) then
@@ -24,12 +27,13 @@ local function may_change(lock, queue, heartbeats, there)
   return e and (fits(lock, there, e) or not redis.call('ZSCORE', heartbeats, head))
 end
 
--- What a poll of an exclusive lock would say to those who wait; nothing where it might change something.
+-- What a poll of an exclusive lock replies to a waiting entry; nil if a poll could change
+-- something.
 local function exclusive(lock, queue, heartbeats, there, held)
   if held then
     return redis.call('PTTL', lock), held
   elseif not may_change(lock, queue, heartbeats, there) then
-    return in_the_way(lock, there, T) -- free, it is behind a place that can't be read
+    return in_the_way(lock, there, T) -- if the lock is free, the head of its queue can't be parsed
   end
 end
 
@@ -40,7 +44,7 @@ local function shared(lock, queue, heartbeats, there)
   end
 end
 
--- An entry whose own poll may let it in: its value holds the lock already, or its owner does.
+-- Whether the entry's own poll may grant it the lock: it holds the lock already, or its owner does.
 local function is_let_in(lock, there, held, entry, is_exclusive)
   if is_exclusive then
     return held == entry
@@ -51,8 +55,9 @@ local function is_let_in(lock, there, held, entry, is_exclusive)
   return false
 end
 
--- Everything is read before the first write. That is allowed when memory is out, and refused before anything was changed to
--- whoever may not expire: what is added has an end.
+-- Everything is read before the first write. The first write, PEXPIRE, is allowed when memory is
+-- out, and fails for a user without the right to it before anything has changed; so nothing is
+-- added without an expiry.
 local function beat_all(lock, queue, heartbeats, entries)
   local held, err = look(lock)
   local there = is_other_type(err) and meta(lock)
@@ -109,7 +114,7 @@ for group = 1, groups do
   to = to + n
   local done, left, holder, polls = pcall(beat_all, keys[3 * group - 2], keys[3 * group - 1], keys[3 * group], entries)
   if not done or not left then
-    left, holder, polls = -2, '', all(n) -- each hears from its own poll what is wrong
+    left, holder, polls = -2, '', all(n) -- each entry learns from its own poll what is wrong
   end
   local at = 3 * group
   replies[at - 1], replies[at], replies[at + 1] = left, holder, #polls > 0 and polls or 0

@@ -1,12 +1,15 @@
--- poll: what became of a claim in the queue, and a sign of life for it. Never creates: it only grants
--- what is free to the first in the queue, whoever that is. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 value, 2 '1': it may be in the queue, 3 the fleet's secret
--- reply {3, T, pttl, value}  still in the queue; pttl -2 and '': free, but the first place can't be read
---       {4, T, epoch, pttl}  ours: granted, and the push was lost or is on its way
---       {6, T, other}        a value of another type stands there; other: 1, a set of another layout
---       {7, T}               neither: the claim is dead
---       {10, T}              a sign of life at most: more places were dead than one call takes out; repeat it at once
+-- poll: reports what became of a queued claim, and refreshes its heartbeat. Never creates; it only
+-- grants a free lock to the head of the queue, whoever polls. Idempotent.
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 value, 2 '1': the value may be queued, 3 the fleet's secret
+-- reply {3, T, pttl, value}  still queued; pttl -2 and '': the lock is free, but the first queue
+--                            entry can't be parsed
+--       {4, T, epoch, pttl}  the value holds the lock: the push was lost or is on its way
+--       {6, T, other}        a value of another type is stored at the key; other: 1, a set of
+--                            another layout
+--       {7, T}               neither queued nor holding: the claim is dead
+--       {10, T}              at most the heartbeat was refreshed: more entries were dead than one
+--                            call removes; repeat at once
 local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local value = ARGV[1]
 local T, more = now(), nil
@@ -17,7 +20,8 @@ if err and not there then
 end
 local waits = ARGV[2] == '1' and redis.call('ZSCORE', queue, value)
 if waits then
-  beat(queue, heartbeats, value, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
+  -- before the sweep: a polling waiter is alive, even if its heartbeat has lapsed
+  beat(queue, heartbeats, value, T)
 end
 if there ~= ONE then
   there, more = drop_lapsed(lock, there, T)

@@ -1,8 +1,10 @@
--- release: gives the lock back and grants it to the next in the queue. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 value, 2 keep_until µs: before that, the lock stays, as nobody's (0: no such time), 3 the fleet's secret (see queue.lua)
--- reply 1 it was ours, 0 it was not; or {the same, 0, more, refused}; more: 1 if more places were dead than one call
---       takes out, and nobody has the lock yet; refused: 1 if a native call was, so that none of the next need try
+-- release: releases an exclusive lock and grants it to the next waiter. Idempotent.
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 value, 2 keep_until µs: before that, the key stays as a retired value (0: no such time),
+--       3 the fleet's secret (see queue.lua)
+-- reply 1 the value held the lock, 0 it did not; or {found, 0, more, refused}; more: 1 if more
+--       entries were dead than one call removes, and the lock has not been granted yet; refused: 1
+--       if the native delete command was refused, so that the connection stops using it
 if unheard_at then
   if not is_this_server(unheard_at) then
     return 1
