@@ -1,9 +1,10 @@
--- renew: makes each lease last at least its ttl, if it is still the value's. Never creates, never
--- shortens; one bad key hurts no other. Idempotent.
+-- renew: extends each lease to at least its ttl, if the value still holds the lock. Never creates,
+-- never shortens; one failing key does not affect the others. Idempotent.
 -- KEYS  the locks
--- ARGV  1 how many runs: items in a row with the same ttl; of each run: how many items, ttl ms; then the value of
---       each item
--- reply 1 all are renewed; else for each: 1 renewed, 0 not ours, -1 could not be looked at, -2 this is a replica
+-- ARGV  1 the number of runs; a run is consecutive items with the same ttl. For each run: item
+--       count, ttl ms; then the value of each item
+-- reply 1: all are renewed; otherwise for each item: 1 renewed, 0 not held by the value, -1 the
+--       read or the write failed, -2 this server is a replica
 local function renew(lock, value, ttl)
   local held, err = look(lock)
   if err and not is_other_type(err) then
@@ -21,7 +22,7 @@ local function renew(lock, value, ttl)
   return 1
 end
 
--- The same for an entry: only its own end is touched.
+-- The same for an entry of a kind with many holders: only the entry's own end changes.
 local function renew_entry(lock, e, ttl, T)
   local there, err = stands_at(lock)
   local form = not err and held_as(lock, there, e, T)
@@ -39,13 +40,13 @@ local function renew_entry(lock, e, ttl, T)
   return 1
 end
 
--- A refusal, of whichever of its commands.
+-- The reply for an error of any command of renew_entry.
 local function refused(err)
   local words = type(err) == 'table' and err.err or tostring(err)
   return string.find(words, 'READONLY', 1, true) and -2 or -1
 end
 
--- What is left after renew_fast_path.lua, which stands before this.
+-- Handles the items that renew_fast_path.lua, which precedes this, left open.
 local T
 for _, run in ipairs(runs) do
   for i = run.from, run.to do

@@ -1,4 +1,4 @@
--- The common case of renew.lua: a value that stands at its key.
+-- The common case of renew.lua: a string key that still has the item's value.
 local try, keys, arguments = redis.pcall, KEYS, ARGV
 local behind = #arguments - #keys -- the value of item i is arguments[behind + i]
 local replies, open, to, runs = {}, #keys, 0, {}

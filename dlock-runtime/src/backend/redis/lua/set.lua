@@ -1,14 +1,15 @@
--- What may stand at a lock's key instead of a value: the sorted set of a kind with many holders. A member is
--- one holder's entry (value.lua), its score that holder's end in µs. The last member, at inf, is the meta: 1|#|rw, 1|#|p or
--- 1|#|o|<owner>|<epoch of the hold>, and whatever a later version of this layout puts behind it. A sorted set without it is
--- foreign, or of another version: never changed.
+-- A lock of a kind with many holders is a sorted set at the lock's key. Each member is one holder's
+-- entry (value.lua), its score that holder's end in µs. The last member, with score inf, is the
+-- meta: 1|#|rw, 1|#|p or 1|#|o|<owner>|<epoch of the hold>, and any fields that a later version of
+-- this layout appends. A sorted set without a meta belongs to another program or another version
+-- and is never changed.
 
 local function is_meta(member)
   return string.sub(member, 1, 4) == '1|#|'
 end
 
--- The meta of the set at a key; false for a key that is free, nil for a value of any other type. Second, the
--- error where it can't be read.
+-- The meta of the set at a key; false if the key is absent, nil for a value of any other type.
+-- Second, the error if it can't be read.
 local function meta(lock)
   local last = redis.pcall('ZRANGE', lock, -1, -1)
   if last.err then
@@ -19,15 +20,17 @@ local function meta(lock)
   return is_meta(last[1]) and last[1] or nil, nil
 end
 
--- The reply where something stands that is never changed; third, 1 if it is a set of another layout.
+-- The reply if the stored value must not be changed; its third item is 1 for a set of another
+-- layout.
 local function other_type(lock, T)
   local last = redis.pcall('ZRANGE', lock, -1, -1)
   local is_other_layout = last[1] and string.find(last[1], '^%d+|#|')
   return {6, T, is_other_layout and 1 or 0}
 end
 
--- How many ms the first of the holders has left, rounded up, and who is named as the holder: one that lives
--- rather than one that is kept for nobody, if one of the first does. nil: all have lapsed, and only the key has not yet.
+-- The ms until the first holder ends, rounded up, and the holder to name: a live one rather than a
+-- retired entry, if there is one among the first 16. nil: all entries have lapsed, only the key has
+-- not expired yet.
 local function first_holder(lock, T)
   local after = string.format('(%.0f', T)
   local first = redis.call('ZRANGE', lock, after, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
@@ -46,15 +49,15 @@ local function first_holder(lock, T)
   return math.ceil((tonumber(ends) - T) / 1000), named
 end
 
--- `there` is what stands at the key: the meta of a set, ONE for a value, false for nothing.
+-- Values of `there`: the meta of a set, ONE for a string value, false for an absent key.
 local ONE = 'a value'
 
 local function is_set(there)
   return there and there ~= ONE
 end
 
--- Who is in the way, as the replies have it: ms left, and the entry or value of a holder; -2 and '' where
--- only the queue is.
+-- What blocks the lock, as the replies report it: ms left, and a holder's entry or value; -2 and ''
+-- if only the queue does.
 local function in_the_way(lock, there, T)
   if not there then
     return -2, ''
@@ -64,7 +67,7 @@ local function in_the_way(lock, there, T)
   return first_holder(lock, T)
 end
 
--- Ends the key with its last entry, or now. Behind every write to a set.
+-- Makes the key expire with its last entry, or deletes it. Called after every write to a set.
 local function settle(lock, there, T)
   local last = redis.call('ZRANGE', lock, -2, -2, 'WITHSCORES')
   if not last[1] then
@@ -75,7 +78,8 @@ local function settle(lock, there, T)
   return there
 end
 
--- Returns `there`; second, whether there are more of them than one call takes out, so that nothing else can be decided.
+-- Removes lapsed entries. Returns `there`; second, whether more have lapsed than one call removes,
+-- in which case the caller can decide nothing else.
 local function drop_lapsed(lock, there, T)
   if not is_set(there) then
     return there, false
@@ -100,7 +104,7 @@ local function drop_lapsed(lock, there, T)
   return there, false
 end
 
--- One member for each permit, so that the set's size says how many are in use.
+-- One member per permit, so that the size of the set is the number of permits in use.
 local function members(value, take)
   local all = {value}
   for i = 2, take do

@@ -1,11 +1,12 @@
--- The kinds with many holders; set.lua says what stands where. They differ in `fits`, and in nothing else.
--- The scores are the truth: the key's own time to live is there so that nothing is left behind, and ends no
--- earlier than the last entry. `there` is what stands at the key: the meta of a set, ONE for a value, false
--- for nothing. Every script begins with a write that is allowed when memory is out, but the acquire, which
--- begins with the counter's SET and is refused as a whole.
+-- Operations of the kinds with many holders; set.lua has the layout. The kinds differ only in
+-- `fits`. The scores are authoritative; the key's time to live only ensures that nothing is left
+-- behind, and ends no earlier than the last entry. `there` is the meta of a set, ONE for a value,
+-- false for an absent key. Every script begins with a write that is allowed when memory is out,
+-- except the acquire, which begins with the counter's SET and is refused as a whole.
 local NO_ENTRY = 'ERR that is no entry'
 
--- `there`; second, an error: a value of another type stands there (ONE as well), or it can't be read.
+-- Returns `there`; second, an error: a value of another type is stored (`there` is ONE then), or
+-- the key can't be read.
 local function stands_at(lock)
   local there, err = meta(lock)
   if there ~= nil or (err and not is_other_type(err)) then
@@ -20,7 +21,8 @@ local function reader_form(value)
   return '1|r' .. string.sub(value, 4)
 end
 
--- What an entry holds the lock with, and until when: itself, or the reader that a writer was downgraded to.
+-- The form in which an entry holds the lock, and until when: the entry itself, or the reader that a
+-- writer was downgraded to.
 local function held_as(lock, there, e, T)
   if not is_set(there) then
     return nil
@@ -38,8 +40,9 @@ local function held_as(lock, there, e, T)
   return nil
 end
 
--- What is kept of an entry that is nobody's any more. Of an owner it is the same for all entries, and ends with the
--- latest of them, so that nobody has to count.
+-- The retired entry that is kept until keep_until and matches no token. An owner's entries share
+-- one retired form, which ends with the latest of them, so that the owner's remaining entries need
+-- no counting.
 local function retired(form, e)
   if e.letter == 'o' then
     return '1|o|-||1|0|0|' .. string.sub(e.meta, 7) .. '|-|0|min_hold|0'
@@ -47,8 +50,8 @@ local function retired(form, e)
   return string.sub(form, 1, 4) .. '-' .. string.sub(form, 5)
 end
 
--- Takes an entry out; before keep_until it stays, as nobody's: it counts, and answers to no token. Returns
--- `there`, and 1 if it was there, else 0.
+-- Removes an entry; before keep_until a retired entry stays, which still counts as a holder.
+-- Returns `there`, and 1 if the entry held the lock, otherwise 0.
 local function give_back(lock, there, e, keep_until, T)
   local form = held_as(lock, there, e, T)
   if not form then
@@ -61,7 +64,7 @@ local function give_back(lock, there, e, keep_until, T)
   return settle(lock, there, T), 1
 end
 
--- How many entries of its owner hold the lock besides one that was taken out; 0 for every other kind.
+-- How many entries of the same owner still hold the lock; 0 for every other kind.
 local function rest_of(lock, there, e)
   if not is_set(there) or e.letter ~= 'o' then
     return 0
@@ -70,7 +73,8 @@ local function rest_of(lock, there, e)
   return redis.call('ZCARD', lock) - 1 - kept
 end
 
--- What is there, if it is another kind. Of a value no more than its kind: it is somebody's right to release.
+-- What is stored, if it is another kind; nil otherwise. Of a string value only its kind is
+-- returned, because whoever knows the whole value could release the lock.
 local function other_kind(lock, there, e)
   if there == ONE then
     return not is_other_layout(redis.call('GET', lock)) and '1|x|' or nil
@@ -79,8 +83,8 @@ local function other_kind(lock, there, e)
   return is_other and there or nil
 end
 
--- The reply to who has a place: ms left of the first holder, or of the first place, which may be dead. The end
--- of either is a reason to look again.
+-- The reply to a queued entry: the ms until the first holder ends, or until the heartbeat of the
+-- queue's head lapses, if that is sooner. The waiter polls again then.
 local function still_waits(lock, queue, heartbeats, there, T)
   local left, holder = in_the_way(lock, there, T)
   local head = first_place(queue)
@@ -91,7 +95,7 @@ local function still_waits(lock, queue, heartbeats, there, T)
   return {3, T, left, holder}
 end
 
--- The reply to who holds the lock; nil to everybody else. How long it still does is rounded down.
+-- The reply if the entry holds the lock; nil otherwise. The time left is rounded down.
 local function yours_among(lock, counter, there, e, T)
   local form, ends = held_as(lock, there, e, T)
   if not form then

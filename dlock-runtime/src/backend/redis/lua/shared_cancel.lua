@@ -1,10 +1,10 @@
--- shared_cancel: leaves the queue and takes the entry out of the set, for one whose acquire may still be on
--- its way. Idempotent; repeated until conclusive.
--- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 entry, 2 '1': it may be in the queue, 3 keep_until µs as for shared_release,
---       4 not_after µs of its acquire (0: it was answered), 5 the fleet's secret (see queue.lua)
--- reply {found, conclusive, T, rest}; found: it was in the queue, or held the lock; rest as shared_release says,
---       which says what a 1 behind it and {10, T} are, too
+-- shared_cancel: leaves the queue and removes the entry from the set, for an entry whose acquire
+-- may still arrive. Idempotent; the client repeats it until the reply is conclusive.
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 entry, 2 '1': the entry may be queued, 3 keep_until µs as for shared_release, 4 not_after
+--       µs of its acquire (0: the acquire was answered), 5 the fleet's secret (see queue.lua)
+-- reply {found, conclusive, T, rest, more}; found: the entry was queued, or held the lock; rest,
+--       more and {10, T}: as for shared_release
 local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 if not e then

@@ -1,8 +1,10 @@
--- shared_look: who holds a lock of a kind with many holders. Writes nothing.
+-- shared_look: the holder of a lock of a kind with many holders. Writes nothing.
 -- KEYS  1 the lock
 -- ARGV  1 entry, or ''
--- reply {found, entry}; found: 1 if the entry holds the lock, else 0; entry: of the first holder, '' for none
---       {-1, '', other}  a value of another type stands there; other: 1, a set of another layout
+-- reply {found, entry}; found: 1 if the given entry holds the lock, otherwise 0; entry: a holder's,
+--       '' if there is none
+--       {-1, '', other}  a value of another type is stored at the key; other: 1, a set of another
+--                        layout
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(KEYS[1])
 if is_other_type(err) then

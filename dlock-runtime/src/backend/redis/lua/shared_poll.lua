@@ -1,13 +1,15 @@
--- shared_poll: what became of an entry in the queue, and a sign of life for it. Never creates: it only
--- grants what fits to the first in the queue, whoever that is, and lets in an owner that holds the lock
--- already. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 entry, 2 '1': it may be in the queue, 3 the fleet's secret (see queue.lua)
--- reply {3, T, left, entry}  still in the queue; as for shared_acquire
---       {4, T, epoch, left}  ours: granted, and the push was lost or is on its way
---       {6, T, other}        a value of another type stands there; other: 1, a set of another layout
---       {7, T}               neither: the claim is dead
---       {10, T}              a sign of life at most: there was more to do than one call does; repeat it at once
+-- shared_poll: reports what became of a queued entry, and refreshes its heartbeat. Never creates;
+-- it only grants the lock to waiters at the head of the queue that fit, whoever polls, and to an
+-- entry of an owner that already holds the lock. Idempotent.
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 entry, 2 '1': the entry may be queued, 3 the fleet's secret (see queue.lua)
+-- reply {3, T, left, entry}  still queued; as for shared_acquire
+--       {4, T, epoch, left}  the entry holds the lock: the push was lost or is on its way
+--       {6, T, other}        a value of another type is stored at the key; other: 1, a set of
+--                            another layout
+--       {7, T}               neither queued nor holding: the claim is dead
+--       {10, T}              at most the heartbeat was refreshed: more work was needed than one
+--                            call does; repeat at once
 local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 if not e then
@@ -21,7 +23,8 @@ elseif err then
 end
 local waits = ARGV[2] == '1' and redis.call('ZSCORE', queue, e.value)
 if waits then
-  beat(queue, heartbeats, e.value, T) -- before the sweep: who polls is alive, also when nobody saw it lapse
+  -- before the sweep: a polling waiter is alive, even if its heartbeat has lapsed
+  beat(queue, heartbeats, e.value, T)
 end
 local more
 there, more = drop_lapsed(lock, there, T)

@@ -1,9 +1,12 @@
--- shared_release: takes an entry out of the set, and grants what fits now. Idempotent.
--- KEYS  1 the lock, 2 the counter of epochs, 3 queue and 4 heartbeats of the lock (see queue.lua)
--- ARGV  1 entry, 2 keep_until µs: before that, it stays, as nobody's (0: no such time), 3 the fleet's secret (see queue.lua)
--- reply {found, rest}; found: it held the lock; rest: how many entries of its owner still do, 0 for every
---       other kind; {found, rest, 1}: more may have the lock now than one call grants it to
---       {10, T} nothing yet: more entries have lapsed than one call takes out; repeat it at once
+-- shared_release: removes an entry from the set and grants the lock to waiters that fit now.
+-- Idempotent.
+-- KEYS  1 the lock, 2 the epoch counter, 3 queue and 4 heartbeats of the lock (see queue.lua)
+-- ARGV  1 entry, 2 keep_until µs: before that, a retired entry stays (0: no such time), 3 the
+--       fleet's secret (see queue.lua)
+-- reply {found, rest}; found: the entry held the lock; rest: how many entries of its owner still
+--       hold it, 0 for every other kind; {found, rest, 1}: more waiters may fit now than one call
+--       grants to
+--       {10, T}  undecided: more entries have lapsed than one call removes; repeat at once
 local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local e, T = read_entry(ARGV[1]), now()
 local there, err = stands_at(lock)

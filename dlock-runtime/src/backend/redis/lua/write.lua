@@ -1,19 +1,21 @@
--- write: a batch of the user's own commands, if the value still holds the lock; else nothing. All that
--- could stop it half-way is looked at before its first command, but for rights: what the user may run
--- can't be asked. The commands are those of values/batch/change.rs.
+-- write: runs a batch of the user's own commands if the value still holds the lock; otherwise runs
+-- none. Everything that could stop the batch half-way is checked before its first command, except
+-- rights: a script can't ask which commands the user may run. The commands are those of
+-- values/batch/change.rs.
 -- KEYS  1 the lock, 2 … the data keys
--- ARGV  1 value, 2 not_after µs, 3 '1': memory may run out after the first command, 4 how many needs;
---       of each need: its type, 'number' or 'field'; its key's number, its field (else '');
---       of each command: its name, its key's number, how many words follow, these
--- reply {1}     all is written
---       {0}     the lock is not the value's, or something else stands there
---       {5, T}  late
---       {6, n}  the nth need does not hold
---       {8, n, error}  the nth command was refused; those before it are written
+-- ARGV  1 value, 2 not_after µs, 3 '1': a command after the first may be refused for lack of
+--       memory, 4 the number of needs; for each need: its type, 'number' or 'field'; the index of
+--       its key in KEYS; its field (otherwise ''); for each command: its name, the index of its
+--       key, how many words follow, these words
+-- reply {1}            all is written
+--       {0}            the value does not hold the lock, or a value of another type is stored there
+--       {5, T}         late: T is past not_after
+--       {6, n}         need n is not met
+--       {8, n, error}  command n was refused; those before it are written
 
--- What a value holds the lock with: itself, or the reader that a writer was downgraded to; false if it does
--- not. A lock is exclusive (a string) or shared (a sorted set of entries by their ends in µs). Second, the
--- error where that can't be known.
+-- The form in which a value holds the lock: itself, or the reader that a writer was downgraded to;
+-- false if it does not hold it. A lock is exclusive (a string) or shared (a sorted set of entries
+-- by their ends in µs). Second, the error if that can't be known.
 local function held_as(lock, value, T)
   if not string.find(value, '^1|[rwpo]|') then
     local held, err = look(lock)
@@ -31,7 +33,7 @@ local function held_as(lock, value, T)
   return false, nil
 end
 
--- A write to the lock that changes nothing, and is refused when memory is out.
+-- A write to the lock that changes nothing and is refused when memory is out.
 local function touch(lock, form)
   if string.find(form, '^1|[rwpo]|') then
     return redis.pcall('ZADD', lock, 'XX', 'GT', '0', form)
@@ -39,7 +41,8 @@ local function touch(lock, form)
   return redis.pcall('SET', lock, form, 'KEEPTTL')
 end
 
--- 18 digits at most: so many more may be added that the sum stays a number.
+-- At most 18 digits, so that the sum stays within 64 bits (policy/writes/known.rs bounds what a
+-- batch adds).
 local function is_number(text)
   local digits = not text or text == '0' and '0' or string.match(text, '^%-?([1-9]%d*)$')
   return digits == true or digits and #digits <= 18
