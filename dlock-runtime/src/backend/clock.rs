@@ -1,4 +1,5 @@
-//! The clocks that leases are measured with: none steps, and the one for Redis counts suspended time.
+//! The clocks that measure leases. None of them steps, and the clock for Redis counts the time that
+//! the machine is suspended. This file reads time only; it sets no timers.
 
 use std::time::Instant;
 
@@ -10,18 +11,18 @@ pub(crate) enum Clock {
     /// `CLOCK_BOOTTIME`: goes on while the machine is suspended, as the server's clock does.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Boot,
-    /// The best that the standard library has; it may stop in suspend.
+    /// The best clock that the standard library has; it may stop while the machine is suspended.
     #[cfg_attr(
         any(target_os = "linux", target_os = "android"),
         allow(dead_code, reason = "for other systems")
     )]
     Monotonic(Instant),
-    /// Tokio's, which a test may pause.
+    /// Tokio's clock, which a test may pause.
     Tokio(tokio::time::Instant),
 }
 
 impl Clock {
-    /// For a server on another machine.
+    /// The clock for a server on another machine.
     pub(crate) fn real() -> Self {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         return Clock::Boot;
@@ -29,7 +30,7 @@ impl Clock {
         return Clock::Monotonic(Instant::now());
     }
 
-    /// For a server in this process.
+    /// The clock for a server in this process.
     pub(crate) fn pausable() -> Self {
         Clock::Tokio(tokio::time::Instant::now())
     }

@@ -1,4 +1,5 @@
-//! What can go wrong with one command, told apart by what the caller must do next.
+//! The errors of one command, by what the caller must do next: retry, clean up, or report. This
+//! module retries nothing itself.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,21 +10,21 @@ use tokio::runtime::{Handle, Id};
 use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::key::Key;
 
-/// A command that brought no answer of its own.
+/// A command that got no answer of its own.
 #[derive(Clone, Debug)]
 pub(crate) enum CommandError {
-    /// Certainly not executed, nor will it be: try again.
+    /// Certainly not executed, now or later: try again.
     Unsent(Reason),
-    /// It may have been executed, or may yet be: clean up after it, and try again with a fresh token.
+    /// May have been executed, or may yet be: clean up after it, and retry with a fresh token.
     Unclear(Reason),
-    /// Answered with an error; nothing was changed.
+    /// The server answered with an error; nothing was changed.
     Refused(Refusal, Reason),
-    /// No answer can ever be had like this: the setup is wrong.
+    /// The setup is wrong: no retry can succeed.
     Setup(Reason),
 }
 
 impl CommandError {
-    /// Whether it may pass by itself, so that a wait goes on.
+    /// Whether the cause may pass by itself, so that a waiter keeps waiting.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             CommandError::Unsent(_) | CommandError::Unclear(_) => true,
@@ -32,8 +33,8 @@ impl CommandError {
         }
     }
 
-    /// Whether an acquire that ended so may have created something. Unknown words may be a proxy's, which
-    /// lost the answer.
+    /// Whether an acquire that ended with this error may have created something. An unknown error
+    /// text may come from a proxy that lost the answer.
     pub(crate) fn leaves_open(&self) -> bool {
         matches!(
             self,
@@ -41,7 +42,7 @@ impl CommandError {
         )
     }
 
-    /// As the caller of a command about `key` sees it.
+    /// The error that the caller of a command about `key` sees.
     pub(crate) fn into_error(self, key: Option<&Key>) -> LockError {
         let key = key.cloned();
         match self {
@@ -70,8 +71,8 @@ impl fmt::Display for CommandError {
     }
 }
 
-/// Runs what panics in a tokio runtime that lacks a driver, and says what is missing instead. Tokio
-/// offers no way to ask. Any other panic goes on.
+/// Runs code that panics in a tokio runtime without timers or I/O, and turns that panic into an
+/// error that names what is missing. Tokio offers no way to ask. Any other panic goes on.
 pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, CommandError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_driver)).map_err(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
@@ -94,10 +95,10 @@ pub(crate) fn current_runtime() -> Result<Handle, CommandError> {
     })
 }
 
-/// The current tokio runtime, which has timers.
+/// The current tokio runtime, once it is known to have timers.
 pub(crate) fn runtime_with_timers() -> Result<Handle, CommandError> {
     thread_local! {
-        /// Which runtime had them when this thread asked last.
+        /// The runtime that had timers when this thread last checked.
         static HAS_TIMERS: Cell<Option<Id>> = const { Cell::new(None) };
     }
     let here = current_runtime()?;

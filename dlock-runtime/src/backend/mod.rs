@@ -1,11 +1,11 @@
-//! Where locks are kept: what the engine asks of a server, and the servers that answer.
+//! The interface between the engine and a lock server, and its two implementations.
 //!
-//! A [`Backend`] hands out [`Link`]s; a link is one live connection, whose commands arrive in order.
-//! CONTRIBUTING has the steps to add a server.
+//! A [`Backend`] hands out [`Link`]s; a link is one live connection, whose commands arrive in
+//! order. CONTRIBUTING has the steps to add a server.
 //!
-//! Never in this folder: a command that is repeated by itself; in Rust, a decision about who gets a
-//! lock (the scripts in `redis/lua` are the server's side, and follow `policy::server`). Only `redis/`
-//! names the `redis` crate.
+//! Never in this folder: a command that is retried automatically; in Rust, a decision about who
+//! gets a lock (the scripts in `redis/lua` are the server's side, and follow `policy::server`).
+//! Only `redis/` names the `redis` crate.
 
 pub(crate) mod clock;
 pub(crate) mod command_error;
@@ -31,36 +31,37 @@ use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
-/// A server's answer, on its way.
+/// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
 
-/// At most so many items go into one `renew`, so that it never blocks the server for long.
+/// The maximum number of items in one `renew`, so that it never blocks the server for long.
 pub(crate) const RENEWALS_AT_ONCE: usize = 100;
 
-/// A lock server, or what stands for one.
+/// A lock server, or an in-memory substitute for one.
 pub(crate) trait Backend: Debug + Send + Sync + 'static {
-    /// The clock that this backend's leases are measured with.
+    /// The clock that measures this backend's leases.
     fn clock(&self) -> Clock;
 
-    /// Who watches over its leases.
+    /// Where the watchdog of its leases runs.
     fn watchdog(&self) -> WatchdogKind;
 
-    /// Who hears what the server says unasked. Called once, before the first link is made.
+    /// Sets the receiver of the server's pushes. Called once, before the first link is made.
     fn listen(&self, listener: Weak<dyn Listener>);
 
-    /// The connection of the current tokio runtime that carries commands for `key`, if it is there and works.
+    /// The current tokio runtime's connection that carries commands for `key`, if it exists and
+    /// works.
     fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>>;
 
-    /// The same, made if need be.
+    /// The same connection, made if necessary.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
-    /// What guarded writes left at a data key, if that is kept in this process.
+    /// What guarded writes left at a data key, if this process keeps the data.
     fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError>;
 }
 
 impl dyn Backend {
-    /// The connection of the current tokio runtime that carries commands for `key`. Nearly always there is one, and
-    /// nothing is to be waited for.
+    /// The current tokio runtime's connection that carries commands for `key`. It usually exists
+    /// already, so this usually returns without waiting.
     pub(crate) async fn link(
         &self,
         key: &str,
@@ -70,7 +71,7 @@ impl dyn Backend {
         Ok(link)
     }
 
-    /// The same, and when that is: `now`, unless something had to be waited for.
+    /// The same, and the time at which it returns: `now`, unless it had to wait.
     pub(crate) async fn link_at(
         &self,
         now: Moment,
@@ -85,67 +86,75 @@ impl dyn Backend {
     }
 }
 
-/// Where the watchdog, the deadlines and the clean-up run.
+/// Where renewals, deadlines and the cleanup run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchdogKind {
-    /// On a thread of their own, with a connection of its own: a blocked or ended runtime loses nothing.
+    /// On a thread of its own, with a connection of its own: leases are renewed and released even
+    /// if the caller's runtime is blocked or has ended.
     Thread,
-    /// On the caller's runtime, because its clock may be paused; every answer is there at once.
+    /// On the caller's runtime, because its clock may be paused; every answer is ready at once.
     Caller,
 }
 
-/// Hears what a server says unasked. Called from the task that moves a connection's bytes, or from
-/// inside another command's call: it must not block, and must not send anything itself.
+/// Receives what a server says unasked. Called from the task that reads and writes a connection's
+/// socket, or from inside another command's call: it must not block, and must not send anything
+/// itself.
 pub(crate) trait Listener: Debug + Send + Sync {
-    /// A waiter's claim was granted, which is to be believed. `since` is no later than the grant, on the backend's clock;
-    /// `None` when that can't be told, so that the waiter has to ask.
+    /// A waiter's claim was granted; the backend has verified this. `since` is no later than the
+    /// grant, on the backend's clock; `None` if that time is unknown, so that the waiter has to
+    /// poll.
     fn granted(&self, grant: PushedGrant, since: Option<Moment>);
 
-    /// Somebody says that this value was granted, and it may not be true: the waiter has to ask.
+    /// A message says that this value was granted, but it may be false: the waiter has to poll.
     fn hinted(&self, key: &Arc<str>, value: &str);
 
-    /// A connection ended: pushes may have been lost, and those who wait on it should look.
+    /// A connection ended: pushes may have been lost, so its waiters should poll.
     fn disconnected(&self);
 }
 
-/// One live connection. Commands are executed in the order in which they were first polled; an `acquire` or a `release`
-/// may come later, but never behind what was first polled after its future was dropped: it is before that, or is never sent.
-/// A `heartbeat` may come later in any case, since it creates nothing.
+/// One live connection. Commands are executed in the order in which they were first polled, with
+/// two exceptions. An `acquire` or a `release` may run later, but if its future is dropped, it
+/// either runs before anything first polled after the drop, or is never sent. A `heartbeat` may
+/// always run later, because it creates nothing.
 ///
-/// Each command ends `within` the time given, with [`CommandError::Unclear`] if it may have been or may yet
-/// be executed. Dropping a command's future takes nothing back that was sent.
+/// Each command ends `within` the time given, with [`CommandError::Unclear`] if it may have been or
+/// may yet be executed. Dropping a command's future does not undo what was sent.
 pub(crate) trait Link: Debug + Send + Sync {
-    /// The server's time at a moment, in µs; rather too early than too late.
+    /// The server's estimated time at a moment, in µs; an error makes it too early rather than too
+    /// late.
     fn server_time_at(&self, now: Moment) -> u64;
 
-    /// The runtime that moves this connection's bytes; `None` when nothing has to be moved.
+    /// The runtime that reads and writes this connection's socket; `None` if there is no socket.
     fn runtime(&self) -> Option<&Handle>;
 
-    /// Where grants to this connection's waiters are published; `None` when it can't be told anything
-    /// unasked, so that its waiters have to poll.
+    /// The address at which grants to this connection's waiters are published; `None` if this
+    /// connection receives no pushes, so that its waiters have to poll.
     fn address(&self) -> Option<&Arc<str>>;
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
 
-    /// All of these exclusive locks in one step, or none; nobody queues. One lease and one `not_after` for all.
+    /// Takes all of these exclusive locks in one step, or none; never queues. All commands have the
+    /// same lease and the same `not_after`.
     fn acquire_all<'a>(
         &'a self,
         commands: &'a [Acquire],
         within: Duration,
     ) -> Answer<'a, TakenTogether>;
 
-    /// What became of a claim in the queue, and a sign of life for it.
+    /// Asks what became of a queued claim, and refreshes its heartbeat.
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;
 
-    /// A sign of life of a claim in the queue to which nothing has happened that its waiter knows of. It may be late by a small part
-    /// of the interval between two polls, together with others. What a poll would say; `None`: only a poll can say it. A claim that
-    /// still waits is told so, by the next heartbeat at the latest, also if a poll at this moment would have let it in.
+    /// Refreshes the heartbeat of a queued claim whose waiter knows of no change. The backend may
+    /// delay it by a small part of the poll interval, to batch it with others. Answers what a poll
+    /// would answer, or `None` if only a poll can tell. If a poll at this moment would grant the
+    /// lock to a waiting claim, the answer may still be that it waits; the claim learns of the
+    /// grant by its next heartbeat at the latest.
     fn heartbeat<'a>(&'a self, _: &'a Claim, _: Duration) -> Answer<'a, Option<Polled>> {
         Box::pin(ready(Ok(None)))
     }
 
-    /// Whether the claim held the lock. Before the server's time `keep_until` (µs, 0: no such time) the
-    /// key stays, as nobody's.
+    /// Releases the lock; answers whether the claim held it. Before the server's time `keep_until`
+    /// (µs, 0: no such time) the key stays as a retired value, which matches no token.
     fn release<'a>(
         &'a self,
         claim: &'a Claim,
@@ -153,7 +162,7 @@ pub(crate) trait Link: Debug + Send + Sync {
         within: Duration,
     ) -> Answer<'a, GivenBack>;
 
-    /// As `release`, for a claim that may also stand in the queue, or whose acquire may still come.
+    /// As `release`, for a claim that may also be queued, or whose acquire may still arrive.
     fn cancel<'a>(
         &'a self,
         claim: &'a Claim,
@@ -162,17 +171,19 @@ pub(crate) trait Link: Debug + Send + Sync {
         within: Duration,
     ) -> Answer<'a, Cancelled>;
 
-    /// One answer for each item, in order; at most [`RENEWALS_AT_ONCE`] items.
+    /// One answer per item, in order; at most [`RENEWALS_AT_ONCE`] items.
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>>;
 
-    /// Turns a writer's entry into a reader's, without a gap and with the same claim; it never shortens the
-    /// lease. `false`: the claim does not hold the lock. Idempotent.
+    /// Turns a writer's entry into a reader's, with the same claim and without releasing the lock
+    /// in between; it never shortens the lease. `false`: the claim does not hold the lock.
+    /// Idempotent.
     fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool>;
 
-    /// Whether the claim holds the lock at this moment, by the server's clock.
+    /// Whether the claim holds the lock now, by the server's clock.
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool>;
 
-    /// A batch of the user's own writes, applied if the claim holds the lock, and not if it is executed when `within` is over.
+    /// Applies a batch of the user's own writes if the claim holds the lock, but not after `within`
+    /// has passed.
     fn write<'a>(
         &'a self,
         claim: &'a Claim,
@@ -180,7 +191,7 @@ pub(crate) trait Link: Debug + Send + Sync {
         within: Duration,
     ) -> Answer<'a, Wrote>;
 
-    /// What stands at the key: its value, or the entry of the first holder.
+    /// What is stored at the key: its value, or the entry of the first holder.
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;
 
     fn ping(&self, within: Duration) -> Answer<'_, ()>;

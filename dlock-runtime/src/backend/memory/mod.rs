@@ -1,9 +1,9 @@
 //! `memory://`: the pure server machine behind a mutex, for development and tests.
 //!
-//! Every answer is ready at once and no step crosses a thread, so tokio's paused clock works.
-//! It protects this process only.
+//! Every answer is ready at once and no step crosses a thread, so tokio's paused clock works. It
+//! protects this process only.
 //!
-//! Never in this folder: a rule of its own (`policy::server` has them), another thread.
+//! Never in this folder: a lock rule (`policy::server` has them), another thread.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 use crate::values::ttl::Ttl;
 
-/// The one who listens: the pool that this server belongs to.
+/// The address of the only listener: the pool that this server belongs to.
 const ADDRESS: &str = "here";
 
 /// A server in this process; each pool has its own.
@@ -37,11 +37,11 @@ pub(crate) struct Memory(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     server: Mutex<Server>,
-    /// What guarded writes wrote; only touched while `server` is locked.
+    /// The data of guarded writes; only touched while `server` is locked.
     data: Mutex<Data>,
     clock: Clock,
     listener: OnceLock<Weak<dyn Listener>>,
-    /// The wall clock's µs when `clock` began.
+    /// The wall clock's time in µs when `clock` began.
     began: u64,
     /// [`ADDRESS`], as who waits names it.
     address: Arc<str>,
@@ -64,7 +64,8 @@ impl Memory {
 }
 
 impl Shared {
-    /// Runs a command; whom it granted a lock hears of that when the server is free again.
+    /// Runs a command, then tells the listener which waiters it granted a lock to, after the server
+    /// is unlocked.
     fn run<T>(&self, command: impl FnOnce(&mut Server, u64, &mut Outbox) -> T) -> T {
         let mut outbox = Outbox::default();
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +113,7 @@ impl Backend for Memory {
     }
 
     fn listen(&self, listener: Weak<dyn Listener>) {
-        let _ = self.0.listener.set(listener); // once, by its contract
+        let _ = self.0.listener.set(listener); // called once, as `Backend::listen` promises
     }
 
     fn ready(&self, _key: &str, _now: Moment) -> Option<Arc<dyn Link>> {

@@ -1,5 +1,6 @@
-//! Which script an operation is, and with what arguments: the exclusive lock has its own, the kinds with many
-//! holders share theirs.
+//! Maps each operation to its script and arguments: the exclusive lock has scripts of its own, the
+//! kinds with many holders share theirs. Sends nothing; the order of the arguments is the one that
+//! the head of each script in `lua/` states.
 
 use std::borrow::Cow;
 use std::iter;
@@ -26,7 +27,7 @@ pub(super) enum Word<'a> {
 }
 
 impl Word<'_> {
-    /// Of which a number has at most 20 bytes.
+    /// An upper bound of its bytes; a number has at most 20.
     pub(super) fn room(self) -> usize {
         match self {
             Word::Text(text) => text.len(),
@@ -60,12 +61,12 @@ pub(super) fn acquire(command: &Acquire) -> Call<'_> {
     }
 }
 
-/// What to give a key that has no time to live, in ms.
+/// The ttl in ms for a key that has none; 0: leave the key as it is.
 pub(super) fn repair(command: &Acquire) -> u64 {
     command.repair_missing_ttl.map_or(0, ttl::millis)
 }
 
-/// A script about several locks, with the keys of all.
+/// A script about several locks, with the keys of all of them.
 pub(super) struct CallOfAll<'a> {
     pub(super) keys: Vec<Cow<'a, str>>,
     pub(super) arguments: Vec<Cow<'a, str>>,
@@ -98,7 +99,7 @@ pub(super) fn poll(claim: &Claim) -> Call<'_> {
     by_kind(claim, &scripts::POLL, &scripts::SHARED_POLL, [])
 }
 
-/// A poll that is nobody's: it grants what is free to who is first.
+/// A poll without a claim: it grants a free lock to the head of the queue.
 pub(super) fn go_on(is_shared: bool) -> Call<'static> {
     let (script, nobody): (&'static Script, _) = if is_shared {
         (&scripts::SHARED_POLL, "1|r|-||1|0|0||")
@@ -136,7 +137,7 @@ pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
     }
 }
 
-/// The beginning of `renew`'s arguments, before the values: how many in a row have which ttl.
+/// The first arguments of `renew`, before the values: for each run its item count and ttl.
 pub(super) fn renewals(items: &[Renewal]) -> Vec<String> {
     let runs = runs(items.iter().map(|item| item.ttl.as_millis()));
     let each = runs
@@ -145,7 +146,7 @@ pub(super) fn renewals(items: &[Renewal]) -> Vec<String> {
     iter::once(runs.len().to_string()).chain(each).collect()
 }
 
-/// So many in a row are the same.
+/// Groups equal neighbours into runs, each with its length.
 pub(super) fn runs<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<(T, usize)> {
     let mut runs: Vec<(T, usize)> = Vec::new();
     for it in all {
@@ -157,7 +158,7 @@ pub(super) fn runs<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<(T, usize)
     runs
 }
 
-/// A script that is told the claim, and whether it may be in the queue.
+/// A call whose first arguments are the claim's value, and whether the claim may be queued.
 fn by_kind<'a, const N: usize>(
     claim: &'a Claim,
     exclusive: &'static Script,

@@ -1,12 +1,14 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
-//! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `connect` makes one, over a `socket`, `link` speaks
-//! the protocol over it and combines what many want at once, `calls` which script an operation is, `write` the batches of
-//! data, `push` hears what comes unasked, `grant_key` says whether that is the fleet's own, `pace` whether the clocks part, `names` the keys beside a
-//! lock's own, `scripts` holds the Lua, `native` says
-//! which command of the server's own it may use, `reply` and `errors` read what comes back.
+//! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
+//! their settings and `connect` makes one, over a `socket`. `link` speaks the protocol over it and
+//! batches commands, `calls` chooses the script and the arguments of an operation, `write` sends
+//! guarded writes. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
+//! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
+//! `native` the server's own compare-and-delete command, `reply` and `errors` read the answers.
 //!
-//! Never in this folder: a `redis::` type that leaves it, a command that the client library repeats by itself.
+//! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
+//! automatically.
 
 mod calls;
 mod connect;
@@ -40,7 +42,7 @@ use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
 
-/// A pool's way to its server.
+/// A pool's connections to its server.
 #[derive(Debug)]
 pub(crate) struct Redis {
     supervisor: Arc<Supervisor>,
