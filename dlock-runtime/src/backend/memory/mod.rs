@@ -43,7 +43,7 @@ struct Shared {
     listener: OnceLock<Weak<dyn Listener>>,
     /// The wall clock's time in µs when `clock` began.
     began: u64,
-    /// [`ADDRESS`], as who waits names it.
+    /// [`ADDRESS`], as waiters give it in their entries.
     address: Arc<str>,
 }
 

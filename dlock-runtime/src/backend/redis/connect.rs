@@ -1,4 +1,6 @@
-//! Making one connection: the socket, the handshake, and whether the server will do.
+//! Makes one connection: opens the socket, does the handshake and checks the server. It does not
+//! retry; `slot` does. A connection that it returns is authenticated, checked and, if the server
+//! allows it, subscribed to its channel.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -27,7 +29,7 @@ use crate::values::error::{Reason, Refusal};
 /// that a cancel could overtake its acquire; and one that is never polled again would keep its room for ever.
 const PIPE: usize = Semaphore::MAX_PERMITS;
 
-/// A connection that has said hello, on the current runtime.
+/// Makes a connection on the current runtime and completes its handshake.
 pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
     let within = plan.connect_timeout;
     let mut attempt = pin!(async {
@@ -48,7 +50,7 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
     .await
 }
 
-/// RESP3, and where a proxy does not know it, RESP2.
+/// Tries RESP3, then RESP2 if a proxy does not know RESP3.
 async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
     if !plan.address.resp2_only {
         match open(plan, ProtocolVersion::RESP3).await {
@@ -102,7 +104,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let who = identity(&plan.address, protocol);
-    // Our own deadline stands around every call, so the library needs none.
+    // Every call has our own deadline, so the library's is off.
     let mut config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(PIPE);
@@ -130,7 +132,7 @@ where
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
     let sent = plan.clock.now();
-    // Both are sent before either is answered.
+    // Both are sent before either is answered, which saves a round trip.
     let asked = ask(connection.clone());
     let subscribed = subscribe(protocol, push_receiver.channel(), connection.clone());
     let (asked, subscribed) = both(asked, subscribed).await;
@@ -143,7 +145,7 @@ where
     plan.pace.heard(time, sent, plan.clock.now());
     let address = match subscribed {
         Ok(()) => Some(format!("{run_id};{}", push_receiver.channel()).into()),
-        // What passes by itself says nothing about pushes.
+        // A refusal that passes by itself does not mean that the server has no pushes.
         Err(CommandError::Refused(refusal, why)) if !refusal.may_pass() => {
             plan.waiters_poll(&why);
             None
@@ -160,7 +162,7 @@ where
     Ok(RedisLink::new(connection, driver, plan, hello))
 }
 
-/// What both come to, the first of them polled first.
+/// Runs both futures at the same time; the first one is polled first.
 async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let (mut one, mut two) = (None, None);
@@ -186,7 +188,7 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
     .await
 }
 
-/// A name that no connection ever had.
+/// A channel name that no other connection has ever had.
 fn channel(plan: &Plan) -> Result<String, CommandError> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|why| {
@@ -197,8 +199,7 @@ fn channel(plan: &Plan) -> Result<String, CommandError> {
     Ok(plan.names.channel(u128::from_le_bytes(id)))
 }
 
-/// Makes the connection hear what is published to a channel. Refused where it can't be: by an ACL, a
-/// proxy, RESP2.
+/// Subscribes the connection to a channel. Refused if the ACL or a proxy forbids it, or with RESP2.
 async fn subscribe(
     protocol: ProtocolVersion,
     channel: &str,
@@ -216,7 +217,7 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     let mut who = RedisConnectionInfo::default()
         .set_db(address.database)
         .set_protocol(protocol)
-        .set_skip_set_lib_name(); // a right less to ask for
+        .set_skip_set_lib_name(); // one right fewer to ask for
     if let Some(user) = &address.user {
         who = who.set_username(user);
     }
@@ -226,28 +227,29 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     who
 }
 
-/// What a new connection hears of its server.
+/// The server's answers to a new connection.
 struct Asked {
     time: u64,
     native: Option<Native>,
-    /// The beginning of the server's run id; empty where it may not be asked for.
+    /// The first digits of the server's run id; empty if the user may not ask for it.
     run_id: String,
 }
 
-/// Asks the server what it is, what time it is there, for a command that is nice to have, and which server it is, in one
-/// round trip. What it is comes first: a sentinel has no TIME.
+/// Asks in one round trip for the kind of server, its time, its native compare-and-delete command
+/// and its run id. The kind comes first: a sentinel has no TIME.
 async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, CommandError> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
     all.cmd("INFO").arg("server");
-    all.ignore_errors(); // each has an answer of its own
+    all.ignore_errors(); // each has its own answer
     let answers = all.query_async(&mut connection).await;
     let [hello, time, native, info]: [RedisResult<Value>; 4] =
         answers.map_err(|error| errors::handshake_error(&error))?;
     match hello {
         Ok(hello) => check_server(&hello)?,
         Err(error) => match errors::handshake_error(&error) {
-            // A proxy that knows no HELLO, or a user without the right to it: nothing can be told.
+            // A proxy that does not know HELLO, or a user without the right to it: the check is
+            // skipped.
             CommandError::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
             other => return Err(other),
         },
@@ -260,7 +262,7 @@ async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, CommandErro
     })
 }
 
-/// So many digits of a run id tell servers apart.
+/// How many digits of a run id are enough to tell servers apart.
 const RUN_ID: usize = 16;
 
 fn run_id(info: &Value) -> Option<String> {
@@ -272,7 +274,7 @@ fn run_id(info: &Value) -> Option<String> {
         .then(|| id.to_owned())
 }
 
-/// Refuses servers whose answers would mean something else: too old, a cluster's node, a replica.
+/// Refuses servers that dlock can't use: too old, a cluster node, a sentinel, a replica.
 fn check_server(hello: &Value) -> Result<(), CommandError> {
     let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
     if let Some(version) = reply::field(hello, "version")
@@ -309,11 +311,11 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
     let mut parts = version.split('.').map(str::parse);
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < than,
-        _ => false, // a fork with a scheme of its own
+        _ => false, // a fork with its own version scheme
     }
 }
 
-/// Ends a driver whose connection did not come about.
+/// Aborts the connection's I/O task if the handshake fails.
 struct AbortOnDrop(Option<tokio::task::JoinHandle<()>>);
 
 impl AbortOnDrop {

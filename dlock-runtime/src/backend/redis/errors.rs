@@ -1,4 +1,5 @@
-//! What an error of the server's or the wire's means for whoever sent the command.
+//! Maps an error of the server or of the socket to what it means for the caller (`CommandError`).
+//! Error texts never repeat a command's arguments, which may hold a token or a password.
 
 use redis::{ErrorKind, RedisError};
 
@@ -7,7 +8,7 @@ use crate::backend::command_error::CommandError;
 use crate::values::error::{Reason, Refusal};
 use crate::values::shown::{WORDS_AT_MOST, shown};
 
-/// What an error of a command on a live connection means.
+/// The meaning of an error of a command on a live connection.
 pub(super) fn command_error(error: &RedisError) -> CommandError {
     match error.kind() {
         ErrorKind::AuthenticationFailed => CommandError::Refused(Refusal::Auth, words(error)),
@@ -22,20 +23,20 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
     }
 }
 
-/// The same for an error before the connection was in use: nothing of ours was sent.
+/// The meaning of an error during the handshake: no command of ours has been sent yet.
 pub(super) fn handshake_error(error: &RedisError) -> CommandError {
     match command_error(error) {
-        // Connections over `maxclients` are answered so, and closed.
+        // The server answers connections over `maxclients` with this text, and closes them.
         CommandError::Unclear(why) if why.to_string().contains("max number of clients") => {
             CommandError::Refused(Refusal::TooManyClients, why)
         }
-        // The client library leaves out the code.
+        // The client library omits the error code here.
         CommandError::Refused(_, why) | CommandError::Unclear(why)
             if why.to_string().contains("switch database") =>
         {
             database_refused(why)
         }
-        // It may pass: a proxy whose server is away answers in its own words.
+        // This may pass: a proxy whose server is down answers with a text of its own.
         CommandError::Unclear(_) if error.kind() == ErrorKind::Parse => {
             CommandError::Unsent(Reason::new(
                 "what answers there does not speak redis's protocol; is it another service's port, or one for TLS?",
@@ -46,7 +47,7 @@ pub(super) fn handshake_error(error: &RedisError) -> CommandError {
     }
 }
 
-/// A `SELECT` that failed: for want of a right or of a password as well as of the database.
+/// A `SELECT` failed: the database does not exist, or a right or a password is missing.
 fn database_refused(why: Reason) -> CommandError {
     let words = why.to_string();
     if ["out of range", "invalid DB index", "invalid first DB index"]
@@ -60,7 +61,7 @@ fn database_refused(why: Reason) -> CommandError {
     CommandError::Refused(refusal("", &words), why)
 }
 
-/// The same for an error of one item among several, in the server's words.
+/// The meaning of the error of one item in a batch, from the server's text.
 pub(super) fn error_of_item(said: &str) -> CommandError {
     let code = said.split(' ').next().unwrap_or_default();
     let words = without_arguments(said);
@@ -71,7 +72,8 @@ fn words(error: &RedisError) -> Reason {
     without_arguments(&error.to_string())
 }
 
-/// The server's words, less the arguments that it repeats (a token or a password may be among them).
+/// The server's text without the arguments that it repeats: a token or a password may be among
+/// them.
 fn without_arguments(said: &str) -> Reason {
     let end = said.find("with args beginning with").unwrap_or(said.len());
     let said = said.get(..end).unwrap_or_default();
@@ -83,7 +85,8 @@ fn without_arguments(said: &str) -> Reason {
     Reason::new(format_args!("{said} ({})", commands.join(", ")))
 }
 
-/// What a user may not run of a script, for a server before 7.2 says the line, not the command. Nobody could tell which right is missing.
+/// The commands that the user may not run in a script. A server before 7.2 names only the script's
+/// line, which does not tell the user which right is missing.
 fn commands_without_right(said: &str) -> Vec<&'static str> {
     if said.contains("can't run this command") {
         scripts::commands_of_error(said)
@@ -92,7 +95,8 @@ fn commands_without_right(said: &str) -> Vec<&'static str> {
     }
 }
 
-/// Errors of commands inside a script keep their code or carry it in their text, as versions differ.
+/// An error of a command inside a script keeps its code, or has it in its text, depending on the
+/// server's version.
 pub(super) fn refusal(code: &str, words: &str) -> Refusal {
     const TABLE: &[(&str, Refusal)] = &[
         ("READONLY", Refusal::ReadOnly),

@@ -1,8 +1,9 @@
-//! What proves to a waiter that a script of the fleet's published its grant.
+//! The secret that proves to a waiter that one of the fleet's scripts published its grant.
 //!
-//! Whoever may publish, and read the queue, can write a message that looks like a grant. So the scripts are told a secret
-//! with each command that may grant, and publish a MAC beside the grant (`lua/queue.lua`). The secret is no key in Redis,
-//! for that could be read. Invariant: it is shown nowhere, neither as it was given nor as it is sent.
+//! A client that may publish, and read the queue, can write a message that looks like a grant. So
+//! each command that may grant passes the scripts a secret, and they publish a MAC with the grant
+//! (`lua/queue.lua`). The secret is not a key in Redis, because that could be read. Invariant: the
+//! secret is never shown, neither as it was given nor as it is sent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,27 +12,28 @@ use sha1_smol::Sha1;
 
 use crate::values::config::Secret;
 
-/// The fleet's key for its grants.
+/// The key with which the fleet's grants are authenticated.
 #[derive(Clone)]
 pub(super) struct GrantKey {
-    /// 40 hexadecimal digits; empty: the fleet has no secret.
+    /// 40 hexadecimal digits; empty if the fleet has no secret.
     key: Arc<str>,
 }
 
-/// Whether a message may be believed.
+/// Whether a message is authentic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// A script of the fleet's wrote it.
+    /// One of the fleet's scripts wrote it.
     Right,
-    /// Anybody may have written it.
+    /// Anyone may have written it.
     Wrong,
-    /// There is no secret to prove it with.
+    /// There is no secret to check it with.
     Impossible,
 }
 
 impl GrantKey {
-    /// Not the secret itself goes to the server, which may be the password of another user there. An empty one, as a user with
-    /// `nopass` may log in with, is everybody's, so it proves nothing.
+    /// Derives the key. The server gets a hash and not the secret itself, which may be another
+    /// user's password there. An empty secret, with which a `nopass` user may log in, is known to
+    /// everyone, so it proves nothing.
     pub(super) fn new(secret: Option<&Secret>) -> Self {
         let secret = secret.map(Secret::reveal).filter(|it| !it.is_empty());
         let key = secret.map(|secret| sha1(&["dlock grants\n", secret]));
@@ -45,14 +47,14 @@ impl GrantKey {
         &self.key
     }
 
-    /// Whether the message on this channel goes with this MAC.
+    /// Whether the MAC is right for the message on this channel.
     pub(super) fn check(&self, channel: &str, message: &str, mac: &str) -> Proof {
         if self.key.is_empty() {
             return Proof::Impossible;
         }
         let inner = sha1(&[&self.key, channel, "\n", message]);
         let right = sha1(&[&self.key, &inner]);
-        // All of it, so that the time tells nothing of where they differ.
+        // Compares all bytes, so that the time taken does not reveal where they differ.
         let differ = right
             .bytes()
             .zip(mac.bytes())

@@ -1,4 +1,6 @@
-//! The Lua scripts, each with what they share in front, and how one is called.
+//! The Lua scripts, each with the shared parts in front, and how to call one. This file decides
+//! nothing about locks. Invariant: `all` lists every script, so that an error can be mapped to the
+//! command on the line that it names.
 
 use std::sync::LazyLock;
 
@@ -7,7 +9,7 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 
 use super::native::Native;
 
-/// The common cases stand first: a call that they settle makes no function.
+/// The common cases come first: a call that they complete defines no functions.
 pub(super) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
     let fast_path = [TIMES, include_str!("lua/acquire_fast_path.lua")];
     let rest = [
@@ -52,7 +54,7 @@ pub(super) static CANCEL: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/cancel.lua"),
     ])
 });
-/// Releases and acquires of exclusive locks, mixed.
+/// A batch of exclusive releases and acquires.
 pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
     let fast_path = [TIMES, PRELUDE, include_str!("lua/combined_fast_path.lua")];
     let rest = [
@@ -66,7 +68,7 @@ pub(super) static COMBINED: LazyLock<Script> = LazyLock::new(|| {
     ];
     Script::of(fast_path.iter().chain(&rest))
 });
-/// Of any kind, mixed.
+/// Renews leases of every kind.
 pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
     let fast_path = [include_str!("lua/renew_fast_path.lua")];
     let rest = [
@@ -95,7 +97,7 @@ pub(super) static SHARED_CANCEL: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_cancel.lua")));
 pub(super) static SHARED_DOWNGRADE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_downgrade.lua")));
-/// Of any kind, mixed.
+/// Refreshes the heartbeats of waiters of every kind.
 pub(super) static HEARTBEAT: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/heartbeat.lua")));
 pub(super) static SHARED_LOOK: LazyLock<Script> =
@@ -111,7 +113,7 @@ const EXCLUSIVE: &str = include_str!("lua/exclusive.lua");
 const EXCLUSIVE_RELEASE: &str = include_str!("lua/exclusive_release.lua");
 const SHARED: &str = include_str!("lua/shared.lua");
 
-/// What a native command does instead in `release_fast_path.lua`.
+/// The part of `release_fast_path.lua` that a native command replaces.
 const GET_AND_DEL: &str = "redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1])";
 
 fn release_by(compare_and_delete: &str) -> Script {
@@ -130,7 +132,7 @@ fn release_by(compare_and_delete: &str) -> Script {
     Script::of([TIMES, &*fast_path].iter().chain(&rest))
 }
 
-/// All of them.
+/// All scripts.
 pub(super) fn all() -> [&'static Script; 17] {
     [
         &ACQUIRE,
@@ -153,8 +155,9 @@ pub(super) fn all() -> [&'static Script; 17] {
     ]
 }
 
-/// The commands in the line that an error of a script names, as far as it names one: `… script: <hash>, on @user_script:12.` (Redis 7),
-/// `… (call to f_<hash>): @user_script:12: …` (6.2). Without a hash it is an item of [`COMBINED`].
+/// The commands on the line that a script's error names, if it names one: `… script: <hash>, on
+/// @user_script:12.` (Redis 7), `… (call to f_<hash>): @user_script:12: …` (6.2). An error without
+/// a hash comes from an item of [`COMBINED`].
 pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
     let Some((_, behind)) = said.rsplit_once("@user_script:") else {
         return Vec::new();
@@ -169,7 +172,7 @@ pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
     }
 }
 
-/// The release of an exclusive lock.
+/// The release of an exclusive lock, by the native command if there is one.
 pub(super) fn release(native: Option<Native>) -> &'static Script {
     match native {
         None => &RELEASE,
@@ -178,7 +181,7 @@ pub(super) fn release(native: Option<Native>) -> &'static Script {
     }
 }
 
-/// A script and the hash that the server knows it by.
+/// A script, and the hash by which the server knows it.
 #[derive(Debug)]
 pub(super) struct Script {
     text: String,
@@ -186,14 +189,14 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// The parts in their order.
+    /// Joins the parts in this order.
     fn of<'a>(parts: impl IntoIterator<Item = &'a &'a str>) -> Self {
         let text: String = parts.into_iter().copied().collect();
         let sha1 = redis::Script::new(&text).get_hash().to_owned();
         Self { text, sha1 }
     }
 
-    /// An operation of the exclusive lock.
+    /// A script of the exclusive lock.
     fn exclusive(operation: &str) -> Self {
         Self::of(&[
             TIMES,
@@ -207,12 +210,12 @@ impl Script {
         ])
     }
 
-    /// An operation of the kinds with many holders.
+    /// A script of the kinds with many holders.
     fn shared(operation: &str) -> Self {
         Self::of(&[TIMES, PRELUDE, VALUE, QUEUE, SET, GRANT, SHARED, operation])
     }
 
-    /// The commands that stand in a line of it, counted from 1.
+    /// The commands on a line of the script; lines count from 1.
     fn commands_in(&self, line: usize) -> Vec<&str> {
         let line = line.checked_sub(1).and_then(|at| self.text.lines().nth(at));
         let parts = line.unwrap_or_default().split("('").skip(1);
@@ -226,7 +229,7 @@ impl Script {
         &self.text
     }
 
-    /// The beginning of a call, with room for so many words more of so many bytes.
+    /// Begins a call, with capacity for this many more words and bytes.
     pub(super) fn called(&self, by: By, words: usize, bytes: usize) -> Cmd {
         let (how, what) = match by {
             By::Hash => ("EVALSHA", &self.sha1),
@@ -244,13 +247,13 @@ impl Script {
         command
     }
 
-    /// By hash; where the server does not know it, by text. The hash alone runs nothing, so this is
-    /// no repetition.
+    /// Calls the script by hash; if the server does not know the hash, by text. The unknown hash
+    /// ran nothing, so the command is not executed twice.
     pub(super) async fn run(
         connection: &mut MultiplexedConnection,
         call: impl Fn(By) -> Cmd,
     ) -> Result<Value, RedisError> {
-        let mut by = By::Hash; // one await for both: a future has room for each of its own
+        let mut by = By::Hash; // one await for both calls: a future reserves room for each await
         loop {
             match (call(by).query_async(connection).await, by) {
                 (Err(error), By::Hash) if is_unknown(&error) => by = By::Text,

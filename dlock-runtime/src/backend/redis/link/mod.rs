@@ -1,9 +1,10 @@
-//! One live connection. Read `connection` first: its deadlines, and whether it is dead; then `batcher`, which sends what
-//! many callers want at once in one command, and `heartbeats`, which does so for those who wait; `operations` are the protocol's commands over both.
+//! One live connection. Read `connection` first: command deadlines, and the detection of a dead
+//! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
+//! which does the same for waiters. `operations` implements the protocol's commands on top of both.
 //!
-//! Never in this folder: a command that is sent again, unless the server said that it has not done it (an unknown script, a
-//! batch without the right to a key, a script that took out 200 dead entries and wants to go on); one that waits for
-//! another one's answer.
+//! Never in this folder: a command that is sent again, unless the server said that it was not
+//! executed (an unknown script; a batch with a key that the user has no right to; a script that
+//! removed 200 dead entries and needs to go on); a command that waits for another one's answer.
 
 pub(super) mod batcher;
 mod connection;
@@ -23,24 +24,25 @@ use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
 
-/// What was learned while saying hello.
+/// What the handshake learned.
 pub(super) struct Hello {
-    /// The server's time as just heard.
+    /// The server's time, just received.
     pub(super) time: u64,
     pub(super) push_receiver: Arc<PushReceiver>,
-    /// The channel that was subscribed to, if any was.
+    /// The reply address: the server's run id and the channel; `None` if the subscription was
+    /// refused.
     pub(super) address: Option<Arc<str>>,
-    /// What the server compares and deletes with, if it can.
+    /// The server's native compare-and-delete command, if it has one.
     pub(super) native: Option<Native>,
 }
 
-/// A connection of one tokio runtime; it ends with its last owner.
+/// A connection of one tokio runtime; it ends when its last owner drops it.
 #[derive(Debug)]
 pub(super) struct RedisLink {
     pub(super) connection: Arc<Connection>,
     batcher: Arc<Batcher>,
     heartbeats: Arc<Heartbeats>,
-    /// The channel that this connection has subscribed to.
+    /// As in [`Hello`].
     address: Option<Arc<str>>,
 }
 
@@ -66,7 +68,8 @@ impl RedisLink {
             push_receiver,
             native,
         ));
-        // A limit on the commands in flight is the client library's to keep, and it keeps no order among those that wait for it.
+        // With a limit on commands in flight, the client library keeps no order among those that
+        // wait for it, so nothing is batched.
         let (most, pace) = match (plan.max_in_flight, &address) {
             (None, Some(_)) => (MOST, Some(Pace::of(plan.poll_interval.told))),
             (None, None) => (MOST, Some(Pace::of(plan.poll_interval.untold))),
@@ -89,12 +92,12 @@ impl RedisLink {
         self.server_time_at(self.connection.clock.now())
     }
 
-    /// One more over the same wire.
+    /// Another batcher on the same connection.
     pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
         Batcher::new(&self.connection, most)
     }
 
-    /// Others over the same wire.
+    /// Other heartbeats on the same connection.
     pub(super) fn heartbeats(&self, pace: Pace) -> Arc<Heartbeats> {
         Heartbeats::new(&self.connection, Some(pace))
     }

@@ -1,4 +1,6 @@
-//! The protocol's commands over a connection.
+//! The protocol's commands over a connection: chooses the script or the batcher for each operation,
+//! repeats a script that has more entries to remove, and reads the reply. Every repetition fits
+//! within the time of the command.
 
 use std::borrow::Cow;
 use std::pin::pin;
@@ -61,7 +63,8 @@ impl Link for RedisLink {
                 }
                 let answer = reply.acquired()?;
                 if let Item::Other(_) = reply {
-                    self.connection.heard_time(answer.time(), sent); // in company it was heard once for all
+                    // a batch updates the clock once
+                    self.connection.heard_time(answer.time(), sent);
                 }
                 return Ok(answer);
             }
@@ -217,10 +220,10 @@ impl Link for RedisLink {
     }
 }
 
-/// How often a script may say that it is to be repeated. Each time it has taken out what was dead, 200 at once.
+/// How often a script may ask to be repeated. Each repetition has removed up to 200 dead entries.
 const MOST_ROUNDS: u32 = 10_000;
 
-/// The rounds of one command, which all have to fit into its time.
+/// The repetitions of one command, which all have to fit within its time.
 struct Rounds {
     within: Duration,
     until: Instant,
@@ -236,10 +239,10 @@ impl Rounds {
         }
     }
 
-    /// The time for the next one.
+    /// The time left for the next repetition.
     fn next(&mut self) -> Result<Duration, CommandError> {
         let within = if self.left == MOST_ROUNDS {
-            self.within // nearly always the only one
+            self.within // the usual case: the first is the only one
         } else {
             self.until.saturating_duration_since(Instant::now())
         };
@@ -253,7 +256,8 @@ impl Rounds {
 }
 
 impl RedisLink {
-    /// A script about one lock, until it has done what it is for; and when it was sent then.
+    /// Repeats a script about one lock until it is done. Also returns when the last repetition was
+    /// sent.
     async fn repeated<'a>(
         &self,
         lock: &str,
@@ -270,8 +274,9 @@ impl RedisLink {
         }
     }
 
-    /// Has the server go on with a queue of which it has handled as much as one call does. In the background: whoever gave the
-    /// lock back need not wait for it. If it fails, the next look of a waiter goes on.
+    /// Makes the server continue with a queue if one call could not finish it. Runs in the
+    /// background, so that the releasing caller does not wait for it. If it fails, the next poll of
+    /// a waiter continues.
     fn go_on<T>(&self, claim: &Claim, done: Done<T>) -> T {
         if done.more {
             let (connection, lock) = (self.connection.clone(), claim.key.clone());
@@ -291,7 +296,7 @@ impl RedisLink {
         done.answer
     }
 
-    /// At a lock of a kind with many holders.
+    /// Reads the holder of a lock of a kind with many holders.
     async fn look(
         &self,
         lock: &str,

@@ -1,4 +1,6 @@
-//! One item: an exclusive acquire or release, alone or as a part of a batch.
+//! One exclusive acquire or release, as a command of its own or as an item of a batch. It builds
+//! commands and sends nothing. Invariant: `Debug` shows the lock only, because the value contains a
+//! token.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -64,7 +66,7 @@ impl Command<'_> {
         }
     }
 
-    /// By itself.
+    /// The item as a command of its own.
     pub(super) fn call(&self, native: Option<Native>) -> Call<'_> {
         match self {
             Command::Acquire(command) => calls::acquire(command),
@@ -73,17 +75,17 @@ impl Command<'_> {
     }
 }
 
-/// Its lock alone: there is a token in the value.
+/// Shows the lock only: the value contains a token.
 impl fmt::Debug for Command<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock().fmt(f)
     }
 }
 
-/// For what most batches ask of their items: the same of all acquires and of all releases.
+/// Bytes for the parameters of a typical batch: one run of acquires and one of releases.
 const ROOM_FOR_TERMS: usize = 128;
 
-/// All of these in one command, releases before acquires.
+/// All items in one command, releases before acquires.
 pub(super) fn combined<'a>(
     by: By,
     names: &Names,
@@ -118,7 +120,7 @@ pub(super) fn combined<'a>(
     command
 }
 
-/// What is asked of an item, but for its lock and its value.
+/// The parameters of an item, without its lock and its value.
 #[derive(Clone, Copy, PartialEq)]
 enum Terms {
     Release {

@@ -1,7 +1,9 @@
-//! The task that sends one batch: it lets the tasks run that are ready, so that what they want goes along.
+//! The task that sends one batch. It first lets the ready tasks run, so that their commands join
+//! the batch.
 //!
-//! Whatever becomes of it, everybody in the batch is answered: by what the script said of its item, by the fault that the batch met,
-//! when its own deadline is over, or, when the runtime ends, by the end of the channel. What it leaves waiting is the next flusher's.
+//! Whatever happens, every item of the batch is answered: with the script's answer for the item,
+//! with the error of the whole batch, when the item's own deadline passes, or, if the runtime ends,
+//! by the end of the channel. The next flusher sends the items that this one leaves waiting.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -20,7 +22,7 @@ use crate::backend::redis::scripts::{self, By};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
-/// Lets the tasks run that are ready. Not tokio's `yield_now`, which first looks for what the network brings.
+/// Lets the ready tasks run. Not tokio's `yield_now`, which polls for network events first.
 async fn others_first() {
     let mut is_behind = false;
     poll_fn(|cx| {
@@ -37,18 +39,18 @@ async fn others_first() {
 pub(super) struct Flusher {
     batcher: Arc<Batcher>,
     batch: Vec<Item>,
-    /// So many items are under way until it ends.
+    /// How many items count as in flight until this flusher is dropped.
     taken: usize,
-    /// Its batch was sent, or nobody wanted it any more: later items are the next flusher's. Dropped before, it fails all that
-    /// wait.
+    /// The batch was sent, or all its callers have gone: later items belong to the next flusher. If
+    /// the flusher is dropped before that, it fails every waiting item.
     has_flushed: bool,
 }
 
-/// When a command was put into the connection's pipe, and whether it was answered there and then.
+/// When a command was put into the connection's pipe, and its answer if that was ready at once.
 type Sent<T> = (Moment, Poll<T>);
 
 impl Flusher {
-    /// The one that the state promised.
+    /// Creates the flusher that [`State`](super::state::State) has promised.
     pub(super) fn new(batcher: &Arc<Batcher>) -> Self {
         Self {
             batcher: batcher.clone(),
@@ -69,9 +71,10 @@ impl Flusher {
         for by in [By::Hash, By::Text] {
             match self.send_by(by).await {
                 Ok(None) if self.batch.is_empty() => return,
-                Ok(None) => {} // by its text then, and without those who have gone meanwhile
+                Ok(None) => {} // by text then, without the callers that have gone meanwhile
                 Ok(Some((reply, sent))) => return self.hand_out(reply, sent),
-                // Of one of the keys, it may be: none was looked at.
+                // Perhaps the user has no right to only one of the keys: each item is sent by
+                // itself.
                 Err(CommandError::Refused(Refusal::NoPermission, _)) if self.batch.len() > 1 => {
                     return self.end_each(|| Outcome::Alone);
                 }
@@ -82,14 +85,15 @@ impl Flusher {
         self.end_each(|| Outcome::Ended(Err(why.clone())));
     }
 
-    /// What the script said, and when it was sent; `None`: the server does not know it, and nothing was executed, or nobody wants
-    /// it any more.
+    /// The script's reply, and when it was sent. `None`: the server does not know the script, so
+    /// nothing was executed, or all callers have gone.
     async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, CommandError> {
         let mut connection = self.batcher.connection.multiplexed.clone();
         loop {
             self.drop_unwanted();
             let command = self.command(by);
-            // Unconstrained, so that its first poll gives it its place in the pipe.
+            // Unconstrained: tokio's cooperative budget must not keep the first poll from putting
+            // it into the pipe.
             let query = command.query_async::<Value>(&mut connection);
             let mut query = pin!(unconstrained(query));
             let put = poll_fn(|cx| Poll::Ready(self.put_on_wire(query.as_mut(), cx)));
@@ -106,7 +110,8 @@ impl Flusher {
         }
     }
 
-    /// Those who have gone, and those who are told that nothing was sent: their time was over before.
+    /// Removes the items whose callers have gone, and those whose deadline has passed, which are
+    /// told that nothing was sent.
     fn drop_unwanted(&mut self) {
         let now = Instant::now();
         self.batch.retain_mut(|it| {
@@ -117,7 +122,8 @@ impl Flusher {
         });
     }
 
-    /// What the script said. Each item whose time is over is told so at once; the last of them ends it.
+    /// The script's reply. Each item whose deadline passes is told so at once; after the last one,
+    /// waiting ends.
     async fn answer(
         &mut self,
         mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
@@ -135,12 +141,14 @@ impl Flusher {
                 item.ends(Outcome::Ended(Err(connection.no_answer(item.within))));
             }
             if next >= last {
-                return Err(connection.no_answer(connection.command_timeout)); // everybody knows it
+                // every item has been told
+                return Err(connection.no_answer(connection.command_timeout));
             }
         }
     }
 
-    /// In one step, as those see it who go: they are still asked for, or their item is on the wire.
+    /// Puts the batch into the pipe under the state's lock: a caller that goes either still
+    /// withdraws its item, or its item is on the wire.
     fn put_on_wire<F: Future>(
         &mut self,
         query: Pin<&mut F>,
@@ -167,7 +175,7 @@ impl Flusher {
         put
     }
 
-    /// One item is sent as what it is.
+    /// A batch of one item is sent as the item's own command.
     fn command(&self, by: By) -> Cmd {
         let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
@@ -237,22 +245,22 @@ impl Drop for Flusher {
 impl Item {
     fn ends(&mut self, outcome: Outcome) {
         if let Some(answer) = self.answer.take() {
-            let _ = answer.send(outcome); // unless its caller has gone
+            let _ = answer.send(outcome); // fails if its caller has gone
         }
     }
 
-    /// Nobody waits for it any more.
+    /// Whether its caller has its answer, or has gone.
     fn is_over(&self) -> bool {
         self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 }
 
-/// What became of a batch that was to be put on the wire.
+/// The result of putting a batch on the wire.
 enum Put<T> {
     Done(Result<Sent<T>, CommandError>),
-    /// Nobody wants it any more.
+    /// All callers have gone.
     Nothing,
-    /// Somebody has gone meanwhile.
+    /// A caller has gone meanwhile: build the command again.
     Again,
 }
 
@@ -265,7 +273,7 @@ fn known(answer: Result<Value, RedisError>) -> Result<Option<Value>, RedisError>
 
 #[cfg(test)]
 impl Flusher {
-    /// One batch, at once.
+    /// Sends one batch at once.
     pub(super) async fn of(batcher: &Arc<Batcher>, batch: Vec<Item>) {
         let (taken, has_flushed) = (0, true);
         let batcher = batcher.clone();
