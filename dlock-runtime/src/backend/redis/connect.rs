@@ -25,8 +25,9 @@ use crate::backend::command_error::{self, CommandError};
 use crate::values::config::{Endpoint, RedisAddress};
 use crate::values::error::{Reason, Refusal};
 
-/// How many commands fit into the pipe: all. Those that wait for room in it are not sent in the order in which they came, so
-/// that a cancel could overtake its acquire; and one that is never polled again would keep its room for ever.
+/// The client library's pipeline buffer, large enough for every command. If commands waited for
+/// room in it, they would not be sent in the order in which they came, so a cancel could overtake
+/// its acquire; and a command that is never polled again would keep its room for ever.
 const PIPE: usize = Semaphore::MAX_PERMITS;
 
 /// Makes a connection on the current runtime and completes its handshake.

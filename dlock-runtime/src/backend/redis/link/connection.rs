@@ -1,5 +1,6 @@
-//! The wire of a connection: it gives each command its own deadline, and counts what tells a dead connection from a
-//! slow server; the supervisor replaces it then.
+//! One connection's shared state: it gives each command its own deadline, and tells a dead
+//! connection from a slow server. It does not reconnect: `slot` replaces a connection that is not
+//! usable.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,10 +30,10 @@ use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
-/// which no error ever tells.
+/// which no error ever reports.
 const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 
-/// What a link and the tasks that send for its callers share.
+/// Shared by a link and the tasks that send for its callers.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Connection {
     pub(super) multiplexed: MultiplexedConnection,
@@ -43,7 +44,7 @@ pub(in crate::backend::redis) struct Connection {
     broken: AtomicBool,
     /// When the server last answered, in nanoseconds of `clock`.
     last_answer: AtomicU64,
-    /// When the first command after the last answer was sent; 0: there was none.
+    /// When the first command after the last answer was sent; 0: none was.
     unanswered: AtomicU64,
     pub(super) server_clock: Mutex<ServerClock>,
     pub(super) names: Names,
@@ -88,12 +89,12 @@ impl Connection {
             && !self.driver.as_ref().is_some_and(AbortHandle::is_finished)
     }
 
-    /// How long the server has said nothing.
+    /// How long ago the server last answered.
     pub(in crate::backend::redis) fn idle(&self, now: Moment) -> Duration {
         Moment::from_nanos(self.last_answer.load(Ordering::Relaxed)).until(now)
     }
 
-    /// Asks whether the connection works, and what time it is there.
+    /// Checks that the connection works, and reads the server's time.
     pub(in crate::backend::redis) async fn refresh(
         &self,
         within: Duration,
@@ -117,8 +118,9 @@ impl Connection {
         self.push_receiver.answered(time, sent);
     }
 
-    /// Puts a deadline around a command and learns from how it went; with the answer, when it was sent. Pinned by the caller: a
-    /// future that is passed on is stored once for each that it is passed to.
+    /// Runs a command with a deadline, and notes what its outcome tells about the connection. Also
+    /// returns when it was sent. The caller pins the future, because a future that is passed by
+    /// value is stored again in each function that it passes through.
     pub(super) async fn call<T>(
         &self,
         within: Duration,
@@ -128,7 +130,7 @@ impl Connection {
         Ok((self.finish(within, command).await?, sent))
     }
 
-    /// Before a command is polled for the first time: when that is.
+    /// Called before a command is polled for the first time; returns the time of that.
     pub(super) fn begin(&self) -> Result<Moment, CommandError> {
         if !self.is_usable() {
             return Err(CommandError::Unsent(Reason::new(
@@ -137,7 +139,7 @@ impl Connection {
         }
         self.keep_alive.feel();
         let now = self.clock.now();
-        // Only the first command after an answer begins a silence.
+        // Only the first command after an answer starts a silence.
         let _ = self.unanswered.compare_exchange(
             0,
             now.as_nanos(),
@@ -147,7 +149,7 @@ impl Connection {
         Ok(now)
     }
 
-    /// From then on.
+    /// Waits for the answer of a command that has begun.
     pub(super) async fn finish<T>(
         &self,
         within: Duration,
@@ -159,10 +161,11 @@ impl Connection {
         self.answered(answer)
     }
 
-    /// What an answer tells about the connection.
+    /// Notes what an answer tells about the connection.
     pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, CommandError> {
         let answer = answer.map_err(|error| errors::command_error(&error));
-        // The master may have moved, or our password changed: only a new handshake tells.
+        // The master may have moved, or our password may have changed: only a new handshake can
+        // tell.
         let tells_nothing = matches!(
             answer,
             Err(CommandError::Unclear(_)
@@ -192,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// The next command goes over a new connection.
+    /// Marks the connection as broken: the next command uses a new one.
     pub(in crate::backend::redis) fn give_up(&self) {
         if !self.broken.swap(true, Ordering::AcqRel) {
             self.push_receiver.disconnected();
@@ -221,7 +224,7 @@ impl Connection {
             .await
     }
 
-    /// The same as a command.
+    /// The same call as a command to be sent.
     pub(super) fn command_on(&self, lock: &str, call: &Call<'_>, by: By) -> redis::Cmd {
         let LockKeys {
             counter,
@@ -243,7 +246,8 @@ impl Connection {
         command
     }
 
-    /// By whichever call the server knows it; and when it was sent.
+    /// Runs a script by hash or, if the server does not know the hash, by text. Also returns when
+    /// it was sent.
     pub(super) async fn run(
         &self,
         within: Duration,
@@ -254,7 +258,7 @@ impl Connection {
         self.call(within, answer).await
     }
 
-    /// The connection ends, whoever still has its wire.
+    /// Closes the connection, even if others still hold a handle to it.
     pub(super) fn hang_up(&self) {
         self.keep_alive.end();
         if let Some(driver) = &self.driver {

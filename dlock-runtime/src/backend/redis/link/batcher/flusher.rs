@@ -41,7 +41,7 @@ pub(super) struct Flusher {
     batch: Vec<Item>,
     /// How many items count as in flight until this flusher is dropped.
     taken: usize,
-    /// The batch was sent, or all its callers have gone: later items belong to the next flusher. If
+    /// The batch was sent, or no item was left in it: later items belong to the next flusher. If
     /// the flusher is dropped before that, it fails every waiting item.
     has_flushed: bool,
 }
@@ -86,7 +86,7 @@ impl Flusher {
     }
 
     /// The script's reply, and when it was sent. `None`: the server does not know the script, so
-    /// nothing was executed, or all callers have gone.
+    /// nothing was executed, or no item is left in the batch.
     async fn send_by(&mut self, by: By) -> Result<Option<(Value, Moment)>, CommandError> {
         let mut connection = self.batcher.connection.multiplexed.clone();
         loop {
@@ -258,7 +258,7 @@ impl Item {
 /// The result of putting a batch on the wire.
 enum Put<T> {
     Done(Result<Sent<T>, CommandError>),
-    /// All callers have gone.
+    /// No item is left in the batch.
     Nothing,
     /// A caller has gone meanwhile: build the command again.
     Again,

@@ -1,20 +1,26 @@
-//! Batching: what callers want while something of theirs is on its way goes out as one script over all of it, releases first
-//! (`lua/combined.lua`). Exclusive acquires and releases only; everything else goes by itself.
-//! `state` decides what waits and what goes, `command` is one item on the wire, `flusher` the task that sends a batch.
+//! Batching: while earlier commands of a connection are in flight, callers' exclusive acquires and
+//! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
+//! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
+//! item on the wire, `flusher` is the task that sends a batch.
 //!
-//! - **Nobody waits for an answer**: the first two send by themselves, at once. Any other puts its item down, and one
-//!   flusher at a time, a task of the connection's runtime, sends what has come by the time it is its turn. It waits for nothing but
-//!   the tasks that were ready before it; so a caller that is dropped or no longer polled stops nobody.
-//! - **Withdrawn or sent**: a caller that goes before its item is on the wire takes it back, and nothing was sent; one that
-//!   goes later leaves it as it is. Both are decided under the one lock, under which a batch is also put into the
-//!   connection's pipe; so a `cancel` that is sent after a dropped acquire never overtakes it.
-//! - **Each its own deadline**: over while the item waits, nothing was sent; over later, it is unclear. On a runtime of one
-//!   thread the flusher keeps them, with one timer for a batch: where it stands still, no timer goes on. Elsewhere each caller
-//!   has its own.
-//! - **A flusher may be stuck**: on a runtime of many threads, behind a task that put an item down and then blocks; no other thread takes
-//!   it over. Who sees no flusher for `STUCK_AFTER` takes its item back and sends it by itself.
+//! - **No caller waits for another's answer**: the first two callers send their commands
+//!   themselves, at once. Any other caller queues an item, and one flusher at a time, a task of the
+//!   connection's runtime, sends what is queued when it runs. It waits only for the tasks that were
+//!   ready before it, so a caller that is dropped or no longer polled delays nobody.
+//! - **Withdrawn or sent**: a caller that goes before its item is on the wire withdraws it, and
+//!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
+//!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
+//!   after a dropped acquire never overtakes it.
+//! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
+//!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
+//!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
+//!   Elsewhere each caller has its own timer.
+//! - **A flusher may be stuck**: on a runtime of many threads, behind a task that queued an item
+//!   and then blocks its thread; no other thread takes the flusher over. A caller that sees no
+//!   batch taken for `STUCK_AFTER` withdraws its item and sends it itself.
 //!
-//! Never in this folder: the lock held across an `await`, or something called under it that takes another.
+//! Never in this folder: the lock held across an `await`, or a call under it that takes another
+//! lock.
 
 mod command;
 mod flusher;
@@ -41,27 +47,27 @@ use crate::backend::redis::reply;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
-/// At most so many items go into one script: beyond it nothing is won, and the server is busy with one command for longer. These
-/// take it about 0.12 ms.
+/// The maximum number of items in one script. A larger batch gains nothing and occupies the server
+/// longer; this one takes it about 0.12 ms.
 pub(in crate::backend::redis) const MOST: usize = 64;
 
-/// A flusher runs within a turn of the executor, which is much less.
+/// A flusher normally runs within one turn of the executor, which is much shorter.
 const STUCK_AFTER: Duration = Duration::from_millis(10);
 
 /// The batcher of one connection.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Batcher {
     connection: Arc<Connection>,
-    /// Everything goes by itself.
+    /// Every command is sent by itself.
     is_off: bool,
     state: Mutex<State<Item>>,
 }
 
-/// What one caller waits for.
+/// The command of one waiting caller.
 struct Item {
     command: Command<'static>,
     within: Duration,
-    /// When `within` is over.
+    /// The end of `within`.
     until: Instant,
     /// Closed, under the lock, when its caller goes; `None`: its caller knows what became of it.
     answer: Option<oneshot::Sender<Outcome>>,
@@ -73,17 +79,17 @@ impl fmt::Debug for Item {
     }
 }
 
-/// What became of an item, and when it was sent.
+/// The answer to an item, and when it was sent.
 pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), CommandError>;
 
 enum Outcome {
     Ended(Answered),
-    /// Nothing was executed, for a reason that may be another item's: ask by yourself.
+    /// Nothing was executed, perhaps because of another item: the caller sends its command itself.
     Alone,
 }
 
 impl Batcher {
-    /// `most`: so many items in one script; 0: everything goes by itself.
+    /// `most`: the maximum number of items in one script; 0 turns batching off.
     pub(super) fn new(connection: &Arc<Connection>, most: usize) -> Arc<Self> {
         Arc::new(Self {
             connection: connection.clone(),
@@ -92,7 +98,7 @@ impl Batcher {
         })
     }
 
-    /// What the item's own script answers, and when it was sent. `until`: when `within` is over.
+    /// The answer of the item's own script, and when it was sent. `until` is the end of `within`.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every command boxes this future"
@@ -121,7 +127,7 @@ impl Batcher {
         }
     }
 
-    /// `None`: it goes alone, at once.
+    /// `None`: the caller sends its command itself, at once.
     fn wait(
         self: &Arc<Self>,
         command: &Command<'_>,
@@ -152,7 +158,7 @@ impl Batcher {
         Some(waiting)
     }
 
-    /// Boxed, so that what waits for a batch stays small.
+    /// Boxed, so that the future of a caller that waits for a batch stays small.
     fn alone<'a>(
         &'a self,
         command: &'a Command<'_>,
@@ -169,14 +175,14 @@ impl Batcher {
         })
     }
 
-    /// Of an item that was sent by itself.
+    /// Notes the answer to an item that was sent by itself.
     fn answered(&self, command: &Command<'_>, reply: &redis::Value) {
         if command.is_release() {
             self.connection.deletes.answered(reply);
         }
     }
 
-    /// What the connection's runtime is like, if this is it.
+    /// The flavor of the connection's runtime, if the caller runs on it.
     fn flavor_here(&self) -> Option<RuntimeFlavor> {
         let runtime = &self.connection.runtime;
         let is_here = Handle::try_current().is_ok_and(|here| here.id() == runtime.id());
@@ -201,7 +207,7 @@ fn not_sent(within: Duration) -> CommandError {
     CommandError::Unsent(Reason::new(format_args!("not sent within {within:?}")))
 }
 
-/// An item that its caller sends, until it is answered or given up.
+/// A command that its caller sends itself; counts as in flight until it is answered or dropped.
 struct InFlight<'a>(&'a Batcher);
 
 impl Drop for InFlight<'_> {
@@ -237,7 +243,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// No flusher has come since: it was not sent, and is not any more.
+    /// If no batch was taken since the item was queued, withdraws it: it was not sent, and will not
+    /// be.
     fn is_stuck(&mut self) -> bool {
         let mut state = self.batcher.state();
         let withdrawn = state.withdraw_if_stuck(self.id);
@@ -253,12 +260,12 @@ impl Waiting<'_> {
             return Err(not_sent(within));
         }
         match self.answer.try_recv() {
-            Ok(answer) => Ok(answer), // at the last moment
+            Ok(answer) => Ok(answer), // answered at the last moment
             Err(_) => Err(self.batcher.connection.no_answer(within)),
         }
     }
 
-    /// From here on it is not sent if it was not before; whether it was certainly not.
+    /// Withdraws the item if it still waits; returns whether it was certainly not sent.
     fn withdraw(&mut self) -> bool {
         let mut state = self.batcher.state();
         self.answer.close();

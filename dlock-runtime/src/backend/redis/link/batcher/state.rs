@@ -1,17 +1,19 @@
-//! What waits at a batcher, and how much is on its way. Pure: no clock, no I/O.
+//! The items that wait at a batcher, and how many are in flight. Pure: no clock, no I/O.
 //!
-//! Invariant: while an item waits, a flusher has been promised: one that was started and has not sent its batch yet.
+//! Invariant: while an item waits, a flusher is pending: one that was started and has not sent its
+//! batch yet.
 
 use std::collections::VecDeque;
 
-/// So many callers send by themselves before anybody puts an item down: a task that releases in the background and goes on is two.
+/// How many callers may send by themselves before others queue. Two, because a task that releases
+/// in the background and goes on has two commands in flight.
 const ALONE: usize = 2;
 
-/// Of an item that waits.
+/// Identifies a waiting item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ItemId {
     number: u64,
-    /// So many batches had been taken before.
+    /// How many batches had been taken when it was queued.
     batches: u64,
 }
 
@@ -20,17 +22,17 @@ pub(super) struct State<T> {
     most: usize,
     /// Items that were sent, by their callers or in batches, and are not answered yet.
     in_flight: usize,
-    /// A flusher is to come, or is at work.
+    /// A flusher was started and has not sent its batch yet.
     is_flushing: bool,
     tickets: u64,
-    /// How many were taken.
+    /// How many batches were taken.
     batches: u64,
-    /// In order of arrival, with whether it is a release.
+    /// In order of arrival; `true` for a release.
     waiting: VecDeque<(ItemId, bool, T)>,
 }
 
 impl<T> State<T> {
-    /// At most so many items in one batch.
+    /// `most`: the maximum number of items in one batch.
     pub(super) fn new(most: usize) -> Self {
         Self {
             most,
@@ -42,14 +44,15 @@ impl<T> State<T> {
         }
     }
 
-    /// Whether hardly anything is on its way and nothing waits: then the caller sends by itself, until [`ended`](Self::ended).
+    /// Whether few commands are in flight and no flusher is pending; then the caller sends its
+    /// command itself, and calls [`ended`](Self::ended) afterwards.
     pub(super) fn goes_alone(&mut self) -> bool {
         let is_alone = self.in_flight < ALONE && !self.is_flushing;
         self.in_flight += usize::from(is_alone);
         is_alone
     }
 
-    /// `true`: a flusher is to be started.
+    /// Queues an item. `true`: the caller has to start a flusher.
     pub(super) fn wait(&mut self, is_release: bool, item: T) -> (ItemId, bool) {
         let id = ItemId {
             number: self.tickets,
@@ -60,8 +63,10 @@ impl<T> State<T> {
         (id, !std::mem::replace(&mut self.is_flushing, true))
     }
 
-    /// What the flusher sends, until [`ended`](Self::ended): half of what waits and is on its way, so that the server works on
-    /// one half while the client prepares the other. As it came, but releases before acquires. Empty: nothing waits any more.
+    /// Takes the batch that a flusher sends: half of the items that wait or are in flight, so that
+    /// the server works on one half while the client prepares the other. In order of arrival, but
+    /// releases before acquires. Empty if nothing waits any more. The items count as in flight
+    /// until [`ended`](Self::ended).
     pub(super) fn next_batch(&mut self) -> Vec<T> {
         let half = (self.waiting.len() + self.in_flight).div_ceil(2);
         let items = self.waiting.len().min(half).min(self.most);
@@ -80,24 +85,25 @@ impl<T> State<T> {
         batch
     }
 
-    /// The flusher has sent its batch. `true`: the next one is to be started, for what is left.
+    /// The flusher has sent its batch. `true`: the caller has to start the next one, for the items
+    /// that are left.
     pub(super) fn flushed(&mut self) -> bool {
         self.is_flushing = !self.waiting.is_empty();
         self.is_flushing
     }
 
-    /// So many items that were on their way are answered, or given up.
+    /// Items that were in flight are answered, or given up.
     pub(super) fn ended(&mut self, items: usize) {
         self.in_flight -= items;
     }
 
-    /// A flusher has ended with its runtime, before it sent anything: so does the waiting.
+    /// The flusher was dropped with its runtime before it sent anything; returns all waiting items.
     pub(super) fn give_up(&mut self) -> Vec<T> {
         self.is_flushing = false;
         self.waiting.drain(..).map(|(_, _, item)| item).collect()
     }
 
-    /// A caller goes; `None`: its item is in a batch.
+    /// Removes the item of a caller that goes; `None`: the item is in a batch.
     pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
         let at = self
             .waiting
@@ -105,7 +111,7 @@ impl<T> State<T> {
         self.waiting.remove(at.ok()?).map(|(_, _, item)| item)
     }
 
-    /// The same if no batch has been taken since the item was put down.
+    /// The same, but only if no batch has been taken since the item was queued.
     pub(super) fn withdraw_if_stuck(&mut self, id: ItemId) -> Option<T> {
         (id.batches == self.batches).then(|| self.withdraw(id))?
     }

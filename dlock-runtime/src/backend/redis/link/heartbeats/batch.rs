@@ -1,4 +1,5 @@
-//! One command of many heartbeats: those of one lock side by side, so that it is looked at once.
+//! Builds and sends one command with many heartbeats. Entries of the same lock are adjacent, so
+//! that the script reads each lock once. An entry that this command can't answer is told to poll.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,11 @@ use crate::values::error::Refusal;
 use crate::values::moment::Moment;
 
 impl Heartbeats {
-    /// Everybody in it is answered, unless the runtime of the connection ends.
+    /// Answers every item of the batch, unless the connection's runtime ends.
     pub(super) async fn send(&self, batch: Vec<Item>) {
         let groups = Groups::of(batch);
         if groups.items() < 2 {
-            return groups.answer(|_| Ok(None)); // its own poll says more
+            return groups.answer(|_| Ok(None)); // a poll of its own costs the same and tells more
         }
         let until = groups.all().map(|it| it.until).max();
         let within = until.map_or_else(Default::default, |until| {
@@ -32,7 +33,7 @@ impl Heartbeats {
             .and_then(|(reply, sent)| Ok((reply::heartbeat(&reply, &groups.sizes())?, sent)));
         match reply {
             Ok(((time, answers), sent)) => self.hand_out(groups, time, answers, sent),
-            // Of one of the keys, it may be: none was looked at.
+            // Perhaps the user has no right to only one of the keys: each entry polls by itself.
             Err(CommandError::Refused(Refusal::NoPermission, _)) => groups.answer(|_| Ok(None)),
             Err(error) => groups.answer(|_| Err(error.clone())),
         }
@@ -45,11 +46,11 @@ impl Heartbeats {
     }
 }
 
-/// Those who wait for one lock, for the exclusive one or as one of many holders.
+/// The items by lock, and by whether they wait for an exclusive lock or for one of many holders.
 struct Groups(Vec<Vec<Item>>);
 
 impl Groups {
-    /// Without those who have gone.
+    /// Leaves out the items whose callers have gone.
     fn of(batch: Vec<Item>) -> Self {
         let mut groups = BTreeMap::<_, Vec<Item>>::new();
         for item in batch.into_iter().filter(|it| !it.answer.is_closed()) {
@@ -80,7 +81,7 @@ impl Groups {
         let mut name = String::new();
         for group in &self.0 {
             let Some(Item { claim, .. }) = group.first() else {
-                continue; // none is empty
+                continue; // no group is empty
             };
             let keys = names.of(&claim.key);
             command.arg(&*claim.key);
@@ -97,7 +98,7 @@ impl Groups {
     fn answer(self, mut outcome: impl FnMut(&Item) -> super::Outcome) {
         for item in self.0.into_iter().flatten() {
             let outcome = outcome(&item);
-            let _ = item.answer.send(outcome); // unless its caller has gone
+            let _ = item.answer.send(outcome); // fails if its caller has gone
         }
     }
 }

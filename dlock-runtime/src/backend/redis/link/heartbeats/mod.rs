@@ -1,14 +1,18 @@
-//! Heartbeats: the routine polls of a connection's waiters, many in one command (`lua/heartbeat.lua`). `state` decides who
-//! goes when, `batch` is what is sent.
+//! Heartbeats: batches the routine polls of a connection's waiters into one command
+//! (`lua/heartbeat.lua`). `state` decides what is sent when, `batch` sends it.
 //!
-//! - **A lone waiter waits for nobody**: the first heartbeat after a pause goes out at once, as its own poll. Those that
-//!   follow within a [`Pace::window`] go out together at its end, or when [`Pace::most`] have come.
-//! - **Who may be let in polls by himself**: the command beats, and says who still waits. Whoever it can't say that of, for
-//!   whatever reason, is told to poll, on its own task and for its own error.
-//! - **Nothing is lost with a caller**: one that goes before its heartbeat is sent takes it back. One that goes later leaves a
-//!   sign of life behind, which creates nothing and finds no entry that a `cancel` has taken out.
+//! - **A lone waiter is not delayed**: the first heartbeat after a pause goes out at once, as a
+//!   poll of its own. Those that follow within [`Pace::window`] go out in one command at its end,
+//!   or as soon as there are [`Pace::most`].
+//! - **An entry that may be granted the lock polls**: the command refreshes the heartbeats, and
+//!   says which entries still wait. If it can't say that of an entry, for whatever reason, the
+//!   entry's waiter is told to poll, on its own task and with its own error.
+//! - **Cancel safety**: a caller that goes before its heartbeat is sent withdraws it. If it goes
+//!   later, the heartbeat still runs, but it creates nothing and finds no entry that a `cancel` has
+//!   removed.
 //!
-//! Never in this folder: the lock held across an `await`, or something called under it that takes another.
+//! Never in this folder: the lock held across an `await`, or a call under it that takes another
+//! lock.
 
 mod batch;
 mod state;
@@ -29,17 +33,18 @@ use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Claim, Polled};
 use crate::values::error::Reason;
 
-/// What heartbeats are measured by.
+/// The rate and size of the heartbeat commands.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::backend::redis) struct Pace {
-    /// At most one command within so long, but for those that are full.
+    /// The minimum time between two commands, except full ones.
     pub(in crate::backend::redis) window: Duration,
-    /// At most so many entries go into one command, so that it never blocks the server for long.
+    /// The maximum number of entries in one command, so that it never blocks the server for long.
     pub(in crate::backend::redis) most: usize,
 }
 
 impl Pace {
-    /// For waiters that poll so often. Little beside an interval, and enough for thousands of them to fill a command.
+    /// For waiters with this poll interval. The window is short compared with the interval, and
+    /// long enough for thousands of waiters to fill a command.
     pub(in crate::backend::redis) fn of(poll_interval: Duration) -> Self {
         Self {
             window: Duration::from_millis(25).min(poll_interval / 8),
@@ -52,11 +57,11 @@ impl Pace {
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Heartbeats {
     connection: Arc<Connection>,
-    /// `None`: each goes by itself.
+    /// `None`: every waiter polls by itself.
     state: Option<Mutex<State<Item>>>,
 }
 
-/// What one caller waits for.
+/// The heartbeat of one waiting caller.
 struct Item {
     claim: Claim,
     until: Instant,
@@ -65,13 +70,13 @@ struct Item {
 }
 
 impl fmt::Debug for Item {
-    /// Its lock alone: there is a token in the value.
+    /// Shows the lock only: the value contains a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.claim.key.fmt(f)
     }
 }
 
-/// `None`: poll by yourself.
+/// `None`: the caller has to poll.
 type Outcome = Result<Option<Polled>, CommandError>;
 
 impl Heartbeats {
@@ -82,7 +87,7 @@ impl Heartbeats {
         })
     }
 
-    /// What a poll would say; `None`: its caller has to ask by a poll of its own.
+    /// The answer of a poll; `None`: the caller has to poll.
     pub(in crate::backend::redis) async fn beat(
         self: &Arc<Self>,
         claim: &Claim,
@@ -95,7 +100,7 @@ impl Heartbeats {
         }
     }
 
-    /// `None`: it goes by itself, at once.
+    /// `None`: the caller polls by itself, at once.
     fn wait(self: &Arc<Self>, claim: &Claim, until: Instant) -> Option<Waiting<'_>> {
         if !claim.queues {
             return None;
@@ -129,7 +134,7 @@ impl Heartbeats {
         })
     }
 
-    /// `None`: each goes by itself.
+    /// `None`: every waiter polls by itself.
     fn state(&self) -> Option<MutexGuard<'_, State<Item>>> {
         let state = self.state.as_ref()?;
         Some(state.lock().unwrap_or_else(PoisonError::into_inner))
@@ -142,8 +147,8 @@ impl Heartbeats {
     }
 }
 
-/// Sends a batch that did not become full in time. Whatever becomes of it, its batch is not left behind: with the runtime of the
-/// connection those who wait are told.
+/// Sends a batch that did not become full in time. If the connection's runtime ends first, dropping
+/// the flusher drops the batch, so that its callers get an error.
 struct Flusher(Arc<Heartbeats>, Number);
 
 impl Flusher {
@@ -156,7 +161,7 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        drop(self.0.take(self.1)); // each is told by the end of its channel
+        drop(self.0.take(self.1)); // each caller sees the end of its channel
     }
 }
 
@@ -181,7 +186,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Whether it was certainly not sent.
+    /// Withdraws the heartbeat if it still waits; returns whether it was certainly not sent.
     fn withdraw(&mut self) -> bool {
         let state = self.heartbeats.state();
         self.answer.close();

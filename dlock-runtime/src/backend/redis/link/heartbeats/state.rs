@@ -1,16 +1,17 @@
-//! Which heartbeats wait at a connection, and when they are sent. Pure: the time is told, and nothing is sent.
+//! The heartbeats that wait at a connection, and when they are sent. Pure: no clock, no I/O.
 //!
-//! Invariant: whenever somebody waits, the number of its batch has been given out with a time at which to send it.
+//! Invariant: while an item waits, `wait` has returned its batch's number with the time at which to
+//! send that batch.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Who waits, and is not in a batch yet.
+/// Identifies a waiting item that is not in a batch yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ItemId(u64);
 
-/// Of a batch: the one that is being collected, or one that is on its way.
+/// The number of a batch: the one that is being collected, or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(u64);
 
@@ -18,20 +19,20 @@ pub(super) struct Number(u64);
 pub(super) struct State<T> {
     window: Duration,
     most: usize,
-    /// When the last one went out, alone or in a batch.
+    /// When the last heartbeat went out, alone or in a batch.
     last: Option<Instant>,
     tickets: u64,
     batch: u64,
     waiting: Vec<(ItemId, T)>,
 }
 
-/// What follows from a heartbeat that waits.
+/// What the caller has to do after it has queued a heartbeat.
 #[derive(Debug)]
 pub(super) struct Waits<T> {
     pub(super) id: ItemId,
-    /// When this batch has to be sent at the latest, said to the first of it.
+    /// For the first item of a batch: the batch's number, and when to send it at the latest.
     pub(super) opens: Option<(Instant, Number)>,
-    /// It is full: to be sent now. Else empty.
+    /// A full batch, to be sent now; otherwise empty.
     pub(super) full: Vec<T>,
 }
 
@@ -47,7 +48,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Nothing was sent for a while, and nobody waits.
+    /// Whether nothing was sent for a while and nothing waits; then the caller polls at once.
     pub(super) fn goes_at_once(&mut self, now: Instant) -> bool {
         let is_lone = self.waiting.is_empty() && self.window_ends().is_none_or(|end| end <= now);
         if is_lone {
@@ -56,7 +57,7 @@ impl<T> State<T> {
         is_lone
     }
 
-    /// Only after [`goes_at_once`](Self::goes_at_once) said no.
+    /// Queues an item. Call it only after [`goes_at_once`](Self::goes_at_once) returned `false`.
     pub(super) fn wait(&mut self, item: T, now: Instant) -> Waits<T> {
         let id = ItemId(self.tickets);
         self.tickets += 1;
@@ -72,7 +73,7 @@ impl<T> State<T> {
         Waits { id, opens, full }
     }
 
-    /// The time of a batch has come; it may have gone before.
+    /// The time of a batch has come; returns nothing if the batch was already taken.
     pub(super) fn due(&mut self, number: Number, now: Instant) -> Vec<T> {
         if number != Number(self.batch) {
             return Vec::new();
@@ -80,7 +81,7 @@ impl<T> State<T> {
         self.next_batch(now)
     }
 
-    /// Somebody goes; `None`: its heartbeat is in a batch.
+    /// Removes the item of a caller that goes; `None`: its heartbeat is in a batch.
     pub(super) fn withdraw(&mut self, id: ItemId) -> Option<T> {
         let at = self.waiting.binary_search_by_key(&id.0, |it| it.0.0);
         at.ok().map(|at| self.waiting.remove(at).1)

@@ -1,8 +1,10 @@
-//! Keeps one timer of the runtime due before all others while commands go out.
+//! Keeps one timer of the runtime due before all others while commands are being sent.
 //!
-//! tokio wakes its driver for each timer that is due before those it knew when it went to sleep: two system calls. Every command
-//! has a deadline, and most are answered long before it; so with nothing else to wait for, each of them would pay that, and who
-//! waits for a lock once more. This timer is due before theirs, so they are only noted.
+//! When tokio's I/O driver sleeps and a timer is registered that is due before all it knew, tokio
+//! wakes the driver, which costs two system calls. Every command has a deadline, and most are
+//! answered long before it. Without another timer, each command would pay for such a wake-up, and a
+//! waiter's command twice. `KeepAlive`'s timer is due before those deadlines, so that they are only
+//! recorded. It sends nothing to the server, and it stops a while after the last command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,17 +13,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// Less than the deadlines of most commands.
+/// Shorter than the deadlines of most commands.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Nobody sends: no timer.
+/// No command is being sent: no timer.
 const STILL: u8 = 0;
-/// Nobody has sent since the last beat.
+/// No command was sent since the timer last fired.
 const BEATS: u8 = 1;
-/// Somebody has.
+/// A command was sent since then.
 const FELT: u8 = 2;
 
-/// Of one connection; it rests a while after the last command.
+/// The timer of one connection; it stops a while after the last command.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
     heart: Arc<Heart>,
@@ -35,14 +37,14 @@ struct Heart {
 }
 
 impl KeepAlive {
-    /// On the current runtime.
+    /// Starts the timer task on the current runtime.
     pub(super) fn new() -> Self {
         let heart = Arc::<Heart>::default();
         let task = tokio::spawn(heart.clone().beat()).abort_handle();
         Self { heart, task }
     }
 
-    /// A command goes out.
+    /// Notes that a command is being sent.
     pub(super) fn feel(&self) {
         let Heart { state, begins } = &*self.heart;
         let is_known = state.load(Ordering::Relaxed) == FELT;

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{FELT, KeepAlive, PERIOD, STILL};
 
-/// The paused clock leaps to the next timer; without one of the pulse's, to that of who waits.
+/// The paused clock jumps to the next timer: the keep-alive's if it runs, otherwise the test's own.
 #[tokio::test(start_paused = true)]
 async fn it_beats_while_commands_go_out_and_rests_after_the_last() {
     let keep_alive = KeepAlive::new();
