@@ -17,29 +17,29 @@ pub(super) struct Names {
     counter: Arc<str>,
 }
 
-/// What the scripts about one lock touch besides the lock.
+/// The keys that the scripts about one lock use besides the lock's own.
 #[derive(Debug)]
 pub(super) struct LockKeys<'a> {
-    /// The counter of epochs.
+    /// The epoch counter.
     pub(super) counter: &'a str,
     /// The waiting entries by arrival.
     pub(super) queue: Companion<'a>,
-    /// The same by their last heartbeat.
+    /// The same entries by the time until which they count as alive.
     pub(super) heartbeats: Companion<'a>,
 }
 
-/// The name of a key beside a lock's, written where it is needed.
+/// The name of a key that belongs to a lock; it becomes text only where it is needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Companion<'a> {
     namespace: &'a str,
     letter: &'static str,
     lock: &'a str,
-    /// The lock's name says its slot.
+    /// The lock's name contains a hash tag.
     is_tagged: bool,
 }
 
 impl<'a> Companion<'a> {
-    /// Its parts, in their order.
+    /// The parts of the name, in order.
     fn parts(self) -> [&'a str; 6] {
         let Self {
             namespace,
@@ -49,7 +49,8 @@ impl<'a> Companion<'a> {
         } = self;
         if is_tagged {
             let bare = lock.strip_prefix(namespace).unwrap_or(lock);
-            // Not behind a colon: `{<lock>}` is a key too, and that one's companions are named after `<lock>`.
+            // `#` and not `:`, because `{<lock>}` is a valid lock name too, and would get the
+            // companions of the untagged `<lock>`.
             [namespace, "@", letter, "#", bare, ""]
         } else {
             [namespace, "@", letter, ":{", lock, "}"]
@@ -60,7 +61,7 @@ impl<'a> Companion<'a> {
         self.parts().concat()
     }
 
-    /// In a text that others were written in before.
+    /// Writes the name into a reused buffer.
     pub(super) fn text_in(self, room: &mut String) -> &str {
         room.clear();
         for part in self.parts() {
@@ -78,7 +79,7 @@ impl Names {
         }
     }
 
-    /// For the lock at this key, which begins with the namespace.
+    /// The keys of the lock at this key, which begins with the namespace.
     pub(super) fn of<'a>(&'a self, lock: &'a str) -> LockKeys<'a> {
         let is_tagged = hash_tag(lock).is_some();
         let companion = |letter| Companion {
@@ -94,7 +95,7 @@ impl Names {
         }
     }
 
-    /// The bytes of a lock's name and of its companions'.
+    /// An upper bound of the bytes of a lock's name and its companions' names.
     pub(super) fn room(&self, lock: &str) -> usize {
         3 * lock.len() + 2 * self.counter.len()
     }

@@ -1,12 +1,12 @@
-//! Compare-and-delete by a command of the server's own, where it has one: `DELEX key IFEQ value` (Redis 8.4) or
-//! `DELIFEQ key value` (Valkey 9). Asked for once for each connection, and never needed: a release whose call is not
-//! answered by "deleted", for whatever reason, does the same by GET and DEL.
+//! The server's own compare-and-delete command, if it has one: `DELEX key IFEQ value` (Redis 8.4)
+//! or `DELIFEQ key value` (Valkey 9). Each connection asks once for it. It is never required:
+//! unless it answers that it deleted the key, the release continues with GET and DEL.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::{Cmd, Value};
 
-/// A command that deletes a key if it has a value.
+/// A command that deletes a key if the key has a given value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Native {
     Delex,
@@ -23,15 +23,16 @@ impl Native {
         }
     }
 
-    /// Which of them are there? The server's word and not its version, which forks count in their own way.
+    /// Asks for the commands and not for the server's version, because forks number versions in
+    /// their own way.
     pub(super) fn question() -> Cmd {
         let mut question = redis::cmd("COMMAND");
         question.arg("INFO").arg(&Self::ALL.map(Self::name));
         question
     }
 
-    /// What the answer says: something of each command that is there, nothing of one that is not. An error, or what a
-    /// proxy made up, is no reason to refuse a connection.
+    /// Reads the answer: a description of each command that exists, nothing for the others. An
+    /// error, or an answer that a proxy made up, counts as none.
     pub(super) fn among(answer: &Value) -> Option<Self> {
         let Value::Array(items) = answer else {
             return None;
@@ -45,12 +46,13 @@ impl Native {
     }
 }
 
-/// What the releases of one connection delete with.
+/// The command that one connection's releases delete with.
 #[derive(Debug)]
 pub(super) struct Deletes {
     native: Option<Native>,
-    /// A call of it was refused, and not for what stands at the key: most likely the user has no right to it, and each
-    /// further one would be in vain, and in the server's `ACL LOG`.
+    /// A call of the native command was refused, and not because of the value at the key. Most
+    /// likely the user has no right to it, so each further call would fail and add to the server's
+    /// `ACL LOG`.
     refused: AtomicBool,
 }
 
@@ -67,7 +69,8 @@ impl Deletes {
         self.native.filter(|_| !is_refused)
     }
 
-    /// An exclusive release was answered; by a list that ends with 1, if its native call was refused (`lua/release.lua`).
+    /// Notes the answer to an exclusive release; a list that ends with 1 says that its native call
+    /// was refused (`lua/release.lua`).
     pub(super) fn answered(&self, reply: &Value) {
         if matches!(reply, Value::Array(items) if items.get(3) == Some(&Value::Int(1))) {
             self.refused.store(true, Ordering::Relaxed);

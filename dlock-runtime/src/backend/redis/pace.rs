@@ -1,5 +1,6 @@
-//! Tells the operator when the server's clock and ours are known to part: one for each pool, over all connections and
-//! those that come after them.
+//! Warns the operator when the server's clock and ours are known to drift apart or to step. There
+//! is one `Pace` per pool, for all its present and later connections. It only reports: leases do
+//! not depend on it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +12,13 @@ use crate::values::config::RedisAddress;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-/// An answer is looked at no more often, so that the others cost a load.
+/// The minimum time between two answers that are examined; the others cost one atomic load.
 const EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Pace {
     address: RedisAddress,
-    /// When the next answer is looked at.
+    /// When the next answer may be examined, in nanoseconds of the pool's clock.
     next: AtomicU64,
     watch: Mutex<ClockWatch>,
 }
@@ -31,13 +32,13 @@ impl Pace {
         }
     }
 
-    /// The server said `time` in answer to a command sent at `sent`.
+    /// Examines an answer: the server said `time` in answer to a command sent at `sent`.
     pub(super) fn heard(&self, time: u64, sent: Moment, heard: Moment) {
         if heard.as_nanos() < self.next.load(Ordering::Relaxed) {
             return;
         }
         let Ok(mut watch) = self.watch.try_lock() else {
-            return; // somebody else's answer is looked at
+            return; // another answer is being examined
         };
         self.next
             .store(heard.plus(EVERY).as_nanos(), Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! What every connection of a pool is made with, and what they have said already.
+//! The settings that every connection of a pool is made with, and what the pool has already logged
+//! about connecting. It opens no connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,29 +16,29 @@ use crate::values::config::RedisAddress;
 use crate::values::error::Reason;
 use crate::values::ttl::Margin;
 
-/// What a connection needs to know.
+/// The pool's settings and state that a connection needs.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) address: RedisAddress,
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
-    /// How long its waiters sleep between two polls, at most.
+    /// The longest pause of a waiter between two polls.
     pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,
     pub(super) margin: Margin,
     pub(super) pace: Arc<Pace>,
     pub(super) names: Names,
     pub(super) grant_key: GrantKey,
-    /// Who hears pushes.
+    /// The receiver of pushes.
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
-    /// It was said that waiters have to poll.
+    /// It was logged that waiters have to poll.
     pub(super) warned: AtomicBool,
-    /// How often connecting has failed since it last did not, whichever runtime tried.
+    /// How many attempts to connect have failed since the last success, over all runtimes.
     pub(super) failures: AtomicU32,
 }
 
-/// As it is with pushes, and without.
+/// The poll interval with pushes (`told`), and without (`untold`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PollInterval {
     pub(super) told: Duration,
@@ -45,14 +46,14 @@ pub(super) struct PollInterval {
 }
 
 impl Plan {
-    /// Said once for each pool.
+    /// Logged once per pool.
     pub(super) fn waiters_poll(&self, why: &Reason) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             observe::waiters_poll(&self.address, why);
         }
     }
 
-    /// Said once for each outage, and once that it is over.
+    /// Notes the result of an attempt to connect; logs the beginning and the end of each outage.
     pub(super) fn connected(&self, ended: Result<(), &CommandError>) {
         match ended {
             Ok(()) => match self.failures.swap(0, Ordering::Relaxed) {

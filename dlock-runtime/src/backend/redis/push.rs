@@ -1,8 +1,9 @@
-//! What the server says unasked over one connection: grants to this connection's waiters.
+//! Receives the pushes of one connection: grants to this connection's waiters.
 //!
-//! Called by the client library from the task that moves the connection's bytes. Anybody who may `PUBLISH` can say
-//! anything here: what is no grant is ignored, what is not proved to come from a script of the fleet's, or can't be so, is a
-//! hint at most, for which the server is asked. None is ever shown: it holds a token.
+//! The client library calls it from the task that reads the connection's socket. Anyone who may
+//! `PUBLISH` can write anything here. A message that is not a grant is ignored. A grant that does
+//! not prove, or can't prove, that one of the fleet's scripts wrote it is at most a hint, which
+//! makes the waiter poll. No message is ever shown, because it holds a token.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -18,14 +19,14 @@ use crate::policy::server_clock::Executed;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-/// A longer message is no grant: a key has 512 bytes at most, a value with its names some hundred more.
+/// The maximum length of a grant message: a key has at most 512 bytes, a value some hundred more.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 
-/// How far the counter of epochs may be ahead of the clock for a grant to be believed, in µs. It is ahead
-/// where the clock was set back, until that has caught up.
+/// How far a grant's epoch may be ahead of its time to be believed, in µs. The epoch counter is
+/// ahead of the clock after the clock was set back, until the clock has caught up.
 const EPOCH_AHEAD_AT_MOST: u64 = 60_000_000;
 
-/// How a message about a grant begins: the layout, and what it says.
+/// The first line of a grant message: the layout and the event.
 const GRANTED: &str = "1|granted";
 
 /// Hears the pushes of one connection.
@@ -62,7 +63,7 @@ impl PushReceiver {
         &self.channel
     }
 
-    /// A command sent at `sent` was executed at the server's time `time`.
+    /// Notes that a command sent at `sent` was executed at the server's time `time`.
     pub(super) fn answered(&self, time: u64, sent: Moment) {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         if answered.is_none_or(|latest| latest.sent <= sent) {
@@ -131,7 +132,7 @@ impl PushReceiver {
     }
 }
 
-/// The text of a message on this channel.
+/// The text of a message, if it came on this channel.
 fn message<'a>(data: &'a [Value], channel: &str) -> Option<&'a str> {
     match data {
         [Value::BulkString(on), Value::BulkString(payload)]
@@ -143,16 +144,17 @@ fn message<'a>(data: &'a [Value], channel: &str) -> Option<&'a str> {
     }
 }
 
-/// What was published.
+/// A message that was read as a grant.
 struct Read<'a> {
     grant: PushedGrant,
-    /// What its MAC is about.
+    /// The part of the message that the MAC authenticates.
     said: &'a str,
     mac: &'a str,
 }
 
-/// Reads what the scripts publish (`lua/queue.lua`). A message of another version, or one that says something else (to whoever
-/// holds a lock: it was evicted, or is wanted by others), is nothing to this one.
+/// Reads what the scripts publish (`lua/queue.lua`). Ignores a message of another version, and one
+/// with another event (such as those reserved for a holder: its lock was evicted, or others want
+/// it).
 fn read(message: &str) -> Option<Read<'_>> {
     let (said, mac) = message.rsplit_once('\n')?;
     let mut lines = said.split('\n');
@@ -163,7 +165,7 @@ fn read(message: &str) -> Option<Read<'_>> {
     let mut number = || lines.next()?.parse::<u64>().ok();
     let (epoch, time, lease) = (number()?, number()?, number()?);
     let lease = Duration::from_millis(lease);
-    // Lines between these and the MAC are a later version's; it covers them.
+    // A later version may add lines before the MAC; the MAC covers them too.
     let is_whole = !key.is_empty() && !value.is_empty();
     let grant = (is_whole && lease <= queue::CLAIM).then(|| PushedGrant {
         key: key.into(),

@@ -1,7 +1,8 @@
-//! A place for one connection: made when it is asked for, and again when it broke.
+//! Holds one connection: made on demand, and again after it broke.
 //!
-//! One attempt at a time, in a task of its own, so that no caller's patience decides what becomes of
-//! it; spaced out while attempts fail, so that an outage costs about one a second, however many wait.
+//! One attempt at a time, in a task of its own, so that a caller's short deadline does not end the
+//! attempt. Failed attempts are spaced out, so that an outage costs about one attempt a second,
+//! however many callers wait.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::values::error::Reason;
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Mutex<State>,
-    /// An attempt has ended.
+    /// Notified when an attempt has ended.
     ended: Notify,
 }
 
@@ -27,7 +28,8 @@ pub(super) struct Slot {
 struct State {
     live: Option<Arc<RedisLink>>,
     connecting: bool,
-    /// How many attempts have failed since the slot was made, and how many of them since the last success.
+    /// `failed`: attempts that failed since the slot was made; `in_a_row`: those since the last
+    /// success.
     failed: u64,
     in_a_row: u32,
     next_attempt: Option<Instant>,
@@ -37,12 +39,13 @@ struct State {
 enum Look {
     Live(Arc<RedisLink>),
     Failed(CommandError),
-    /// An attempt is under way; so many failed before it.
+    /// An attempt is under way; this many have failed before it.
     Connecting(u64),
 }
 
 impl Slot {
-    /// The connection; waits for an attempt to make it, and fails with that.
+    /// The connection. Waits for an attempt to make it, and returns that attempt's error if it
+    /// fails.
     pub(super) async fn link(
         self: &Arc<Self>,
         plan: &Arc<Plan>,
@@ -100,7 +103,9 @@ impl Slot {
         if !state.connecting {
             state.connecting = true;
             let pause_until = state.next_attempt;
-            drop(state); // a runtime that is shutting down drops the task at once, which ends the attempt
+            // not under the lock: a runtime that is shutting down drops the task at once, which
+            // ends the attempt
+            drop(state);
             tokio::spawn(ConnectAttempt::new(self.clone()).run(plan.clone(), pause_until));
         }
         Look::Connecting(failed)
@@ -111,7 +116,7 @@ impl Slot {
     }
 }
 
-/// An attempt to connect; however it ends, those who wait for it hear of that.
+/// An attempt to connect; its drop notifies all waiting callers, however it ended.
 struct ConnectAttempt {
     slot: Arc<Slot>,
     ended: Option<Result<RedisLink, CommandError>>,
@@ -150,7 +155,8 @@ impl Drop for ConnectAttempt {
                 state.last = Some(error);
             }
             None => {
-                // Told as a failure, so that nobody tries again at once, on a runtime that is ending.
+                // Counts as a failure, so that no caller retries at once on a runtime that is
+                // ending.
                 state.failed += 1;
                 state.last = Some(CommandError::Unsent(Reason::new(
                     "the tokio runtime that was connecting is shutting down",

@@ -1,8 +1,9 @@
-//! The socket of a connection, which writes in the process that opened it and nowhere else.
+//! The socket of a connection. It writes only in the process that opened it.
 //!
-//! A forked child has the same socket as its parent: a byte that it sent would stand in the middle of a command of the
-//! parent's, and an end that it said would end both. So there it fails, and is left open when it is dropped: the
-//! system closes the child's end of it, which the parent does not notice.
+//! A forked child shares its parent's socket: a byte that the child sent would land in the middle
+//! of a command of the parent's, and a shutdown would end the connection of both. So in a child
+//! every write fails, and dropping the socket leaves it open: the system closes the child's
+//! descriptor, which the parent does not notice.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use crate::values::process::Home;
 
 pub(super) struct Socket<S> {
     home: Home,
-    /// Gone only while it is dropped.
+    /// `None` only while it is being dropped.
     stream: Option<S>,
 }
 
@@ -26,7 +27,8 @@ impl<S: Unpin> Socket<S> {
         }
     }
 
-    /// To be read from only. Who reads has sent something, and that asked where it is.
+    /// The stream, for reading. It does not check the process: a reader has sent something before,
+    /// and the write checked.
     fn stream(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
         let stream = self.get_mut().stream.as_mut();
         stream
@@ -34,7 +36,7 @@ impl<S: Unpin> Socket<S> {
             .ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// To be written to.
+    /// The stream, for writing; an error in a forked child.
     fn ours(self: Pin<&mut Self>) -> io::Result<Pin<&mut S>> {
         if self.home.is_elsewhere_by_system() {
             return Err(io::Error::other(
@@ -87,7 +89,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.stream() {
-            Ok(stream) => stream.poll_flush(cx), // of a socket it does nothing
+            Ok(stream) => stream.poll_flush(cx), // flushing a socket does nothing
             Err(error) => Poll::Ready(Err(error)),
         }
     }
@@ -103,7 +105,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 impl<S> Drop for Socket<S> {
     fn drop(&mut self) {
         if self.home.is_elsewhere_by_system() {
-            // Its runtime's poll set is the parent's as well, and would forget the socket.
+            // The runtime's poll set is shared with the parent: dropping the stream would remove
+            // the parent's socket from it.
             std::mem::forget(self.stream.take());
         }
     }

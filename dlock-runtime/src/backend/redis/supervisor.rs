@@ -1,5 +1,7 @@
-//! Keeps connections alive: for each tokio runtime its own, rebuilt when they break, checked when
-//! they are idle, gone when the runtime or the pool is.
+//! Keeps the connections of a pool alive: each tokio runtime has its own, rebuilt when they break,
+//! checked when they are idle, and closed when the runtime or the pool ends.
+//!
+//! Runtimes share no connection, because a connection's I/O task stops with its runtime.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -30,7 +32,7 @@ pub(super) struct Supervisor {
     connections: usize,
     health_check_interval: Duration,
     command_timeout: Duration,
-    /// A handful: looking through them is faster than hashing.
+    /// A handful of entries: a linear search is faster than hashing.
     runtimes: Mutex<Vec<(Id, Arc<Links>)>>,
 }
 
@@ -38,7 +40,8 @@ pub(super) struct Supervisor {
 #[derive(Debug)]
 struct Links {
     slots: Vec<Arc<Slot>>,
-    /// The task that looks after idle connections; the runtime's end is noticed by its end.
+    /// The task that checks idle connections; when the runtime ends, it is dropped and removes
+    /// these links.
     caretaker: OnceLock<AbortHandle>,
 }
 
@@ -73,19 +76,20 @@ impl Supervisor {
         })
     }
 
-    /// Who hears what the connections made from now on are told unasked.
+    /// Sets the receiver of the pushes of all connections made from now on.
     pub(super) fn listen(&self, listener: Weak<dyn Listener>) {
-        let _ = self.plan.listener.set(listener); // once, by its contract
+        let _ = self.plan.listener.set(listener); // called once, as `Backend::listen` promises
     }
 
-    /// The current runtime's connection for this key, if it can be relied on as it is.
+    /// The current runtime's connection for this key, if it works and the server has answered on it
+    /// recently.
     pub(super) fn ready(&self, key: &str, now: Moment) -> Option<Arc<RedisLink>> {
         let here = Handle::try_current().ok()?;
         let link = self.known(here.id())?.slot(key)?.live()?;
         self.was_heard_lately(&link, now).then_some(link)
     }
 
-    /// The current runtime's connection for this key.
+    /// The current runtime's connection for this key; connects if necessary.
     pub(super) async fn link(
         self: &Arc<Self>,
         key: &str,
@@ -99,13 +103,14 @@ impl Supervisor {
         let Some(slot) = links.slot(key) else {
             return Err(CommandError::Unsent(Reason::new(
                 "this pool has no connections",
-            ))); // there is at least one
+            ))); // `connections` is at least 1
         };
         let link = slot.link(&self.plan, within).await?;
         if self.was_heard_lately(&link, link.connection.clock.now()) {
             return Ok(link);
         }
-        // Its runtime has not run for a while, its caretaker neither: better ask before it is relied on.
+        // The runtime has not run for a while, so its caretaker has not either: check the
+        // connection before using it.
         let _ = link
             .connection
             .refresh(within.min(self.command_timeout))
@@ -120,7 +125,7 @@ impl Supervisor {
         link.connection.idle(now) < self.health_check_interval * 3
     }
 
-    /// Gives a runtime its connections, and somebody who looks after them.
+    /// Creates a runtime's connections and the caretaker task that checks them.
     fn welcome(self: &Arc<Self>, here: &Handle) -> Result<Arc<Links>, CommandError> {
         command_error::runtime_with_timers()?;
         let links = self.insert(here.id());
@@ -129,7 +134,8 @@ impl Supervisor {
                 supervisor: Arc::downgrade(self),
                 runtime: here.id(),
             };
-            // A runtime that is shutting down drops this at once: the entry is gone again.
+            // A runtime that is shutting down drops this task at once, which removes the entry
+            // again.
             here.spawn(look_after(departure)).abort_handle()
         });
         Ok(links)
@@ -157,7 +163,7 @@ impl Supervisor {
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         let at = runtimes.iter().position(|(id, _)| *id == runtime);
         let gone = at.map(|at| runtimes.swap_remove(at));
-        drop(runtimes); // what the links drop may take a while
+        drop(runtimes); // dropping the links may take a while, so not under the lock
         drop(gone);
     }
 }
@@ -167,7 +173,7 @@ fn find(runtimes: &[(Id, Arc<Links>)], runtime: Id) -> Option<&(Id, Arc<Links>)>
 }
 
 impl Links {
-    /// Where commands about this key go.
+    /// The slot that carries commands about this key.
     fn slot(&self, key: &str) -> Option<&Arc<Slot>> {
         if let [only] = &*self.slots {
             return Some(only);
@@ -188,7 +194,7 @@ impl Drop for Links {
     }
 }
 
-/// Asks idle connections whether they still work; a second silence in a row ends one.
+/// Checks idle connections; an idle connection that stays silent twice in a row is given up.
 async fn look_after(departure: Departure) {
     loop {
         let Some(supervisor) = departure.supervisor.upgrade() else {
@@ -209,7 +215,8 @@ async fn look_after(departure: Departure) {
     }
 }
 
-/// Forgets a runtime's connections when its caretaker is dropped: at the latest when the runtime is.
+/// Removes a runtime's connections when its caretaker task is dropped, at the latest when the
+/// runtime is.
 struct Departure {
     supervisor: Weak<Supervisor>,
     runtime: Id,
@@ -223,7 +230,8 @@ impl Departure {
 
 impl Drop for Departure {
     fn drop(&mut self) {
-        // A runtime that a forked child inherited drops its tasks there too; the table is the parent's.
+        // A forked child drops the tasks of the runtime that it inherited, too, but the table
+        // belongs to the parent.
         if let Some(supervisor) = self.supervisor.upgrade()
             && !supervisor.home.is_elsewhere()
         {

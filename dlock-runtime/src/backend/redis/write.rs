@@ -1,4 +1,5 @@
-//! A guarded write over a connection: its words for `lua/write.lua`, and what that answers.
+//! Sends a guarded write over a connection: builds the arguments of `lua/write.lua` and reads its
+//! reply. Never repeats a batch that may have been executed.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
 
 impl RedisLink {
-    /// What is executed when `within` is over writes nothing, so that it can't overtake what its caller does then. If the
-    /// server calls it late although it is not, its clock was set: the answer tells the time, and it is sent once more.
+    /// A batch executed after `within` has passed writes nothing, so that it can't overtake what
+    /// its caller does then. If the server replies "late" before that, its clock was set: the reply
+    /// has the time, and the batch is sent once more.
     pub(super) async fn write_batch(
         &self,
         claim: &Claim,
@@ -68,7 +70,7 @@ enum Said {
     Late { time: u64 },
 }
 
-/// Keys are told by their numbers in `KEYS`, where the lock is the first.
+/// Refers to a key by its index in `KEYS`, where the lock is the first.
 fn arguments<'a>(value: &'a str, writes: &'a Writes<'_>, not_after: u64) -> Vec<Cow<'a, [u8]>> {
     let text = |number: usize| Cow::from(number.to_string().into_bytes());
     let name = |name: &'static str| Cow::from(name.as_bytes());

@@ -1,4 +1,5 @@
-//! What a command about several items answers, item by item.
+//! Reads the reply to a batch, item by item. Does not repeat or retry. One unreadable item fails
+//! only that item; a reply of another shape fails them all.
 
 use redis::Value;
 
@@ -7,8 +8,9 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
 use crate::policy::commands::{Acquired, GivenBack};
 
-/// What `combined` answers: the time, and for each item what its own script would, or the error that it met. A
-/// granted lock is its epoch alone: no number that a release answers is above 1.
+/// Reads the reply of `combined`: the time, and for each item what its own script would reply, or
+/// its error. A granted lock is its epoch alone, which can't be confused with a release's reply:
+/// that is at most 1.
 pub(in crate::backend::redis) fn combined(
     reply: Value,
     asked: usize,
@@ -32,12 +34,12 @@ pub(in crate::backend::redis) fn combined(
     }
 }
 
-/// What became of an item that was combined with others, or might have been.
+/// The reply to an item that was, or could have been, part of a batch.
 #[derive(Debug)]
 pub(in crate::backend::redis) enum Item {
-    /// In company.
+    /// Granted in a batch.
     Granted { time: u64, epoch: u64 },
-    /// As its own script answers.
+    /// The reply of the item's own script.
     Other(Value),
 }
 
@@ -49,7 +51,7 @@ impl Item {
         }
     }
 
-    /// It is to be repeated.
+    /// Whether the script is to be repeated.
     pub(in crate::backend::redis) fn says_again(&self) -> bool {
         matches!(self, Item::Other(reply) if says_again(reply))
     }

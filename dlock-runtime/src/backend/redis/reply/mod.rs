@@ -1,4 +1,5 @@
-//! Reading what the server answers. Anything unexpected is a fault, never a guess.
+//! Reads the server's replies. A reply of an unexpected shape is an error, never guessed at, and
+//! its content is never shown, because it may hold a token.
 
 mod combined;
 mod heartbeat;
@@ -16,22 +17,23 @@ use crate::values::error::{Reason, Refusal};
 pub(super) use self::combined::{Item, combined};
 pub(super) use self::heartbeat::heartbeat;
 
-/// A script had more to tidy up than one call does, and has done nothing else yet: it is to be repeated.
+/// The first number of a reply of a script that had more entries to remove than one call does, and
+/// has done nothing else yet: it is to be repeated.
 const AGAIN: i64 = 10;
 
 pub(super) fn says_again(reply: &Value) -> bool {
     matches!(reply, Value::Array(items) if items.first() == Some(&Value::Int(AGAIN)))
 }
 
-/// What a command did that gives back; and whether others may have the lock now, but the server has handled as many
-/// of them as one call does.
+/// The result of a command that gives a lock back. `more`: other waiters may be granted the lock,
+/// but the server has handled as many as one call does.
 #[derive(Debug)]
 pub(super) struct Done<T> {
     pub(super) answer: T,
     pub(super) more: bool,
 }
 
-/// A flag behind the rest of a reply.
+/// A flag after the other items of a reply.
 fn more(reply: &Value, at: usize) -> bool {
     matches!(reply, Value::Array(items) if items.get(at) == Some(&Value::Int(1)))
 }
@@ -95,7 +97,7 @@ pub(super) fn polled(reply: &Value) -> Result<Polled, CommandError> {
     }
 }
 
-/// What `acquire` and `poll` answer, by the first number.
+/// The reply of `acquire` and `poll`, by its first number.
 enum Outcome {
     Granted {
         time: u64,
@@ -157,10 +159,10 @@ fn outcome(reply: &Value) -> Option<Outcome> {
     })
 }
 
-/// What is left of a lease of ours.
+/// The time left of our own lease.
 fn left(pttl: &Value) -> Option<Duration> {
     Some(match pttl {
-        // Persisted by somebody, or lapsed meanwhile: nothing to count on.
+        // The key has lost its time to live (`PERSIST`), or has lapsed meanwhile: rely on nothing.
         Value::Int(-2 | -1) => Duration::ZERO,
         left => Duration::from_millis(number(left)?),
     })
@@ -169,7 +171,7 @@ fn left(pttl: &Value) -> Option<Duration> {
 fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
     let left = match left {
         Value::Int(-1) => Left::Endless,
-        // Free, behind a place in the queue that can't be read; or lapsed within the script.
+        // Free, but the first queue entry can't be parsed; or the key lapsed while the script ran.
         Value::Int(-2) => Left::For(Duration::ZERO),
         left => Left::For(Duration::from_millis(number(left)?)),
     };
@@ -177,7 +179,7 @@ fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
     Some(Busy { time, left, value })
 }
 
-/// Third: whether it is a set of another layout.
+/// The reply's third item says whether it is a set of another layout.
 fn other_type(reply: &Value) -> CommandError {
     if more(reply, 2) {
         let why = Reason::new("the set at the key is of another layout");
@@ -207,10 +209,10 @@ pub(super) fn cancelled(reply: &Value) -> Result<Done<Cancelled>, CommandError> 
     Ok(Done { answer, more })
 }
 
-/// What `renew` answers for a key that it may not write because the server is a replica.
+/// `renew`'s answer for a key that it may not write because the server is a replica.
 const READ_ONLY: i64 = -2;
 
-/// Whether a `renew` met a replica.
+/// Whether a `renew` was executed by a replica.
 pub(super) fn says_read_only(reply: &Value) -> bool {
     matches!(reply, Value::Array(items) if items.contains(&Value::Int(READ_ONLY)))
 }
@@ -256,11 +258,11 @@ pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
     Ok(Done { answer, more })
 }
 
-/// What a look at a set tells.
+/// The reply of `shared_look`.
 pub(super) struct Looked {
-    /// The entry that was asked for holds the lock.
+    /// The given entry holds the lock.
     pub(super) found: bool,
-    /// The first holder.
+    /// The first holder's entry.
     pub(super) holder: Option<String>,
 }
 
@@ -278,7 +280,7 @@ pub(super) fn looked(reply: &Value) -> Result<Looked, CommandError> {
     }
 }
 
-/// The value at a key; bytes that are no text can't be ours, and are shown as such.
+/// The value at a key. Bytes that are not UTF-8 can't be ours; they are converted lossily.
 pub(super) fn value(reply: &Value) -> Result<Option<String>, CommandError> {
     match reply {
         Value::Nil => Ok(None),
@@ -288,7 +290,7 @@ pub(super) fn value(reply: &Value) -> Result<Option<String>, CommandError> {
     }
 }
 
-/// The answer to TIME, in µs.
+/// The reply of TIME, in µs.
 pub(super) fn time(reply: &Value) -> Result<u64, CommandError> {
     let read: Option<u64> = match reply {
         Value::Array(items) => items
@@ -305,7 +307,7 @@ pub(super) fn time(reply: &Value) -> Result<u64, CommandError> {
     read.ok_or_else(|| unexpected("TIME", reply))
 }
 
-/// A field of HELLO's answer, whichever protocol it came in.
+/// A field of HELLO's reply, in either protocol's shape.
 pub(super) fn field(hello: &Value, name: &str) -> Option<String> {
     match hello {
         Value::Map(fields) => fields
@@ -339,7 +341,8 @@ pub(super) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The kind of a reply that nobody expected; never its content, which may hold a token.
+/// The error for an unexpected reply; it names the reply's type, never its content, which may hold
+/// a token.
 pub(super) fn unexpected(operation: &str, reply: &Value) -> CommandError {
     let kind = match reply {
         Value::Nil => "nothing",

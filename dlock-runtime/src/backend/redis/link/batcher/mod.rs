@@ -69,7 +69,7 @@ struct Item {
     within: Duration,
     /// The end of `within`.
     until: Instant,
-    /// Closed, under the lock, when its caller goes; `None`: its caller knows what became of it.
+    /// Closed, under the lock, when its caller goes; `None`: its caller has the answer.
     answer: Option<oneshot::Sender<Outcome>>,
 }
 

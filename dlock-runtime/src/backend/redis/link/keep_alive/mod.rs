@@ -2,9 +2,10 @@
 //!
 //! When tokio's I/O driver sleeps and a timer is registered that is due before all it knew, tokio
 //! wakes the driver, which costs two system calls. Every command has a deadline, and most are
-//! answered long before it. Without another timer, each command would pay for such a wake-up, and a
-//! waiter's command twice. `KeepAlive`'s timer is due before those deadlines, so that they are only
-//! recorded. It sends nothing to the server, and it stops a while after the last command.
+//! answered long before it. Without another timer, each command would pay for such a wake-up, and
+//! each wait for a lock for one more. `KeepAlive`'s timer is due before those deadlines, so that
+//! tokio only records them. It sends nothing to the server, and it stops a while after the last
+//! command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,4 +1,4 @@
-//! What a command about the heartbeats of many answers, waiter by waiter.
+//! Reads the reply to a batch of heartbeats, entry by entry. A reply of another shape is an error.
 
 use redis::Value;
 
@@ -6,7 +6,8 @@ use super::{busy, number, unexpected};
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::Polled;
 
-/// The server's time, and for each entry of groups of these sizes what its poll would have answered; `None`: it has to poll.
+/// The server's time, and for each entry of groups of these sizes the reply of its poll; `None`: it
+/// has to poll.
 pub(in crate::backend::redis) fn heartbeat(
     reply: &Value,
     sizes: &[usize],

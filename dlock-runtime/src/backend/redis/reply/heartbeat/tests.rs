@@ -1,4 +1,4 @@
-//! Whatever a server answers to heartbeats is read, or is a fault.
+//! Every reply to a heartbeat command is either read or an error.
 
 use std::time::Duration;
 
