@@ -1,10 +1,11 @@
-//! The keys and channels beside a lock's own, all in the pool's namespace, so that one ACL pattern
-//! covers them.
+//! The keys and channels that belong to a lock, besides the lock's own key. All are in the pool's
+//! namespace, so that one ACL pattern covers them.
 //!
-//! Invariants: the queue's keys are in the same slot of a cluster as the lock; a name belongs to one lock of one
-//! namespace, and says which it is: no namespace contains an `@`, and `dlock_grammar::key` refuses the keys that
-//! would be another namespace's companion or counter. Names that are kept for a later version (counters by hash slot, and those
-//! of a lock's named slots: `@fence:{…}`, `@s:{…}`, `@s#…`) are told apart from all of these by `tests/names.rs` already.
+//! Invariants: the queue's keys are in the same cluster slot as the lock. A name belongs to exactly
+//! one lock of one namespace: no namespace contains an `@`, and `dlock_grammar::key` refuses keys
+//! that would be another namespace's companion or counter. `tests/names.rs` also checks that the
+//! names reserved for a later version (counters by hash slot, and the keys of a lock's named slots:
+//! `@fence:{…}`, `@s:{…}`, `@s#…`) differ from all of these.
 
 use std::sync::Arc;
 

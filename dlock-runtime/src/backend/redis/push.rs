@@ -88,7 +88,8 @@ impl PushReceiver {
         let received = self.clock.now();
         let since = self.no_later_than(grant.time, received);
         let is_believed = match self.grant_key.check(&self.channel, said, mac) {
-            // Its numbers count only where the time is known; and a secret may have been guessed.
+            // Without a known time the waiter polls anyway, so the numbers do not matter. With one
+            // they are checked, because the secret may have been guessed.
             Proof::Right => since.is_none() || self.is_plausible(&grant, received),
             Proof::Impossible => since.is_some() && self.is_plausible(&grant, received),
             Proof::Wrong => false,
@@ -101,8 +102,9 @@ impl PushReceiver {
         }
     }
 
-    /// Whether a script could have published these numbers by now, as far as the answers of this connection tell. A lease of a
-    /// process that believes too much here is over with its claim, but its fence would stay.
+    /// Whether a script could have published these numbers by now, as far as this connection's
+    /// answers tell. If a forged grant were believed, its lease would end with the claim, but its
+    /// fence would stay.
     fn is_plausible(&self, grant: &PushedGrant, received: Moment) -> bool {
         let known = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Executed { sent, time }) = known else {
@@ -125,7 +127,8 @@ impl PushReceiver {
         self.listener.as_ref()?.upgrade()
     }
 
-    /// A moment that is no later than the server's time `time`, which passed before `received`, if that can be told.
+    /// A moment that is no later than when the server's clock showed `time`, if this connection's
+    /// answers tell; `received` is when the message arrived.
     fn no_later_than(&self, time: u64, received: Moment) -> Option<Moment> {
         let answered = *self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         answered?.no_later_than(time, received, self.margin)
