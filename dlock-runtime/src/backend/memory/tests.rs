@@ -1,4 +1,5 @@
-//! Who hears of grants, and when; who may write data.
+//! Tests of `memory://`: which waiters are told of a grant, and when; which claims may write data.
+//! The clock is paused, and every answer must be ready at once.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -17,10 +18,10 @@ use crate::values::ttl::Ttl;
 
 const CAP: Duration = Duration::from_secs(10);
 
-/// A grant, since when, and what stood at its key then.
+/// A grant, its `since`, and the value at its key when the listener was told.
 type Told = (PushedGrant, Option<Moment>, Option<String>);
 
-/// Told of a grant; may ask the server at once what stands at its key.
+/// A listener that may read the key from the server as soon as it is told of a grant.
 #[derive(Debug)]
 struct Curious {
     asks: Option<Arc<dyn Link>>,
@@ -39,7 +40,7 @@ impl Listener for Curious {
     fn disconnected(&self) {}
 }
 
-/// Every answer is there at once.
+/// Returns an answer that must be ready at once.
 fn now<T>(answer: crate::backend::Answer<'_, T>) -> T {
     let mut answer = answer;
     let waker = std::task::Waker::noop();
@@ -74,7 +75,7 @@ fn acquire(link: &dyn Link, value: &str) -> Acquired {
     ))
 }
 
-/// A server, its listener, and what that hears.
+/// A server, its listener, and the channel of what the listener is told.
 fn world(is_curious: bool) -> (Memory, Arc<dyn Link>, Arc<Curious>, Receiver<Told>) {
     let memory = Memory::new();
     let link = now(memory.connect("k", CAP));
@@ -94,7 +95,7 @@ async fn a_waiter_hears_of_its_grant_when_the_server_is_free_again() {
     acquire(&*link, "ours");
     assert!(matches!(acquire(&*link, "next"), Acquired::Queued(_)));
     let releasing = link.clone();
-    // On a thread, because a server that is still locked would never answer.
+    // On a thread, because this test would hang if the server were still locked.
     let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {
         let _paused = runtime.enter();
@@ -127,7 +128,7 @@ async fn each_command_that_grants_tells() {
             }
         }
         tokio::time::advance(Duration::from_secs(2)).await;
-        // Lapsed by now; whoever looks grants it to the head.
+        // The lease has lapsed; the next command about the key grants the lock to the head.
         match value {
             "c" => drop(acquire(&*link, "d")),
             _ => assert!(matches!(
@@ -145,7 +146,7 @@ fn write(link: &dyn Link, value: &str, batch: &Batch) -> Wrote {
     now(link.write(&claim(value), &writes, CAP))
 }
 
-/// What the holder believes is not asked.
+/// The server decides, not what the holder believes.
 #[tokio::test(start_paused = true)]
 async fn only_who_holds_the_lock_writes() {
     let (memory, link, _listener, _heard) = world(false);

@@ -1,4 +1,5 @@
-//! One call handles a bounded number of places and entries, and its sender goes on at once: counted, not timed.
+//! One call handles a bounded number of queue entries and holders, and the client continues at
+//! once. The calls are counted, not timed.
 
 use std::sync::Arc;
 
@@ -40,21 +41,21 @@ fn of(lab: &Lab, kind: &Kind, token: &str, address: &str) -> Claim {
     }
 }
 
-/// How its waiters came to be dead.
+/// In which way the waiters are dead.
 #[derive(Clone, Copy, Debug)]
 enum Dead {
-    /// No sign of life.
+    /// No heartbeat.
     Silent,
-    /// Their connection has ended.
+    /// Their common connection has ended.
     Deaf,
-    /// Each had a connection of its own.
+    /// Each had a connection of its own, which has ended.
     DeafEach,
-    /// Half of them, one behind the other.
+    /// Silent and deaf ones in turn.
     Both,
 }
 
 impl Lab {
-    /// So many dead places before all others: their names are made by the server.
+    /// Adds this many dead entries before all others; the server makes their names.
     async fn crowd(&self, kind: &Kind, dead: Dead) {
         let place = of(self, kind, "TOKEN", "ADDRESS").value;
         let script = "
@@ -87,7 +88,7 @@ impl Lab {
         self.server.commandstats("evalsha").await + self.server.commandstats("eval").await
     }
 
-    /// Since the statistics were reset: no call has handled more than it may, and none was made in vain.
+    /// Since the statistics were reset, no call has handled more than it may, and none was in vain.
     async fn assert_bounded(&self, handled: u64, what: &str) {
         let (calls, at_once) = (self.calls().await, PLACES_AT_ONCE as u64);
         let least = handled / at_once;
@@ -139,7 +140,8 @@ async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
     }
 }
 
-/// Whoever comes to a free lock with a queue of dead ones, and whatever it asks, goes on until it is answered.
+/// An acquire or a poll of a free lock with a queue of dead entries is repeated until it is
+/// answered.
 #[tokio::test]
 async fn each_asker_goes_on_until_it_is_answered() {
     let lab = Lab::new().await;
@@ -180,7 +182,7 @@ async fn each_asker_goes_on_until_it_is_answered() {
     lab.assert_bounded(CROWD, "all").await;
 }
 
-/// In one command with others: what one call handles is counted over all of its items.
+/// In a batch, the limit of one call counts over all of its items.
 #[tokio::test]
 async fn combined_items_go_on_each_by_itself() {
     let lab = Lab::new().await;
@@ -212,7 +214,7 @@ async fn combined_items_go_on_each_by_itself() {
     assert_eq!(lab.keys().await.len(), 41);
 }
 
-/// Holders that have lapsed are taken out in steps, before anything is decided.
+/// Lapsed holders are removed in steps, before anything is decided.
 #[tokio::test]
 async fn thousands_of_lapsed_holders_keep_nobody_out() {
     let lab = Lab::new().await;
@@ -251,7 +253,7 @@ async fn thousands_of_lapsed_holders_keep_nobody_out() {
     }
 }
 
-/// What `min_hold` keeps of an owner's entries is one member, so that the rest need not be counted.
+/// `min_hold` keeps an owner's entries as one member, so that the rest need no counting.
 #[tokio::test]
 async fn what_is_kept_of_an_owner_is_one() {
     let lab = Lab::new().await;

@@ -1,4 +1,5 @@
-//! Heartbeats of many in one command: who is sent when, and what each is told; its state alone is tested beside it.
+//! Tests of heartbeats batched into one command: when each is sent, and what each waiter is told.
+//! The state alone is tested in `link/heartbeats/tests.rs`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::backend::redis::link::heartbeats::{Heartbeats, Pace};
 use crate::policy::commands::{Busy, Claim, Left, Polled};
 use crate::values::error::Refusal;
 
-/// Nobody waits for the window to end, unless it is told.
+/// A window longer than any test waits for.
 const LONG: Pace = Pace {
     window: CAP,
     most: 3,
@@ -30,13 +31,13 @@ const SHORT: Pace = Pace {
 
 const ALIVE: &str = "lock:@a:{lock:a}";
 
-/// Somebody holds `lock:a`, and so many wait for it, who are told of nothing.
+/// A holder of `lock:a`, and this many waiters for it, which receive no pushes.
 async fn waiting(link: &RedisLink, number: usize) -> Vec<Claim> {
     let waiters = (0..number).map(|it| waiter("lock:a", "", &format!("waiter:{it}")));
     queue(link, &claim("lock:a", "holder"), waiters.collect()).await
 }
 
-/// Readers behind a writer.
+/// Readers that wait behind a writer.
 async fn readers(link: &RedisLink, number: usize) -> Vec<Claim> {
     let entry = |letter, name: String| format!("1|{letter}|{name}||30000|0|0||host|1|f|0");
     let reader = |it| Claim {
@@ -55,7 +56,7 @@ async fn queue(link: &RedisLink, holder: &Claim, waiters: Vec<Claim>) -> Vec<Cla
     waiters
 }
 
-/// What each is told: `waits`, `waits for others` who poll for it, to `poll`, or what else.
+/// What each waiter is told: `waits`, `waits for others` that poll for it, to `poll`, and so on.
 async fn together(link: &RedisLink, claims: &[Claim]) -> Vec<&'static str> {
     let heartbeats = link.heartbeats(LONG);
     let answers = heartbeats.beat_together(claims.to_vec(), CAP).await;
@@ -71,12 +72,12 @@ async fn together(link: &RedisLink, claims: &[Claim]) -> Vec<&'static str> {
     answers.map(|it| told(it.expect("an answer"))).collect()
 }
 
-/// Without anybody to wake.
+/// Polls without a waker.
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A first one goes by itself, so that those who come after it wait.
+/// Sends a first heartbeat by itself, so that those after it wait for the window.
 async fn warm(heartbeats: &Arc<Heartbeats>, who: &Claim) {
     let first = heartbeats.beat(who, CAP).await;
     assert!(matches!(first, Ok(None)), "a lone one waits for nobody");
@@ -167,7 +168,7 @@ async fn no_answer_and_a_cut_one_are_unclear_for_each() {
         let heartbeats = link.heartbeats(LONG);
         warm(&heartbeats, &waiters[0]).await;
         let held = proxy.on(Matcher::script(), action);
-        let within = Duration::from_secs(2); // sent long before, also on a busy machine
+        let within = Duration::from_secs(2); // sent long before that, even on a busy machine
         let beat = |at: usize| heartbeats.beat(&waiters[at], within);
         let (a, b, c) = tokio::join!(beat(1), beat(2), beat(3));
         held.seen().await;
@@ -180,7 +181,7 @@ async fn no_answer_and_a_cut_one_are_unclear_for_each() {
     }
 }
 
-/// Those who wait are told, and nobody waits for a task that is not there any more.
+/// The waiters are told, and none waits for a task that no longer exists.
 #[test]
 fn the_end_of_the_runtime_is_told() {
     let runtime = || tokio::runtime::Runtime::new().unwrap();
@@ -206,7 +207,7 @@ fn the_end_of_the_runtime_is_told() {
     });
 }
 
-/// The head is granted by any poll, so thousands who wait for it need not poll all at once.
+/// Any poll grants to the head, so of thousands of waiters only one has to poll.
 #[tokio::test]
 async fn of_those_who_wait_for_a_free_lock_one_polls() {
     let lab = Lab::new().await;
@@ -230,13 +231,15 @@ async fn of_those_who_wait_for_a_free_lock_one_polls() {
         let answer = lab.link.poll(&waiters[0], CAP).await.unwrap();
         assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
         let told = together(&lab.link, &waiters).await;
-        let expected = if shared { "poll" } else { "waits" }; // all of them read, and have to ask for it
+        // all of them hold the lock as readers, and have to ask for it
+        let expected = if shared { "poll" } else { "waits" };
         assert_eq!(told, ["poll", expected, expected, expected]);
         lab.tell::<()>(&["FLUSHALL"]).await;
     }
 }
 
-/// Each for its own: they can't all be told by one.
+/// Each entry without a place in the queue is told to poll by itself: one reply can't answer them
+/// all.
 #[tokio::test]
 async fn who_has_no_place_polls() {
     let lab = Lab::new().await;
@@ -265,7 +268,7 @@ async fn an_owner_that_holds_already_polls() {
     let (one, other) = (of("one", "a"), of("one", "b"));
     let theirs = [of("two", "c"), of("two", "d")];
     queue(&lab.link, &one, theirs.to_vec()).await;
-    // Put there by hand, for it would be let in at once.
+    // Put there by hand, because an acquire would grant it the lock at once.
     for set in ["lock:@w:{lock:a}", ALIVE] {
         lab.tell::<u64>(&["ZADD", set, "8e15", &other.value]).await;
     }
@@ -287,7 +290,7 @@ async fn one_bad_key_hurts_no_neighbour() {
     assert_eq!(told, ["waits", "poll", "poll", "waits"]);
 }
 
-/// One of the keys is not the user's, so nothing was looked at.
+/// The user has no right to one of the keys, so nothing was executed.
 #[tokio::test]
 async fn a_key_outside_the_users_pattern_sends_each_by_itself() {
     let server = RedisServer::start();
@@ -309,7 +312,7 @@ async fn without_a_right_each_polls_and_nothing_was_added() {
         let right = format!("-{missing}");
         lab.server.cmd(&["ACL", "SETUSER", "worker", &right]).await;
         assert_eq!(together(&link, &waiters).await, ["poll"; 3], "{missing}");
-        let is_read_only = missing != "pttl"; // which comes last
+        let is_read_only = missing != "pttl"; // `PTTL` comes last
         assert_eq!(beats(&lab).await == before, is_read_only, "{missing}");
     }
 }
@@ -333,7 +336,7 @@ async fn a_replica_is_left_to_the_poll_of_each() {
     super::lab::assert_refused(lab.link.poll(&waiters[0], CAP).await, Refusal::ReadOnly);
 }
 
-/// As `poll` does, for what has lapsed at the other end of a long pause.
+/// The server may forget its scripts during a long pause; the text is sent then.
 #[tokio::test]
 async fn a_script_that_was_forgotten_is_sent_again() {
     let lab = Lab::new().await;
@@ -344,7 +347,7 @@ async fn a_script_that_was_forgotten_is_sent_again() {
     }
 }
 
-/// Dropped at every moment, with a cancel behind: nothing of it comes back.
+/// A heartbeat is dropped at every moment, with a cancel after it: it never brings the entry back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_heartbeat_brings_no_dead_entry_back() {
     let lab = Arc::new(Lab::new().await);

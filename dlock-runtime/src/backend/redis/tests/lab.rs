@@ -1,4 +1,5 @@
-//! A private server, a link to it, and commands that need few words.
+//! A private server, a link to it, and short forms of the commands that these tests need. It tests
+//! nothing itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -25,7 +26,7 @@ use crate::values::kind::Kind;
 use crate::values::moment::Moment;
 use crate::values::ttl::{Margin, Ttl};
 
-/// Nothing here is about timeouts.
+/// A deadline that no test is meant to reach.
 pub(super) const CAP: Duration = Duration::from_secs(20);
 pub(super) const HOUR: u64 = 3_600_000_000;
 pub(super) const FENCES: &str = "lock:@fence";
@@ -35,7 +36,7 @@ pub(super) struct Lab {
     pub(super) link: RedisLink,
     /// What the link was told unasked.
     pub(super) heard: Arc<Heard>,
-    /// For [`tell`](Self::tell).
+    /// The connection of [`tell`](Self::tell).
     direct: MultiplexedConnection,
 }
 
@@ -53,7 +54,7 @@ impl Lab {
         }
     }
 
-    /// Any command, past the link; faster than the harness's own, which connects each time.
+    /// Runs any command outside the link; faster than the harness's own, which connects each time.
     pub(super) async fn tell<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut command = redis::Cmd::new();
         command.arg(words);
@@ -74,20 +75,20 @@ impl Lab {
         }
     }
 
-    /// An address at this server that nobody listens to.
+    /// An address at this server without a listener.
     pub(super) fn unresponsive(&self) -> String {
         let address = self.link.address().expect("it hears");
         let (run_id, _) = address.split_once(';').expect("an address");
         format!("{run_id};lock:@grant:nobody")
     }
 
-    /// Keys of locks and of the counter.
+    /// The keys of locks and of the epoch counter.
     pub(super) async fn keys(&self) -> Vec<String> {
         self.server.keys().await
     }
 }
 
-/// What pushes tell; never more than once.
+/// The received pushes; each is returned once.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     grants: Mutex<Vec<(PushedGrant, Option<Moment>)>>,
@@ -100,7 +101,7 @@ impl Heard {
         std::mem::take(&mut *self.grants.lock().unwrap())
     }
 
-    /// What a message only says, and nothing proves.
+    /// Hints: messages that nothing proves.
     pub(super) fn take_hints(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.hints.lock().unwrap())
     }
@@ -121,7 +122,7 @@ impl Listener for Heard {
     }
 }
 
-/// A link that nobody listens to.
+/// A link without a listener.
 pub(super) async fn link(url: &str) -> RedisLink {
     connect(&plan(url)).await.expect("a connection")
 }
@@ -164,12 +165,12 @@ pub(super) fn claim(key: &str, value: &str) -> Claim {
     }
 }
 
-/// Whose an entry is.
+/// The token of an entry.
 pub(super) fn token_of(entry: &str) -> &str {
     entry::read(entry).map_or("nobody's", |entry| entry.token)
 }
 
-/// A claim to an exclusive lock for 30 s that queues, and hears of its grant at `address`.
+/// A claim to an exclusive lock for 30 s that queues, with its grants pushed to `address`.
 pub(super) fn waiter(key: &str, address: &str, token: &str) -> Claim {
     let value = entry::of_test(&Kind::Exclusive, token, address, seconds(30), "host|1|f|0");
     Claim {
@@ -182,7 +183,7 @@ pub(super) fn seconds(ttl: u64) -> Ttl {
     Ttl::new(Duration::from_secs(ttl)).expect("a ttl within bounds")
 }
 
-/// An acquire for 30 s.
+/// An acquire with a lease of 30 s.
 pub(super) fn acquire(who: &Claim, not_after: u64) -> Acquire {
     Acquire {
         claim: who.clone(),

@@ -1,6 +1,9 @@
-//! The Lua scripts on real, private servers: `alike` against the pure machine, `scripts` and `queue` each by itself,
-//! `combining` several of them in one command, `heartbeats` those of many who wait, `shared` the kinds with many holders, `native` what a server has of its own, `refusals` when the server does not want to, `replication` where there is more than one, `write` for batches of data; beside
-//! them what needs no server.
+//! Tests of the Lua scripts and of the connection on real, private servers. `alike` compares the
+//! scripts with the pure machine, `scripts` and `queue` test single ones, `batching` several items
+//! in one command, `heartbeats` those of many waiters, `bounded` the limit of one call, `shared`
+//! the kinds with many holders, `native` the server's own compare-and-delete, `refusals` and
+//! `rights` a server that refuses, `replication` grants across servers, `write` guarded writes.
+//! `names`, `push` and `push_storm` need no server.
 
 mod alike;
 mod batching;

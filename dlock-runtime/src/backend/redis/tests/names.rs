@@ -1,4 +1,4 @@
-//! The names beside a lock's own: in its slot, and in the pool's namespace.
+//! Tests of the names of a lock's companions: in the lock's slot, and in the pool's namespace.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{HashMap, HashSet};
@@ -72,7 +72,8 @@ fn a_channel_is_in_the_namespace() {
     assert_eq!(channel, format!("shop:@grant:{:032x}", 0xAB));
 }
 
-/// Every text of up to four of these: what the names are made of, and what could be mistaken for it.
+/// Every text of up to `most` of these pieces: the parts of names, and texts that could be mistaken
+/// for them.
 fn texts(most: u32) -> Vec<String> {
     let pieces = [
         "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@s:{", "@s#", "@fence",
@@ -91,21 +92,22 @@ fn texts(most: u32) -> Vec<String> {
     texts
 }
 
-/// Whose a name is.
+/// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Role {
     Lock,
     Waiting(String),
     Alive(String),
     Counter,
-    /// Kept for a later version: a counter for all locks of one hash tag.
+    /// Reserved for a later version: a counter for all locks of one hash tag.
     SlotCounter(String),
-    /// The same: the counters of the named slots of one lock, in a hash.
+    /// Reserved as well: a hash with the counters of the named slots of one lock.
     Slots(String),
 }
 
-/// Over all pools and keys of a small alphabet: two things have one name only if they are the same lock, in two
-/// namespaces of which one begins the other. And a lock's names are in one slot.
+/// Over all pools and keys of a small alphabet: two things share a name only if they are the same
+/// lock, in two namespaces one of which is a prefix of the other. And all names of a lock are in
+/// one slot.
 #[test]
 fn a_name_belongs_to_one_thing_of_one_namespace() {
     let is_namespace = |it: &String| {

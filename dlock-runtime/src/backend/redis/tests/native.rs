@@ -1,5 +1,5 @@
-//! Compare-and-delete by a command of the server's own. The tests' usual server has none; where it has to seem so, another
-//! of its commands is renamed.
+//! Tests of the server's own compare-and-delete. The tests' usual server has no such command; where
+//! a test needs one, another command of the server is renamed to its name.
 
 use dlock_harness::RedisServer;
 use redis::Value;
@@ -22,7 +22,7 @@ fn name(native: Native) -> &'static str {
     }
 }
 
-/// By the account of the server itself.
+/// The native command that the server itself reports.
 async fn of(server: &RedisServer) -> Option<Native> {
     for native in BOTH {
         let told: Vec<Value> = server.ask(&["COMMAND", "INFO", name(native)]).await;
@@ -33,7 +33,8 @@ async fn of(server: &RedisServer) -> Option<Native> {
     None
 }
 
-/// A server that seems to have the command: it is one of those that every server has. `None`: it has it.
+/// A server that seems to have the command, because another command is renamed to it. `None`: this
+/// server really has one.
 async fn pretender(command: &str, native: Native) -> Option<RedisServer> {
     if of(&RedisServer::start()).await.is_some() {
         return None;
@@ -48,7 +49,7 @@ async fn granted(link: &RedisLink, who: &Claim) {
     assert!(matches!(answer, Ok(Acquired::Granted { .. })), "{answer:?}");
 }
 
-/// Takes the lock and gives it back.
+/// Takes the lock and releases it.
 async fn cycle(link: &RedisLink) {
     let ours = claim("lock:a", "ours");
     granted(link, &ours).await;
@@ -118,7 +119,7 @@ async fn a_release_deletes_by_the_one_command_or_by_two() {
     assert_eq!(lab.keys().await, [FENCES]);
 }
 
-/// What a text with a call that the server may not know answers.
+/// The reply of the release text with a native call that the server may not know.
 async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) -> Value {
     let names = Names::new("lock:");
     let of = names.of(&who.key);
@@ -144,7 +145,7 @@ async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) ->
         .0
 }
 
-/// Both, on every server: each has one of them at most, or it is no matter.
+/// Tries both commands on every server: it does not matter whether the server has one of them.
 #[tokio::test]
 async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
     for native in BOTH {
@@ -186,7 +187,7 @@ async fn whoever_waits_is_granted_the_lock_by_each_text() {
     }
 }
 
-/// `GETDEL` takes one word, so it is an error each time: once is enough.
+/// `GETDEL` takes one argument, so every such call is an error: it is made only once.
 #[tokio::test]
 async fn a_refused_call_is_not_tried_again() {
     let Some(server) = pretender("GETDEL", Native::Delex).await else {
@@ -200,7 +201,8 @@ async fn a_refused_call_is_not_tried_again() {
     assert_eq!(server.keys().await, [FENCES]);
 }
 
-/// `SETNX` says 0 of a key that is there: it was not deleted, and not refused either.
+/// `SETNX` on an existing key replies 0: the key was not deleted, and the call was not refused
+/// either.
 #[tokio::test]
 async fn a_call_that_deletes_nothing_goes_the_long_way() {
     let Some(server) = pretender("SETNX", Native::Delifeq).await else {

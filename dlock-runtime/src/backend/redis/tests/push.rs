@@ -1,4 +1,5 @@
-//! What is made of a push: read or ignored, and when it was granted at the earliest.
+//! Tests of reading a push: whether it is ignored, a hint or a grant, and the earliest time at
+//! which it was granted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +27,7 @@ pub(super) struct Hearing {
 }
 
 impl Hearing {
-    /// Of a fleet without a secret.
+    /// For a fleet without a secret.
     pub(super) fn new() -> Self {
         Self::with(&GrantKey::new(None))
     }
@@ -53,7 +54,7 @@ impl Hearing {
         self.clock.now()
     }
 
-    /// A command was answered just now, at this time of the server's.
+    /// A command was answered just now, with this server time.
     pub(super) fn answered(&self, time: u64) {
         self.push_receiver.answered(time, self.now());
     }
@@ -113,7 +114,7 @@ async fn a_grant_is_read() {
     assert_eq!(heard, [(expected, Some(sent))]);
 }
 
-/// What a later version of this layout says behind the rest: the MAC is about that too.
+/// A later version of this layout may append lines; the MAC covers them too.
 #[tokio::test(start_paused = true)]
 async fn unknown_lines_are_read_over_and_proved() {
     let key = grant_key("of the fleet, and long");
@@ -144,10 +145,10 @@ async fn what_is_no_grant_is_ignored() {
         b"hello",
         b"1|granted\nk\nv\n1\n2",
         b"1|granted\nk\nv\n1\n2\n3",
-        b"k\nv\n1\n2\n3\n", // neither layout nor what it says
+        b"k\nv\n1\n2\n3\n", // neither a layout nor an event
         b"2|granted\nk\nv\n1\n2\n3\n",
         b"1|granted|k\nv\n1\n2\n3\n",
-        b"1|evicted\nk\nv\n1\n2\n3\n", // what a later version may say
+        b"1|evicted\nk\nv\n1\n2\n3\n", // an event of a later version
         b"1|evicted\nk\nv\n1\n",
         b"1|wanted\nk\nv\n1\n",
         b"1|granted\nk\nv\n1\n2\n-3\n",
@@ -158,7 +159,7 @@ async fn what_is_no_grant_is_ignored() {
         b"1|granted\nk\n\n1\n2\n3\n",
         b"1|granted\nk\n\xff\n1\n2\n3\n",
         b"1|granted\nk\nv\n99999999999999999999\n2\n3\n",
-        b"1|granted\nk\nv\n1\n2\n3001\n", // no claim is longer
+        b"1|granted\nk\nv\n1\n2\n3001\n", // longer than any claim
         b"1|granted\nk\nv\n1\n2\n18446744073709551615\n",
         format!("1|granted\nk\n{}\n1\n2\n3\n", "v".repeat(64 * 1024)).as_bytes(),
     ] {
@@ -199,7 +200,7 @@ async fn the_end_of_the_connection_is_passed_on() {
     assert!(hearing.heard.disconnected.load(Ordering::SeqCst));
 }
 
-/// M10: a message may have lain in a buffer while this process stood still.
+/// M10: a message may have waited in a buffer while this process was stopped.
 #[tokio::test(start_paused = true)]
 async fn m10_a_lease_begins_no_later_than_its_grant() {
     let hearing = Hearing::new();
@@ -224,7 +225,7 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
         Some(before),
         "by one that is slow"
     );
-    let latest = 21 * SECOND + 10_000; // nearly the most that it can be there
+    let latest = 21 * SECOND + 10_000; // nearly the latest that the server's clock can be
     let almost = Duration::from_micros(999_900);
     assert_eq!(hearing.since(latest), Some(sent.plus(almost)));
     assert_eq!(
@@ -243,7 +244,7 @@ async fn m10_a_lease_begins_no_later_than_its_grant() {
     assert!(hearing.since(18 * SECOND + 30_000).is_some());
 }
 
-/// A fence made of it would refuse all later holders.
+/// A fence made from it would refuse all later holders.
 #[tokio::test(start_paused = true)]
 async fn an_epoch_far_above_the_clock_is_not_believed() {
     let hearing = Hearing::new();
@@ -301,7 +302,7 @@ async fn with_a_secret_only_what_is_proved_is_believed() {
     }
 }
 
-/// Anybody can prove with it; and what is proved is believed without bounds, also a fence of the year 2255.
+/// Anyone can compute a MAC with an empty secret, so nothing is proved by it.
 #[test]
 fn an_empty_secret_is_none() {
     assert_eq!(grant_key("").argument(), GrantKey::new(None).argument());
@@ -319,7 +320,7 @@ fn no_output_shows_the_secret() {
     );
 }
 
-/// As `lua/queue.lua` makes it.
+/// The same MAC as `lua/queue.lua` computes.
 pub(super) fn mac(key: &GrantKey, channel: &str, said: &str) -> String {
     let secret = key.argument();
     let inner = redis::Script::new(&format!("{secret}{channel}\n{said}"));
@@ -341,7 +342,7 @@ async fn an_old_answer_tells_nothing_and_the_latest_counts() {
     let second = hearing.clock.now();
     pass(10).await;
     hearing.push_receiver.answered(12 * SECOND + 1000, second);
-    hearing.push_receiver.answered(10 * SECOND, first); // whose task was late
+    hearing.push_receiver.answered(10 * SECOND, first); // the answer of a task that ran late
     let since = hearing.since(12 * SECOND + 4000);
     assert_eq!(
         since,

@@ -1,5 +1,6 @@
-//! Whatever bytes are published to a connection's channel: where the fleet has a secret, only what was really said is believed;
-//! else one grant at most, exactly as it is written, and within its bounds.
+//! Property test: random changes of the message published to a connection's channel. If the fleet
+//! has a secret, only what a script wrote is believed; otherwise at most one grant, exactly as
+//! written and within its bounds.
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
@@ -11,10 +12,10 @@ use super::push::{CHANNEL, Hearing, grant_key, mac};
 
 const TIME: u64 = 1_790_000_000_000_000;
 
-/// What is changed in a message.
+/// A change of a message.
 #[derive(Clone, Debug)]
 enum Change {
-    /// A line is another.
+    /// The line is replaced.
     Line(Index, String),
     Without(Index),
     Twice(Index),

@@ -1,4 +1,5 @@
-//! The queue on a real server: pushes over the wire, and what the random sequences can't reach.
+//! Tests of the queue on a real server: pushes over the wire, and cases that the random sequences
+//! can't reach.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -15,7 +16,7 @@ use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquired, Claim, Polled};
 
 impl Lab {
-    /// A claim of this link's, in the queue behind whoever holds the lock.
+    /// A claim of this link in the queue of a held lock.
     async fn queued(&self, key: &str, value: &str) -> Claim {
         let claim = waiter(key, self.link.address().unwrap(), value);
         let answer = self.acquire(&claim).await;
@@ -24,7 +25,7 @@ impl Lab {
     }
 }
 
-/// What a link answers to an acquire at its ease.
+/// The link's answer to an acquire with a generous `not_after`.
 async fn ask(link: &RedisLink, who: &Claim) -> Acquired {
     let command = acquire(who, link.server_time() + HOUR);
     link.acquire(&command, CAP).await.unwrap()
@@ -81,12 +82,13 @@ async fn a_hand_over_is_two_commands() {
     assert_eq!(lab.heard.take().len(), 2);
 }
 
-/// The uncontended acquire: TIME, GET, one look at the queue, SET of the counter, which tells what it was, and of the lock.
+/// The uncontended acquire: TIME, one EXISTS of lock and queue, SET of the counter, which returns
+/// its old value, and SET of the lock.
 #[tokio::test]
 async fn a_free_lock_costs_one_look_at_the_queue() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "ours");
-    lab.granted(&ours).await; // the script is known from now on
+    lab.granted(&ours).await; // from now on the script is known
     lab.link.release(&ours, 0, CAP).await.unwrap();
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     lab.granted(&ours).await;
@@ -185,7 +187,7 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
     assert!(lab.heard.take().is_empty());
 }
 
-/// A clock that was far ahead, once.
+/// As after a clock that was far ahead.
 #[tokio::test]
 async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     let lab = Lab::new().await;
@@ -200,7 +202,7 @@ async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     }
     assert_eq!(arrivals, [1.0, 2.0]);
     lab.link.release(&ours, 0, CAP).await.unwrap();
-    // So far above the clock, an epoch is not believed of a message: the waiter asks.
+    // An epoch that far above the clock is not believed from a message: the waiter polls.
     assert!(lab.heard.take().is_empty());
     let (_, value) = lab.heard.take_hints().remove(0);
     assert_eq!(token_of(&value), "first");
@@ -209,7 +211,7 @@ async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     assert_eq!((token_of(&stands), &*drawn), ("first", "8000000000000003"));
 }
 
-/// An address of ours that is not subscribed any more, after a reconnection.
+/// The address of a closed connection: nothing is subscribed to it any more.
 #[tokio::test]
 async fn m18_a_waiter_whose_connection_is_gone_is_passed_over() {
     let lab = Lab::new().await;
@@ -257,7 +259,7 @@ async fn the_end_of_a_connection_is_heard() {
     .await;
 }
 
-/// A half-open connection, which no error ever tells, is given up after a silence.
+/// A half-open connection, which no error ever reports, is given up after a silence.
 #[tokio::test]
 async fn the_end_of_a_silent_connection_is_heard() {
     let server = RedisServer::start();

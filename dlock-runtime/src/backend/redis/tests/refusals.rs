@@ -1,4 +1,5 @@
-//! A server that refuses: out of memory, without rights, a replica. What is refused leaves nothing; what frees still works.
+//! Tests of a server that refuses commands: out of memory, without rights, a replica. A refused
+//! command leaves nothing; a command that frees still works.
 
 use dlock_harness::RedisServer;
 
@@ -12,7 +13,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
 
-/// All that a lock needs; `docs/inside/protocol.md` names the same.
+/// The rights that an exclusive lock needs; `docs/operate/operations.md` lists the same.
 pub(super) const RIGHTS: [&str; 19] = [
     "+hello",
     "+ping",
@@ -63,7 +64,7 @@ async fn out_of_memory_what_is_held_can_be_renewed_and_given_back() {
     assert_eq!(lab.keys().await, ["lock:@fence"]);
 }
 
-/// Somebody holds `lock:a`, and two wait for it; then memory is out.
+/// A holder of `lock:a` and two waiters; then memory runs out.
 async fn waited_for_out_of_memory(lab: &Lab) -> [Claim; 3] {
     let address = lab.link.address().unwrap();
     let ours = claim("lock:a", "1|x|ours||30000|0|0||host|1|f|0");
@@ -142,7 +143,7 @@ async fn out_of_memory_a_poll_keeps_its_place_alive() {
     assert!(beat().await > before);
 }
 
-/// K16: `yours` draws an epoch, whose SET is refused as a script's first write.
+/// K16: `yours` draws an epoch, whose SET would be refused as a script's first write.
 #[tokio::test]
 async fn k16_out_of_memory_a_waiter_learns_of_its_grant() {
     let lab = Lab::new().await;
@@ -156,7 +157,7 @@ async fn k16_out_of_memory_a_waiter_learns_of_its_grant() {
     assert!(lab.server.pttl("lock:a").await <= before, "its end stays");
 }
 
-/// The user may subscribe to its channel and may not publish.
+/// The user may subscribe to its channel, but not publish.
 #[tokio::test]
 async fn where_publish_is_refused_the_grant_is_kept_and_the_poll_finds_it() {
     let lab = Lab::new().await;
@@ -227,7 +228,8 @@ async fn eighteen_rights_and_a_channel_pattern_are_enough() {
     link.ping(CAP).await.unwrap();
 }
 
-/// Each right of a script is missing once: refused, and nothing is written before the refusal.
+/// Each right of a script is missing once: the command is refused, and nothing is written before
+/// the refusal.
 #[tokio::test]
 async fn a_missing_right_is_named_and_leaves_nothing() {
     let server = RedisServer::start();
@@ -255,7 +257,8 @@ async fn a_missing_right_is_named_and_leaves_nothing() {
     }
 }
 
-/// What is missing inside a script is no `NOPERM`, and each server has its own words for it.
+/// A right that is missing inside a script is not reported as `NOPERM`, and each server version
+/// words it differently.
 #[test]
 fn a_right_that_a_script_misses_is_known_by_the_words_of_each_version() {
     for said in [

@@ -1,5 +1,5 @@
-//! Grants where a message reaches more than one server: PUBLISH is replicated, so that nobody heard it here says little of a
-//! waiter that is connected elsewhere.
+//! Tests of grants where a message reaches more than one server: PUBLISH is replicated, so that no
+//! subscriber here proves nothing about a waiter that is connected elsewhere.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
 use crate::policy::commands::{Acquired, Claim};
 
-/// Once the replica has what the master has.
+/// Waits until the replica has the master's data.
 async fn replicate(replica: &RedisServer, master: &RedisServer) {
     let port = master.port().to_string();
     let at_once = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
-    master.cmd(&at_once).await; // a place in the queue does not wait for 5 s
+    master.cmd(&at_once).await; // otherwise the replica waits 5 s for others to sync with
     replica.cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
     until("the replica follows", CAP, async || {
         let info: String = replica.ask(&["INFO", "replication"]).await;
@@ -28,8 +28,9 @@ async fn ask(link: &RedisLink, who: &Claim) -> Acquired {
     link.acquire(&command, CAP).await.expect("an answer")
 }
 
-/// A release at the new master reaches the waiter that is still connected to the old one. Taken back because nobody heard it
-/// *there*, the grant would be believed all the same, beside whoever takes the free lock.
+/// A release at the new master reaches the waiter that is still connected to the old one. If the
+/// grant were taken back because it had no subscriber *there*, the waiter would believe it all the
+/// same, while another client takes the free lock.
 #[tokio::test]
 async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
     let (old, new) = (RedisServer::start(), RedisServer::start());
@@ -56,7 +57,8 @@ async fn a_grant_that_a_replica_passes_on_is_not_taken_back() {
     assert_eq!(stands.as_deref(), Some(&*next.value), "and it is granted");
 }
 
-/// What stands at the lock after `ours` gave it back with this one in the queue, who does not hear.
+/// The value at the lock after `ours` has released it with `dead` in the queue, which receives no
+/// push.
 async fn granted_to(lab: &Lab, ours: &Claim, dead: &Claim) -> Option<String> {
     lab.granted(ours).await;
     assert!(matches!(lab.acquire(dead).await, Ok(Acquired::Queued(_))));
@@ -67,7 +69,8 @@ async fn granted_to(lab: &Lab, ours: &Claim, dead: &Claim) -> Option<String> {
     value
 }
 
-/// Nobody can tell that a waiter is dead whose server may not be asked for: its claim ends by itself.
+/// If the waiter's server can't be identified, the server can't tell that the waiter is dead: its
+/// claim ends by itself.
 #[tokio::test]
 async fn an_address_without_a_run_id_keeps_its_grant() {
     let lab = Lab::new().await;
@@ -84,7 +87,7 @@ async fn an_address_without_a_run_id_keeps_its_grant() {
     }
 }
 
-/// The same for the kinds with many holders, whose grants go another way.
+/// The same for the kinds with many holders, which grant in a script of their own.
 #[tokio::test]
 async fn a_reader_of_another_server_keeps_its_grant() {
     let lab = Lab::new().await;

@@ -1,5 +1,5 @@
-//! Whatever right is missing, nothing stays that never ends: each right is taken away in turn, for each operation of
-//! each kind, and what it left is looked at.
+//! Whichever right is missing, nothing is left without a time to live: each right is taken away in
+//! turn, for each operation of each kind, and the keys that it left are checked.
 
 use std::borrow::Cow;
 
@@ -65,7 +65,7 @@ fn kinds() -> [Kind; 5] {
     ]
 }
 
-/// Somebody for whom there is no room beside those of this kind, or who has none beside them.
+/// A kind that can't hold the lock together with this one.
 fn against(kind: &Kind) -> Kind {
     match kind {
         Kind::Read => Kind::Write,
@@ -83,7 +83,7 @@ fn of(lab: &Lab, kind: &Kind, token: &str) -> Claim {
     }
 }
 
-/// What stands there before, by somebody with all rights.
+/// The state before the operation, set up by a user with all rights.
 async fn prepare(lab: &Lab, operation: Operation, ours: &Claim, other: &Claim) {
     let before: &[&Claim] = match operation {
         Acquire | AcquireAll | Combined => &[],
@@ -100,7 +100,7 @@ async fn prepare(lab: &Lab, operation: Operation, ours: &Claim, other: &Claim) {
     }
 }
 
-/// Whatever it answers.
+/// Runs the operation; its answer does not matter.
 async fn operate(link: &RedisLink, operation: Operation, ours: &Claim) {
     let until = link.server_time() + HOUR;
     let command = |claim: &Claim| acquire(claim, until);

@@ -1,4 +1,4 @@
-//! Each script by itself, where the order of operations is not the point.
+//! Tests of single scripts, where the order of operations does not matter.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ async fn an_epoch_is_written_in_plain_digits() {
     );
     assert!(epoch > 1_000_000_000_000_000, "a time in µs");
 
-    lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await; // a clock that was far ahead
+    // as after a clock that was far ahead
+    lab.server.cmd(&["SET", FENCES, "8000000000000000"]).await;
     lab.link.release(&ours, 0, CAP).await.unwrap();
     assert_eq!(lab.granted(&ours).await, 8_000_000_000_000_001);
     assert_eq!(
@@ -129,7 +130,7 @@ async fn one_poisoned_key_in_a_batch_hurts_no_other() {
     }
 }
 
-/// One look at all of them, and each with its own ttl.
+/// One read of all keys, and each item with its own ttl.
 #[tokio::test]
 async fn a_batch_of_renewals_looks_once() {
     let lab = Lab::new().await;
@@ -141,7 +142,7 @@ async fn a_batch_of_renewals_looks_once() {
     for item in [&items[0], &items[2], &items[3]] {
         lab.granted(&item.claim).await;
     }
-    lab.link.renew(&items[..1], CAP).await.unwrap(); // the script is known from now on
+    lab.link.renew(&items[..1], CAP).await.unwrap(); // from now on the script is known
     lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;
     let answers = lab.link.renew(&items, CAP).await.unwrap();
     assert_eq!(answers, [Renewed::Yes; 4]);
@@ -215,7 +216,7 @@ async fn a_key_without_a_time_to_live_is_repaired_only_on_request() {
     assert!((1..=40_000).contains(&lab.server.pttl("lock:a").await));
 }
 
-/// redis-py and its like may store whatever bytes they want.
+/// redis-py and similar libraries may store any bytes.
 #[tokio::test]
 async fn a_foreign_value_that_is_no_text_is_busy() {
     let lab = Lab::new().await;
@@ -253,14 +254,15 @@ async fn resp2_says_the_same() {
     assert_eq!(link.read("lock:a", CAP).await.unwrap(), None);
 }
 
-/// Else the commands of a new one would have no names.
+/// Otherwise the commands of a missing script could not be named in an error.
 #[test]
 fn the_list_of_scripts_has_all() {
     let written = include_str!("../scripts.rs").matches(": LazyLock<Script> =");
     assert_eq!(written.count(), scripts::all().len());
 }
 
-/// The words of Redis 6.2 and 7.0, which name the line, and of an item of a combined command; 7.2 names the command itself.
+/// The error texts of Redis 6.2 and 7.0, which name the line, and of an item of a batch; 7.2 names
+/// the command itself.
 #[test]
 fn the_command_that_a_user_may_not_run_is_read_off_the_scripts_line() {
     for (script, has) in [

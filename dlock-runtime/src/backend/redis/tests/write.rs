@@ -1,4 +1,5 @@
-//! The script of guarded writes, where the server does not want to, or the lock is of a kind that is yet to come.
+//! Tests of the script of guarded writes: a server that refuses commands, and locks of a kind that
+//! does not exist yet.
 
 use redis::Value;
 
@@ -28,7 +29,8 @@ fn three() -> Batch {
     batch.rpush("c{7}", "x")
 }
 
-/// Redis looks at its memory for the first write of a script only: one that begins with a deletion would go on.
+/// Redis checks its memory only before the first write of a script: a script that begins with a
+/// deletion would go on.
 #[tokio::test]
 async fn out_of_memory_nothing_is_written_unless_it_only_frees() {
     let lab = held().await;
@@ -51,14 +53,14 @@ async fn out_of_memory_nothing_is_written_unless_it_only_frees() {
     assert!(after > 0 && after <= before, "{after} after {before}");
 }
 
-/// Stopped, the server executes it when it goes on, and its caller has gone on before.
+/// A stopped server executes the script when it continues; by then its caller has gone on.
 #[tokio::test]
 async fn what_is_executed_after_its_time_writes_nothing() {
     let lab = held().await;
     let batch = three();
     let writes = Writes::new(&batch, LOCK, "lock:").unwrap();
     let ours = claim(LOCK, "ours");
-    lab.link.write(&ours, &writes, CAP).await.unwrap(); // the server knows the script
+    lab.link.write(&ours, &writes, CAP).await.unwrap(); // from now on the server knows the script
     lab.tell::<Value>(&["DEL", "b{7}", "c{7}"]).await;
     let before = lab.server.commandstats("evalsha").await;
     lab.server.stop_signal();
@@ -68,7 +70,7 @@ async fn what_is_executed_after_its_time_writes_nothing() {
         "{answer:?}"
     );
     lab.server.cont();
-    lab.link.ping(CAP).await.unwrap(); // answered behind it
+    lab.link.ping(CAP).await.unwrap(); // answered after it
     let executed = lab.server.commandstats("evalsha").await - before;
     assert_eq!(executed, 1);
     assert_eq!(lab.keys().await, [FENCES, LOCK]);
@@ -93,7 +95,7 @@ async fn where_the_servers_clock_was_set_it_is_sent_once_more() {
     assert_eq!(lab.tell::<i64>(&["LLEN", "c{7}"]).await, 1);
 }
 
-/// What the user may run can't be asked before.
+/// A script can't ask beforehand what the user may run.
 #[tokio::test]
 async fn a_forbidden_command_stops_the_batch_and_says_where() {
     let lab = held().await;
@@ -129,7 +131,7 @@ async fn a_server_that_became_a_replica_writes_nothing_and_ends_the_connection()
     }
 }
 
-/// A holder of a shared kind has an entry with an end of its own; the key lives as long as the longest.
+/// A holder of a shared kind has an entry with its own end; the key lives as long as the longest.
 #[tokio::test]
 async fn an_entry_of_a_shared_lock_writes_until_its_own_end() {
     let lab = Lab::new().await;

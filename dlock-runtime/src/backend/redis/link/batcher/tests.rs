@@ -1,4 +1,5 @@
-//! The state of a batcher in random sequences of what can happen to it.
+//! Property test of the batcher's state: random sequences of commands, answers, flushes and dropped
+//! callers. Every item is sent once or withdrawn, and a flusher is pending while one waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +21,17 @@ const MOST: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A caller has a command, a release or not.
+    /// A caller has a command; `true`: a release.
     Command(bool),
-    /// One of those that are on their way ends: sent by its caller, or a batch.
+    /// A command or a batch that is in flight ends.
     Ends(usize),
-    /// The flusher's turn: it takes a batch …
+    /// The flusher runs and takes a batch …
     Takes,
     /// … and has sent it.
     Sends,
-    /// One of those who wait goes; it may be in a batch by now.
+    /// A waiting caller goes; its item may be in a batch by now.
     Goes(usize),
-    /// One of those who wait has seen no flusher for long.
+    /// A waiting caller has seen no flusher for `STUCK_AFTER`.
     LosesPatience(usize),
     /// The flusher's runtime ends.
     RuntimeEnds,
@@ -49,29 +50,29 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Who asked, by number, and whether for a release.
+/// A caller by number; `true`: it releases.
 type Who = (usize, bool);
 
-/// The one flusher that there is, if there is one.
+/// The one flusher, if any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flushing {
     Nobody,
     Started,
-    /// It has a batch, which is not on the wire yet.
+    /// It has taken a batch that is not on the wire yet.
     Busy,
 }
 
-/// What the state has to account for.
+/// The model that the state is compared with.
 struct World {
     state: State<Who>,
     asked: usize,
-    /// The sizes of what is on its way.
+    /// The sizes of the commands and batches in flight.
     in_flight: Vec<usize>,
     flusher: Flushing,
     /// In order of arrival.
     waiting: Vec<(ItemId, Who)>,
     gone: Vec<ItemId>,
-    /// A batch was taken while they waited.
+    /// Callers during whose wait a batch was taken.
     seen_a_batch: Vec<Who>,
 }
 
@@ -172,7 +173,7 @@ impl World {
         self.flusher = Flushing::Busy;
     }
 
-    /// Somebody is there who looks for those who wait.
+    /// While an item waits, a flusher is pending.
     fn check(&self) {
         assert!(self.waiting.is_empty() || self.flusher != Flushing::Nobody);
     }
@@ -188,7 +189,7 @@ proptest! {
             world.step(event);
             world.check();
         }
-        // No answer comes any more, and still all is sent.
+        // Even without further answers, everything is sent.
         while world.flusher != Flushing::Nobody {
             world.step(&Event::Takes);
             world.step(&Event::Sends);
@@ -201,7 +202,8 @@ proptest! {
     }
 }
 
-/// One half of what many want leaves first, and the other behind it, so that client and server have work at the same time.
+/// Half of the waiting items are sent first and the rest after them, so that client and server work
+/// at the same time.
 #[test]
 fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
     let batches = |number: usize| {
@@ -224,9 +226,9 @@ fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
     }
 }
 
-/// For the tests of what a batch answers.
+/// Access for the tests of a batch's answers.
 impl Batcher {
-    /// What became of one item.
+    /// The result of one item.
     pub(in crate::backend::redis) async fn ask(
         self: &Arc<Self>,
         command: Command<'_>,
@@ -236,7 +238,7 @@ impl Batcher {
         Ok(answered.await?.0)
     }
 
-    /// One batch, at once.
+    /// Sends one batch at once.
     pub(in crate::backend::redis) async fn ask_together(
         self: &Arc<Self>,
         commands: Vec<Command<'static>>,

@@ -1,4 +1,5 @@
-//! The state of the heartbeats of a connection in random sequences of what can happen to it.
+//! Property test of the heartbeats' state: random sequences of heartbeats, pauses and dropped
+//! callers. Every heartbeat is sent once, within the window, or withdrawn.
 
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ const MOST: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// So many ms pass, and what is due is sent.
+    /// This many ms pass, and due batches are sent.
     Pass(u64),
     Beats,
-    /// One of those who wait goes, or one who is in a batch.
+    /// A waiting caller goes, or one whose heartbeat is in a batch.
     Goes(usize),
 }
 
@@ -33,14 +34,14 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the state has to account for.
+/// The model that the state is compared with.
 struct World {
     state: State<usize>,
     now: Instant,
     beats: usize,
     /// When the last command went out.
     last: Option<Instant>,
-    /// Batches that have a time at which they go.
+    /// Batches with the time at which they are sent.
     due: Vec<(Instant, Number)>,
     waiting: Vec<(ItemId, usize)>,
     gone: Vec<ItemId>,
@@ -99,7 +100,7 @@ impl World {
         self.now = until;
     }
 
-    /// All who wait, once each and in order.
+    /// A batch has all waiting items, once each and in order.
     fn sent(&mut self, batch: &[usize]) {
         let expected: Vec<_> = self.waiting.iter().map(|it| it.1).collect();
         assert_eq!(batch, expected);
@@ -108,7 +109,7 @@ impl World {
         self.last = Some(self.now);
     }
 
-    /// Nobody waits without a time at which it is sent.
+    /// While an item waits, a time is set at which it is sent.
     fn check(&self) {
         assert!(self.waiting.is_empty() || !self.due.is_empty());
     }
@@ -139,9 +140,9 @@ proptest! {
     }
 }
 
-/// For the tests of what a batch answers.
+/// Access for the tests of a batch's answers.
 impl Heartbeats {
-    /// One command, at once.
+    /// Sends one command at once.
     pub(in crate::backend::redis) async fn beat_together(
         &self,
         claims: Vec<Claim>,

@@ -1,4 +1,5 @@
-//! Time on the real server: what lives there is made to end earlier.
+//! Passes time on the real server without waiting: everything that is stored there is made to end
+//! earlier.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +7,13 @@ use redis::Value;
 
 use crate::backend::redis::tests::lab::Lab;
 
-/// Ends are half a second apart from the times at which anything is looked at, or on them.
+/// The most real time that a case may take. Ends are either half a second away from the times at
+/// which anything is compared, or exactly on them.
 const MOST_DRIFT: Duration = Duration::from_millis(400);
 
-/// Moves the end of each lock and queue, of each holder and each heartbeat, nearer by so many ms. A set goes with its
-/// last holder; that the key itself may outlive it by 2 ms is tested elsewhere.
+/// Moves the end of each lock and queue, of each holder and each heartbeat, by this many ms towards
+/// now. A set is deleted with its last holder; that the key itself may outlive the holder by 2 ms
+/// is tested elsewhere.
 const SHIFT: &str = "
     local by = tonumber(ARGV[1])
     for _, key in ipairs(KEYS) do
@@ -37,12 +40,13 @@ impl Clockwork {
         Self(Instant::now())
     }
 
-    /// How far the server's clock is ahead of the machine's, at most.
+    /// An upper bound of how far the server's clock is ahead of the machine's.
     pub(super) fn drift(&self) -> Duration {
         self.0.elapsed()
     }
 
-    /// So far that something may have ended on the server which has not in the machine.
+    /// Whether so much real time has passed that something may have ended on the server but not in
+    /// the machine.
     pub(super) fn is_useless(&self) -> bool {
         self.drift() > MOST_DRIFT
     }

@@ -1,5 +1,5 @@
-//! Guarded writes leave the same data in memory and on a real server, whatever batches come in which order; one that is refused
-//! leaves what was there.
+//! Property test: guarded writes leave the same data in memory and on a real server, for random
+//! batches in random order. A refused batch leaves the data as it was.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ const LOCK: &str = "lock:{7}";
 const KEYS: [&str; 3] = ["a{7}", "b{7}", "c{7}"];
 const SECOND: u64 = 1_000_000;
 
-/// Numbers that can be added to and some that can't, bytes that are no text, and nothing.
+/// Values that can be incremented, values that can't, bytes that are not UTF-8, and an empty one.
 const VALUES: [&[u8]; 9] = [
     b"0",
     b"-7",
@@ -45,7 +45,7 @@ const NUMBERS: [i64; 5] = [
 ];
 const SCORES: [f64; 6] = [0.0, -1.5, 0.1, 1e300, f64::INFINITY, f64::NEG_INFINITY];
 
-/// A method of [`Batch`], its key, and what it may be given.
+/// A method of [`Batch`], its key, and its possible arguments.
 #[derive(Clone, Debug)]
 struct Word {
     method: usize,
@@ -61,7 +61,7 @@ struct Word {
 enum Step {
     Write(Vec<Word>),
     Pass(u64),
-    /// Somebody else has the lock for the next batch.
+    /// Another client holds the lock during the next batch.
     Taken,
 }
 
@@ -87,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One command more.
+/// The batch with one more command.
 fn and(batch: Batch, word: &Word) -> Batch {
     let Word {
         field,
@@ -115,7 +115,7 @@ fn and(batch: Batch, word: &Word) -> Batch {
     }
 }
 
-/// Of these commands, those that make a batch which may be sent.
+/// A valid batch of these commands; those that would make it invalid are left out.
 fn batch(words: &[Word]) -> Batch {
     words.iter().fold(Batch::new(), |batch, word| {
         let longer = and(batch.clone(), word);
@@ -127,7 +127,7 @@ fn batch(words: &[Word]) -> Batch {
     })
 }
 
-/// Both, and how often which answer came.
+/// Both servers, and how often each answer came.
 struct Pair<'a> {
     lab: &'a Lab,
     pure: Data,
@@ -257,7 +257,7 @@ fn guarded_writes_leave_the_same_data_in_memory() {
                 break;
             }
             if let Err(difference) = outcome {
-                resume_unwind(difference); // which the runner catches and shrinks
+                resume_unwind(difference); // the runner catches and shrinks it
             }
         }
         Ok(())

@@ -1,9 +1,11 @@
-//! The pure machine of `policy::server` and the Lua scripts answer alike, whatever happens in which order.
+//! Property test: the pure machine of `policy::server` and the Lua scripts answer alike, for random
+//! operations in random order.
 //!
-//! Time is the machine's own number; on the real server it passes by shortening what lives there. Real time passes there as
-//! well, so what is left may be shorter by what the case has taken so far, and never longer. All spans that a case chooses are
-//! multiples of 2 s and those of the queue are not, so that no comparison of the scripts turns on those milliseconds; a case that
-//! has taken too long for that, on a busy machine, is over.
+//! The machine's time is a number; on the real server, time passes by shortening what is stored
+//! there. Real time passes there as well, so what is left may be shorter by the time that the case
+//! has taken so far, and never longer. All spans that a case chooses are multiples of 2 s and those
+//! of the queue are not, so that no comparison in the scripts depends on those milliseconds. A case
+//! that takes too long for that, on a busy machine, is ended early.
 
 mod clockwork;
 mod data;
@@ -23,10 +25,10 @@ use crate::backend::Link;
 
 const KEYS: [&str; 2] = ["lock:a", "lock:{b}"];
 
-/// One of two keys, one of the claims in `pair::people`.
+/// One of two keys, and one of the claims in `pair::people`.
 type Who = (usize, usize);
 
-/// Even.
+/// Always even.
 type Seconds = u64;
 
 #[derive(Clone, Debug)]
@@ -37,19 +39,19 @@ enum Op {
         late: bool,
         repair: Option<Seconds>,
     },
-    /// Both keys at once, by who waits for each alone as well.
+    /// Both keys in one `acquire_all`, for claims that also wait for each key alone.
     Together {
         people: [usize; 2],
         lease: Seconds,
         late: bool,
     },
-    /// Several releases, then several acquires, of exclusive locks, in one command.
+    /// A batch: several releases, then several acquires, of exclusive locks.
     Combined {
         releases: Vec<(Who, Option<Seconds>)>,
         acquires: Vec<(Who, Seconds, bool)>,
     },
     Poll(Who),
-    /// Of several, in one command.
+    /// Heartbeats of several claims in one command.
     Heartbeats(Vec<Who>),
     Release {
         who: Who,
@@ -65,13 +67,13 @@ enum Op {
     Holds(Who),
     Read(usize),
     Pass(Seconds),
-    /// By somebody who does not use dlock; `None`: without a time to live.
+    /// Set by a client that does not use dlock; `None`: without a time to live.
     Set(Who, Option<Seconds>),
     Del(usize),
     OtherType(usize),
     /// A sorted set that is not ours.
     ForeignSet(usize),
-    /// A place in the queue that another version wrote.
+    /// A queue entry that another version wrote.
     Strange(usize),
     LoseQueue(usize),
 }
@@ -141,7 +143,7 @@ fn the_scripts_of_owners_answer_like_the_pure_machine() {
     check(&[15, 15, 16, 16, 17, 17, 18, 19, 23, 0], 300);
 }
 
-/// Where all kinds meet at one key.
+/// All kinds use the same key.
 #[test]
 fn the_scripts_of_all_kinds_answer_like_the_pure_machine() {
     check(
@@ -182,7 +184,7 @@ fn check(people: &'static [usize], cases: u32) {
                 break;
             }
             if let Err(difference) = outcome {
-                resume_unwind(difference); // which the runner catches and shrinks
+                resume_unwind(difference); // the runner catches and shrinks it
             }
             compared.set(compared.get() + 1);
         }

@@ -1,4 +1,5 @@
-//! What waits at a batcher, who goes, and what is sent when; its state alone is tested beside it.
+//! Tests of callers that share a batcher: which commands wait, which are withdrawn, and when each
+//! is sent. The batcher's state alone is tested in `link/batcher/tests.rs`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -19,12 +20,13 @@ use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquired, Claim};
 use crate::values::error::Reason;
 
-/// Without anybody to wake.
+/// Polls without a waker.
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A connection through a proxy, where two commands are under way that their callers sent, and the answers are kept back.
+/// A connection through a proxy that keeps back the answers, with two commands in flight that their
+/// callers sent themselves.
 struct Held {
     server: RedisServer,
     proxy: Proxy,
@@ -67,7 +69,7 @@ impl Held {
         }
     }
 
-    /// So many scripts were executed.
+    /// How many scripts were executed.
     async fn scripts(&self) -> u64 {
         self.server.commandstats("evalsha").await
     }
@@ -77,7 +79,8 @@ impl Held {
     }
 }
 
-/// The first batch has half of what waits and is under way, the second the rest; nobody waits for an answer.
+/// The first batch has half of what waits and is in flight, the second the rest; neither waits for
+/// an answer.
 #[tokio::test]
 async fn what_comes_while_one_is_under_way_goes_out_together() {
     let mut held = Held::new().await;
@@ -110,7 +113,7 @@ async fn what_comes_while_one_is_under_way_goes_out_together() {
     }
 }
 
-/// A batch of one would cost the server more than the item's own script.
+/// A batch of one item would cost the server more than the item's own script.
 #[tokio::test]
 async fn what_comes_by_itself_is_sent_as_what_it_is() {
     let held = Held::new().await;
@@ -139,7 +142,7 @@ async fn who_is_never_polled_again_stops_nobody() {
     batcher.ask(command("lock:e"), CAP).await.unwrap();
 }
 
-/// Else who comes after it would never be alone.
+/// Otherwise no later caller could send its command itself.
 #[tokio::test]
 async fn a_caller_that_goes_is_no_more_under_way() {
     let held = Held::new().await;
@@ -150,7 +153,8 @@ async fn a_caller_that_goes_is_no_more_under_way() {
     until("it has gone", CAP, async || shown().contains(&in_flight(1))).await;
 }
 
-/// A runtime that nobody drives sends nothing, and says so to those who wait on others: in their time, or when it ends.
+/// A runtime that is not driven sends nothing. Callers on another runtime are told so: at their
+/// deadline, or when that runtime ends.
 #[test]
 fn whoever_waits_for_a_runtime_that_does_not_run_was_not_sent() {
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
@@ -178,7 +182,8 @@ fn whoever_waits_for_a_runtime_that_does_not_run_was_not_sent() {
     assert_eq!(other.block_on(lab.server.keys()), [""; 0]);
 }
 
-/// A flusher is behind the task that started it, and no other thread takes it over. Others see that, and send by themselves.
+/// The flusher is queued behind the task that started it, and no other thread takes it over. Other
+/// callers notice, and send their commands themselves.
 #[test]
 fn who_waits_behind_a_task_that_blocks_its_thread_is_sent_soon() {
     let mut threads = Builder::new_multi_thread();
@@ -200,11 +205,12 @@ fn who_waits_behind_a_task_that_blocks_its_thread_is_sent_soon() {
             let mut ask = Box::pin(own.ask(command, CAP));
             assert!(poll_once(ask.as_mut()).is_pending());
             has_begun.send(()).unwrap();
-            blocked.recv().unwrap(); // in the same poll
+            blocked.recv().unwrap(); // blocks within the same poll
             ask.await
         });
         begun.await.unwrap();
-        // In its own time, when nothing can be sent for so long; and else it is sent.
+        // If nothing can be sent before its deadline, the caller is told then; otherwise it is
+        // sent.
         let late = asked(&held, "lock:late", Duration::from_millis(5)).await;
         assert!(matches!(late, Err(CommandError::Unsent(_))), "{late:?}");
         held.proxy.release_held();
@@ -253,14 +259,15 @@ async fn a_cancel_of_who_goes_after_it_was_sent_comes_behind() {
     assert!(!held.is_there(&gone).await);
 }
 
-/// However many commands there are at once, each has its place from its first poll on.
+/// However many commands there are, each gets its position in the pipe with its first poll.
 #[tokio::test]
 async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
     let lab = Lab::new().await;
     let gone = claim("lock:gone", "ours");
     let batcher = lab.link.batcher(FEW);
     batcher
-        .ask_together([0; 2].map(|_| release(&claim("lock:x", "x"))).into(), CAP) // the server knows the script from then on
+        // from then on the server knows the script
+        .ask_together([0; 2].map(|_| release(&claim("lock:x", "x"))).into(), CAP)
         .await;
     lab.link.cancel(&gone, 0, 0, CAP).await.unwrap();
     let mut crowd: Vec<_> = (0..64)
@@ -272,7 +279,7 @@ async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
     let both = [&gone, &claim("lock:stays", "ours")].map(|who| take(&lab.link, who));
     let mut batch = pin!(batcher.ask_together(both.into(), CAP));
     assert!(poll_once(batch.as_mut()).is_pending());
-    tokio::task::yield_now().await; // the connection takes what has lined up
+    tokio::task::yield_now().await; // the connection takes the queued commands
     let mut cancel = lab.link.cancel(&gone, 0, 0, CAP);
     assert!(poll_once(cancel.as_mut()).is_pending());
     batch.await;
@@ -289,7 +296,7 @@ async fn a_deadline_that_is_over_after_it_was_sent_is_unclear() {
             .ask(take(&held.link, &who), Duration::from_secs(2))
     );
     assert!(poll_once(late.as_mut()).is_pending());
-    let answer = late.await; // its answer is kept back behind the first
+    let answer = late.await; // its answer is kept back behind the first one's
 
     assert!(
         matches!(answer, Err(CommandError::Unclear(_))),
@@ -302,7 +309,7 @@ async fn a_deadline_that_is_over_after_it_was_sent_is_unclear() {
     );
 }
 
-/// One timer for a batch, and each of its items in its own time.
+/// A batch has one timer; each of its items has its own deadline.
 #[tokio::test]
 async fn each_item_of_a_batch_has_a_deadline_of_its_own() {
     let held = Held::new().await;
@@ -341,7 +348,7 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
     let mut other = pin!(held.batcher.ask(take(&held.link, &in_time), CAP));
     assert!(poll_once(asked.as_mut()).is_pending());
     assert!(poll_once(other.as_mut()).is_pending());
-    std::thread::sleep(within); // a task that blocks the runtime
+    std::thread::sleep(within); // like a task that blocks the runtime
     let answer = asked.await;
     assert!(matches!(answer, Err(CommandError::Unsent(_))), "{answer:?}");
     held.proxy.release_held();
@@ -349,7 +356,8 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
     assert!(held.is_there(&in_time).await && !held.is_there(&late).await);
 }
 
-/// A cancel behind whatever was dropped, on several threads, while the server forgets its scripts: nothing is ever left.
+/// A cancel follows each dropped acquire, on several threads, while the server forgets its scripts:
+/// nothing is ever left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_cancel_overtakes_the_acquire_of_a_caller_that_has_gone() {
     let lab = Arc::new(Lab::new().await);

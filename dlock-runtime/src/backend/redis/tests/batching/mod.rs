@@ -1,5 +1,5 @@
-//! Several items in one command: each has the outcome of its own script. `company` is about who waits, who goes, and what is
-//! sent when.
+//! Tests of batches: each item has the outcome of its own script. `company` tests which commands
+//! wait, which are withdrawn, and when each is sent.
 
 mod company;
 
@@ -19,7 +19,7 @@ use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquired, Claim};
 use crate::values::error::Refusal;
 
-/// So many items in one command.
+/// The maximum number of items in one command.
 const FEW: usize = 4;
 
 fn release(who: &Claim) -> Command<'static> {
@@ -33,7 +33,7 @@ fn take(link: &RedisLink, who: &Claim) -> Command<'static> {
     Command::Acquire(Cow::Owned(acquire(who, link.server_time() + HOUR)))
 }
 
-/// What became of each: `free`, `not ours`, `granted`, or what else.
+/// The outcome of each item: `free`, `not ours`, `granted` and so on.
 async fn together(link: &RedisLink, asks: Vec<Command<'static>>) -> Vec<String> {
     let kinds: Vec<_> = asks
         .iter()
@@ -87,7 +87,7 @@ async fn one_bad_key_hurts_no_neighbour() {
             "WrongType",
             "not ours",
             "free",
-            "not ours", // released
+            "not ours", // already released
             "granted",
             "WrongType",
             "wrong kind",
@@ -98,7 +98,7 @@ async fn one_bad_key_hurts_no_neighbour() {
     );
 }
 
-/// Of another kind than all that the command is about.
+/// The waiters are of another kind than all items of the batch.
 #[tokio::test]
 async fn a_batch_lets_in_readers_who_wait() {
     let lab = Lab::new().await;
@@ -131,7 +131,7 @@ async fn a_batch_lets_in_readers_who_wait() {
     assert_eq!(told(&lab), ["late"], "it stood behind them");
 }
 
-/// Each key of another batch may be one that the user has no right to: nothing of that batch was executed.
+/// The user may have no right to one key of the batch: then nothing of the batch was executed.
 #[tokio::test]
 async fn a_key_outside_the_users_pattern_sends_each_by_itself() {
     let server = RedisServer::start();
@@ -152,7 +152,8 @@ async fn a_key_outside_the_users_pattern_sends_each_by_itself() {
     );
 }
 
-/// That the batch was refused takes 0.4 s at least, and the answer to each alone would take another 0.4 s.
+/// The refusal of the batch takes at least 0.4 s, and the answer to each single command would take
+/// another 0.4 s.
 #[tokio::test]
 async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
     let server = RedisServer::start();
@@ -163,7 +164,7 @@ async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
     let batcher = link.batcher(FEW);
     let [one, two, ours] = ["lock:one", "lock:two", "lock:a"].map(|key| claim(key, "ours"));
     let other = claim("other:a", "ours");
-    batcher.ask(take(&link, &one), CAP).await.unwrap(); // the server knows the script from then on
+    batcher.ask(take(&link, &one), CAP).await.unwrap(); // from then on the server knows the script
     proxy.delay(Duration::from_millis(200));
     let within = Duration::from_millis(700);
     let ask = |who: &Claim| batcher.ask(take(&link, who), within);
@@ -187,7 +188,7 @@ async fn combined(batcher: &Arc<Batcher>, ask: Command<'static>) -> Result<Item,
 async fn a_right_that_is_missing_is_named_for_each() {
     let server = RedisServer::start();
     for (missing, expected) in [
-        ("mget", ["free", "granted"]), // the slower way
+        ("mget", ["free", "granted"]), // through the slow path
         ("exists", ["free", "granted"]),
         ("del", ["NoPermission", "granted"]),
         ("time", ["free", "NoPermission"]),
@@ -238,7 +239,7 @@ async fn a_replica_refuses_each_and_ends_the_connection() {
     );
 }
 
-/// Free locks that nobody waits for: a handful of commands, and one for each acquire.
+/// Free locks with empty queues: a few commands for the batch, and one per acquire.
 #[tokio::test]
 async fn a_batch_costs_one_look_at_all_and_a_set_each() {
     let lab = Lab::new().await;
@@ -252,7 +253,7 @@ async fn a_batch_costs_one_look_at_all_and_a_set_each() {
         lab.granted(who).await;
     }
     let nothing = || release(&claim("lock:x", "x"));
-    together(&lab.link, vec![nothing(), nothing()]).await; // the script is known from now on
+    together(&lab.link, vec![nothing(), nothing()]).await; // from now on the script is known
     lab.tell::<()>(&["CONFIG", "RESETSTAT"]).await;
     let mut asks: Vec<_> = old.iter().map(release).collect();
     asks.extend(new.iter().map(|who| take(&lab.link, who)));
@@ -299,14 +300,15 @@ async fn epochs_of_a_batch_rise_and_are_above_those_before() {
     };
     let one = epochs("one").await;
     assert!(one[0] > first && one.is_sorted_by(|a, b| a < b));
-    lab.tell::<()>(&["SET", FENCES, "8000000000000000"]).await; // a clock that was far ahead
+    // as after a clock that was far ahead
+    lab.tell::<()>(&["SET", FENCES, "8000000000000000"]).await;
     let ahead: Vec<u64> = (1..5).map(|i| 8_000_000_000_000_000 + i).collect();
     assert_eq!(epochs("two").await, ahead);
     let last: String = lab.tell(&["GET", FENCES]).await;
     assert_eq!(last, "8000000000000004");
 }
 
-/// Who waits in the queue is served before who comes, in a batch as well.
+/// A queued waiter comes before a new acquire, in a batch as well.
 #[tokio::test]
 async fn a_release_grants_to_who_waits_before_the_acquires_of_its_batch() {
     let lab = Lab::new().await;

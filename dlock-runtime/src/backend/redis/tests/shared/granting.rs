@@ -1,8 +1,9 @@
-//! Who is granted what by whom, and hears of it.
+//! Tests of the kinds with many holders: which operation grants to which waiter, and whether the
+//! waiter receives the push.
 
 use super::*;
 
-/// F62: one command, however many wait.
+/// F62: one command, however many readers wait.
 #[tokio::test]
 async fn f62_a_release_reaches_all_readers_at_the_head() {
     let lab = Lab::new().await;
@@ -25,7 +26,7 @@ async fn f62_a_release_reaches_all_readers_at_the_head() {
     assert_eq!(lab.tell::<u64>(&["ZCARD", "lock:@w:{lock:a}"]).await, 1);
 }
 
-/// The link has the server go on with the rest, without anybody's poll.
+/// The link makes the server continue with the rest; no waiter has to poll.
 #[tokio::test]
 async fn a_hundred_grants_are_made_in_one_command() {
     let lab = Lab::new().await;
@@ -42,7 +43,7 @@ async fn a_hundred_grants_are_made_in_one_command() {
     assert_eq!(calls, 2, "the texts of a release and of a poll");
 }
 
-/// The poll of an exclusive waiter that has come behind a set.
+/// An exclusive waiter polls, after its lock was replaced by a set.
 #[tokio::test]
 async fn a_set_whose_holders_have_lapsed_is_granted_by_a_poll() {
     let lab = Lab::new().await;
@@ -90,7 +91,8 @@ async fn a_downgrade_reaches_the_readers_and_keeps_the_claim() {
     );
 }
 
-/// Everything that grants does so within a moment, whoever holds the lock: no timing is in it but the cap.
+/// Every granting operation grants at once, whichever kind holds the lock: only the cap limits the
+/// time.
 #[tokio::test]
 async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     let lab = Lab::new().await;
@@ -108,7 +110,7 @@ async fn k7_a_dead_writer_at_the_head_is_passed_over() {
     assert!(lab.link.holds(&ours, CAP).await.unwrap());
 }
 
-/// A place without a heartbeat at all, which no sweep finds.
+/// An entry without any heartbeat, which no sweep finds.
 #[tokio::test]
 async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {
     let lab = Lab::new().await;
@@ -118,7 +120,7 @@ async fn k7_a_place_whose_heartbeat_was_lost_stops_nobody() {
     lab.granted(&reader(&lab, "b")).await;
 }
 
-/// Pushes of a grant to a reader beside others, over the wire.
+/// A grant to a holder of permits next to others, pushed over the wire.
 #[tokio::test]
 async fn a_grant_is_for_three_seconds_and_names_its_epoch() {
     let lab = Lab::new().await;

@@ -1,4 +1,5 @@
-//! The kinds with many holders on a real server: what the random sequences can't reach.
+//! Tests of the kinds with many holders on a real server: cases that the random sequences can't
+//! reach.
 
 mod granting;
 mod reading;
@@ -22,10 +23,10 @@ use crate::values::kind::Kind;
 
 const LOCK: &str = "lock:a";
 
-/// What is left when nothing is: the counter.
+/// The keys that remain after everything was released: the epoch counter.
 const NOTHING: [&str; 1] = [FENCES];
 
-/// Of 30 s, with a grant's address; it queues.
+/// A claim for 30 s that queues, with this link's address.
 fn entry(lab: &Lab, kind: &Kind, token: &str) -> Claim {
     let address = lab.link.address().unwrap();
     let value = entry::of_test(kind, token, address, seconds(30), "host|1|f|0");
@@ -64,12 +65,12 @@ impl Lab {
         assert!(matches!(answer, Ok(Acquired::Granted { .. })), "{answer:?}");
     }
 
-    /// The set's members, the meta too.
+    /// The members of the set, including the meta.
     async fn members(&self) -> Vec<String> {
         self.tell(&["ZRANGE", LOCK, "0", "-1"]).await
     }
 
-    /// As if the holder had got its lease so much earlier; the key's own end stays.
+    /// Ends the holder's lease now; the key's own end stays.
     async fn end(&self, who: &Claim) {
         let now = self.link.server_time().to_string();
         self.tell::<u64>(&["ZADD", LOCK, "XX", &now, &who.value])
@@ -88,7 +89,8 @@ impl Lab {
     }
 }
 
-/// A reader's entry ends by its score, whatever end the key has; and the key ends behind its last entry.
+/// A reader's entry ends by its score, whatever end the key has; and the key ends after its last
+/// entry.
 #[tokio::test]
 async fn k1_the_key_ends_with_its_last_holder_and_not_before() {
     let lab = Lab::new().await;
@@ -104,7 +106,7 @@ async fn k1_the_key_ends_with_its_last_holder_and_not_before() {
     assert!((30_000..=40_002).contains(&pttl().await));
 }
 
-/// A holder that lapses leaves nothing, though no command comes.
+/// A lapsed holder leaves nothing, even if no command follows.
 #[tokio::test]
 async fn what_is_left_at_rest_ends_by_itself() {
     let lab = Lab::new().await;
@@ -120,7 +122,7 @@ async fn what_is_left_at_rest_ends_by_itself() {
     }
 }
 
-/// F61, redisson#2444: who lapsed is taken out, not only overlooked.
+/// F61, redisson#2444: a lapsed entry is removed, not only ignored.
 #[tokio::test]
 async fn f61_the_lapsed_do_not_pile_up() {
     let lab = Lab::new().await;
@@ -136,7 +138,7 @@ async fn f61_the_lapsed_do_not_pile_up() {
     assert_eq!(lab.members().await.len(), 4);
 }
 
-/// Its key lives for a moment longer, and must not keep anybody out.
+/// The key outlives its last holder for a moment, and must not block the lock.
 #[tokio::test]
 async fn a_set_whose_holders_have_lapsed_is_free_for_every_kind() {
     let lab = Lab::new().await;
@@ -180,7 +182,7 @@ async fn an_entry_that_is_kept_is_nobodys_and_keeps_its_end() {
     assert!(lab.heard.take().is_empty());
 }
 
-/// An owner's entries count by themselves, and share an epoch written in plain digits.
+/// Each entry of an owner counts by itself; they share an epoch, written in plain digits.
 #[tokio::test]
 async fn an_owners_entries_share_the_holds_epoch() {
     let lab = Lab::new().await;
@@ -195,7 +197,7 @@ async fn an_owners_entries_share_the_holds_epoch() {
     assert_eq!((given_back.found, given_back.rest), (true, 0));
 }
 
-/// A thousand permits are more words than a script may unpack carelessly.
+/// A thousand permits are close to the limit of what Lua's `unpack` can pass to one command.
 #[tokio::test]
 async fn a_thousand_permits_are_taken_renewed_and_given_back() {
     let lab = Lab::new().await;
@@ -204,7 +206,7 @@ async fn a_thousand_permits_are_taken_renewed_and_given_back() {
     assert_eq!(lab.tell::<u64>(&["ZCARD", LOCK]).await, 1001);
     let items = [renewal(&all, 60)];
     assert_eq!(lab.link.renew(&items, CAP).await.unwrap(), [Renewed::Yes]);
-    lab.end(&all).await; // the first of them only: the others are found by their scores
+    lab.end(&all).await; // only the first one: the others are found by their scores
     let later = (lab.link.server_time() + 50_000_000).to_string();
     let renewed: u64 = lab.tell(&["ZCOUNT", LOCK, &later, "+inf"]).await;
     assert_eq!(renewed, 999 + 1, "the other permits, and the meta");
@@ -215,7 +217,7 @@ async fn a_thousand_permits_are_taken_renewed_and_given_back() {
     assert_eq!(lab.keys().await, NOTHING);
 }
 
-/// A batch of renewals is of all kinds, and one bad key hurts no other.
+/// A batch of renewals may mix all kinds, and one failing key does not affect the others.
 #[tokio::test]
 async fn a_batch_of_renewals_mixes_kinds() {
     let lab = Lab::new().await;
@@ -249,7 +251,8 @@ async fn a_batch_of_renewals_mixes_kinds() {
     }
 }
 
-/// The uncontended paths, in commands inside the scripts: flat, whatever the number of holders.
+/// The number of commands inside the scripts on the uncontended paths does not depend on the number
+/// of holders.
 #[tokio::test]
 async fn the_cost_does_not_grow_with_the_holders() {
     let lab = Lab::new().await;
@@ -275,7 +278,7 @@ async fn the_cost_does_not_grow_with_the_holders() {
     for number in 0..200 {
         lab.granted(&reader(&lab, &format!("{number}"))).await;
     }
-    // But for one look each, whether more have lapsed than one call takes out.
+    // Except one read each, whether more have lapsed than one call removes.
     assert_eq!(calls(&reader(&lab, "b")).await, few + 2);
     assert!(few <= 18, "{few}");
 }

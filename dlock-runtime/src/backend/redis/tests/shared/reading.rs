@@ -1,4 +1,5 @@
-//! An entry is read alike on both sides, whatever stands there: what one grants, the other must not wait behind.
+//! The script and `values::entry` must read every entry alike: otherwise one side would grant what
+//! the other still waits behind.
 
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
@@ -7,7 +8,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::Lab;
 use crate::values::entry::{self, Entry, Letter};
 
-/// ARGV: entries. The fields of each, or what is none of ours.
+/// ARGV: entries. Returns the fields of each, or `nothing` if it is not one of ours.
 const READ: &str = "
     local all = {}
     for i, value in ipairs(ARGV) do
@@ -18,7 +19,7 @@ const READ: &str = "
     end
     return all";
 
-/// As the script tells it.
+/// The same text from the Rust parser.
 fn told(text: &str) -> String {
     let Some(entry) = entry::read(text) else {
         return "nothing".to_owned();

@@ -1,9 +1,10 @@
-//! A server that refuses: what is refused leaves nothing, and what frees still works.
+//! Tests of the kinds with many holders on a server that refuses commands: a refused command leaves
+//! nothing, and a command that frees still works.
 
 use super::*;
 use crate::backend::redis::tests::refusals::{RIGHTS, as_user};
 
-/// What the kinds with many holders need besides.
+/// The additional rights of the kinds with many holders.
 pub(in crate::backend::redis::tests) const MORE_RIGHTS: [&str; 2] = ["+zcard", "+zremrangebyscore"];
 
 impl Lab {
@@ -107,7 +108,7 @@ async fn out_of_memory_an_owner_is_let_in_by_its_poll() {
     lab.granted(&ours).await;
     let now = lab.link.server_time();
     let (arrival, beat) = (now.to_string(), (now + 3_500_000).to_string());
-    let other = "1|o|0||30000|0|0|two|h"; // the head
+    let other = "1|o|0||30000|0|0|two|h"; // the head of the queue
     for (key, score) in [("lock:@w:{lock:a}", &arrival), ("lock:@a:{lock:a}", &beat)] {
         for place in [other, &again.value] {
             lab.tell::<u64>(&["ZADD", key, score, place]).await;
@@ -147,7 +148,7 @@ async fn two_more_rights_are_enough() {
     }
 }
 
-/// Named, and not taken for something else; a batch of renewals goes on.
+/// The refusal is reported as a missing right; a batch of renewals continues.
 #[tokio::test]
 async fn a_missing_right_is_named() {
     let lab = Lab::new().await;

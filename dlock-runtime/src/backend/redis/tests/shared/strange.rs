@@ -1,8 +1,8 @@
-//! What stands at the key is none of ours, or of another kind.
+//! Tests with a value at the key that is not ours, or of another kind.
 
 use super::*;
 
-/// Somebody's data, with scores that look long over.
+/// Another program's data, with scores that look lapsed.
 const FOREIGN: [&str; 7] = ["ZADD", LOCK, "1", "apples", "2", "r|pears", "inf"];
 
 async fn foreign(lab: &Lab, last: &str) {
@@ -49,7 +49,7 @@ async fn a_foreign_sorted_set_is_never_changed() {
     }
 }
 
-/// K15, over the wire: who does not wait is told what is there.
+/// K15, over the wire: a caller that does not queue is told which kind is there.
 #[tokio::test]
 async fn k15_who_does_not_wait_is_refused_by_another_kind() {
     let lab = Lab::new().await;
@@ -73,7 +73,7 @@ async fn k15_who_does_not_wait_is_refused_by_another_kind() {
     assert_eq!(lab.keys().await, [FENCES, LOCK], "nobody queues");
 }
 
-/// Each kind behind each other: told by the release of the one before, whatever that was.
+/// Each kind waits behind each other one, and the release of the holder grants it the lock.
 #[tokio::test]
 async fn who_waits_behind_another_kind_is_told_when_that_has_gone() {
     let lab = Lab::new().await;
@@ -104,7 +104,8 @@ async fn who_waits_behind_another_kind_is_told_when_that_has_gone() {
     }
 }
 
-/// redis-py and its like keep the lock with a string, and are kept out by a set.
+/// redis-py and similar libraries keep a lock as a string: it excludes our sets, and is excluded by
+/// them.
 #[tokio::test]
 async fn a_foreign_lock_and_a_set_exclude_each_other() {
     let lab = Lab::new().await;
@@ -127,7 +128,7 @@ async fn a_foreign_lock_and_a_set_exclude_each_other() {
     assert_eq!(lab.tell::<Option<String>>(&foreign).await, None);
 }
 
-/// Taken between two leases: that is a lease too and ends.
+/// A foreign client takes the lock between two leases of ours; its lease ends too.
 #[tokio::test]
 async fn a_waiter_keeps_its_place_behind_a_foreign_lock() {
     let lab = Lab::new().await;
@@ -150,7 +151,7 @@ async fn a_waiter_keeps_its_place_behind_a_foreign_lock() {
     assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
 }
 
-/// Of what a script can't read, nothing is guessed.
+/// An entry that a script can't parse is an error, never guessed at.
 #[tokio::test]
 async fn a_claim_that_is_no_entry_is_an_error() {
     let lab = Lab::new().await;

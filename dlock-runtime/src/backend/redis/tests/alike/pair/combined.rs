@@ -1,5 +1,6 @@
-//! A batch on the real server, and the same items one after the other on the pure one: releases first, then what is free and
-//! had nobody waiting for it when the batch began, then the rest.
+//! Runs a batch on the real server, and the same items one after the other on the pure one:
+//! releases first, then the acquires of locks that were free and had an empty queue when the batch
+//! began, then the rest.
 
 use std::borrow::Cow;
 
@@ -55,14 +56,14 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether it is taken before the others look.
+    /// Whether the item is acquired before the items of other locks.
     fn is_free(&mut self, ((key, _), _, late): &(Who, Seconds, bool)) -> bool {
         let (lock, time) = (KEYS[*key], self.time);
         let is_held = self.pure.read(lock, time).is_some() || self.pure.meta(lock, time).is_some();
         !late && !is_held
     }
 
-    /// `None`: the pure machine knows no such value.
+    /// `None`: the pure machine can't represent the value at the key.
     fn pure_acquired(&mut self, (who, lease, late): &(Who, Seconds, bool)) -> Option<Acquired> {
         let command = self.command(*who, *lease, *late, self.time);
         let hindered = self.other_type.contains(&who.0) && !late;

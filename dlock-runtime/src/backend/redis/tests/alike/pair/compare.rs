@@ -1,4 +1,4 @@
-//! Whether two answers are alike, and whether the two servers are afterwards.
+//! Compares two answers, and the state of the two servers after them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -111,9 +111,10 @@ impl Pair<'_> {
         );
     }
 
-    /// Which grants reached whom, in which order.
+    /// Which grants reached which address, in which order.
     pub(super) async fn compare_pushes(&mut self) {
-        self.lab.link.ping(CAP).await.unwrap(); // behind every push so far, whichever version
+        // answered after every push so far, in either protocol
+        self.lab.link.ping(CAP).await.unwrap();
         let (real, pure) = (self.lab.heard.take(), std::mem::take(&mut self.wire.pushed));
         assert_eq!(real.len(), pure.len(), "{real:?} is not like {pure:?}");
         for ((real, _), pure) in real.into_iter().zip(pure) {
@@ -129,7 +130,8 @@ impl Pair<'_> {
         }
     }
 
-    /// What stands at each key, and for how long: an operation may answer alike and still leave something else behind.
+    /// Compares the value at each key and its end: two operations may answer alike and still leave
+    /// different state.
     pub(in super::super) async fn compare_all(&mut self) {
         let (seconds, micros, looks) = self.look().await;
         let now = Duration::from_secs(seconds) + Duration::from_micros(micros);
@@ -143,7 +145,7 @@ impl Pair<'_> {
                 let is_live = |it: &&(String, u64)| Duration::from_micros(it.1) > now;
                 let live: Vec<_> = members.iter().filter(is_live).collect();
                 self.compare_members(&live, now, key);
-                // The key's own end comes up to 2 ms behind its last holder's.
+                // The key's own end is up to 2 ms after its last holder's.
                 self.compare_end(left - 2, Some(End::at(self.pure.expires(key))));
             } else {
                 let pure = self.pure.read(key, self.time);
@@ -164,7 +166,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Who holds the lock, in which order, and until when.
+    /// The holders of the lock, their order, and their ends.
     fn compare_members(&mut self, real: &[&(String, u64)], now: Duration, key: &str) {
         let pure = self.pure.members(key, self.time);
         let expected: Vec<&str> = pure.iter().map(|it| &*it.0).collect();
@@ -184,7 +186,7 @@ impl Pair<'_> {
         self.lab.tell(&words).await
     }
 
-    /// `None`: nothing is there.
+    /// `None`: the key is absent.
     fn compare_end(&self, real: i64, pure: Option<End>) {
         match pure {
             None => assert_eq!(real, -2, "it is gone"),
@@ -196,7 +198,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Both by their own clocks; a heartbeat may have lapsed.
+    /// Each by its own clock; a heartbeat may have lapsed.
     fn compare_heartbeat(&self, real: u64, now: Duration, pure: u64) {
         let left = |until: u64, now: Duration| {
             let ahead = Duration::from_secs(100);
@@ -207,7 +209,7 @@ impl Pair<'_> {
     }
 }
 
-/// When a key ends, by the machine's clock.
+/// When a key ends, by the pure machine's clock.
 #[derive(Clone, Copy)]
 enum End {
     Never,
@@ -220,7 +222,7 @@ impl End {
     }
 }
 
-/// Value or meta, PTTL, W, A, PTTL of both, members of the set.
+/// Value or meta, PTTL, queue, heartbeats, PTTL of both, members of the set.
 type Look = (
     Option<String>,
     i64,
@@ -230,7 +232,7 @@ type Look = (
     Vec<(String, u64)>,
 );
 
-/// KEYS: lock, W and A of each lock in turn.
+/// KEYS: the lock, queue and heartbeats of each lock in turn.
 const LOOK: &str = "
     local looks = {}
     for i = 1, #KEYS, 3 do

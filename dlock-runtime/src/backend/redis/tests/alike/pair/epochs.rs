@@ -1,13 +1,14 @@
-//! The epochs of both servers: different numbers in the same order, and the same where the other's are.
+//! Compares the epochs of both servers: the numbers differ, but their order is the same, and two
+//! are equal on one server if they are equal on the other.
 
 use std::collections::BTreeMap;
 
-/// The real one of each of the pure machine's.
+/// Maps each epoch of the pure machine to the real one.
 #[derive(Default)]
 pub(super) struct Epochs(BTreeMap<u64, u64>);
 
 impl Epochs {
-    /// Of a grant that draws its own: higher than all before.
+    /// The epoch of a grant that draws its own: higher than all before.
     pub(super) fn rise(&mut self, real: u64, pure: u64) {
         let last = self.0.last_key_value();
         assert!(
@@ -17,7 +18,8 @@ impl Epochs {
         self.same(real, pure);
     }
 
-    /// Of any grant: an owner's entries share one, and an acquire draws its own before it grants to others.
+    /// The epoch of any grant: an owner's entries share one, and an acquire draws its own before it
+    /// grants to others.
     pub(super) fn same(&mut self, real: u64, pure: u64) {
         if let Some(known) = self.0.get(&pure) {
             assert_eq!(real, *known, "the epoch of a hold");
@@ -32,12 +34,12 @@ impl Epochs {
         self.0.insert(pure, real);
     }
 
-    /// The highest of the real ones.
+    /// The highest real epoch.
     pub(super) fn last(&self) -> u64 {
         self.0.values().copied().max().unwrap_or_default()
     }
 
-    /// Of two metas: the same words, and the same hold.
+    /// Compares two metas: the same fields, and corresponding epochs.
     pub(super) fn same_meta(&mut self, real: &str, pure: &str) {
         let split = |meta: &str| {
             let (words, epoch) = meta.rsplit_once('|')?;

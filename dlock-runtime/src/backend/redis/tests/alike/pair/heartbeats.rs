@@ -1,5 +1,6 @@
-//! Heartbeats of many in one command on the real server. Whom it tells that they still wait, a poll on the pure machine tells
-//! the same, and changes nothing but the sign of life; whom it tells to poll does so on both.
+//! Runs the heartbeats of several claims in one command on the real server. If it answers that a
+//! claim still waits, a poll on the pure machine must answer the same and change only the
+//! heartbeat; if it answers that the claim has to poll, both servers are polled.
 
 use std::time::Duration;
 
@@ -19,13 +20,14 @@ impl Pair<'_> {
         let answers = heartbeats.beat_together(claims.clone(), CAP).await;
         let answers = answers.into_iter().map(|it| it.expect("an answer"));
         let answers: Vec<_> = answers.map(|it| it.expect("no error")).collect();
-        self.compare_pushes().await; // nobody was granted
+        self.compare_pushes().await; // no lock was granted
         let is_sent = claims.len() > 1;
         for (claim, (key, _)) in claims.iter().zip(&people) {
             if is_sent && !self.other_type.contains(key) {
                 self.pure.beat(&claim.key, &claim.value, self.time);
             }
-            self.pure.read(&claim.key, self.time); // what has lapsed is not there, and now is not stored either
+            // what has lapsed is absent on the real server, and is now removed here too
+            self.pure.read(&claim.key, self.time);
         }
         for (at, answer) in answers.iter().enumerate() {
             match answer {
@@ -66,7 +68,7 @@ impl Pair<'_> {
         assert!(after == self.pure, "a poll of {claim:?} changes something");
     }
 
-    /// A poll of somebody of its group would do more than beat.
+    /// A poll of some claim in its group would do more than refresh the heartbeat.
     fn has_a_reason(&mut self, claim: &Claim, claims: &[Claim]) {
         let group = claims.iter().filter(|it| are_together(it, claim));
         let does_more = |it: &Claim| {
@@ -76,7 +78,7 @@ impl Pair<'_> {
         assert!(group.clone().any(does_more), "{group:?} poll for nothing");
     }
 
-    /// By a machine of its own.
+    /// Polls on a copy of the machine.
     fn polled(&self, claim: &Claim) -> (Polled, Server) {
         let mut pure = self.pure.clone();
         let mut wire = Wire {
@@ -88,7 +90,7 @@ impl Pair<'_> {
     }
 }
 
-/// In one group of the command.
+/// Whether both claims are in one group of the command.
 fn are_together(one: &Claim, other: &Claim) -> bool {
     let is_shared = |it: &Claim| it.kind().is_shared();
     one.key == other.key && is_shared(one) == is_shared(other)

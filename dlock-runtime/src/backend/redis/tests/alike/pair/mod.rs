@@ -1,4 +1,4 @@
-//! The two servers side by side: every operation on both, and what stands on them afterwards.
+//! Runs every operation on both servers, and compares their state after it.
 
 mod combined;
 mod compare;
@@ -24,25 +24,25 @@ use crate::values::error::Refusal;
 
 const SECOND: u64 = 1_000_000;
 
-/// A place that this version can't read.
+/// A queue entry that this version can't parse.
 const STRANGE: &str = "r|lock:@grant:x|30000|1|reader";
 
-/// Both servers, and what the pure one can't represent.
+/// Both servers, and the state that the pure one can't represent.
 pub(super) struct Pair<'a> {
     lab: &'a Lab,
     pure: Server,
     wire: Wire,
-    /// The pure machine's clock, µs.
+    /// The pure machine's clock, in µs.
     time: u64,
     pub(super) clockwork: Clockwork,
-    /// Keys with a value of another type; in the pure machine it is of another layout.
+    /// Keys with a value of another type; the pure machine has a value of another layout there.
     other_type: BTreeSet<usize>,
     epochs: Epochs,
 }
 
-/// Where the pure machine publishes.
+/// The pure machine's pushes.
 struct Wire {
-    /// The only one here that anybody listens to.
+    /// The only address with a listener.
     address: String,
     pushed: Vec<PushedGrant>,
 }
@@ -76,7 +76,8 @@ impl<'a> Pair<'a> {
     }
 
     pub(super) async fn step(&mut self, op: &Op) {
-        self.time += 1; // as there, so that entries end in the order in which they came
+        // as on the real server, so that entries end in the order in which they came
+        self.time += 1;
         match op {
             Op::Acquire {
                 who,
@@ -181,7 +182,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The same `keep_until` by each clock.
+    /// The same `keep_until` by each server's clock.
     fn keep(&self, keep: Option<Seconds>) -> (u64, u64) {
         let real = self.lab.link.server_time();
         keep.map_or((0, 0), |it| (real + it * SECOND, self.time + it * SECOND))
@@ -234,7 +235,7 @@ impl<'a> Pair<'a> {
     async fn downgrade(&mut self, who: Who, ttl: Seconds) {
         let (claim, ttl) = (self.named(who), seconds(ttl));
         if !claim.kind().is_shared() {
-            return; // there is nothing that it could become
+            return; // only the other kinds can be downgraded
         }
         let pure = self.pure.downgrade(&claim, ttl, self.time, &mut self.wire);
         let real = self.lab.link.downgrade(&claim, ttl, CAP).await.unwrap();
@@ -303,7 +304,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// A lock, W and A.
+/// A lock, its queue and its heartbeats.
 fn keys(lock: &str) -> [String; 3] {
     let names = Names::new("lock:");
     let keys = names.of(lock);
@@ -315,6 +316,7 @@ fn every_key() -> Vec<String> {
 }
 
 fn is_other_type<T>(answer: &Result<T, CommandError>) -> bool {
-    let refusals = [Refusal::WrongType, Refusal::Layout]; // the second of a set that another version wrote
+    // `Layout`: a set that another version wrote
+    let refusals = [Refusal::WrongType, Refusal::Layout];
     matches!(answer, Err(CommandError::Refused(refusal, _)) if refusals.contains(refusal))
 }

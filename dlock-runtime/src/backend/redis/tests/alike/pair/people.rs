@@ -1,17 +1,18 @@
-//! Whose claims the sequences are made of, by number. Some have fields behind the rest, as of a later version: they are kept.
+//! The claims of the random sequences, by number. Some have additional fields, as a later version
+//! may append; they must be kept.
 
 use super::super::{KEYS, Who};
 use crate::backend::redis::tests::lab::{claim, waiter};
 use crate::policy::commands::Claim;
 
-/// At another server: whether anybody listens there can't be told here.
+/// An address at another server: this server can't tell whether it has a listener.
 pub(super) const ELSEWHERE: &str = "0123456789abcdef;lock:@grant:nobody";
 
-/// `here`: the only address at this server that anybody listens to.
+/// `here`: the only address at this server with a listener.
 pub(super) fn named((key, number): Who, here: &str) -> Claim {
     let key = KEYS[key];
     let run_id = here.split_once(';').expect("an address").0;
-    let unresponsive = &*format!("{run_id};lock:@grant:nobody"); // nobody listens there
+    let unresponsive = &*format!("{run_id};lock:@grant:nobody"); // an address without a listener
     let text = match number {
         0 => return waiter(key, here, "red"),
         1 => return waiter(key, unresponsive, "green"),
@@ -22,7 +23,7 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
             };
         }
         3 => return waiter(key, ELSEWHERE, "blue"),
-        4 => return claim(key, "2|grey"), // never queues; in the way, it is of another layout
+        4 => return claim(key, "2|grey"), // never queues; blocks others with another layout
         5 => format!("1|r|ann|{here}|30000|0|0||host|1|f|0"),
         6 => format!("1|w|bob|{here}|30000|0|0||host|1|f|0|new|9"),
         7 => format!("1|r|cid|{unresponsive}|30000|0|0||host|1|f|0"),
@@ -32,7 +33,7 @@ pub(super) fn named((key, number): Who, here: &str) -> Claim {
         11 => format!("1|p|bob|{here}|30000|2|3||host|1|f|0|new|9"),
         12 => format!("1|p|cid|{unresponsive}|30000|1|3||host|1|f|0"),
         13 => "1|p|dan||2000|1|3||host|1|f|0".to_owned(),
-        14 => format!("1|p|eve|{here}|30000|1|2||host|1|f|0"), // another number
+        14 => format!("1|p|eve|{here}|30000|1|2||host|1|f|0"), // another total
         15 => format!("1|o|ann|{here}|30000|0|0|one|host|1|f|0|new|9"),
         16 => "1|o|bob||2000|0|0|one|host|1|f|0".to_owned(),
         17 => format!("1|o|cid|{here}|30000|0|0|two|host|1|f|0"),
