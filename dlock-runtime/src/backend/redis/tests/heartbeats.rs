@@ -336,7 +336,7 @@ async fn a_replica_is_left_to_the_poll_of_each() {
     super::lab::assert_refused(lab.link.poll(&waiters[0], CAP).await, Refusal::ReadOnly);
 }
 
-/// The server may forget its scripts during a long pause; the text is sent then.
+/// After `SCRIPT FLUSH` the command is sent again with the text of the script.
 #[tokio::test]
 async fn a_script_that_was_forgotten_is_sent_again() {
     let lab = Lab::new().await;

@@ -34,7 +34,7 @@ pub(super) const FENCES: &str = "lock:@fence";
 pub(super) struct Lab {
     pub(super) server: RedisServer,
     pub(super) link: RedisLink,
-    /// What the link was told unasked.
+    /// The pushes that the link received.
     pub(super) heard: Arc<Heard>,
     /// The connection of [`tell`](Self::tell).
     direct: MultiplexedConnection,

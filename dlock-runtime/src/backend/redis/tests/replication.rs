@@ -14,7 +14,7 @@ use crate::policy::commands::{Acquired, Claim};
 async fn replicate(replica: &RedisServer, master: &RedisServer) {
     let port = master.port().to_string();
     let at_once = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
-    master.cmd(&at_once).await; // otherwise the replica waits 5 s for others to sync with
+    master.cmd(&at_once).await; // the default 5 s outlast a queue entry
     replica.cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
     until("the replica follows", CAP, async || {
         let info: String = replica.ask(&["INFO", "replication"]).await;

@@ -197,7 +197,7 @@ async fn an_owners_entries_share_the_holds_epoch() {
     assert_eq!((given_back.found, given_back.rest), (true, 0));
 }
 
-/// A thousand permits are close to the limit of what Lua's `unpack` can pass to one command.
+/// A thousand permits: the script unpacks a thousand members into the arguments of one command.
 #[tokio::test]
 async fn a_thousand_permits_are_taken_renewed_and_given_back() {
     let lab = Lab::new().await;
