@@ -1,4 +1,5 @@
-//! Processes that are killed while others wait: one that holds the lock, those that are before the others in the queue, any one.
+//! Kills processes while others wait: the holder, the processes at the head of the queue, and
+//! random ones. The survivors must all get their turns, in order and without overlap.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use dlock_tests::Seeded;
 use crate::fleet::CAP;
 use crate::line::{Kind, LOCK, Member, closed};
 
-/// Between the end of a lease and the next turn: a look, and a busy machine.
+/// Between the end of a lease and the next turn: one poll, and the delays of a busy machine.
 const SLACK: Duration = Duration::from_secs(4);
 
 const KIND: Kind = Kind {
@@ -17,7 +18,7 @@ const KIND: Kind = Kind {
     mixed: false,
 };
 
-/// Those who live: all of them have their turns, each once and in order.
+/// Waits for the surviving processes: each of their tasks has its turn once, in order.
 async fn all_get_their_turn(line: &mut [Member], tasks: u64) -> Vec<Interval> {
     let mut turns = Vec::new();
     for member in line {
@@ -36,7 +37,8 @@ async fn a_killed_holder_and_killed_waiters_cost_nobody_a_turn() {
         hold_ms: 600_000,
         ..KIND
     };
-    // At the head two that will be dead, then one that will die with the lock, one that dies among the others.
+    // At the head of the queue two processes that are killed at once, then the future holder, which
+    // is killed while it holds the lock, and another killed one between the survivors.
     let mut dead = vec![KIND.join(&server, 0).await, KIND.join(&server, 1).await];
     let mut holder = slow.join(&server, 2).await;
     let mut line = Vec::new();
@@ -51,7 +53,7 @@ async fn a_killed_holder_and_killed_waiters_cost_nobody_a_turn() {
     let held = holder.0.expect_line("holds ", CAP).await;
     let (_, start_ns) = held.split_once(' ').unwrap();
     let waited = Duration::from_nanos(start_ns.parse::<u64>().unwrap() - released);
-    // At once: a dead one would cost 3 s if it were granted.
+    // Immediately: a grant to a dead process would cost 3 s.
     assert!(waited < Duration::from_millis(2_500), "{waited:?}");
 
     let mut turns = holder.kill();
@@ -71,7 +73,7 @@ async fn a_killed_holder_and_killed_waiters_cost_nobody_a_turn() {
     .await;
 }
 
-/// Whatever each of them was just doing.
+/// Kills processes at random moments, whatever they are doing.
 #[tokio::test]
 async fn processes_killed_at_any_moment_cost_nobody_a_turn() {
     let server = RedisServer::start();

@@ -1,4 +1,5 @@
-//! `fair`: strictly in order of arrival at the server, over all processes, whoever of them is killed or stopped.
+//! Tests of `fair`: turns strictly in order of arrival at the server, over all processes, even if
+//! some are killed or stopped.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ fn task_of(turn: &Interval) -> u64 {
     turn.who.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The processes of those who wait, in the order in which they came.
+/// The pids of the waiting entries, in order of arrival.
 async fn arrivals(seats: &Seats) -> Vec<u32> {
     let places = seats.places().await;
     places.iter().map(|place| pid_of(place)).collect()
@@ -62,11 +63,11 @@ async fn all_processes_in_order_of_arrival_but_the_killed_one_at_once() {
     door.release().await.unwrap();
     in_order_of_arrival(&seats, &mut line, &order).await;
     let took = freed.elapsed();
-    // Eight dead places: a claim of one would be 3 s.
+    // Eight dead entries: one claim granted to them would cost 3 s.
     assert!(took < wait::scaled(Duration::from_millis(2500)), "{took:?}");
 }
 
-/// However long its part of the queue is: ten places of one stopped process in front.
+/// A stopped process has ten entries at the head of the queue; their number does not matter.
 #[tokio::test]
 async fn a_process_stopped_for_long_is_passed_over_at_once() {
     let seats = Seats::new().await;
@@ -87,14 +88,15 @@ async fn a_process_stopped_for_long_is_passed_over_at_once() {
         line[0].lines().iter().any(|said| said == "done")
     })
     .await;
-    // Awake, it comes to the end of the line, and has its turns.
+    // When the process continues, it queues again at the end, and has its turns.
     stopped.cont();
     let mut both = line.into_iter().chain([stopped]).collect::<Vec<_>>();
     let order = [&order[..], &[both[1].pid(); 10]].concat();
     in_order_of_arrival(&seats, &mut both, &order).await;
 }
 
-/// Just now: one of them may be told of a grant, which is a claim then.
+/// One entry of a process that was stopped just now may still be granted the lock, which costs a
+/// claim.
 #[tokio::test]
 async fn a_process_stopped_just_now_costs_one_claim_and_its_heartbeat() {
     let seats = Seats::new().await;

@@ -1,10 +1,11 @@
-//! Several `worker` processes on one counter.
+//! Starts several `worker` processes that increment one counter, and checks the holds that they
+//! print.
 
 use std::time::Duration;
 
 use dlock_harness::{Child, Interval, RedisServer, check_exclusive};
 
-/// How long a whole fleet may take, on a machine that does other things.
+/// The time limit for a whole fleet, on a busy machine.
 pub(crate) const CAP: Duration = Duration::from_secs(90);
 
 #[derive(Clone, Copy)]
@@ -15,16 +16,16 @@ pub(crate) struct Fleet {
     pub(crate) rounds: u64,
 }
 
-/// A fleet under way.
+/// A fleet that is running.
 pub(crate) struct Running {
     fleet: Fleet,
     children: Vec<Child>,
 }
 
-/// What came of it.
+/// The result of a fleet.
 pub(crate) struct Outcome {
     pub(crate) intervals: Vec<Interval>,
-    /// What the counter should be if nothing was lost.
+    /// The counter's value if no update was lost.
     pub(crate) expected: u64,
     pub(crate) counter: u64,
 }
@@ -77,7 +78,8 @@ impl Running {
 }
 
 impl Outcome {
-    /// Nothing lost, no two holders at once, and fencing tokens that grow in the order of the grants.
+    /// No update is lost, no two holds overlap, and the fencing tokens rise in the order of the
+    /// grants.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self {
             intervals,

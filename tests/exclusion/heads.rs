@@ -1,5 +1,6 @@
-//! Waiters at the head of the queue that were killed or stopped, while others hold the lock and go on renewing it: a writer behind whom
-//! nobody may read, a request for more permits than there are left. The server is told by nobody, since it grants them nothing.
+//! Kills or stops waiters at the head of the queue while others hold the lock and go on renewing
+//! it: a writer that blocks the readers behind it, a request for more permits than are left. Such a
+//! waiter is not granted anything, so the server notices its death only by its missing heartbeats.
 
 use std::time::Instant;
 
@@ -8,21 +9,22 @@ use dlock_harness::wait;
 use crate::fleet::CAP;
 use crate::seats::{CLAIM, HEARTBEAT, POLL, SLACK, Seats, had_after};
 
-/// The kinds of who holds, who is first in line, and who could have the lock if that one were not there.
+/// The kinds of the holder, of the head of the queue, and of waiters that would fit if the head
+/// were not there.
 type Kinds = [&'static str; 3];
 
 const WRITER: Kinds = ["r", "w", "r"];
 const BIG: Kinds = ["p:1/3", "p:3/3", "p:1/3"];
 
-/// What becomes of the head.
+/// How the head fails.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     Killed,
     Stopped,
 }
 
-/// A process with `many` waiters at the head: those behind it have the lock when it has been silent for too long, and not before. It
-/// comes back if it can.
+/// A process has `many` waiters at the head; when it has been silent for too long, and not before,
+/// the waiters behind it get the lock. A stopped process then continues, and gets its turns.
 async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
     let [holds, first, behind] = kinds;
     let seats = Seats::new().await;
@@ -49,7 +51,7 @@ async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
     holder.verify().await.unwrap();
     if fault == Fault::Stopped {
         head.cont();
-        // It is first again, and everybody goes.
+        // It is at the head again, and all others release.
         seats.until_places(usize::try_from(many).unwrap()).await;
         drop((holder, guards));
         head.expect_line("done", CAP).await;
@@ -84,7 +86,8 @@ async fn a_stopped_big_request_stops_no_small_one() {
     stops_nobody(BIG, 1, Fault::Stopped).await;
 }
 
-/// A process that is stopped right when it is granted costs a claim, as of the exclusive lock.
+/// A process that is stopped just as it is granted the lock costs one claim, as with the exclusive
+/// lock.
 #[tokio::test]
 async fn a_writer_stopped_as_its_turn_comes_costs_one_claim() {
     let seats = Seats::new().await;

@@ -1,4 +1,5 @@
-//! Holders of every kind that are killed: their place is back when their lease ends, not before, and nobody else's is.
+//! Kills holders of every kind: their share of the lock is free when their lease ends, not before,
+//! and no other holder is affected.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +7,8 @@ use dlock_harness::wait;
 
 use crate::seats::{SLACK, Seats, had_after};
 
-/// A process holds the lock as `killed` and dies; whoever `waits` has it when that lease is over, whatever others of this process hold
-/// it as `beside` meanwhile.
+/// A process that holds the lock as `killed` is killed. A waiter of kind `waits` gets the lock when
+/// that lease ends, even if this process holds the lock as `beside` meanwhile.
 async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
     let seats = Seats::new().await;
     let mut doomed = seats.holds(killed).await;
@@ -24,7 +25,7 @@ async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
         took < wait::scaled(left + SLACK),
         "{took:?}, and {left:?} were left"
     );
-    // Nobody may know that it is dead.
+    // The server can't know that the holder is dead, so it waits for the lease's end.
     let least = left.saturating_sub(Duration::from_millis(100));
     assert!(took >= least, "{took:?}, and {left:?} were left");
     guard.verify().await.unwrap();
@@ -36,7 +37,7 @@ async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
     seats.nothing_is_left().await;
 }
 
-/// Two hold it, one dies; the other one keeps it for as long as it likes, and it is free when both have ended.
+/// One of two holders is killed: the other keeps the lock, which is free when both have ended.
 async fn takes_nobody_along(kind: &str, waits: &str) {
     let seats = Seats::new().await;
     let mut doomed = seats.holds(kind).await;

@@ -1,4 +1,4 @@
-//! A holder that is killed keeps the lock until its lease ends, and no longer.
+//! A killed holder keeps the lock until its lease ends, and no longer.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use dlock_harness::{Interval, RedisServer, check_exclusive, now_ns, until};
 use crate::fleet::{Fleet, worker};
 
 const CAP: Duration = Duration::from_secs(30);
-/// Between the end of a lease and the next holder: a poll (100 ms) and a busy machine.
+/// Between the end of a lease and the next holder: one poll (100 ms), and the delays of a busy
+/// machine.
 const SLACK: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -27,7 +28,7 @@ async fn others_get_the_lock_of_a_killed_process_when_its_lease_ends() {
         server.keys().await.contains(&"parties".to_owned())
     })
     .await;
-    // It lives on renewals by now: ten of them are a ttl.
+    // It has been renewed for longer than a ttl: ten renewals are one ttl.
     until("it was renewed for a ttl", CAP, async || {
         server.commandstats("pexpire").await >= 11
     })
@@ -43,7 +44,7 @@ async fn others_get_the_lock_of_a_killed_process_when_its_lease_ends() {
     let first = outcome.intervals.iter().map(|hold| hold.start_ns).min();
     let waited = Duration::from_nanos(first.unwrap() - killed_ns);
     assert!(waited <= left + SLACK, "{waited:?}, and {left:?} were left");
-    // Not before the lease's end either: nobody may know that the holder is dead.
+    // Not before the lease's end either: the server can't know that the holder is dead.
     let least = left.saturating_sub(Duration::from_millis(100));
     assert!(waited >= least, "{waited:?}, and {left:?} were left");
     outcome.intervals.push(Interval {

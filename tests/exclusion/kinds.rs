@@ -1,5 +1,6 @@
-//! Processes × tasks on one key of a real server, for the kinds of lock that several may hold, and for several keys at once; with and
-//! without a process that is killed in the middle; and the same with a key for each, which must not pass.
+//! Processes × tasks on one key of a real server, for the kinds with several holders, and for
+//! several keys at once; with and without a process that is killed on the way. The same with a key
+//! of its own for each task must fail the check.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ const PROCESSES: u64 = 3;
 const TASKS: u64 = 4;
 const ROUNDS: u64 = 10;
 
-/// Processes of the worker's mode `kinds`.
+/// Processes in the worker's mode `kinds`.
 struct Fleet(Vec<Child>);
 
 impl Fleet {
@@ -41,7 +42,8 @@ impl Fleet {
         self.0.iter().flat_map(ended).collect()
     }
 
-    /// Kills the first when it has had some turns; all its holds, the last of which ended with it.
+    /// Kills the first process after some turns; returns all its holds, the last of which ended
+    /// with it.
     async fn kill_one(&mut self) -> Vec<Interval> {
         let mut doomed = self.0.remove(0);
         until("it had some turns", CAP, async || ended(&doomed).len() >= 8).await;
@@ -76,7 +78,7 @@ async fn nothing_is_left(server: &RedisServer) {
     .await;
 }
 
-/// All of them, and all but a killed one.
+/// Checks the holds of a whole fleet, and of one with a killed process.
 async fn check(mix: &str, check: impl Fn(&[Interval])) {
     for kills in [false, true] {
         let server = RedisServer::start();
@@ -94,7 +96,7 @@ async fn check(mix: &str, check: impl Fn(&[Interval])) {
     }
 }
 
-/// The same where no two tasks have a key in common: the check sees that.
+/// The same with no key shared by two tasks: the check must notice that.
 async fn check_apart(mix: &str) -> Vec<Interval> {
     let server = RedisServer::start();
     Fleet::start(&server, mix, true).finish().await
@@ -140,13 +142,14 @@ async fn two_owners_are_never_in_and_one_is_in_many_times() {
         .unwrap_err();
 }
 
-/// Random orders of the same keys, beside others who want one of them: nobody waits for ever, and each key is one holder's at a time.
+/// Tasks take the same keys in random order, among others that want one of them: no task waits for
+/// ever, and each key has one holder at a time.
 #[tokio::test]
 async fn several_keys_in_any_order_deadlock_nobody_and_are_each_exclusive() {
     check("keys", |holds| check_exclusive(holds).unwrap()).await;
 }
 
-/// Two processes that only ever ask in opposite orders. What one of them has, it has all of.
+/// Two processes that only ask in opposite orders. Each holds both keys or none.
 #[tokio::test]
 async fn two_processes_with_opposite_orders_never_hold_half() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! A line of waiting processes: who is in it, and what they print of their turns.
+//! Starts processes that wait in the queue, and reads the turns that they print.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::fleet::{CAP, worker};
 
 pub(crate) const LOCK: &str = "lock:turns";
 
-/// A process in line, of the worker's mode `line`.
+/// A process in the worker's mode `line`.
 pub(crate) struct Member(pub(crate) Child);
 
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(crate) struct Kind {
     pub(crate) mixed: bool,
 }
 
-/// Keeps everybody waiting until it is released.
+/// Holds the lock, so that all others wait until it is released.
 pub(crate) async fn closed(server: &RedisServer) -> LockGuard {
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
     let request = pool.lock("turns").ttl(Duration::from_secs(60)).renew();
@@ -28,7 +28,8 @@ pub(crate) async fn closed(server: &RedisServer) -> LockGuard {
 }
 
 impl Kind {
-    /// Starts a process that joins the line; returns when all its tasks have asked, and the process stands in the queue.
+    /// Starts a process that queues; returns when all its tasks have asked, and the process has its
+    /// queue entry.
     pub(crate) async fn join(self, server: &RedisServer, already: usize) -> Member {
         let mut member = Member(worker(&[
             "line",
@@ -47,7 +48,7 @@ impl Kind {
     }
 }
 
-/// How many processes stand in the queue.
+/// How many processes have a queue entry.
 pub(crate) async fn in_queue(server: &RedisServer) -> usize {
     server.ask(&["ZCARD", "lock:@w:{lock:turns}"]).await
 }
@@ -75,7 +76,7 @@ impl Member {
         assert!(self.0.wait(CAP).await.success(), "{:#?}", self.0.lines());
     }
 
-    /// Kills it; all its turns, of which the last may have ended with it.
+    /// Kills the process; returns all its turns, of which the last may have ended with it.
     pub(crate) fn kill(&mut self) -> Vec<Interval> {
         self.0.kill();
         let killed_ns = now_ns();

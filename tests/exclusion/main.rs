@@ -1,8 +1,14 @@
-//! Exclusion: a counter that is read, slept over and written loses nothing, across processes, threads and tasks.
+//! Exclusion: a counter that is read, slept over and written loses no update, across processes,
+//! threads and tasks.
 //!
-//! `fleet` starts the processes and judges what they print; `processes` is the real thing and the proof that the check bites; `killed` has
-//! a holder that dies; `threads` is `memory://` inside this process. `line` starts processes that wait in line; `turns` is how often and
-//! in which order they get the lock, `deaths` what becomes of that when some are killed.
+//! `fleet` starts the processes and checks what they print. `processes` runs it, with a control run
+//! without locks that must fail. `killed` kills a holder; `threads` tests `memory://` inside this
+//! process. `line` starts processes that queue; `turns` tests how often and in which order they get
+//! the lock, `deaths` the same when some are killed, `fair` the strict order.
+//!
+//! `together` checks the holds of the kinds with several holders, `kinds` produces them. `seats` is
+//! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head) and by
+//! `holders` (killed holders).
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Processes × tasks on one key of a real server; and the same without a lock, which must not pass.
+//! Processes × tasks on one key of a real server; and the same without a lock, which must fail the
+//! check.
 
 use dlock_harness::RedisServer;
 
@@ -16,7 +17,8 @@ async fn processes_and_tasks_lose_no_update_and_never_overlap() {
     let server = RedisServer::start();
     let outcome = FLEET.start(&server).finish(&server).await;
     outcome.check().unwrap();
-    // They were there at the same time; one process after the other would be a change less than there are processes.
+    // The processes ran at the same time: one after the other, there would be one change fewer than
+    // processes.
     let mut holds = outcome.intervals;
     holds.sort_by_key(|hold| hold.start_ns);
     let process = |who: &str| who.split(" task").next().map(str::to_owned);
@@ -24,7 +26,7 @@ async fn processes_and_tasks_lose_no_update_and_never_overlap() {
     let changes = changes.filter(|pair| process(&pair[0].who) != process(&pair[1].who));
     let changes = u64::try_from(changes.count()).unwrap();
     assert!(changes >= FLEET.processes, "{changes} changes: no contest");
-    // Every lock was given back: nothing but the counters is left.
+    // Every lock was released: only the counters are left.
     let left = server.keys().await;
     assert_eq!(left, ["counter", "lock:@fence", "parties"]);
 }
@@ -43,7 +45,7 @@ async fn the_same_without_a_lock_is_seen_to_overlap_and_to_lose_updates() {
     assert!(counter < expected, "counted to {counter} of {expected}");
 }
 
-/// One task in each process: here only the server can tell them apart.
+/// One task per process: here only the server keeps them apart.
 #[tokio::test]
 async fn processes_with_one_task_each_without_a_lock_are_seen_to_overlap() {
     let server = RedisServer::start();

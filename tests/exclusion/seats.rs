@@ -1,4 +1,5 @@
-//! The lock `item` of whatever kind: who holds it in this process, who asks for it in others, and what the server has of them.
+//! A lab for the lock `item` of any kind: holders and waiters in this process, processes that ask
+//! for it, and the lock's keys on the server.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use crate::fleet::{CAP, worker};
 
-/// A waiter that has been silent for so long is passed over.
+/// A waiter that has been silent for this long is passed over.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(3500);
 
-/// What a granted lock is worth until its waiter has confirmed that it runs.
+/// How long a granted lock lasts until its waiter has confirmed that it runs.
 pub(crate) const CLAIM: Duration = Duration::from_secs(3);
 
 /// The longest pause between two polls of a waiter: a second and a tenth.
@@ -35,11 +36,12 @@ pub(crate) struct Seats {
     pool: LockPool,
 }
 
-/// Someone of this process who waits; when it has the lock.
+/// A waiting task of this process; returns the time at which it got the lock.
 pub(crate) type Waiter = JoinHandle<(LockGuard, Instant)>;
 
-/// The server has once executed the scripts that many send at the same time, so that each command arrives as it is sent: one that
-/// calls an unknown script is repeated with its text, behind what was sent meanwhile.
+/// Makes the server execute once the scripts that many tasks send at the same time, so that later
+/// commands arrive in the order in which they are sent: a command with an unknown script is
+/// repeated with its text, after whatever was sent meanwhile.
 async fn know_the_scripts(pool: &LockPool) {
     let at_once = (0..16).map(|other| pool.lock(format!("other:{other}")).run(async |_| ()));
     for done in join_all(at_once).await {
@@ -60,12 +62,12 @@ impl Seats {
         request.ttl(TTL).renew().wait(Wait::Forever)
     }
 
-    /// Holds the lock, and renews it.
+    /// Takes the lock and keeps renewing it.
     pub(crate) async fn close(&self, kind: &str) -> LockGuard {
         self.request(kind).acquire().await.unwrap()
     }
 
-    /// Somebody of this process waits behind the others.
+    /// Starts a task of this process that waits behind the others.
     pub(crate) async fn waits(&self, kind: &str) -> Waiter {
         let before = self.places().await.len();
         let acquire = self.request(kind).acquire();
@@ -74,7 +76,7 @@ impl Seats {
         waiter
     }
 
-    /// Another process that asks for it, with so many tasks.
+    /// Starts a process with this many tasks that ask for the lock.
     pub(crate) fn asks(&self, kind: &str, seed: u64, tasks: u64, hold_ms: u64) -> Child {
         worker(&[
             "ask",
@@ -87,7 +89,7 @@ impl Seats {
         ])
     }
 
-    /// Another process that holds it until it is killed.
+    /// Starts a process that holds the lock until it is killed.
     pub(crate) async fn holds(&self, kind: &str) -> Child {
         let mut child = self.asks(kind, 1, 1, 600_000);
         child.expect_line("begins", CAP).await;
@@ -105,7 +107,7 @@ impl Seats {
         .await;
     }
 
-    /// Waits until so many have shown no sign of life for too long.
+    /// Waits until this many heartbeats have lapsed.
     pub(crate) async fn until_lapsed(&self, count: usize) {
         until("they count as dead", CAP, async || {
             let now = self.time().await.to_string();
@@ -115,7 +117,7 @@ impl Seats {
         .await;
     }
 
-    /// How long the entry of a process lasts, if it has one.
+    /// The time left of a process's entry, if it has one.
     pub(crate) async fn left(&self, pid: u32) -> Option<Duration> {
         let words = ["ZRANGE", LOCK, "0", "-1", "WITHSCORES"];
         let entries: BTreeMap<String, f64> = self.server.ask(&words).await;
@@ -127,7 +129,7 @@ impl Seats {
         Some(Duration::from_secs_f64(micros.max(0.0) / 1e6))
     }
 
-    /// Microseconds of the server's clock.
+    /// The server's clock, in µs.
     async fn time(&self) -> u64 {
         let (seconds, micros): (u64, u64) = self.server.ask(&["TIME"]).await;
         seconds * 1_000_000 + micros
@@ -141,14 +143,14 @@ impl Seats {
     }
 }
 
-/// The lock, and how long after `since` it was had.
+/// The lock, and how long after `since` the waiter got it.
 pub(crate) async fn had_after(waiter: Waiter, since: Instant) -> (LockGuard, Duration) {
     let had = wait::within(CAP, waiter).await.expect("it gets its turn");
     let (guard, at) = had.unwrap();
     (guard, at.saturating_duration_since(since))
 }
 
-/// The process of an entry or a place, which ends with `…|<pid>|<function>|<since>`.
+/// The pid in an entry, which ends with `…|<pid>|<function>|<since>`.
 pub(crate) fn pid_of(entry: &str) -> u32 {
     let pid = entry.rsplit('|').nth(2).expect("a description");
     pid.parse().unwrap_or_else(|_| panic!("{entry}"))

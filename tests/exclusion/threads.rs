@@ -1,4 +1,4 @@
-//! `memory://` is a lock too, between the tasks and the runtimes of one process.
+//! `memory://` excludes tasks and runtimes of one process from each other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use dlock_runtime::{LockError, LockPool, distributed_lock};
 use dlock_tests::Seeded;
 use tokio::runtime::Builder;
 
-/// What is protected: a number that is loaded, slept over and stored, and the record of who did it.
+/// The protected data: a number that is loaded, slept over and stored, and a record of each update.
 #[derive(Default)]
 struct Counter {
     number: AtomicU64,
@@ -44,7 +44,7 @@ const THREADS: u64 = 3;
 const TASKS: u64 = 4;
 const ROUNDS: u64 = 8;
 
-/// One thread's runtime, with several worker threads of its own, and its tasks.
+/// Runs one thread's tasks, on a runtime with several worker threads.
 fn run_tasks(thread: u64, pool: &LockPool, counter: &Arc<Counter>) {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
@@ -89,7 +89,7 @@ fn memory_excludes_the_tasks_and_runtimes_of_one_process() {
     assert!(runtime.block_on(pool.holder("counter")).unwrap().is_none());
 }
 
-/// A test of the test: the same body, called without the attribute.
+/// Control: the same body without the attribute.
 #[tokio::test]
 async fn without_the_lock_the_same_body_overlaps() {
     let counter = Counter::default();

@@ -1,22 +1,23 @@
-//! What intervals of a lock that several may hold must be like: who is in at the same time, and which fencing tokens they have.
+//! Checks the intervals of a lock with several holders: which of them may overlap, and how their
+//! fencing tokens relate.
 
 use std::collections::BTreeSet;
 
 use dlock_harness::Interval;
 
-/// What a mix of the worker's mode `kinds` promises. An interval's key says what was held.
+/// The rules of one mix in the worker's mode `kinds`. An interval's key says what was held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
-    /// Readers share; a writer is alone.
+    /// Readers share the lock; a writer is alone.
     ReadWrite,
-    /// At most so many permits at once.
+    /// At most this many permits at once.
     Permits(u64),
     /// One owner at a time.
     Owners,
 }
 
 impl Promise {
-    /// The most holders at once, if nobody was in who should not have been.
+    /// The largest number of holders at once; an error if two overlap that must not.
     pub(crate) fn check(self, intervals: &[Interval]) -> Result<usize, String> {
         let mut holds: Vec<_> = intervals.iter().collect();
         holds.sort_by_key(|hold| (hold.start_ns, hold.end_ns));
@@ -42,7 +43,8 @@ impl Promise {
         }
     }
 
-    /// By their start: those that exclude each other have tokens that grow; those of one owner's hold have the same.
+    /// By start: the tokens of holds that exclude each other rise; those of one owner's hold are
+    /// equal.
     fn check_fences(self, holds: &[&Interval]) -> Result<(), String> {
         if let Promise::Permits(_) = self {
             let all: BTreeSet<_> = holds.iter().map(|hold| hold.fence).collect();
@@ -55,7 +57,7 @@ impl Promise {
         for (nth, before) in holds.iter().enumerate() {
             for after in holds.iter().skip(nth + 1) {
                 let is_sound = match self {
-                    // Whoever reads after writing keeps its token.
+                    // A holder that reads after writing keeps its token.
                     _ if before.who == after.who => before.fence <= after.fence,
                     Promise::Owners if before.end_ns > after.start_ns => {
                         before.fence == after.fence
@@ -75,7 +77,7 @@ impl Promise {
     }
 }
 
-/// Of `p:<take>/<of>`.
+/// The number of permits in `p:<take>/<of>`.
 fn permits(hold: &Interval) -> u64 {
     let take = hold
         .key

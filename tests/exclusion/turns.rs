@@ -1,4 +1,5 @@
-//! Hundreds of waiters in several processes: each has its turn, in order inside its process, and no process more often than the others.
+//! Hundreds of waiters in several processes: each has its turn, in order inside its process, and no
+//! process gets more turns than the others.
 
 use dlock_harness::{Interval, RedisServer, check_exclusive, until};
 
@@ -34,7 +35,8 @@ async fn five_hundred_waiters_in_four_processes_all_get_their_turn() {
     let mut turns: Vec<_> = line.iter().flat_map(Member::turns).collect();
     check_exclusive(&turns).unwrap();
     turns.sort_by_key(|turn| turn.start_ns);
-    // While all processes have waiters: at worst, one could have had half of these turns by then.
+    // While all processes have waiters: in the worst case, one process could have had half of these
+    // turns by then.
     let fair = fairness(&turns[..turns.len() / 2], PROCESSES);
     assert!(fair >= 0.95, "{fair}");
     until("nobody is left in the queue", CAP, async || {
@@ -43,7 +45,7 @@ async fn five_hundred_waiters_in_four_processes_all_get_their_turn() {
     .await;
 }
 
-/// Jain's index: 1 when all had as many turns, 1/n when one had them all (Jain, Chiu, Hawe 1984).
+/// Jain's index: 1 if all had equally many turns, 1/n if one had them all (Jain, Chiu, Hawe 1984).
 fn fairness(turns: &[Interval], processes: usize) -> f64 {
     let mut shares = std::collections::BTreeMap::<&str, f64>::new();
     for turn in turns {
@@ -79,7 +81,7 @@ fn fairness_is_seen() {
     assert!(fairness(&turns([8, 4]), 2) < 0.95);
 }
 
-/// A renewed lease, a short one, a long one, and one that has to be held for a while, all in one line.
+/// Renewed, short, long and `min_hold` locks wait in one queue.
 #[tokio::test]
 async fn locks_with_different_settings_take_turns_as_well() {
     let server = RedisServer::start();
@@ -101,7 +103,7 @@ async fn locks_with_different_settings_take_turns_as_well() {
     }
     let turns: Vec<_> = line.iter().flat_map(Member::turns).collect();
     check_exclusive(&turns).unwrap();
-    // What min_hold promised: nobody has it sooner after the start of such a turn.
+    // `min_hold` promises that no other task starts sooner after the start of such a turn.
     let mut turns = turns;
     turns.sort_by_key(|turn| turn.start_ns);
     for pair in turns.windows(2) {

@@ -1,4 +1,5 @@
-//! A task that takes a lock of its own in the same pool, on a thread of its own: it must go on, whatever the pool is told.
+//! A thread that keeps taking a lock of its own in the attacked pool. It must keep getting it,
+//! whatever messages the pool receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,14 +11,15 @@ use dlock_runtime::LockPool;
 
 use crate::lab::LONG;
 
-/// Longer than anything but a bug keeps a task from an uncontended lock.
+/// Longer than a task can wait for an uncontended lock, except for a bug.
 const STANDS_STILL_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) struct Beside {
     cycles: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
     works: Option<JoinHandle<()>>,
-    /// It needs no lock, no timer and no runtime of the program: those may be what stands still.
+    /// A thread that watches `works`. It needs no lock, no timer and no runtime of the program,
+    /// because any of those may be what is stuck.
     watches: Option<JoinHandle<()>>,
 }
 
@@ -60,7 +62,7 @@ fn work(pool: &LockPool, cycles: &AtomicU64, ends: &AtomicBool) {
     });
 }
 
-/// A process in which a mutex is held for ever can't even fail a test.
+/// Aborts a process that is stuck: with a mutex held for ever, it could not even fail a test.
 fn watch(cycles: &AtomicU64, ends: &AtomicBool) {
     let (mut known, mut since) = (0, Instant::now());
     while !ends.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What forged messages cost those who hear them: few commands, and no memory.
+//! What forged messages cost the processes that receive them: few commands, and no memory.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use crate::forge;
 use crate::lab::{LONG, Lab, channel};
 use crate::storm::seed;
 
-/// How many waiters hear it all: of each kind one, in a queue of its own.
+/// The kinds of the waiters that receive every message, each in a queue of its own.
 const KINDS: [&str; 6] = ["x", "fair", "r", "w", "p:1/2", "o:a"];
 
-/// Somebody holds each of these locks, and somebody waits for it.
+/// For each kind, a holder and a waiter.
 async fn all_wait(lab: &Lab) -> Vec<tokio::task::JoinHandle<()>> {
     let (pool, other) = (lab.pool().await, lab.pool().await);
     let mut tasks = Vec::new();
@@ -36,7 +36,7 @@ async fn all_wait(lab: &Lab) -> Vec<tokio::task::JoinHandle<()>> {
     tasks
 }
 
-/// Said in as few packets as it fits into, and heard.
+/// Publishes the messages in large batches, and waits until the server has executed them.
 async fn say(lab: &Lab, eve: &mut Eve, messages: &[Message]) {
     for some in messages.chunks(500) {
         eve.say(some).await;
@@ -44,7 +44,7 @@ async fn say(lab: &Lab, eve: &mut Eve, messages: &[Message]) {
     lab.server.cmd(&["PING"]).await;
 }
 
-/// What she would say now, and of nothing but these places.
+/// Eve's messages about the waiting entries only.
 fn storm(eve: &mut Eve, number: usize) -> Vec<Message> {
     let mut all = Vec::with_capacity(number);
     while all.len() < number {
@@ -56,7 +56,8 @@ fn storm(eve: &mut Eve, number: usize) -> Vec<Message> {
     all
 }
 
-/// A place that is told something is asked about at most ten times a second, and looks by itself once.
+/// An entry that gets hints is polled at most ten times a second because of them, and once a second
+/// on its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgeries_are_no_amplifier() {
     let lab = Lab::with_a_secret().await;
@@ -68,7 +69,8 @@ async fn forgeries_are_no_amplifier() {
     say(&lab, &mut eve, &messages).await;
     let sent = lab.commands().await - before;
     let tenths = u64::try_from(begun.elapsed().as_millis() / 100).unwrap() + 1;
-    // Each place: a poll of its own and ten that were provoked; a stray of the pool now and then.
+    // Per entry: its own polls, and ten a second caused by hints; and a few other commands of the
+    // pool.
     let places = KINDS.len() as u64;
     let at_most = places * (tenths + 1 + tenths.div_ceil(10)) + 2 * tenths + 2;
     assert!(sent <= at_most, "{sent} commands, not {at_most}");
@@ -78,7 +80,7 @@ async fn forgeries_are_no_amplifier() {
     }
 }
 
-/// What this process has of the machine's memory, in kB.
+/// This process's resident memory, in kB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -86,7 +88,8 @@ fn resident() -> u64 {
     number.parse().unwrap()
 }
 
-/// Fifty thousand messages about tokens that were never drawn, or that were and are forgotten, leave nothing.
+/// Fifty thousand messages about tokens that were never drawn, or were drawn and forgotten, leave
+/// nothing in memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn forgeries_leave_nothing_in_memory() {
@@ -118,13 +121,15 @@ fn forgeries_leave_nothing_in_memory() {
             let (mut least, mut before) = (u64::MAX, resident());
             for _ in 0..5 {
                 for _ in 0..40 {
-                    eve.say(&some(250)).await; // few at a time, for it is this process that says them too
+                    // few at a time, because this process also publishes them
+                    eve.say(&some(250)).await;
                 }
                 pool.ping().await.unwrap();
                 let now = resident();
                 (least, before) = (least.min(now.saturating_sub(before)), now);
             }
-            // Buffers and caches grow to what they need, and then no more; what is kept of each message grows each time.
+            // Buffers and caches grow to what they need and then stop; memory kept per message
+            // would grow each time.
             assert!(
                 least < 2_000,
                 "{least} kB for each 10,000 messages of 600 bytes"

@@ -1,4 +1,5 @@
-//! What somebody sees who may read and listen, and how it is said again.
+//! Eve, the attacker: a client with the rights to read and listen records what it sees, and
+//! publishes messages.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::lab::channel;
 
-/// More than this she forgets.
+/// The maximum number of things that Eve remembers.
 const REMEMBERS: usize = 400;
 
 pub(crate) type Message = (String, Vec<u8>);
@@ -24,25 +25,25 @@ pub(crate) struct Eve {
     pub(crate) seen: Seen,
 }
 
-/// What she has seen at keys and in queues, of now and before.
+/// What Eve has seen at keys and in queues, now and before.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) keys: BTreeSet<String>,
     pub(crate) channels: BTreeSet<String>,
-    /// Those who hold and those who wait, the latest last; and those who did.
+    /// Present and past holders and waiters, the latest last.
     pub(crate) sights: Vec<Sight>,
-    /// What was really said.
+    /// Messages that scripts really published.
     pub(crate) messages: Vec<Message>,
     /// The last epoch that the server drew.
     pub(crate) counter: u64,
 }
 
-/// Somebody who waits, or holds.
+/// A waiter or a holder.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sight {
     pub(crate) key: String,
     pub(crate) value: String,
-    /// Where it is told of its grant; empty: its value does not say.
+    /// The channel of its grants; empty if its value has no address.
     pub(crate) channel: String,
 }
 
@@ -51,7 +52,7 @@ impl Eve {
         let client = Client::open(url).unwrap();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
-            .set_response_timeout(None); // on a machine that is busy
+            .set_response_timeout(None); // the machine may be busy
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         let connection = connection.await.unwrap();
         let mut listener = client.get_async_pubsub().await.unwrap();
@@ -63,7 +64,7 @@ impl Eve {
             while let Some(message) = messages.next().await {
                 let channel = message.get_channel_name().to_owned();
                 let mut heard = ear.lock().unwrap_or_else(PoisonError::into_inner);
-                // A grant is short; what she said herself comes back too, and most of that is not.
+                // Grants are short; Eve's own messages come back too, and most of those are not.
                 if heard.len() < REMEMBERS && message.get_payload_bytes().len() < 1000 {
                     heard.push((channel, message.get_payload_bytes().to_vec()));
                 }
@@ -78,7 +79,7 @@ impl Eve {
         }
     }
 
-    /// What was said since she listens and is not forgotten, her own words among them.
+    /// The messages received so far, Eve's own among them.
     pub(crate) fn hears(&self) -> Vec<Message> {
         self.heard
             .lock()
@@ -86,10 +87,10 @@ impl Eve {
             .clone()
     }
 
-    /// Looks at every key that she may see.
+    /// Reads every key that Eve may read.
     pub(crate) async fn look(&mut self) {
         let mut keys: Vec<String> = self.ask(&["KEYS", "lock:*"]).await;
-        keys.sort(); // the queues last, as those who stand there are the next to hold
+        keys.sort(); // the queues come last, because their entries are the next holders
         keys.reverse();
         for key in keys {
             match &*self.ask::<String>(&["TYPE", &key]).await {
@@ -139,7 +140,7 @@ impl Eve {
         }
     }
 
-    /// Says all of this, in as few packets as it fits into; how many connections heard it.
+    /// Publishes all messages in one pipeline; returns how many subscribers received them.
     pub(crate) async fn say(&mut self, messages: &[Message]) -> u64 {
         let mut pipe = redis::pipe();
         for (channel, payload) in messages {

@@ -1,4 +1,4 @@
-//! What got through once, each by itself.
+//! Attacks that once succeeded, one test each.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::beside::Beside;
 use crate::eve::{Eve, Message};
 use crate::lab::{CAP, LONG, Lab, channel, ms};
 
-/// Somebody holds the item, and somebody of another pool waits for it.
+/// A held item, and a waiter of another pool.
 struct Scene {
     lab: Lab,
-    /// Of whom waits.
+    /// The waiter's pool.
     pool: LockPool,
     other: LockPool,
     holder: LockGuard,
     waiter: JoinHandle<LockGuard>,
-    /// Where it stands in the queue.
+    /// The waiter's queue entry.
     place: String,
     eve: Eve,
 }
@@ -27,7 +27,8 @@ impl Scene {
     async fn of(lab: Lab, ttl: Duration) -> Self {
         let (pool, other) = (lab.pool().await, lab.pool().await);
         for pool in [&pool, &pool, &other] {
-            // So that whatever number the holder's token has, the other pool has drawn it too, and forgotten it.
+            // So that the other pool has also drawn, and forgotten, every number that the holder's
+            // token may have.
             pool.lock("past").run(async |_| ()).await.unwrap();
         }
         let holder = other.lock("item").ttl(LONG).acquire().await.unwrap();
@@ -46,7 +47,8 @@ impl Scene {
         }
     }
 
-    /// Grants of the item to whom waits, as far as she can write them: without a MAC, with a guess, with one that was said.
+    /// Forged grants of the item to the waiter: without a MAC, with a guessed one, with MACs that
+    /// were really published.
     fn forged(&self, epoch: u64, time: u64, lease: u64) -> Vec<Message> {
         let place = &self.place;
         let lines = ["1|granted", "lock:item", place].join("\n");
@@ -59,15 +61,16 @@ impl Scene {
             .collect()
     }
 
-    /// As plausible as can be.
+    /// Forged grants that look as plausible as possible.
     async fn plausible(&self) -> Vec<Message> {
         let counter = self.lab.counter().await;
         self.forged(counter + 1, counter + 1, 3000)
     }
 
-    /// Nobody believed anything: who waits still does, in its place, and has the lock when it is free.
+    /// Nothing was believed: the waiter still waits with the same queue entry, and gets the lock
+    /// when it is free.
     async fn nothing_came_of_it(mut self) {
-        self.pool.ping().await.unwrap(); // behind what was said
+        self.pool.ping().await.unwrap(); // answered after the messages
         for _ in 0..10 {
             assert!(!self.waiter.is_finished(), "it had the lock");
             let places = self.lab.places("item").await;
@@ -85,7 +88,7 @@ impl Scene {
     }
 }
 
-/// What stands behind the numbers of a message.
+/// The line after a message's numbers.
 fn mac((_, payload): &Message) -> Option<String> {
     let text = std::str::from_utf8(payload).ok()?;
     Some(text.split('\n').nth(6)?.to_owned())
@@ -106,11 +109,11 @@ fn number_of(value: &str) -> u64 {
     u64::from_str_radix(number, 16).unwrap()
 }
 
-/// Both with a lease that is extended after its grant and with one that is not.
+/// A lease that is extended after its grant, and one that is not.
 const LEASES: [Duration; 2] = [LONG, Duration::from_secs(2)];
 
-/// A number that is not drawn yet is nobody's. Taken in, it stopped the watchdog and then every worker for ever, once it was
-/// drawn.
+/// A number that is not drawn yet belongs to no attempt. A message with such a number once made the
+/// watchdog, and then every worker, wait for ever when the number was drawn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_that_are_still_to_be_drawn_stop_nothing() {
     for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
@@ -172,7 +175,7 @@ async fn a_plausible_forgery_is_not_believed() {
     }
 }
 
-/// A grant that is over as soon as it is read made its waiter give up its place.
+/// A grant that has ended by the time it is read once made its waiter give up its queue entry.
 #[tokio::test]
 async fn a_forged_grant_of_the_past_costs_nobody_its_place() {
     for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
@@ -186,7 +189,7 @@ async fn a_forged_grant_of_the_past_costs_nobody_its_place() {
     }
 }
 
-/// Pools of a process hear of each other's values, and each cleans up after its own.
+/// Pools of one process receive messages with each other's values; each cleans up only its own.
 #[tokio::test]
 async fn what_one_pool_holds_is_not_another_pools_to_give_back() {
     for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {
@@ -206,7 +209,7 @@ async fn what_one_pool_holds_is_not_another_pools_to_give_back() {
     }
 }
 
-/// What was really said of one attempt says nothing of the next.
+/// A genuine grant of one attempt says nothing about the next attempt.
 #[tokio::test]
 async fn a_grant_that_is_said_again_grants_nothing() {
     for ttl in LEASES {
@@ -219,7 +222,7 @@ async fn a_grant_that_is_said_again_grants_nothing() {
             !genuine.is_empty()
         })
         .await;
-        scene.eve.say(&genuine).await; // while it is held
+        scene.eve.say(&genuine).await; // while the lock is held
         scene.pool.ping().await.unwrap();
         granted.verify().await.unwrap();
         granted.release().await.unwrap();
@@ -229,7 +232,7 @@ async fn a_grant_that_is_said_again_grants_nothing() {
         scene.waiter = scene.lab.queued("item", request).await;
         scene.place = scene.lab.places("item").await.remove(0);
         scene.eve.look().await;
-        scene.eve.say(&genuine).await; // as it was
+        scene.eve.say(&genuine).await; // unchanged
         let text = String::from_utf8(genuine[0].1.clone()).unwrap();
         let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
         lines[2].clone_from(&scene.place);
@@ -239,8 +242,8 @@ async fn a_grant_that_is_said_again_grants_nothing() {
     }
 }
 
-/// A time that is to come would keep the key for ever, for `min_hold` counts from it: where it is told while the lock is really
-/// granted, right before the grant.
+/// `min_hold` counts from the grant's time, so a time in the future would keep the key for ever.
+/// Eve publishes it while the lock is really granted, just before the genuine grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_time_that_is_to_come_keeps_no_key() {
     for lab in [Lab::with_a_secret().await, Lab::without_a_secret().await] {

@@ -1,10 +1,11 @@
-//! Messages of her own making: a real one with a field changed, one put together from what she saw, or no message at all.
+//! Makes Eve's messages: a genuine one with a field changed, one composed from what Eve saw, or
+//! random bytes.
 
 use dlock_tests::Seeded;
 
 use crate::eve::{Message, Seen};
 
-/// Numbers at which somebody might forget to look.
+/// Numbers at limits that a check might miss.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -24,7 +25,7 @@ const NUMBERS: [&str; 16] = [
     "",
 ];
 
-/// A message, and where it is said.
+/// A message and its channel.
 pub(crate) fn message(seeded: &mut Seeded, seen: &Seen) -> Message {
     let (channel, payload) = match seeded.between(0, 5) {
         0 if !seen.messages.is_empty() => pick(seeded, &seen.messages).clone(),
@@ -47,9 +48,10 @@ pub(crate) fn message(seeded: &mut Seeded, seen: &Seen) -> Message {
     (channel, payload)
 }
 
-/// As a script would say it (docs/inside/protocol.md), of a lock and a waiter that are there; each line may be another.
+/// A message as a script would publish it (docs/inside/protocol.md), about an existing lock and
+/// waiter; any line may be changed.
 fn composed(seeded: &mut Seeded, seen: &Seen) -> (String, String) {
-    // The latest, as a rule: those who wait and hold now.
+    // Mostly the latest: present waiters and holders.
     let latest = if seeded.between(0, 3) == 0 { 400 } else { 20 };
     let from = seen.sights.len().saturating_sub(latest);
     let sights = seen.sights.get(from..).unwrap_or_default();
@@ -80,7 +82,7 @@ fn composed(seeded: &mut Seeded, seen: &Seen) -> (String, String) {
     (channel, lines.join("\n"))
 }
 
-/// One line is another, or there is one more.
+/// Changes one line, or adds one.
 fn changed(seeded: &mut Seeded, seen: &Seen, message: &str) -> String {
     let mut lines: Vec<String> = message.split('\n').map(str::to_owned).collect();
     let at = usize::try_from(seeded.between(0, lines.len() as u64 + 1)).unwrap();
@@ -93,7 +95,7 @@ fn changed(seeded: &mut Seeded, seen: &Seen, message: &str) -> String {
     lines.join("\n")
 }
 
-/// What else might stand in this line.
+/// Another text for this line.
 fn line(seeded: &mut Seeded, seen: &Seen, at: usize, before: &str) -> String {
     match at {
         0 => word(seeded),
@@ -108,7 +110,7 @@ fn line(seeded: &mut Seeded, seen: &Seen, at: usize, before: &str) -> String {
     }
 }
 
-/// What no script says.
+/// Bytes that no script publishes.
 fn broken(seeded: &mut Seeded, mut payload: Vec<u8>) -> Vec<u8> {
     let at = usize::try_from(seeded.between(0, 400)).unwrap() % (payload.len() + 1);
     match seeded.between(0, 40) {
@@ -123,7 +125,7 @@ fn broken(seeded: &mut Seeded, mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
-/// What a message says; mostly as it was, for nothing else is looked into.
+/// The first line; mostly the genuine one, because messages with another are not examined further.
 fn word(seeded: &mut Seeded) -> String {
     let words = [
         "1|granted",
@@ -146,7 +148,7 @@ fn key(seeded: &mut Seeded, seen: &Seen) -> String {
     }
 }
 
-/// With another number in its token: a past one, one that is to come, of another pool, none.
+/// Changes the number in the token: a past one, a future one, another pool's, none.
 fn with_another_token(seeded: &mut Seeded, value: &str) -> String {
     let mut fields: Vec<String> = value.split('|').map(str::to_owned).collect();
     let Some(token) = fields.get_mut(2) else {
@@ -172,7 +174,7 @@ fn with_another_token(seeded: &mut Seeded, value: &str) -> String {
     fields.join("|")
 }
 
-/// A time, or an epoch, which is about one.
+/// A time, or an epoch, which is close to one.
 fn number(seeded: &mut Seeded, seen: &Seen) -> String {
     let near = seeded.between(0, 4_000_000);
     match seeded.between(0, 4) {
@@ -191,7 +193,7 @@ fn lease(seeded: &mut Seeded) -> String {
     pick(seeded, &NUMBERS).to_string()
 }
 
-/// One that was really said, of something else; or a guess.
+/// A MAC that was really published with another message; or a guess.
 fn mac(seeded: &mut Seeded, seen: &Seen) -> String {
     let said = nth(seeded, seen.messages.iter());
     let said = said.and_then(|(_, payload)| {

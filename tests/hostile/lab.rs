@@ -1,4 +1,5 @@
-//! A private server with a user who may read, listen and publish; and pools of those whom she attacks.
+//! A private server with the user `eve`, who may read, listen and publish, and the pools that Eve
+//! attacks.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::eve::Eve;
 
 pub(crate) const CAP: Duration = Duration::from_secs(20);
 
-/// A lease that no test waits out.
+/// A lease longer than any test.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) const PASSWORD: &str = "sesame";
@@ -30,7 +31,7 @@ impl Lab {
         Self::of(RedisServer::builder().password(PASSWORD).start()).await
     }
 
-    /// Who may publish can be told from who may grant by nothing but what is said.
+    /// The pools have no secret, so that a message proves nothing about its author.
     pub(crate) async fn without_a_secret() -> Self {
         Self::of(RedisServer::start()).await
     }
@@ -50,12 +51,12 @@ impl Lab {
         Eve::at(&format!("redis://eve:eve@{}", self.server.addr()), seed).await
     }
 
-    /// What stands at a key.
+    /// The value at a key.
     pub(crate) async fn value(&self, key: &str) -> Option<String> {
         self.server.ask(&["GET", key]).await
     }
 
-    /// The places in a queue, in their order.
+    /// The entries of a queue, in order.
     pub(crate) async fn places(&self, key: &str) -> Vec<String> {
         let queue = format!("lock:@w:{{lock:{key}}}");
         self.server.ask(&["ZRANGE", &queue, "0", "-1"]).await
@@ -67,12 +68,12 @@ impl Lab {
         counter.unwrap_or(0)
     }
 
-    /// How many commands of a pool the server has executed.
+    /// How many commands of the pools the server has executed.
     pub(crate) async fn commands(&self) -> u64 {
         self.server.commandstats("evalsha").await + self.server.commandstats("eval").await
     }
 
-    /// A task that wants the lock of this request and stands in its queue.
+    /// A task that waits for this request's lock and has its queue entry.
     pub(crate) async fn queued(&self, key: &str, request: LockRequest) -> JoinHandle<LockGuard> {
         let before = self.places(key).await.len();
         let waiter = tokio::spawn(async move { request.acquire().await.unwrap() });
@@ -84,10 +85,10 @@ impl Lab {
     }
 }
 
-/// The channel that stands in an entry; empty: none.
+/// The channel in an entry; empty if there is none.
 pub(crate) fn channel(entry: &str) -> String {
     let address = entry.split('|').nth(3).unwrap_or_default();
-    // Who can't be told anything has none.
+    // A waiter without pushes has no address.
     let channel = address.split_once(';').map(|(_, channel)| channel);
     channel.unwrap_or_default().to_owned()
 }

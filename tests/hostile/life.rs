@@ -1,4 +1,4 @@
-//! Tasks that want locks of all kinds, in all the ways in which one is taken and given back; and a judge.
+//! Tasks that take and release locks of all kinds in all ways, and a judge that checks their holds.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 
 use crate::lab::{LONG, Lab, ms};
 
-/// Which keys there are, and which kinds are asked for at each.
+/// The keys, and the kinds that are asked for at each.
 pub(crate) const KEYS: [(&str, &[&str]); 5] = [
     ("x0", &["x"]),
     ("x1", &["x", "fair"]),
@@ -19,7 +19,7 @@ pub(crate) const KEYS: [(&str, &[&str]); 5] = [
     ("o", &["o:a", "o:b"]),
 ];
 
-/// Who holds what, by what the holders themselves believe.
+/// The current holds, as the holders themselves see them.
 #[derive(Default)]
 pub(crate) struct Judge {
     bodies: Mutex<[Vec<&'static str>; KEYS.len()]>,
@@ -63,7 +63,7 @@ fn fits(beside: &[&str], kind: &str) -> bool {
     }
 }
 
-/// One task of those that want locks, until it is told to end.
+/// One task that takes locks until it is told to end.
 pub(crate) struct Life {
     pub(crate) judge: Arc<Judge>,
     pub(crate) ends: Arc<AtomicBool>,
@@ -123,7 +123,7 @@ impl Life {
         }
     }
 
-    /// Perhaps when it has the lock already.
+    /// Gives up a request, perhaps when it has the lock already.
     async fn gives_up(
         &mut self,
         request: LockRequest,

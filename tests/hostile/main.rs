@@ -1,9 +1,11 @@
-//! Somebody who may read every key of dlock, hear every channel and publish, but not write: what a dashboard has, or a curious
-//! colleague. Whatever is said by that user, nobody holds a lock that is not theirs, nobody loses one, nothing stands still and
-//! nothing grows.
+//! The attacker Eve may read every key of dlock, receive every channel and publish, but not write:
+//! the rights of a dashboard, or of a curious colleague. Whatever Eve publishes, no client believes
+//! to hold a lock that it does not hold, none loses a lock, nothing hangs and no memory grows.
 //!
-//! * `eve`: what she sees; `forge`: what she makes of it, seeded (`DLOCK_TEST_SEED` repeats a run).
-//! * `life`: tasks that want locks of all kinds, and a judge of who may hold beside whom; `beside`: a task that must not stand still.
+//! * `eve`: what Eve sees; `forge`: the messages made from it, seeded (`DLOCK_TEST_SEED` repeats a
+//! run). * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap;
+//! `beside`: a task that must not hang. * `storm`: all of them at once. `findings`: attacks that
+//! once succeeded. `cost`: what a message costs.
 //! * `storm`: all of them at once. `findings`: what once got through, each by itself. `cost`: what a message costs.
 
 #![allow(

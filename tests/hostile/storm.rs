@@ -1,4 +1,5 @@
-//! Everything at once: locks of all kinds in two pools of a process, and forged messages at every moment of their lives.
+//! Everything at once: locks of all kinds in two pools of one process, and forged messages at every
+//! moment of their lives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,11 @@ use crate::life::{Judge, Life};
 
 const TASKS_OF_A_POOL: u64 = 8;
 
-/// How long it lasts.
+/// How long the storm lasts.
 const STORM: Duration = Duration::from_secs(3);
 
-/// From the environment, or new in each run; said, so that a run can be repeated.
+/// The seed from the environment, or a new one for each run; it is printed, so that a run can be
+/// repeated.
 pub(crate) fn seed() -> u64 {
     let seed = std::env::var("DLOCK_TEST_SEED").ok();
     let seed = seed.map(|it| it.parse().expect("DLOCK_TEST_SEED is a number"));
