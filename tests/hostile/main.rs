@@ -3,10 +3,11 @@
 //! to hold a lock that it does not hold, none loses a lock, nothing hangs and no memory grows.
 //!
 //! * `eve`: what Eve sees; `forge`: the messages made from it, seeded (`DLOCK_TEST_SEED` repeats a
-//! run). * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap;
-//! `beside`: a task that must not hang. * `storm`: all of them at once. `findings`: attacks that
-//! once succeeded. `cost`: what a message costs.
-//! * `storm`: all of them at once. `findings`: what once got through, each by itself. `cost`: what a message costs.
+//!   run).
+//! * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap; `beside`: a
+//!   task that must not hang.
+//! * `storm`: all of them at once. `findings`: attacks that once succeeded. `cost`: what a message
+//!   costs.
 
 #![allow(
     clippy::unwrap_used,
