@@ -1,4 +1,4 @@
-//! An uncontended lock costs two commands: one that takes it, one that gives it back.
+//! An uncontended lock costs two commands: an acquire and a release.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::record::{Scripts, lines};
 const CAP: Duration = Duration::from_secs(10);
 const TIMES: usize = 25;
 
-/// The lock, the counter and the queue: a cluster and an ACL want to be told all.
+/// The keys that each command names: the lock, the epoch counter and the queue's two keys. A
+/// cluster and an ACL need to know them all.
 const KEYS: [&str; 4] = [
     "lock:key",
     "lock:@fence",
@@ -19,7 +20,8 @@ const KEYS: [&str; 4] = [
     "lock:@a:{lock:key}",
 ];
 
-/// What clients sent while `once` ran so many times on a warm pool: exactly an acquire and a release each time.
+/// Runs `once` several times on a warm pool, and checks that clients sent exactly one acquire and
+/// one release each time.
 async fn check_two_commands(once: impl AsyncFn(&LockPool)) {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
@@ -48,7 +50,7 @@ async fn acquire_and_release_are_two_commands() {
     .await;
 }
 
-/// A watchdog costs nothing before its first renewal.
+/// The watchdog sends nothing before the first renewal.
 #[tokio::test]
 async fn a_short_renewed_lock_is_two_commands() {
     check_two_commands(async |pool| {
@@ -78,7 +80,7 @@ async fn an_annotated_function_is_two_commands() {
     check_two_commands(async |pool| pool.scope(annotated("key")).await.unwrap()).await;
 }
 
-/// The watchdog gives back what was dropped, with one command as well.
+/// The watchdog releases a dropped lock, also with one command.
 #[tokio::test]
 async fn acquire_and_drop_are_two_commands() {
     let server = RedisServer::start();
@@ -86,7 +88,7 @@ async fn acquire_and_drop_are_two_commands() {
     let scripts = Scripts::learn(&server, &pool).await;
     let monitor = server.monitor();
     for _ in 0..TIMES {
-        // The next acquire may come before the clean-up, and would be a third command.
+        // Waits for the cleanup; an acquire before that would fail and be a third command.
         drop(pool.lock("key").acquire().await.unwrap());
         until("it is given back", CAP, async || {
             server.pttl("lock:key").await == -2
@@ -100,7 +102,7 @@ async fn acquire_and_drop_are_two_commands() {
     assert_eq!(sent.len(), TIMES, "{sent:#?}");
 }
 
-/// And a refused attempt is one.
+/// A refused attempt is one command.
 #[tokio::test]
 async fn trying_for_a_lock_that_is_held_is_one_command() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! Many locks at once cost a handful of commands; a few cost what they cost alone.
+//! Many locks at the same time cost a few commands; few locks cost as much as each alone.
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{LockGuard, LockPool};
@@ -8,9 +8,9 @@ use futures_util::future::try_join_all;
 use crate::connect;
 use crate::record::{Line, lines};
 
-/// What clients send to acquire so many locks at once, and to give them back.
+/// What clients send to acquire this many locks at the same time, and to release them.
 async fn sent(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<Line>; 2] {
-    // The scripts are known from then on, alone and combined.
+    // From then on the scripts are known, the single ones and the combined one.
     give_back(take(pool, 1).await).await;
     give_back(take(pool, locks).await).await;
     let monitor = server.monitor();
@@ -25,7 +25,7 @@ async fn sent(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<Line>
     [lines, releases]
 }
 
-/// As many keys as each of these commands names.
+/// The number of keys that each of these commands names.
 async fn commands(server: &RedisServer, pool: &LockPool, locks: usize) -> [Vec<usize>; 2] {
     let keys = |line: &Line| line.words[2].parse().unwrap();
     let sent = sent(server, pool, locks).await;
@@ -42,7 +42,7 @@ async fn give_back(guards: Vec<LockGuard>) {
     try_join_all(releases).await.unwrap();
 }
 
-/// Two that go by themselves, half of what there is then, and the rest.
+/// Two commands by themselves, then one with half of the items, then one with the rest.
 #[tokio::test]
 async fn many_at_once_are_four_commands() {
     let server = RedisServer::start();
@@ -51,7 +51,7 @@ async fn many_at_once_are_four_commands() {
     assert_eq!(commands(&server, &pool, 32).await, [all.clone(), all]);
 }
 
-/// The server is busy with one command for no longer than 64 locks take.
+/// The server is never busy with one command for longer than 64 locks take.
 #[tokio::test]
 async fn a_command_has_no_more_than_64_locks() {
     let server = RedisServer::start();
@@ -64,7 +64,7 @@ async fn a_command_has_no_more_than_64_locks() {
     }
 }
 
-/// Each item adds its keys and its value. Acquires may be of two runs, as the time goes on.
+/// Each item adds only its keys and its value. Acquires may be in two runs, because time passes.
 #[tokio::test]
 async fn what_is_the_same_for_all_of_a_batch_is_said_once() {
     let server = RedisServer::start();
@@ -72,7 +72,8 @@ async fn what_is_the_same_for_all_of_a_batch_is_said_once() {
     let [acquires, releases] = sent(&server, &pool, 32).await;
     let besides = |lines: &[Line]| {
         let all = lines.last().unwrap().words.len();
-        all - 4 - (2 + 1) * 14 - 1 // EVALSHA, its name, how many keys, the counter; last, the fleet's secret
+        // EVALSHA, its hash, the number of keys, the counter; last, the fleet's secret
+        all - 4 - (2 + 1) * 14 - 1
     };
     assert!([2 + 5, 2 + 2 * 5].contains(&besides(&acquires)));
     assert_eq!(besides(&releases), 2 + 2);
@@ -85,7 +86,7 @@ async fn two_at_once_do_not_wait_for_each_other() {
     assert_eq!(commands(&server, &pool, 2).await, [[4, 4], [4, 4]]);
 }
 
-/// A limit on the commands in flight is the client library's; nothing is combined beside it.
+/// With a limit on commands in flight, which the client library enforces, nothing is combined.
 #[tokio::test]
 async fn with_a_limit_each_goes_by_itself() {
     let server = RedisServer::start();

@@ -1,4 +1,5 @@
-//! The sockets: protocol, unix sockets, and small packets that do not wait for each other.
+//! Tests of the sockets: protocol version, unix sockets, and small packets that are sent without
+//! delay.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use crate::connect;
 
 const CAP: Duration = Duration::from_secs(10);
 
-/// The `resp=` of each connection but this question's.
+/// The `resp=` of each connection except the one that asks.
 async fn protocols(server: &RedisServer) -> Vec<String> {
     let list: String = server.ask(&["CLIENT", "LIST"]).await;
     let others = list
@@ -24,7 +25,7 @@ async fn protocols(server: &RedisServer) -> Vec<String> {
     others.map(protocol).collect()
 }
 
-/// Uses the caller's connection and the watchdog's; all of them speak `expected`.
+/// Uses the caller's connection and the watchdog's; both must speak `expected`.
 async fn check_works_over(server: &RedisServer, pool: &LockPool, expected: &str) {
     let lock = || pool.lock("key").ttl(Duration::from_secs(30));
     let guard = lock()
@@ -32,14 +33,14 @@ async fn check_works_over(server: &RedisServer, pool: &LockPool, expected: &str)
         .acquire()
         .await
         .unwrap();
-    // It is busy, by the server's word.
+    // The server says that the lock is busy.
     assert!(lock().try_acquire().await.unwrap().is_none());
     until("it was renewed some times", CAP, async || {
         server.commandstats("pexpire").await >= 6
     })
     .await;
     guard.verify().await.unwrap();
-    // Those of the questions above end when the server comes to it.
+    // The server closes the connections of the questions above with a delay.
     until(
         "two connections speak it, and there is no other",
         CAP,
@@ -89,8 +90,9 @@ async fn a_unix_socket_works_with_a_password() {
     check_works_over(&server, &pool, "3").await;
 }
 
-/// How long a command takes to the server while the one before it is not acknowledged yet: with Nagle's algorithm, until the other side
-/// acknowledges late (40 ms on Linux), because it has no reply to send along.
+/// How long a command takes to reach the server while the previous one is not acknowledged. With
+/// Nagle's algorithm it waits for the delayed acknowledgement of the other side (40 ms on Linux),
+/// which has no reply to send it with.
 async fn behind_an_unanswered_command(proxy: &Proxy, pool: &LockPool) -> Duration {
     let unanswered = proxy.on(Matcher::command("PING"), Action::HoldReply);
     let behind = proxy.on(Matcher::command("GET"), Action::Signal);
@@ -121,14 +123,15 @@ async fn a_command_does_not_wait_for_the_acknowledgement_of_the_one_before() {
     let pool = connect(proxy.url()).await;
     let mut times = Vec::new();
     for _ in 0..15 {
-        // After an exchange of question and answer, the kernel expects a reply to acknowledge with.
+        // After several exchanges of question and answer, the kernel delays acknowledgements,
+        // because it expects a reply to send them with.
         for _ in 0..10 {
             pool.holder("key").await.unwrap();
         }
         times.push(behind_an_unanswered_command(&proxy, &pool).await);
     }
     times.sort();
-    // Of a busy machine, the quickest are what the socket does.
+    // On a busy machine, only the quickest times show what the socket does.
     println!("{times:?}");
     assert!(times[2] < Duration::from_millis(20), "{times:?}");
 }

@@ -1,4 +1,5 @@
-//! One of everything that a lock does, of every kind: what a user's rights have to be enough for.
+//! Every operation of a lock, of every kind: the Redis user's rights have to be enough for all of
+//! them.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const CAP: Duration = Duration::from_secs(20);
 
 pub(crate) type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
-/// What makes a request one of its kind.
+/// Makes a request one of its kind.
 pub(crate) type As = fn(LockRequest) -> LockRequest;
 
 pub(crate) fn wait_for(request: LockRequest) -> Waiter {
@@ -40,14 +41,14 @@ pub(crate) async fn everything(lab: &Lab) -> Result<(), LockError> {
     beside_each_other(lab).await
 }
 
-/// More than go out by themselves: the rest is asked for in one command, and given back in one.
+/// More locks than are sent one by one: the rest is acquired in one command, and released in one.
 pub(crate) async fn many_at_once(pool: &LockPool) -> Result<(), LockError> {
     let guards = try_join_all((0..8).map(|it| pool.lock(format!("many:{it}")).acquire())).await?;
     try_join_all(guards.into_iter().map(LockGuard::release)).await?;
     Ok(())
 }
 
-/// So many that their signs of life are put together, until each has shown some; then they are let in.
+/// Enough waiters that their heartbeats are batched; when each has sent some, they get the lock.
 pub(crate) async fn many_wait(pool: &LockPool) -> Result<(), LockError> {
     let held = pool.lock("many").write().acquire().await?;
     let wait = || pool.lock("many").read().wait(Wait::Forever).acquire();
@@ -60,7 +61,8 @@ pub(crate) async fn many_wait(pool: &LockPool) -> Result<(), LockError> {
     Ok(())
 }
 
-/// All free, in one command; then one that is held, so that they are taken one after the other.
+/// First all are free and taken in one command; then one is held, so that they are taken one after
+/// the other.
 async fn several(lab: &Lab) -> Result<(), LockError> {
     let pool = lab.pool().await?;
     let both = || pool.lock_all(["several:a", "several:b"]);
@@ -73,7 +75,7 @@ async fn several(lab: &Lab) -> Result<(), LockError> {
     Ok(())
 }
 
-/// A writer that becomes a reader, and two entries of one owner.
+/// A writer that is downgraded to a reader, and two entries of one owner.
 async fn beside_each_other(lab: &Lab) -> Result<(), LockError> {
     let (one, two) = (lab.pool().await?, lab.pool().await?);
     let writer = one.lock("rw").write().acquire().await?;
@@ -92,7 +94,7 @@ async fn every_step(lab: &Lab, name: &str, kind: As) -> Result<(), LockError> {
     let key = |what: &str| format!("{name}:{what}");
     let ask = |pool: &LockPool, what: &str| kind(pool.lock(key(what)));
     let other = |pool: &LockPool, what: &str| match name {
-        "read" => pool.lock(key(what)).write(), // another reader would not wait
+        "read" => pool.lock(key(what)).write(), // because another reader would not wait
         "owner" => pool.lock(key(what)).reentrant().owner("b"),
         _ => ask(pool, what),
     };
@@ -105,7 +107,8 @@ async fn every_step(lab: &Lab, name: &str, kind: As) -> Result<(), LockError> {
     assert!(other(&two, "plain").try_acquire().await?.is_none());
     held.release().await?;
 
-    // Handed over, with a sign of life before; then a place is given up, and a lock dropped.
+    // A lock that is handed over after a heartbeat; then a waiter that gives up, and a dropped
+    // lock.
     let held = ask(&one, "queue").acquire().await?;
     let waiter = wait_for(other(&two, "queue"));
     lab.queued(&key("queue")).await;

@@ -1,4 +1,5 @@
-//! Programs that keep the plain convention, beside a queue that they know nothing of, and at a key that `min_hold` keeps.
+//! Programs that use the plain convention, at a lock with a queue that they do not know, and at a
+//! key that `min_hold` keeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,14 +15,14 @@ use crate::record::{Line, lines};
 
 const CAP: Duration = Duration::from_secs(60);
 
-/// The server's time, in µs, of the first such command in the record.
+/// The server's time, in µs, of the first matching command in the record.
 async fn time_of(monitor: &Monitor, fits: impl Fn(&Line) -> bool) -> u64 {
     let all = lines(monitor).await;
     let line = all.iter().find(|line| fits(line));
     line.unwrap_or_else(|| panic!("{all:#?}")).at
 }
 
-/// How long our waiter took to find a lock that somebody gave back who tells nobody.
+/// How long our waiter takes to find a lock that a foreign program released, which notifies nobody.
 async fn found_after(server: &RedisServer, pool: &LockPool) -> Duration {
     let mut foreign = Foreign::new(server, TOKENS[0]).await;
     assert!(foreign.try_lock(Duration::from_secs(600)).await);
@@ -55,12 +56,12 @@ async fn a_foreign_release_is_found_by_the_next_poll() {
     }
     println!("{took:?}");
     took.sort();
-    // A second and its jitter; of a busy machine, the quickest are what was meant.
+    // One second and its jitter; on a busy machine, only the quickest times count.
     assert!(took[1] <= Duration::from_millis(1500), "{took:?}");
     assert!(took[2] <= Duration::from_secs(4), "{took:?}");
 }
 
-/// Who is in there. Entered by whoever believes to hold the lock.
+/// A critical section: whoever believes to hold the lock enters it.
 #[derive(Default)]
 struct Room {
     taken: AtomicBool,
@@ -76,7 +77,8 @@ impl Room {
     }
 }
 
-/// Both get turns, never at once: those who queue are passed the lock, the others take it when nobody waits.
+/// Both get turns, never at the same time: queued waiters are granted the lock, foreign programs
+/// take it when nobody waits.
 #[tokio::test]
 async fn queued_waiters_and_foreign_programs_exclude_each_other() {
     const TASKS: usize = 10;
@@ -124,7 +126,8 @@ async fn queued_waiters_and_foreign_programs_exclude_each_other() {
     );
 }
 
-/// While somebody waits, the lock goes from hand to hand: no moment is left in which `SET NX` finds it free.
+/// While a waiter is queued, the release grants it the lock in one step: `SET NX` never finds the
+/// key free in between.
 #[tokio::test]
 async fn a_foreign_program_does_not_come_between_a_release_and_its_grant() {
     let server = RedisServer::start();
@@ -137,7 +140,7 @@ async fn a_foreign_program_does_not_come_between_a_release_and_its_grant() {
     })
     .await;
     let mut foreign = Foreign::new(&server, TOKENS[1]).await;
-    // Sent before the waiter can have heard of anything.
+    // Sent before the waiter can have received its grant.
     let (released, taken) = tokio::join!(held.release(), async {
         tokio::task::yield_now().await;
         foreign.try_lock(Duration::from_secs(60)).await
@@ -152,7 +155,8 @@ async fn a_foreign_program_does_not_come_between_a_release_and_its_grant() {
     assert!(foreign.try_lock(Duration::from_secs(60)).await);
 }
 
-/// A body that was quick: its key is nobody's until `min_hold` is over, and excludes everybody.
+/// The body was quick: until `min_hold` is over its key stays as a retired value, which excludes
+/// everyone.
 #[tokio::test]
 async fn a_kept_key_is_a_held_lock_to_foreign_programs() {
     let server = RedisServer::start();
@@ -189,7 +193,8 @@ async fn a_kept_key_is_a_held_lock_to_foreign_programs() {
         foreign.try_lock(Duration::from_secs(60)).await
     })
     .await;
-    // Not before its time was over, by the server's clock: `NX` sets nothing where something stands.
+    // Not before `min_hold` was over, by the server's clock: `SET NX` does nothing while the key
+    // exists.
     let held = value.replacen("1|x|-", "1|x|", 1);
     let said = lines(&monitor).await;
     let granted = said.iter().find(|it| it.sets(KEY) && it.words[2] == held);

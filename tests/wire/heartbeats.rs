@@ -1,4 +1,5 @@
-//! Many waiters of a process show their signs of life in a handful of commands, and nothing else changes for them.
+//! The heartbeats of many waiters of a process are sent in a few commands; nothing else changes for
+//! the waiters.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const TTL: Duration = Duration::from_secs(60);
 
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
-/// Readers behind a writer, each with an entry of its own.
+/// Readers behind a writer, each with its own entry.
 async fn readers(server: &RedisServer, pool: &LockPool) -> Vec<Waiter> {
     let read = || pool.lock("key").read().wait(Wait::Forever).acquire();
     let readers = (0..WAITERS).map(|_| tokio::spawn(read())).collect();
@@ -35,7 +36,7 @@ async fn scripts(server: &RedisServer) -> u64 {
     server.commandstats("evalsha").await + server.commandstats("eval").await
 }
 
-/// Once more, from now on.
+/// Waits until every waiter has sent another heartbeat.
 async fn each_shows_life(server: &RedisServer) {
     let now: (u64, u64) = server.ask(&["TIME"]).await;
     let from_now = now.0 * 1_000_000 + now.1 + 3_500_000;
@@ -48,7 +49,7 @@ async fn each_shows_life(server: &RedisServer) {
     .await;
 }
 
-/// 40 windows a second, and who comes first or was told to poll.
+/// At most 40 commands a second for the windows, and some by waiters that poll by themselves.
 fn assert_few(sent: u64, begun: Instant) {
     let took = begun.elapsed();
     assert!(
@@ -57,7 +58,7 @@ fn assert_few(sent: u64, begun: Instant) {
     );
 }
 
-/// When the last of them came, an epoch.
+/// The arrival of the last waiter, an epoch.
 async fn last_arrival(server: &RedisServer) -> String {
     let last = ["ZRANGE", "lock:@w:{lock:key}", "-1", "-1", "WITHSCORES"];
     let mut last: Vec<String> = server.ask(&last).await;
@@ -85,7 +86,7 @@ async fn hundreds_of_waiters_are_a_handful_of_commands_a_second() {
     }
 }
 
-/// Its key ends, and nobody says so.
+/// The holder's key is gone, and nothing notifies the waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_ends_without_a_release_is_noticed() {
     let server = RedisServer::start();
@@ -125,7 +126,7 @@ async fn waiters_of_many_locks_share_a_command() {
     }
 }
 
-/// A limit on the commands in flight is the client library's; nothing is put together beside it.
+/// With a limit on commands in flight, which the client library enforces, nothing is combined.
 #[tokio::test]
 async fn with_a_limit_each_polls_by_itself() {
     let server = RedisServer::start();

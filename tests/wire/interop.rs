@@ -1,5 +1,6 @@
-//! Programs that do not use dlock but keep the same convention, `SET key token NX PX` and compare-and-delete: redis-py, redsync,
-//! node-redlock, rslock. They exclude us and are excluded by us.
+//! Programs that do not use dlock but keep the same convention, `SET key token NX PX` and
+//! compare-and-delete: redis-py, redsync, node-redlock, rslock. They exclude our locks, and our
+//! locks exclude theirs.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::record::Scripts;
 
 pub(crate) const KEY: &str = "lock:key";
 
-/// A program with a token of its own.
+/// A foreign program with its own token.
 pub(crate) struct Foreign {
     redis: MultiplexedConnection,
     token: Vec<u8>,
@@ -34,7 +35,7 @@ impl Foreign {
         reply.is_some()
     }
 
-    /// The script that they all have.
+    /// The script that all of them use.
     pub(crate) async fn unlock(&mut self) -> bool {
         const SCRIPT: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
         self.compare_and(SCRIPT).await
@@ -54,7 +55,7 @@ impl Foreign {
     }
 }
 
-/// Tokens as they are out there, and some that look a little like ours.
+/// Tokens as these libraries write them, and some that resemble ours.
 pub(crate) const TOKENS: [&[u8]; 6] = [
     b"8f14e45fceea167a5a36dedd4bea2543", // redis-py, node-redlock
     b"x1Zr+5FSGAYPxVoDVF/V5Q==",         // redsync
@@ -64,7 +65,7 @@ pub(crate) const TOKENS: [&[u8]; 6] = [
     b"",
 ];
 
-/// How long it has left, by the error's word.
+/// The time left that the error reports.
 fn left_of_foreign(error: LockError) -> Duration {
     match error {
         LockError::Busy {
@@ -88,7 +89,8 @@ async fn a_foreign_holder_excludes_us_whatever_its_token() {
         let left = left_of_foreign(wait.acquire().await.unwrap_err());
         assert!(left <= Duration::from_secs(30) && left > Duration::from_secs(20));
         assert_eq!(pool.holder("key").await.unwrap(), Some(Holder::Foreign));
-        // We asked often, and touched nothing: the lock is still theirs, for as long as they said.
+        // Our attempts changed nothing: the lock is still the foreign program's, for as long as
+        // before.
         assert!(server.pttl(KEY).await <= 30_000);
         assert!(foreign.unlock().await, "{token:?} lost its lock");
     }
@@ -140,13 +142,13 @@ async fn we_exclude_foreign_programs_which_can_neither_free_nor_extend_ours() {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
     check_they_can_do_nothing(&server, &pool).await;
-    // And they get it as soon as it is free.
+    // The foreign program gets the lock as soon as it is free.
     let mut foreign = Foreign::new(&server, TOKENS[0]).await;
     assert!(foreign.try_lock(Duration::from_secs(60)).await);
     assert!(foreign.unlock().await);
 }
 
-/// The fencing token grows although somebody without one was in between.
+/// The fencing token rises although a holder without one came in between.
 #[tokio::test]
 async fn our_next_fence_is_higher_after_a_foreign_holder() {
     let server = RedisServer::start();
@@ -160,7 +162,7 @@ async fn our_next_fence_is_higher_after_a_foreign_holder() {
     assert!(pool.lock("key").acquire().await.unwrap().fence() > before);
 }
 
-/// A lock of ours that somebody deleted, and a foreign program took.
+/// A lock of ours that was deleted and then taken by a foreign program.
 async fn taken_over(server: &RedisServer, pool: &LockPool) -> (LockGuard, Foreign) {
     let ours = pool.lock("key").acquire().await.unwrap();
     server.cmd(&["DEL", KEY]).await;

@@ -1,5 +1,5 @@
-//! The value at a lock's key, `1|x|token|address|lease|0|0||host|pid|function|since`, tells who holds the lock, and where that
-//! one can be told something; its token is told to nobody.
+//! The value at a lock's key, `1|x|token|address|lease|0|0||host|pid|function|since`, says who
+//! holds the lock and at which address that attempt is reached. Its token is never shown.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -102,7 +102,7 @@ async fn a_request_is_named_by_its_place_in_the_code() {
     assert_eq!(pool.holder("key").await.unwrap(), None);
 }
 
-/// Two attempts never share a token, and what tells of a holder has no part of it.
+/// Two attempts never share a token, and no text about a holder contains any part of it.
 #[tokio::test]
 async fn no_text_shows_a_token() {
     let server = RedisServer::start();

@@ -1,9 +1,12 @@
-//! What the wire and other programs see: commands counted, values read, foreign holders, and the connections themselves.
+//! What the server and other programs see: counted commands, stored values, foreign holders, and
+//! the connections.
 //!
-//! `record` reads a server's MONITOR. `budget` counts the commands of a lock that nobody wants besides, `combining` those of many at once, `heartbeats` those of many who wait, `renewals` those of the watchdog,
-//! `queue` those of waiting; `places` reads the queue as it stands on the server, `layout` the value at a key. `interop` plays a program
-//! that does not use dlock, `foreign_waits` the same beside a queue. `rights` has a `user` who may do only what is documented, and does `everything`;
-//! `connection` looks at the sockets.
+//! `record` reads a server's MONITOR. `budget` counts the commands of an uncontended lock,
+//! `combining` those of many locks at the same time, `heartbeats` those of many waiters, `renewals`
+//! those of the watchdog, `queue` those of waiting. `places` reads the queue's keys, `layout` the
+//! value at a lock's key. `interop` is a program that does not use dlock, `foreign_waits` the same
+//! beside a queue. `rights` and `rights_to_write` have a `user` with only the documented rights and
+//! do `everything`; `connection` tests the sockets.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! The queue of a key as it stands on the server: its keys, its entries, its messages, and that nothing of it stays.
+//! The queue of a key on the server: its keys, its entries, its messages, and that none of them is
+//! left behind.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const CAP: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_secs(30);
 const COUNTER: &str = "lock:@fence";
 
-/// What stands in a sorted set, with its scores.
+/// The members of a sorted set with their scores.
 async fn members(server: &RedisServer, key: &str) -> Vec<(String, f64)> {
     server.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]).await
 }
@@ -24,7 +25,7 @@ fn wait_for(pool: &LockPool, key: &'static str) -> JoinHandle<Result<LockGuard, 
     tokio::spawn(request.acquire())
 }
 
-/// A lock that is held, and the one entry of a pool that waits for it: in both sets, byte for byte.
+/// A held lock, and the one entry of a pool that waits for it: the same bytes in both sets.
 async fn queued(
     server: &RedisServer,
     pool: &LockPool,
@@ -46,7 +47,7 @@ async fn queued(
     let now: (u64, u64) = server.ask(&["TIME"]).await;
     #[allow(clippy::cast_precision_loss, reason = "below 2^53 until 2255")]
     let now = (now.0 * 1_000_000 + now.1) as f64;
-    // It came a moment ago, and is alive for 3.5 s from a moment ago.
+    // It came a moment ago; its heartbeat is valid for 3.5 s from then.
     assert!((now - 20e6..=now).contains(&arrival), "{arrival} at {now}");
     let alive_until = alive[0].1;
     assert!((now - 20e6..=now + 3.5e6).contains(&alive_until));
@@ -61,7 +62,7 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
 
-/// The beginning of the server's run id, and a channel.
+/// The first digits of the server's run id, and a channel.
 fn is_address(name: &str) -> bool {
     let is_hex =
         |id: &str, digits| id.len() == digits && id.bytes().all(|it| it.is_ascii_hexdigit());
@@ -97,7 +98,7 @@ async fn an_entry_names_its_channel_and_its_lease_and_is_what_is_granted() {
         let fits = |line: &&Line| !line.by_client && line.words.starts_with(&owned(words));
         said.iter().find(fits).unwrap()
     };
-    // Granted by the release, as it had said it would be, for a claim of 3 s at most.
+    // The release granted it the lock, as announced, for a claim of at most 3 s.
     let set = find(&["SET", "lock:key"]);
     assert_eq!(set.words, ["SET", "lock:key", &entry, "PX", "3000"]);
     let publish = &find(&["PUBLISH"]).words;
@@ -116,7 +117,7 @@ async fn an_entry_names_its_channel_and_its_lease_and_is_what_is_granted() {
     assert_eq!(server.keys().await, [COUNTER]);
 }
 
-/// So that the three keys are in one slot of a cluster, and one key pattern covers them.
+/// The tag keeps the three keys in one slot of a cluster, and one key pattern covers them.
 #[tokio::test]
 async fn a_key_with_a_hash_tag_keeps_it_in_its_queues_names() {
     let server = RedisServer::start();
@@ -148,7 +149,7 @@ async fn an_entry_of_a_connection_that_hears_nothing_has_no_channel() {
     waiter.abort();
 }
 
-/// How many places there are after each command that made or took one, by the record.
+/// The number of queue entries after each command that added or removed one, from the record.
 fn places(said: &[Line]) -> Vec<usize> {
     let mut there: Vec<&str> = Vec::new();
     let mut counts = Vec::new();
@@ -186,7 +187,7 @@ async fn twenty_local_waiters_have_one_place() {
     let said = lines(&monitor).await;
     let places = places(&said);
     assert!(places.iter().all(|&count| count <= 1), "{places:?}");
-    // Each had its own turn, and asked for it once.
+    // Each task had its own turn, and sent one acquire for it.
     let acquires = said.iter().filter(|it| Call::of(it) == Some(Call::Acquire));
     assert_eq!(acquires.count(), 20);
     assert_eq!(server.keys().await, [COUNTER]);
@@ -225,7 +226,7 @@ async fn whose_wait_is_over_leaves_no_place() {
     .await;
 }
 
-/// Nobody is left to take the place out; it ends by itself, and nothing waits for that.
+/// No process is left to remove the entry; it ends by itself, and nothing waits for that.
 #[tokio::test]
 async fn the_place_of_a_killed_process_ends_by_itself() {
     const NO_ENVS: [(&str, &str); 0] = [];

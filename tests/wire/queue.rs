@@ -1,4 +1,5 @@
-//! What waiting costs: a hand-over between processes is two commands, a process that waits sends about one a second.
+//! What waiting costs: a hand-over between processes is two commands; a waiting process sends about
+//! one command a second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,8 @@ use crate::record::{Call, Line, lines, lines_so_far};
 const CAP: Duration = Duration::from_secs(60);
 const SECOND: u64 = 1_000_000;
 
-/// A process, in which locks are handed on so often in a row; for so long that no pause of the machine ends one.
+/// A pool with this limit of hand-offs in a chain; its time limit is so long that no pause of the
+/// machine ends a chain.
 async fn named(server: &RedisServer, name: &str, handoffs: usize) -> LockPool {
     let config = patient(server.url())
         .holder_name(name)
@@ -23,7 +25,7 @@ async fn named(server: &RedisServer, name: &str, handoffs: usize) -> LockPool {
     LockPool::connect(config).await.unwrap()
 }
 
-/// Tasks that take `key` for as long as there are turns, and hold it for no time.
+/// Tasks that take `key` while there are turns left, and release it at once.
 fn take_turns(pool: &LockPool, tasks: usize, turns: &Arc<AtomicUsize>) -> Vec<JoinHandle<()>> {
     let take = |pool: LockPool, turns: Arc<AtomicUsize>| async move {
         let another = |left: usize| left.checked_sub(1);
@@ -39,11 +41,12 @@ fn take_turns(pool: &LockPool, tasks: usize, turns: &Arc<AtomicUsize>) -> Vec<Jo
     tasks.collect()
 }
 
-/// How many hand-overs are counted, and how many before them are not: the lines have to form.
+/// The number of hand-overs that are counted, and of those before them, while the queues fill.
 const COUNTED: usize = 200;
 const BEFORE: usize = 250;
 
-/// Two pools with so many waiters each; what clients sent from one release to the `COUNTED`th after it.
+/// Two pools with this many waiters each; returns what clients sent from one release to the
+/// `COUNTED`th after it.
 async fn hand_overs(waiters: usize) -> Vec<Line> {
     let server = RedisServer::start();
     let (one, two) = (
@@ -51,7 +54,7 @@ async fn hand_overs(waiters: usize) -> Vec<Line> {
         named(&server, "two", 0).await,
     );
     let monitor = server.monitor();
-    // Those at the end find nobody behind them, so there are more than are looked at.
+    // The last tasks find nobody behind them, so there are more turns than are counted.
     let turns = Arc::new(AtomicUsize::new(BEFORE + COUNTED + 4 * waiters));
     let mut tasks = take_turns(&one, waiters, &turns);
     tasks.extend(take_turns(&two, waiters, &turns));
@@ -75,23 +78,24 @@ fn crossings(window: &[Line]) -> usize {
     holders.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// However long the local lines, each process has one place in the queue, and renews it when it got its turn.
+/// However long its local queue, each process has one queue entry on the server, and sends a new
+/// acquire after each of its turns.
 async fn check_two_commands_a_hand_over(waiters: usize) {
     let window = hand_overs(waiters).await;
     let sent: Vec<&Line> = window.iter().filter(|line| line.by_client).collect();
     let count = |call: Call| sent.iter().filter(|it| Call::of(it) == Some(call)).count();
     let (polls, acquires) = (count(Call::Poll), count(Call::Acquire));
-    // At either end of the window a place may be on its way.
+    // At either end of the window an acquire may be in flight.
     let all = sent.len() - polls;
     println!("{waiters} waiters: {all} commands, {polls} polls, {COUNTED} hand-overs");
     assert_eq!(count(Call::Release), COUNTED);
     assert!(acquires.abs_diff(COUNTED) <= 2, "{acquires} acquires");
-    // A machine that stands still makes an offer stale, or a lease in need of its extension: rare.
+    // If the machine stalls, a grant may go stale or a lease may need its extension: rare.
     assert!(all <= 2 * COUNTED + COUNTED / 20, "{all} commands");
     let seconds = (window[window.len() - 1].at - window[0].at).div_ceil(SECOND);
     let budget = 2 * (2 + usize::try_from(seconds).unwrap());
     assert!(polls <= budget, "{polls} polls in {seconds} s");
-    // The processes take turns, so these were hand-overs between them.
+    // The processes alternate, so these were hand-overs between them.
     let crossings = crossings(&window);
     assert!(crossings >= COUNTED * 9 / 10, "{crossings} crossings");
 }
@@ -111,7 +115,7 @@ async fn a_hand_over_is_two_commands_with_100_waiters_in_each_process() {
     check_two_commands_a_hand_over(100).await;
 }
 
-/// Two commands for a row of 17 holders.
+/// Two commands for a chain of 17 holders.
 #[tokio::test]
 async fn a_row_of_local_handoffs_is_two_commands() {
     const TURNS: usize = 1_700;
@@ -135,7 +139,7 @@ async fn a_row_of_local_handoffs_is_two_commands() {
     assert!(crossings >= rows * 8 / 10, "{crossings} crossings");
 }
 
-/// Tasks of a pool that wait for a key, until they are dropped.
+/// Tasks of a pool that wait for a key until they are dropped.
 fn wait_for(pool: &LockPool, key: &'static str, tasks: usize) -> Waiting {
     let wait = |pool: LockPool| async move {
         let guard = pool.lock(key).wait(Wait::Forever).acquire().await?;
@@ -156,8 +160,8 @@ impl Drop for Waiting {
     }
 }
 
-/// What clients said of a key, until a poll of it came `after` µs later than its first. A script's text, sent because its hash was
-/// not known yet, is the same command once more.
+/// What clients sent about a key, until a poll of it came `after` µs later than its first one. A
+/// script's text, which is sent when its hash is unknown, counts as the same command.
 async fn said_of(monitor: &Monitor, key: &str, after: u64) -> Vec<Line> {
     let mut said = Vec::new();
     until("it is polled for long enough", CAP, async || {
@@ -171,7 +175,7 @@ async fn said_of(monitor: &Monitor, key: &str, after: u64) -> Vec<Line> {
     said
 }
 
-/// Somebody else's lock that is held for long; a pool's tasks wait for it.
+/// A foreign lock is held for long; the tasks of a pool wait for it.
 async fn check_an_idle_line_is_cheap(tasks: usize) {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
@@ -182,15 +186,15 @@ async fn check_an_idle_line_is_cheap(tasks: usize) {
     let said = said_of(&monitor, "lock:key", 6 * SECOND).await;
     let first = said.iter().position(|it| Call::of(it) == Some(Call::Poll));
     let first = first.unwrap();
-    // One place, which one acquire made, whoever waits.
+    // One queue entry, made by one acquire, however many tasks wait.
     assert_eq!(first, 1, "{said:#?}");
     assert_eq!(Call::of(&said[0]), Some(Call::Acquire));
     let idle = &said[first..];
-    let commands = u64::try_from(idle.len() - 1).unwrap(); // the first is where time begins
+    let commands = u64::try_from(idle.len() - 1).unwrap(); // the first one starts the clock
     let micros = idle[idle.len() - 1].at - idle[0].at;
     println!("{tasks} tasks: {commands} commands in {micros} µs");
     assert!(commands * 10 * SECOND <= 12 * micros, "{idle:#?}");
-    // And it keeps its place.
+    // The queue entry stays the same.
     assert!(idle.iter().all(|it| Call::of(it) == Some(Call::Poll)));
     let of_the_queue: Vec<String> = server
         .ask(&["ZRANGE", "lock:@w:{lock:key}", "0", "-1"])
@@ -212,7 +216,7 @@ async fn fifty_waiting_tasks_send_no_more_than_one() {
     check_an_idle_line_is_cheap(50).await;
 }
 
-/// The commands are the key's, not the process's: two keys cost twice as much, and no more.
+/// The cost is per key, not per process: two keys cost twice as much, and no more.
 #[tokio::test]
 async fn two_keys_cost_about_a_command_a_second_each() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! A server's MONITOR, line by line, and which script is which.
+//! Reads a server's MONITOR line by line, and finds out which script is which.
 
 use std::time::Duration;
 
@@ -10,15 +10,16 @@ const CAP: Duration = Duration::from_secs(10);
 /// One command that the server executed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
-    /// When, by the server's clock, in µs.
+    /// When it was executed, by the server's clock, in µs.
     pub(crate) at: u64,
-    /// Whether a client sent it; else it is a command inside a script.
+    /// Whether a client sent it; otherwise a script executed it.
     pub(crate) by_client: bool,
     pub(crate) words: Vec<String>,
 }
 
 impl Line {
-    /// Reads `1700000000.123456 [0 127.0.0.1:5000] "SET" "key"`. Quotes inside a word are escaped, and no word here has any.
+    /// Reads `1700000000.123456 [0 127.0.0.1:5000] "SET" "key"`. MONITOR escapes quotes inside a
+    /// word; the words here have none.
     fn parse(line: &str) -> Self {
         let (head, words) = line.split_once("] ").expect(line);
         let (time, source) = head.split_once(" [").expect(line);
@@ -59,13 +60,13 @@ pub(crate) async fn lines(monitor: &Monitor) -> Vec<Line> {
     lines.iter().map(|line| Line::parse(line)).collect()
 }
 
-/// The lines that have arrived, without a question to the server, which would be a line too.
+/// The lines that have arrived so far. Asks the server nothing, because that would add a line.
 pub(crate) fn lines_so_far(monitor: &Monitor) -> Vec<Line> {
     let lines = monitor.lines();
     lines.iter().map(|line| Line::parse(line)).collect()
 }
 
-/// What a client called, by the shape of its arguments.
+/// The kind of a client's call, by the shape of its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Acquire,
@@ -75,7 +76,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// A script about one lock that a client called.
+    /// The call of a script about one lock by a client.
     pub(crate) fn of(line: &Line) -> Option<Self> {
         let [how, _, keys, _, _, _, _, arguments @ ..] = &line.words[..] else {
             return None;
@@ -104,7 +105,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// Makes the server know each script, and learns from the record which is which.
+    /// Makes the server know each script, and learns from the record which hash is which.
     pub(crate) async fn learn(server: &RedisServer, pool: &LockPool) -> Self {
         use_each(server, pool).await;
         let monitor = server.monitor();
@@ -128,7 +129,7 @@ impl Scripts {
         called.then(|| line.words[1].clone())
     }
 
-    /// Whether a client called this script, and the keys that it named.
+    /// The keys that the line names, if a client called this script with it.
     pub(crate) fn keys<'a>(script: &str, line: &'a Line) -> Option<&'a [String]> {
         if !line.by_client || line.words[0] != "EVALSHA" || line.words[1] != script {
             return None;
@@ -138,7 +139,7 @@ impl Scripts {
     }
 }
 
-/// Acquire, renew, release, acquire, cancel: in this order.
+/// Acquire, renew, release, acquire, cancel, in this order.
 async fn use_each(server: &RedisServer, pool: &LockPool) {
     let guard = pool.lock("learn").acquire().await.unwrap();
     guard.extend(Duration::from_secs(40)).await.unwrap();

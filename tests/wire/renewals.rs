@@ -1,4 +1,4 @@
-//! What the watchdog sends: few calls for many locks, and nothing more after a release.
+//! What the watchdog sends: few commands for many locks, and none after a release.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::connect;
 use crate::record::{Line, Scripts, lines};
 
 const CAP: Duration = Duration::from_secs(60);
-/// Between two looks at a long record.
+/// The pause between two reads of a long record.
 const PACE: Duration = Duration::from_millis(100);
 
 fn micros(duration: Duration) -> u64 {
     duration.as_micros().try_into().unwrap()
 }
 
-/// In how many of these lines each key is renewed.
+/// How many of these lines renew each key.
 fn renewals<'a>(scripts: &Scripts, lines: &'a [Line]) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     let calls = lines
@@ -34,7 +34,7 @@ fn renewals<'a>(scripts: &Scripts, lines: &'a [Line]) -> BTreeMap<&'a str, usize
 
 const LOCKS: usize = 1000;
 const TTL: Duration = Duration::from_secs(6);
-/// A third of the lease, as `renew` has it.
+/// A third of the lease, as `renew` does it.
 const PERIOD: Duration = Duration::from_secs(2);
 const PERIODS: u32 = 3;
 const CALLS_A_PERIOD: usize = 15;
@@ -45,7 +45,8 @@ async fn time(server: &RedisServer) -> u64 {
     seconds * 1_000_000 + micros
 }
 
-/// Twenty times fifty, spread over a whole period: so they would be due at as many different moments.
+/// Twenty batches of fifty, spread over a whole period: without early renewals they would be due at
+/// twenty moments.
 async fn take_many(pool: &LockPool) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for batch in 0..LOCKS / 50 {
@@ -155,7 +156,8 @@ async fn no_renewal_follows_a_release() {
     assert!(control.is_held());
 }
 
-/// The renewal was sent before the release, on another connection, and comes late: the release waits for its answer.
+/// The renewal was sent before the release, on another connection, and arrives late: the release
+/// waits for its answer.
 #[tokio::test]
 async fn a_release_does_not_overtake_a_renewal() {
     let server = RedisServer::start();
@@ -169,7 +171,7 @@ async fn a_release_does_not_overtake_a_renewal() {
     let guard = request.acquire().await.unwrap();
     late.seen().await;
     let release = tokio::spawn(guard.release());
-    // Nothing happens in this time, unless the release is sent now.
+    // Nothing happens in this time, unless the release is wrongly sent.
     let gone = until("the key is gone", CAP, async || {
         server.pttl("lock:key").await == -2
     });

@@ -1,4 +1,5 @@
-//! The rights of `docs/operate/server.md`: enough for all that a lock does, and none of them is idle.
+//! The rights in `docs/operate/server.md`: enough for every operation of a lock, and each of
+//! them is needed.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -14,7 +15,8 @@ use crate::user::Lab;
 const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
 
-/// Redis from 7 on asks for no right to HELLO; 6.2 does, so the documented line has `+hello` besides.
+/// Redis 7 and newer require no right for HELLO; 6.2 does, so the documented line also has
+/// `+hello`.
 const RIGHTS: [&str; 22] = [
     "+ping",
     "+command|info",
@@ -40,7 +42,7 @@ const RIGHTS: [&str; 22] = [
     "+subscribe",
 ];
 
-/// The line that people copy.
+/// The line that users copy.
 fn documented() -> Vec<&'static str> {
     let text = include_str!("../../docs/operate/server.md");
     let line = text
@@ -66,7 +68,7 @@ async fn the_documented_rights_are_enough() {
     assert_eq!(lab.server.keys().await, ["lock:@fence"]);
 }
 
-/// Where a right that was taken away is missed.
+/// The step at which a removed right is missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Connect,
@@ -100,7 +102,7 @@ const STEPS: [Step; 11] = [
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// The lock that is held when the right goes.
+/// The lock that is held when the right is removed.
 async fn held(pool: &LockPool, key: &str, kind: As, step: Step) -> Option<LockGuard> {
     let request = kind(pool.lock(key)).ttl(TTL);
     let request = match step {
@@ -111,16 +113,19 @@ async fn held(pool: &LockPool, key: &str, kind: As, step: Step) -> Option<LockGu
     Some(request.acquire().await.unwrap())
 }
 
-/// What a call says whose user loses a right just before it; `None`: it still waits, undisturbed.
+/// The result of a call whose user loses a right just before it; `None`: it still waits,
+/// undisturbed.
 async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<(), LockError>> {
     let key = &*format!("{step:?}");
-    let seldom = Duration::from_secs(1); // so that who is seen to wait has not polled yet
+    // so that the waiter has not polled yet when it is observed
+    let seldom = Duration::from_secs(1);
     let often = Duration::from_millis(50);
     let interval = if step == Step::Wait { seldom } else { often };
     let one = lab.pool().await.unwrap();
     let two = lab.pool_that_polls_every(interval).await.unwrap();
     for pool in [&one, &two] {
-        // The first release of a connection learns that it may not call the server's own compare-and-delete.
+        // With the first release of a connection, the pool learns that the user may not call the
+        // native compare-and-delete.
         let first = pool.lock("first").acquire().await.unwrap();
         first.release().await.unwrap();
     }
@@ -133,7 +138,7 @@ async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<
         }
         _ => None,
     };
-    lab.server.cmd(&["SCRIPT", "FLUSH"]).await; // the text is sent again
+    lab.server.cmd(&["SCRIPT", "FLUSH"]).await; // so that the texts have to be sent
     lab.user([right.replacen('+', "-", 1).as_str()]).await;
     let outcome = match (step, held, waiter) {
         (Connect, ..) => lab.pool().await.map(drop),
@@ -150,7 +155,8 @@ async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<
             return refused_before(waiter, is_in).await;
         }
         (Poll, Some(_held), Some(waiter)) => {
-            // Two signs of life: the poll with the first of them went well, for who is refused sends no second one.
+            // Two more heartbeats: the poll that sent the first one succeeded, because a refused
+            // waiter sends no second one.
             let beats = Mutex::new(BTreeSet::new());
             let polled = async || {
                 let beat = lab.beat(key).await;
@@ -165,7 +171,7 @@ async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<
     Some(outcome)
 }
 
-/// How a wait ended, unless it goes on when something has come about.
+/// How a wait ended, unless `something` happens first.
 async fn refused_before(
     waiter: Waiter,
     something: impl AsyncFn() -> bool,
@@ -181,7 +187,8 @@ async fn refused_before(
     None
 }
 
-/// Loses each right in turn at each step: where that is told, and that the server saw it.
+/// Removes the right at each step: checks at which steps it is reported, and that the server
+/// refused something.
 async fn check_needed(right: &str, expected: &[Step]) {
     check_needed_by(|it| it, right, expected).await;
 }
@@ -200,7 +207,7 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
                         ..
                     }
                 );
-                // One bad key must not stop the renewal of others: so it gets no clear answer.
+                // One failing key must not stop the renewal of others, so its error is not clear.
                 let is_renewal = step == Extend && matches!(error, LockError::Unavailable { .. });
                 assert!(is_named || is_renewal, "{right}, {step:?}: {error:?}");
                 let words = format!("{:?}", error.source()).to_lowercase();
@@ -219,7 +226,7 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
     assert!(refused.contains(&right[1..].to_owned()), "{refused:?}");
 }
 
-/// Told by nobody: those who wait poll, and who deletes goes the long way.
+/// No step reports these: waiters poll, and releases take the slow path.
 const QUIET: [Step; 0] = [];
 
 #[tokio::test]
@@ -231,7 +238,7 @@ async fn each_right_of_every_lock_is_missed() {
     check_needed("+ping", &[Ping]).await;
     check_needed("+command|info", &QUIET).await;
     check_needed("+info", &QUIET).await;
-    // A release that nobody waits for, and that keeps nothing, has no use for the time.
+    // A release without waiters and without `min_hold` does not need the time.
     let time = [Connect, Acquire, Busy, Keep, Wait, Poll, HandOver];
     check_needed("+time", &time).await;
     let get = [Holder, Busy, Release, Keep, Wait, Poll, HandOver];
@@ -253,7 +260,7 @@ async fn each_right_of_the_queue_is_missed() {
     check_needed("+subscribe", &QUIET).await;
 }
 
-/// Without these, many locks at once are taken and given back all the same.
+/// Without these rights, many locks at the same time are still taken and released.
 #[tokio::test]
 async fn the_rights_of_many_at_once_make_it_cheaper() {
     for missing in ["mget", "exists"] {
@@ -268,7 +275,7 @@ async fn the_rights_of_many_at_once_make_it_cheaper() {
     }
 }
 
-/// Without it many who wait keep their places all the same, each by its own poll.
+/// Without this right, many waiters still keep their queue entries, each by its own poll.
 #[tokio::test]
 async fn the_right_of_many_heartbeats_makes_them_cheaper() {
     let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
@@ -280,7 +287,8 @@ async fn the_right_of_many_heartbeats_makes_them_cheaper() {
     assert_eq!(refused, ["zmscore"]);
 }
 
-/// A lock of a kind with many holders is a sorted set, so it needs more of the same rights, and two besides.
+/// A lock of a kind with many holders is a sorted set, so it needs the same rights at more steps,
+/// and two more.
 #[tokio::test]
 async fn each_right_of_the_other_kinds_is_missed() {
     use Step::Wait;
@@ -301,7 +309,7 @@ async fn each_right_of_the_other_kinds_is_missed() {
     }
 }
 
-/// Without pushes the lock is handed over all the same, and found by a poll.
+/// Without pushes the lock is still handed over, and a poll finds the grant.
 #[tokio::test]
 async fn without_a_channel_everything_works() {
     for missing in ["-publish", "-subscribe", "resetchannels"] {
@@ -322,7 +330,7 @@ async fn without_a_channel_everything_works() {
     }
 }
 
-/// The key pattern is the namespace: the queue's keys are in it.
+/// The key pattern is the namespace, and the queue's keys are in it.
 #[tokio::test]
 async fn keys_outside_the_pattern_are_refused() {
     let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;

@@ -1,4 +1,5 @@
-//! The further rights of guarded writes in `docs/operate/server.md`: enough for every command, and none of them is idle.
+//! The additional rights of guarded writes in `docs/operate/server.md`: enough for every
+//! command, and each of them is needed.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use dlock_runtime::{Batch, LockError, Refusal};
 
 use crate::user::Lab;
 
-/// Behind those of every lock.
+/// In addition to those of every lock.
 const RIGHTS: [&str; 11] = [
     "~*{item:*",
     "+type",
@@ -21,7 +22,7 @@ const RIGHTS: [&str; 11] = [
     "+rpush",
 ];
 
-/// The two lines that people copy.
+/// The two lines that users copy.
 fn documented() -> Vec<&'static str> {
     let text = include_str!("../../docs/operate/server.md");
     let line = |begin: &str| {
@@ -127,7 +128,7 @@ async fn the_error_says_in_words_how_much_of_the_batch_is_written() {
     }
 }
 
-/// Keys are declared, so a forbidden one stops the whole script.
+/// Data keys are declared, so a forbidden one stops the whole script.
 #[tokio::test]
 async fn a_data_key_outside_the_pattern_stops_the_whole_batch() {
     let lab = Lab::new(documented()).await;

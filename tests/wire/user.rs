@@ -1,4 +1,4 @@
-//! A server with a user who may do little.
+//! A server with a user that has only the given rights.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ impl Lab {
         lab
     }
 
-    /// With the right to the server's own compare-and-delete as well, if it has one.
+    /// Adds the right to the server's native compare-and-delete, if it has one.
     pub(crate) async fn and_native(self) -> Self {
         for right in ["+delex", "+delifeq"] {
             let _ = self
                 .server
                 .try_cmd(&["ACL", "SETUSER", "dlock", right])
-                .await; // or it has none of this name
+                .await; // fails if the server has no such command
         }
         self
     }
@@ -52,7 +52,7 @@ impl Lab {
         LockPool::connect(config.poll_interval(interval)).await
     }
 
-    /// What the user was refused, by the server's own account.
+    /// The commands that the user was refused, from the server's `ACL LOG`.
     pub(crate) async fn refused(&self) -> Vec<String> {
         let entries: Vec<redis::Value> = self.server.ask(&["ACL", "LOG"]).await;
         let object = |entry: &redis::Value| -> String {
@@ -74,7 +74,7 @@ impl Lab {
         .await;
     }
 
-    /// Until when the one who waits counts as alive; `None`: nobody waits.
+    /// Until when the waiter counts as alive; `None`: there is no waiter.
     pub(crate) async fn beat(&self, key: &str) -> Option<String> {
         let alive = format!("lock:@a:{{lock:{key}}}");
         let first = ["ZRANGE", &alive, "0", "0", "WITHSCORES"];
