@@ -1,4 +1,4 @@
-//! URLs that lead nowhere.
+//! URLs that lead to no server: each is a typed error, in time.
 
 use dlock_harness::{Proxy, RedisServer};
 use dlock_runtime::{LockPool, Wait};
@@ -65,7 +65,7 @@ async fn a_black_hole_is_unavailable_in_time() {
     nothing_left(&server).await;
 }
 
-/// What was lost on a wire that goes dark later is as unavailable as one that was never there.
+/// A connection whose wire fails later is as unavailable as a server that was never there.
 #[tokio::test]
 async fn a_wire_that_goes_dark_is_unavailable_in_time() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! A server whose clock is no clock: the log says so.
+//! A server whose clock keeps being set: the log reports it.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ async fn a_clock_that_is_set_is_told() {
     listen();
     let server = Fake::setting_its_clock();
     let address = server.addr().to_string();
-    // An idle connection is asked for the time so often; one answer a second is looked at.
+    // An idle connection asks for the time at this interval; one answer a second is examined.
     let often = Duration::from_millis(100);
     let config = Config::new(server.url()).health_check_interval(often);
     let pool = LockPool::connect(config).await.unwrap();
     until("it is told", CAP, async || !told(&address).is_empty()).await;
     let news = told(&address);
-    // Hours of ms, less the seconds between.
+    // Several hours in ms, less the seconds in between.
     let hours = news[0].split("ms=").nth(1).unwrap();
     let millis: u64 = hours.split_whitespace().next().unwrap().parse().unwrap();
     assert!(millis >= 3_590_000, "{news:?}");

@@ -1,4 +1,4 @@
-//! A server that answers HELLO with whatever a test wants, and is otherwise as dumb as can be.
+//! A minimal server that answers HELLO with whatever a test wants. It implements no other command.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -38,7 +38,7 @@ impl Fake {
         })
     }
 
-    /// A redis that answers a SUBSCRIBE with this.
+    /// A redis that answers SUBSCRIBE with this.
     pub(crate) fn subscribing(answer: &'static str) -> Self {
         Self::start(move |request| {
             let answer = match request {
@@ -122,7 +122,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&[u8]) -> String) {
     let _ = reader.get_ref().shutdown(Shutdown::Both);
 }
 
-/// The words of a request, with spaces between them; `None` at the end.
+/// The words of a request, separated by spaces; `None` at the end.
 fn request(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let mut words = Vec::new();
     for _ in 0..number(reader)? {
@@ -134,7 +134,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     Some(words.join(&b' '))
 }
 
-/// What stands behind `*` or `$`.
+/// The number after `*` or `$`.
 fn number(reader: &mut BufReader<TcpStream>) -> Option<usize> {
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;

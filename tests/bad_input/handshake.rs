@@ -1,4 +1,4 @@
-//! Something answers, and is not what dlock can use.
+//! Something answers at the address, but dlock can't use it.
 
 use std::error::Error;
 
@@ -34,7 +34,8 @@ async fn a_wrong_missing_or_foreign_password_is_refused_at_once() {
     nothing_left(&server).await;
 }
 
-/// HELLO takes any password for a user that needs none, AUTH does not: not ours to decide, and no crash either way.
+/// For a user without a password, HELLO accepts any password, and AUTH does not. dlock reports what
+/// the server says, and does not crash.
 #[tokio::test]
 async fn a_password_that_the_server_does_not_want_is_its_business() {
     let server = RedisServer::start();
@@ -108,7 +109,7 @@ async fn a_user_without_any_right_is_refused() {
     refused(&error, Refusal::NoPermission, "dlock_runtime/#rights");
 }
 
-/// Whatever opens a connection: the right that is missing is named, and nothing else is blamed.
+/// With each command that opens a connection: a missing right is named, and nothing else is blamed.
 #[tokio::test]
 async fn a_right_that_is_missing_to_connect_is_named() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! Something else stands at the key.
+//! Something else is stored at the lock's key.
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{Holder, LockError, LockPool, Refusal, Wait};
@@ -67,7 +67,8 @@ async fn a_key_without_a_time_to_live_is_repaired_and_had_when_that_is_over() {
     assert!(held.is_held() && begun.elapsed() < LONG / 2);
 }
 
-/// Another version's rules are not known here: neither to be waited for nor to be called foreign.
+/// The rules of another version are unknown here: dlock neither waits for such a lock nor calls it
+/// foreign.
 #[tokio::test]
 async fn an_unknown_layout_is_refused_at_once_and_left_alone() {
     let (server, pool) = pool().await;
@@ -105,7 +106,7 @@ async fn a_counter_that_is_broken_stops_no_lock() {
     }
 }
 
-/// It would be wrong to give a lock without a fence, or to repair what is not ours.
+/// dlock neither grants a lock without a fence, nor repairs a key that is not its own.
 #[tokio::test]
 async fn a_counter_of_another_type_is_refused_and_no_lock_is_left() {
     let (server, pool) = pool().await;

@@ -1,11 +1,12 @@
-//! One attempt to run a body under a lock, which must fail; and what every failure has in common.
+//! Runs one attempt that must fail, and checks what all failures have in common: no body runs, and
+//! the error comes in time.
 
 use std::time::{Duration, Instant};
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{Config, Key, LockError, LockPool, Refusal, Wait};
 
-/// Beyond `wait` and one `command_timeout`: for a loaded machine.
+/// Allowed beyond `wait` and one `command_timeout`, for a loaded machine.
 const SLACK: Duration = Duration::from_secs(5);
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -14,12 +15,12 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A pool that has not yet connected.
+/// A pool that has not connected yet.
 pub(crate) async fn lazy(url: impl Into<String>) -> LockPool {
     LockPool::connect(Config::new(url).lazy()).await.unwrap()
 }
 
-/// Tries to run a body under `lock:k`: it is not run, and the error comes in time.
+/// Tries to run a body under `lock:k`: it does not run, and the error comes in time.
 pub(crate) async fn fails(pool: &LockPool, wait: Wait) -> LockError {
     let (mut ran, begun) = (false, Instant::now());
     let outcome = pool
@@ -40,7 +41,7 @@ pub(crate) async fn fails(pool: &LockPool, wait: Wait) -> LockError {
     error
 }
 
-/// As [`fails`]; with an outcome that a longer wait can't change, so nobody waits for it.
+/// As [`fails`], with an error that waiting can't change: it is returned without a wait.
 pub(crate) async fn fails_at_once(pool: &LockPool) -> LockError {
     let begun = Instant::now();
     let error = fails(pool, Wait::For(LONG)).await;
@@ -48,7 +49,7 @@ pub(crate) async fn fails_at_once(pool: &LockPool) -> LockError {
     error
 }
 
-/// As [`fails`]; and goes on trying to the end of the wait.
+/// As [`fails`], with an error that may pass: the attempt goes on until the wait is over.
 pub(crate) async fn fails_after_its_wait(pool: &LockPool) -> LockError {
     let (wait, begun) = (ms(400), Instant::now());
     let error = fails(pool, Wait::For(wait)).await;
@@ -82,14 +83,14 @@ pub(crate) fn misconfigured(error: &LockError, says: &str) {
     assert!(error.to_string().contains(says), "{error}");
 }
 
-/// For a server that answers, on a machine where everything may stand still for a second or two.
+/// For a server that answers, on a machine that may stall for a second or two.
 pub(crate) fn patient(url: impl Into<String>) -> Config {
     Config::new(url)
         .connect_timeout(ms(20_000))
         .command_timeout(ms(2_500))
 }
 
-/// Connects to what answers, which must fail well before the `connect_timeout`.
+/// Connects to a server that refuses, which must fail well before the `connect_timeout`.
 pub(crate) async fn answers_no(url: impl Into<String>) -> LockError {
     let begun = Instant::now();
     let error = LockPool::connect(patient(url)).await.unwrap_err();
@@ -111,7 +112,7 @@ pub(crate) async fn nothing_left(server: &RedisServer) {
     assert_eq!(server.keys().await, Vec::<String>::new());
 }
 
-/// A waiter with all the time in the world, at `lock:k`.
+/// A waiter for `lock:k` with a long wait.
 pub(crate) fn waiter(pool: &LockPool) -> tokio::task::JoinHandle<Result<u8, LockError>> {
     tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).run(async |_| 7))
 }

@@ -1,9 +1,11 @@
-//! Whatever can be configured or left on a server wrongly: a typed error that says what to do, in time, and no body is run.
+//! Wrong configuration, and wrong values or states on a server: each gives a typed error that says
+//! what to do, in time, and no body runs.
 //!
-//! * `lab`: one attempt and all that every failure has in common.
-//! * By where the fault is: `addresses`, `handshake` (what answers there), `requests` (what is asked for), `keys` (what stands at the
-//!   key; `planted`: to be printed), `servers` (what state the server is in), `clocks`. `fake` is a server that says whatever a test wants.
-//! * `secrets`: no password and no token in any text; `texts` collects them.
+//! - `lab`: one attempt, and what all failures have in common.
+//! - By where the fault is: `addresses`, `handshake` (what answers there), `requests` (what is
+//!   asked for), `keys` (what is stored at the key; `planted`: in order to be printed), `servers`
+//!   (the server's state), `clocks`, `pushes`. `fake` is a server that says whatever a test wants.
+//! - `secrets`: no password and no token in any text; `texts` collects the texts.
 
 #![allow(
     clippy::unwrap_used,

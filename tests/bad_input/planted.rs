@@ -1,5 +1,5 @@
-//! What somebody planted at a key, in order that it is printed: no error, getter or event has a line break, a control character or
-//! one that nobody sees, and none is endless.
+//! Values planted at a key in order to be printed: no error, getter or event has a line break, a
+//! control character or an invisible one, and none is endless.
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockPool, Wait, distributed_lock};
@@ -8,7 +8,7 @@ use dlock_tests::of_kind;
 use crate::lab::{LONG, ms, patient};
 use crate::texts::{Seen, listen};
 
-/// As it stands on the server: a new line of a log, red, and text that runs backwards.
+/// As stored on the server: a new line of a log, red, and text that runs backwards.
 const NAME: &str = "h%0AFORGED%1B[31m%C2%85%E2%80%A8%E2%80%AE%E2%81%A6%E2%80%8B%EF%BB%BF";
 
 /// The same without the encoding, which only names have.
@@ -21,7 +21,7 @@ async fn skipped() -> Result<(), LockError> {
     unreachable!("somebody holds it")
 }
 
-/// Asks in each way in which somebody is told who holds `k`.
+/// Asks in each way that tells the caller who holds `k`.
 async fn ask(pool: &LockPool, seen: &mut Seen) {
     for kind in KINDS {
         for wait in [Wait::Once, Wait::For(ms(20))] {
@@ -91,7 +91,8 @@ async fn a_set_of_hostile_entries() {
         let entry = format!("{letter}{owner}|{NAME}|1|{NAME}|1");
         server.cmd(&["DEL", "lock:k"]).await;
         let second = format!("{entry}#2"); // so that no permit is free
-        // Else the clean-up after one who has waited may grant the key to another, in the moment in which it is not there.
+        // Otherwise the cleanup after an earlier waiter may grant the lock to another at the moment
+        // when the key is absent.
         until("nobody waits any more", LONG, async || {
             let mut keys = server.keys().await.into_iter();
             !keys.any(|key| key.starts_with("lock:@w"))

@@ -1,4 +1,5 @@
-//! A server that tells this user nothing unasked: said once, with the reason, and locks are had all the same.
+//! A server that sends this user no pushes: the log says so once, with the reason, and locks work
+//! all the same.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -74,7 +75,7 @@ async fn over_a_proxy_that_knows_no_subscribe() {
     assert!(warning.contains("unknown command"), "{warning}");
 }
 
-/// What passes by itself is no reason to poll for ever.
+/// A refusal that passes by itself is no reason to poll from then on.
 #[tokio::test]
 async fn a_server_that_is_loading_says_nothing_about_pushes() {
     listen();

@@ -1,4 +1,4 @@
-//! What is asked for can't be: nothing is sent.
+//! Requests that can't be fulfilled: they are refused before anything is sent.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A canary for a password, and the tokens that stand on the server: in no text, whatever goes wrong.
+//! A canary password, and the tokens on the server, appear in no text, whatever goes wrong.
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockPool, Wait, current};
@@ -13,7 +13,7 @@ fn url(server: &RedisServer) -> String {
     format!("redis://ann:{CANARY}@{}", server.addr())
 }
 
-/// A server where `ann` may do everything, or less.
+/// A server where `ann` has all rights, or fewer.
 async fn server(args: &[&str], rights: &[&str]) -> RedisServer {
     listen();
     let server = RedisServer::builder().args(args.iter().copied()).start();
@@ -23,7 +23,7 @@ async fn server(args: &[&str], rights: &[&str]) -> RedisServer {
     server
 }
 
-/// The part of a token that all tokens of this process share, read off a lock's value: 32 hexadecimal digits.
+/// The part that all tokens of this process share, read from a lock's value: 32 hexadecimal digits.
 async fn token_of_this_process() -> String {
     let server = RedisServer::start();
     let pool = LockPool::connect(patient(server.url())).await.unwrap();
@@ -40,7 +40,7 @@ async fn none_is_shown(seen: &Seen) {
     seen.none_has(&[CANARY, &token_of_this_process().await]);
 }
 
-/// Connects and takes a lock, lazily and not; whatever fails is seen.
+/// Connects and takes a lock, lazily and not; records every error.
 async fn try_all(seen: &mut Seen, url: &str) {
     for url in [url.to_owned(), format!("{url}?protocol=resp2")] {
         seen.debug(&Config::new(&url));
@@ -133,7 +133,8 @@ async fn a_user_without_rights_and_a_server_without_memory() {
     none_is_shown(&seen).await;
 }
 
-/// Of a command that it does not know, a server repeats the arguments: there stand the password and the token.
+/// A server repeats the arguments of a command that it does not know: the password and the token
+/// are among them.
 #[tokio::test]
 async fn a_server_that_repeats_what_it_was_sent() {
     for command in ["HELLO", "AUTH", "EVALSHA", "EVAL", "GET", "TIME"] {
@@ -194,7 +195,7 @@ async fn what_is_held_and_who_holds_it() {
     none_is_shown(&seen).await;
 }
 
-/// Each ends a lease in another way, and is traced.
+/// Each lock ends its lease in another way, with events.
 #[tokio::test]
 async fn what_is_lost_and_what_is_unclear() {
     let server = server(&[], &["+@all"]).await;

@@ -1,4 +1,5 @@
-//! A server in a state in which it gives no locks. What passes by itself is waited for, what does not is said at once.
+//! A server in a state in which it gives no locks. An error that passes by itself is waited for;
+//! any other is returned at once.
 
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ async fn out_of_memory_what_is_held_goes_on_and_is_given_back() {
     .await;
 }
 
-/// A reload that takes as long as each key is told to take. The server answers between two keys, for each is a piece that it reads.
+/// Starts a reload that lasts as long as the delay per key makes it. The server answers between two
+/// keys, because each is a chunk that it reads.
 async fn start_loading(server: &RedisServer) -> tokio::task::JoinHandle<()> {
     for words in [
         ["DEBUG", "POPULATE", "4000", "filler", "2048"],

@@ -1,4 +1,4 @@
-//! All that anybody could read: errors in every form, what is traced, what a panic says.
+//! Collects every text that a person could read: errors in every form, events, panic messages.
 
 use std::error::Error;
 use std::fmt::{Debug, Write as _};
@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What was traced or said in a panic, by any test of this program.
+/// Events and panic messages, from any test of this program.
 static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn hear(text: String) {
@@ -20,7 +20,7 @@ fn hear(text: String) {
         .push(text);
 }
 
-/// Listens from now on; once for the program, because watchdogs are threads of their own.
+/// Starts recording; once per program, because watchdogs run on threads of their own.
 pub(crate) fn listen() {
     static LISTENING: OnceLock<()> = OnceLock::new();
     LISTENING.get_or_init(|| {
@@ -37,7 +37,7 @@ pub(crate) fn heard() -> Vec<String> {
     HEARD.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// What one test saw; [`Seen::none_has`] looks at that and at all that was heard.
+/// The texts of one test; [`Seen::none_has`] checks them and everything that was recorded.
 #[derive(Default)]
 pub(crate) struct Seen(Vec<String>);
 
@@ -55,7 +55,7 @@ impl Seen {
         }
     }
 
-    /// The error of what must fail.
+    /// Records the error of a call that must fail.
     pub(crate) fn failure<T: Debug>(&mut self, outcome: Result<T, LockError>) {
         self.error(&outcome.unwrap_err());
     }
@@ -64,11 +64,12 @@ impl Seen {
         self.0.push(text.into());
     }
 
-    /// No text has a character that a terminal obeys, that splits a line or that nobody sees, and none is endless.
+    /// No text has a character that a terminal interprets, that breaks a line or that is invisible,
+    /// and none is endless.
     #[track_caller]
     pub(crate) fn all_are_fit_to_be_printed(&self) {
         let is_hidden = |c: &char| {
-            // Pretty `Debug` has lines of its own.
+            // Pretty `Debug` has line breaks of its own.
             (c.is_control() && *c != '\n')
                 || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
         };
@@ -94,7 +95,7 @@ impl Seen {
     }
 }
 
-/// Takes every event and span of every crate.
+/// Records every event and span of every crate.
 struct Listener;
 
 impl Subscriber for Listener {
@@ -132,7 +133,7 @@ impl Subscriber for Listener {
 struct Text(String);
 
 impl Visit for Text {
-    /// As it is: not every subscriber escapes it.
+    /// Unescaped: not every subscriber escapes it.
     fn record_str(&mut self, field: &Field, value: &str) {
         let _ = write!(self.0, "{}={value} ", field.name());
     }

@@ -1,4 +1,4 @@
-//! The backends that a case runs on.
+//! The backends that a case runs on, and the helpers that all cases share. It tests nothing itself.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
 use tokio::time::Instant;
 
-/// No lock is handed on inside the process.
+/// Turns local hand-off off.
 pub(crate) fn by_the_server(config: Config) -> Config {
     config.local_handoff(0, Duration::ZERO)
 }
@@ -33,20 +33,21 @@ pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     nothing_left(&server).await;
 }
 
-/// For a machine where everything may stand still for a second or two, and a thousand commands may take some: no case here is about a
-/// server that does not answer.
+/// Long timeouts, for a machine that may stall for a second or two, and where a thousand commands
+/// may take some seconds: no case here is about a server that does not answer.
 pub(crate) fn patient(url: impl Into<String>) -> Config {
     Config::new(url)
         .connect_timeout(Duration::from_secs(20))
         .command_timeout(Duration::from_secs(20))
 }
 
-/// Whether a lock that is granted in turn is a claim of 3 s at first: not in this process, where nobody can be stopped alone.
+/// Whether a lock that is granted in turn is a claim of 3 s at first. Not on `memory://`, where no
+/// single waiter can be stopped.
 pub(crate) fn grants_claims(pool: &LockPool) -> bool {
     !format!("{pool:?}").contains("memory://")
 }
 
-/// The counter of epochs stays, by design; nothing else does.
+/// Waits until only the epoch counter is left, which stays by design.
 pub(crate) async fn nothing_left(server: &RedisServer) {
     until(
         "only the counter is left",
@@ -62,8 +63,8 @@ pub(crate) async fn nothing_left(server: &RedisServer) {
     .await;
 }
 
-/// Lets every task that was spawned be polled until it waits, and the server answer what they have sent by then: commands of one
-/// connection are answered in order.
+/// Lets every spawned task be polled until it waits, and waits until the server has answered what
+/// they have sent: a connection's commands are answered in order.
 pub(crate) async fn settled(pool: &LockPool) {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -72,7 +73,7 @@ pub(crate) async fn settled(pool: &LockPool) {
     tokio::task::yield_now().await;
 }
 
-/// Whether there was a guard; it is given back by now, and not in the background.
+/// Whether there was a guard; it is released when this returns, not in the background.
 pub(crate) async fn given_back(guard: Option<LockGuard>) -> bool {
     let Some(guard) = guard else {
         return false;
@@ -94,5 +95,5 @@ pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Longer than any test waits: what ends in time ended for another reason.
+/// Longer than any test waits: what ends earlier ended for another reason.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! What a request may ask for: keys, leases, intervals. The last that is allowed and the first that is not.
+//! The bounds of a request: keys, leases, intervals. Each test takes the last allowed value and the
+//! first that is refused.
 
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ async fn a_ttl_is_10_ms_to_24_h(pool: LockPool) {
     let held = pool.lock("k").ttl(DAY).acquire().await.unwrap();
     assert!(held.remaining() > DAY * 98 / 100);
     held.release().await.unwrap();
-    // 10 ms may be over before a loaded machine has read the grant: then the wait goes on.
+    // On a loaded machine, 10 ms may be over before the grant is read: then the wait goes on.
     let shortest = pool
         .lock("k")
         .ttl(ms(10))

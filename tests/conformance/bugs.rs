@@ -1,5 +1,6 @@
-//! Bugs that locks of these kinds are prone to, each a test with its number in the fault list. What needs a cut wire, a dead process or a
-//! look at the server is in `tests/faults/kinds.rs`; those that other systems had are in `bugs_elsewhere`.
+//! Bugs that locks of these kinds are prone to, each a test with its number in the fault list.
+//! Those that need a cut wire, a dead process or a look at the server are in
+//! `tests/faults/kinds.rs`; those that other systems had are in `bugs_elsewhere`.
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
 use dlock_tests::of_kind;
@@ -55,7 +56,7 @@ async fn f15_the_owner_is_the_scope_and_nobody_else(pool: LockPool) {
     };
     let body = async |lock: &LockGuard| {
         again(&pool).await.unwrap();
-        tokio::task::yield_now().await; // perhaps on another thread
+        tokio::task::yield_now().await; // perhaps continues on another thread
         again(&pool).await.unwrap();
         assert_eq!(lock.hold_count(), 1);
 
@@ -116,7 +117,7 @@ async fn f58_a_thousand_keys(pool: LockPool) {
     assert!(again.is_none());
     held.verify().await.unwrap();
     assert_eq!(held.release().await.unwrap(), Released::Freed);
-    // All but one are free: none of them is kept.
+    // All but one are free: none of them stays locked.
     let last = pool.lock("account:999").ttl(LONG).acquire().await.unwrap();
     let busy = pool.lock_all(keys()).wait(Wait::Once).acquire().await;
     assert!(busy.unwrap_err().is_busy());

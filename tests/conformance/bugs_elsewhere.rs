@@ -1,6 +1,8 @@
-//! Bugs that other systems had with these kinds of lock, each a test with its project and the number of its issue.
+//! Bugs that other systems had with these kinds of lock, each a test with its project and the
+//! number of its issue.
 //!
-//! What needs a cut wire, a dead process or a look at the server is in `tests/faults/kinds.rs`.
+//! Those that need a cut wire, a dead process or a look at the server are in
+//! `tests/faults/kinds.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +33,7 @@ on_every_backend!(
     redisson_7334_what_expires_and_is_released_late_is_one_permit,
 );
 
-/// A holder that died: it renews nothing, and gives nothing back.
+/// A holder that dies: it renews nothing and releases nothing.
 async fn dies(pool: &LockPool, kind: &str, ttl: u64) {
     std::mem::forget(one(pool, kind).ttl(ms(ttl)).acquire().await.unwrap());
 }
@@ -56,7 +58,7 @@ async fn redisson_3750_one_owner_in_many_tasks(pool: LockPool) {
         let (request, all) = (one(&pool, "o:a"), all.clone());
         tokio::spawn(async move {
             let guard = request.acquire().await.unwrap();
-            all.wait().await; // all at once, whatever task each of them is
+            all.wait().await; // all at the same time, from different tasks
             guard.release().await.unwrap()
         })
     });
@@ -73,7 +75,7 @@ async fn redisson_3750_one_owner_in_many_tasks(pool: LockPool) {
     assert!(is_free(&pool, "o:b").await);
 }
 
-/// The suite looks at what is left on the server.
+/// The suite checks what is left on the server.
 async fn redisson_6510_many_keys_of_every_kind_leave_nothing(pool: LockPool) {
     for (kind, _) in KINDS {
         for number in 0..20 {
@@ -92,7 +94,7 @@ async fn redisson_7251_nested_reads_leave_no_entries(pool: LockPool) {
     assert!(is_free(&pool, "w").await);
 }
 
-/// Whoever loses a race for what became free waits on, until its own wait is over.
+/// A waiter that loses a race for a freed lock goes on waiting until its own wait is over.
 async fn spring_integration_3700_a_lost_race_is_no_refusal(pool: LockPool) {
     for (kind, held) in KINDS {
         let holder = one(&pool, held).acquire().await.unwrap();
@@ -140,16 +142,17 @@ async fn redisson_84_a_nested_call_after_the_loss_takes_nothing(pool: LockPool) 
     other.release().await.unwrap();
 }
 
-/// A lease that is renewed in time though the machine stands still for a second.
+/// A lease that is renewed in time even if the machine stalls for a second.
 const RENEWED: Duration = Duration::from_secs(2);
 
-/// Renewed for three times its lease.
+/// Waits for three leases, and checks that the lock is still held.
 async fn outlives(guard: &LockGuard) {
     tokio::time::sleep(RENEWED * 3).await;
     guard.verify().await.unwrap();
 }
 
-/// Entered four times by one who is not heard of again: whoever writes next waits for the longest of its leases, not for ever.
+/// Four read locks of a holder that dies: the next writer waits for the longest of their leases,
+/// not for ever.
 async fn redisson_1458_reads_that_nobody_gives_back_end_by_themselves(pool: LockPool) {
     let begun = Instant::now();
     for ttl in [300, 1000, 600, 200] {
@@ -197,7 +200,8 @@ async fn redisson_4217_a_downgraded_lock_is_renewed(pool: LockPool) {
     assert!(is_free(&pool, "r").await && !is_free(&pool, "w").await);
 }
 
-/// Also #4100: a set of timeouts that nobody ever cleans. What is left of a wait is looked for when the case is over.
+/// Also #4100: a set of timeouts that is never cleaned. The suite checks after the case what a wait
+/// has left.
 async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
     let held = one(&pool, "p:3/3").acquire().await.unwrap();
     let waits = (0..40).map(|_| tokio::spawn(one(&pool, "p:1/3").wait(ms(300)).acquire()));
@@ -205,7 +209,7 @@ async fn redisson_2444_waits_that_ended_leave_nothing(pool: LockPool) {
         assert!(wait.await.unwrap().unwrap_err().is_busy());
     }
     held.release().await.unwrap();
-    // Who gives up is taken out of the queue behind its back.
+    // A waiter that gives up is removed from the queue in the background.
     let free = async || is_free(&pool, "p:3/3").await;
     soon("no place of nobody's is in the way", free).await;
 }
@@ -227,7 +231,7 @@ async fn redisson_4462_the_permits_of_a_dead_holder_come_back(pool: LockPool) {
     held.release().await.unwrap();
 }
 
-/// The dead one's entry ends by itself, though somebody who reads beside it goes on renewing.
+/// The dead reader's entry ends by itself, although another reader goes on renewing.
 async fn redisson_7098_a_reader_renews_only_itself(pool: LockPool) {
     dies(&pool, "r", 600).await;
     let living = one(&pool, "r").ttl(RENEWED).renew();

@@ -1,11 +1,12 @@
-//! Where guarded writes go, and a look at what they left.
+//! A pool for guarded writes, and a way to read what they wrote, in memory or on a server. It tests
+//! nothing itself.
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{LockPool, MemoryValue};
 
 use crate::backends::patient;
 
-/// A pool, and a way to see what was written.
+/// A pool, and the server to read from.
 pub(crate) struct Site {
     pub(crate) pool: LockPool,
     /// `None`: `memory://`.
@@ -25,7 +26,7 @@ pub(crate) async fn redis() -> Site {
 }
 
 impl Site {
-    /// What stands at these keys.
+    /// The values of these keys.
     pub(crate) async fn strings<const N: usize>(&self, keys: [&str; N]) -> [Option<Vec<u8>>; N] {
         let mut found = [const { None }; N];
         for (found, key) in found.iter_mut().zip(keys) {
@@ -40,7 +41,7 @@ impl Site {
         found
     }
 
-    /// How many scripts were run; nothing to count in memory.
+    /// How many scripts were executed; 0 in memory.
     pub(crate) async fn scripts(&self) -> u64 {
         match &self.server {
             Some(server) => {

@@ -1,4 +1,4 @@
-//! One holder at a time, and what ends its turn.
+//! Only one holder at a time, and what ends its turn.
 
 use dlock_runtime::{LockError, LockPool, Released, Wait};
 
@@ -67,7 +67,7 @@ async fn try_acquire_gives_none_when_busy(pool: LockPool) {
         .await
         .unwrap();
     assert!(held.is_some());
-    // Whatever `wait` says, and however long the holder will stay.
+    // Ignores `wait`, and how long the holder will stay.
     let second = pool
         .lock("k")
         .wait(Wait::Forever)
@@ -85,7 +85,7 @@ async fn once_does_not_wait(pool: LockPool) {
     }
 }
 
-/// The body is no critical section unless the lock makes it one: it reads, yields, and writes.
+/// The body reads, yields and writes: without the lock, updates would be lost.
 async fn concurrent_tasks_take_turns(pool: LockPool) {
     let counter = std::rc::Rc::new(std::cell::Cell::new(0));
     let local = tokio::task::LocalSet::new();

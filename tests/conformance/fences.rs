@@ -1,4 +1,4 @@
-//! Fencing tokens: they rise with every grant, however the one before ended.
+//! Fencing tokens rise with every grant, however the previous hold ended.
 
 use dlock_runtime::{Fence, LockPool};
 
@@ -64,7 +64,7 @@ async fn a_fence_is_the_same_number_everywhere(pool: LockPool) {
         (fence.get(), fence.get().to_string())
     );
     assert!(i64::try_from(fence.get()).is_ok(), "fits a signed column");
-    // The low ten bits are for handoffs inside a process: a grant has none.
+    // The low ten bits count local hand-offs: a grant has none.
     assert_eq!(fence.get() % 1024, 0);
     let year_2020 = 1_577_836_800_000_000;
     assert!(

@@ -1,4 +1,5 @@
-//! Several pools, each with a place of its own in the queue as a process has, on one server; and what stands there that is nobody's.
+//! Several pools on one server, each with a queue entry of its own, as processes have; and a lock
+//! whose key is free, foreign or retired.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +30,7 @@ fn waiting(pool: &LockPool) -> JoinHandle<Result<LockGuard, LockError>> {
     tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).acquire())
 }
 
-/// The line of the description, which tells waiters apart.
+/// The function in the holder's description, which tells waiters apart.
 fn described(holder: Option<Holder>) -> String {
     match holder {
         Some(Holder::Process(holder)) => holder.function().to_owned(),
@@ -60,13 +61,15 @@ async fn pools_are_served_in_the_order_in_which_they_reached_the_server() {
     nothing_left(&server).await;
 }
 
-/// A pool whose first waiter has had its turn stands at the end again with its second, however early that one came.
+/// After the first waiter of a pool has had its turn, the pool queues again at the end for its
+/// second one, however early that one came.
 #[tokio::test]
 async fn pools_with_many_waiters_take_turns() {
     for _ in 0..3 {
         match take_turns().await {
             Ok(()) => return,
-            // The machine stood still for 2 s: a grant in turn is a claim of 3 s, renewed after one.
+            // The machine stalled for 2 s: a grant in turn is a claim of 3 s, which is renewed
+            // after one.
             Err(LockError::Lost {
                 cause: LostCause::Deadline,
                 ..
@@ -115,7 +118,7 @@ async fn take_turns() -> Result<(), LockError> {
     Ok(())
 }
 
-/// Else the other pool's would come between.
+/// Otherwise the other pool's waiters would come in between.
 #[tokio::test]
 async fn fair_waiters_are_served_in_order_whichever_pool_they_are_of() {
     let server = RedisServer::start();
@@ -137,7 +140,8 @@ async fn fair_waiters_are_served_in_order_whichever_pool_they_are_of() {
     assert_eq!(*turns.lock().unwrap(), [0, 1, 2, 3]);
 }
 
-/// A lock whose key is gone without a release: whoever looks first gives it to the first in the queue, not to itself.
+/// The lock's key is gone without a release: whichever client finds it free grants it to the head
+/// of the queue, not to itself.
 #[tokio::test]
 async fn who_finds_a_lock_free_grants_it_to_the_first_in_the_queue() {
     for queues in [false, true] {
@@ -171,7 +175,7 @@ async fn who_finds_a_lock_free_grants_it_to_the_first_in_the_queue() {
     }
 }
 
-/// Nobody is told of the end of a foreign lease; the first in the queue looks when it is due.
+/// The end of a foreign lease notifies nobody; the head of the queue polls when it is due.
 #[tokio::test]
 async fn a_lease_that_ends_unseen_goes_to_the_first_in_the_queue() {
     let server = RedisServer::start();
@@ -217,13 +221,13 @@ async fn the_holder_is_told_of_whoever_has_the_key() {
     let waiter = tokio::spawn(request.acquire());
     until_queued(&server, 1).await;
     assert_eq!(described(one.holder("k").await.unwrap()), first);
-    // Granted in turn: described by the place in the queue, from the moment of the release on.
+    // Granted in turn: from the release on, the queue entry describes the holder.
     held.release().await.unwrap();
     let second = described(one.holder("k").await.unwrap());
     assert!(second.contains("fleets.rs") && second != first, "{second}");
     let next = waiter.await.unwrap().unwrap();
     assert_eq!(described(one.holder("k").await.unwrap()), second);
-    // Nobody's, and kept: still described, but no right to release it is left.
+    // The retired value still describes the last holder, but gives no right to release.
     next.release().await.unwrap();
     assert_eq!(described(one.holder("k").await.unwrap()), second);
     let error = one.lock("k").wait(ms(50)).acquire().await.unwrap_err();
@@ -238,7 +242,7 @@ async fn the_holder_is_told_of_whoever_has_the_key() {
     assert_eq!(one.holder("k").await.unwrap(), None);
 }
 
-/// The pool's place in the queue is kept for those who stay, whoever of its waiters took it.
+/// The pool's queue entry stays for its remaining waiters, whichever waiter made it.
 #[tokio::test]
 async fn who_stays_keeps_the_place_that_its_pool_had() {
     let server = RedisServer::start();
@@ -260,13 +264,14 @@ async fn who_stays_keeps_the_place_that_its_pool_had() {
     nothing_left(&server).await;
 }
 
-/// The acquire on its way was somebody else's, who went: what it is granted is for his lease, and the heir's key has to stay for longer.
+/// The first waiter sent an acquire for its own lease, and goes. The second one inherits the lock,
+/// and its key must stay for longer.
 #[tokio::test]
 async fn who_inherits_a_lock_is_promised_its_min_hold_before_it_begins() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let pool = LockPool::connect(patient(proxy.url())).await.unwrap();
-    taken(&pool).await.release().await.unwrap(); // the server knows the scripts
+    taken(&pool).await.release().await.unwrap(); // from now on the server knows the scripts
     proxy.stall_replies();
     let first = tokio::spawn(pool.lock("k").ttl(ms(5_000)).acquire());
     until("its acquire is executed", LONG, async || {

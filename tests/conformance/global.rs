@@ -1,4 +1,4 @@
-//! The pools that a process names once. They are for good, so each test has a process of its own.
+//! The global pools of a process. They can't be reset, so each test runs in a process of its own.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ async fn annotated_for_billing() -> Result<&'static str, LockError> {
     Ok("ran")
 }
 
-/// In a process of its own, on a runtime of its own.
+/// Runs a test in a process of its own, on a runtime of its own.
 pub(crate) fn alone_on(name: &str, paused: bool, test: impl Future<Output = ()>) {
     alone(name, || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -253,7 +253,7 @@ fn after_shutdown_no_lock_is_given() {
     });
 }
 
-/// On tokio's paused clock, so that the five seconds pass at once.
+/// On tokio's paused clock, so that the five seconds take no time.
 #[test]
 fn shutdown_counts_what_is_still_held_after_five_seconds() {
     alone_on(

@@ -1,4 +1,4 @@
-//! Batches of data that are written only while the lock is held.
+//! Guarded writes: batches of data that are written only while the lock is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -139,7 +139,7 @@ async fn a_lapsed_holder_writes_nothing_whoever_has_the_lock_now(site: Site) {
 async fn a_holder_that_gave_up_its_max_hold_writes_nothing(site: Site) {
     let lock = site.pool.lock("{7}").ttl(ms(3_000)).renew();
     let lock = lock.max_hold(ms(3_000)).acquire().await.unwrap();
-    // From here on nothing but `max_hold` ends it, however late a renewal would come.
+    // From here on only `max_hold` ends the lease, however late a renewal is.
     lock.extend(LONG).await.unwrap();
     let batch = |value: &str| Batch::new().set("a{7}", value);
     lock.write(&batch("in time")).await.unwrap();
@@ -206,7 +206,8 @@ async fn a_key_in_another_slot_is_refused_before_anything_is_sent(site: Site) {
     }
 }
 
-/// Asked before the first command; and the error names the key that is in the way, and no value.
+/// The types are checked before the first command; the error names the key in question, and no
+/// value.
 async fn a_command_of_another_type_leaves_those_before_it_unwritten(site: Site) {
     let lock = site.pool.lock("{7}").acquire().await.unwrap();
     lock.write(&Batch::new().rpush("list{7}", "x"))
@@ -222,7 +223,7 @@ async fn a_command_of_another_type_leaves_those_before_it_unwritten(site: Site) 
         "HSET, command 3 of 3: the value there is no hash; nothing was written",
     );
     assert_eq!(site.strings(["a{7}", "b{7}"]).await, [NOTHING; 2]);
-    // The lock is not the worse for it; and what the batch itself puts there counts.
+    // The lock is still usable. And a batch may write to a key that it has itself deleted before.
     lock.write(&batch_that_makes_room()).await.unwrap();
     assert_eq!(site.strings(["a{7}"]).await, [text("x")]);
 }

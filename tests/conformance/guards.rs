@@ -1,4 +1,4 @@
-//! What the owner of a lock can ask and do.
+//! What the holder of a guard can ask and do.
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LostCause, Released};
 
@@ -59,7 +59,7 @@ async fn an_extension_lengthens_and_a_shorter_one_changes_nothing(pool: LockPool
     assert!(long > LONG * 9 && long < LONG * 10, "{long:?}");
     held.extend(ms(10)).await.unwrap();
     assert!(held.remaining() > LONG * 9);
-    // Neither the holder, nor who watches over it, nor the server took the shorter one for the lease.
+    // Neither the guard nor the watchdog nor the server took the shorter one for the lease.
     tokio::time::sleep(ms(50)).await;
     assert!(held.remaining() > LONG * 9);
     held.verify().await.unwrap();
@@ -91,7 +91,8 @@ async fn a_lease_without_renewal_ends_and_everybody_is_told(pool: LockPool) {
 }
 
 async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
-    let ttl = ms(4000); // a renewal each 200 ms and each third: a stall of 2 s is survived
+    // with a renewal every 200 ms and every third of the lease, it survives a stall of 2 s
+    let ttl = ms(4000);
     let held = pool.lock("k").ttl(ttl).renew().acquire().await.unwrap();
     let also = pool
         .lock("k2")
@@ -131,7 +132,7 @@ async fn a_guard_names_its_key(pool: LockPool) {
         (held.key().as_str(), held.key().to_string()),
         ("lock:k", "lock:k".to_owned())
     );
-    // The key of a guard can be given back to the pool: the same lock, not another one.
+    // A guard's key can be passed to the pool: it names the same lock.
     assert!(pool.lock(held.key()).try_acquire().await.unwrap().is_none());
 }
 

@@ -1,6 +1,7 @@
-//! Local handoff: a lock goes from its holder to the next waiter of the process. What that may never change, and where it must not be.
+//! Local hand-off: a lock goes from its holder to the next waiter of the process. What it must
+//! never change, and when it must not happen.
 //!
-//! The last ten bits of a fence say how often a lock has been handed on since its grant.
+//! The last ten bits of a fence count the hand-offs since the lock's grant.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -13,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::backends::{LONG, grants_claims, ms, nothing_left, patient, settled};
 
-/// So that no pause of the machine ends a row.
+/// So long that no stall of the machine ends a hand-off chain.
 fn for_long(config: Config) -> Config {
     config.local_handoff(16, ms(1_000))
 }
 
-/// Makes three tests of each case, as `on_every_backend` does, with locks that are handed on for long.
+/// Makes three tests of each case, as `on_every_backend` does, with long hand-off chains.
 macro_rules! handing_on {
     ($($case:ident),* $(,)?) => {
         mod memory {
@@ -72,14 +73,14 @@ fn request(pool: &LockPool) -> LockRequest {
     pool.lock("k").ttl(LONG).wait(LONG)
 }
 
-/// In the slot of the lock.
+/// A data key in the slot of the lock.
 const DATA: &str = "data{lock:k}";
 
 fn handed_on(fence: Fence) -> u64 {
     fence.get() % 1024
 }
 
-/// The fences of `count` waiters behind a holder, in the order in which they had the lock.
+/// The fences of a holder and `count` waiters behind it, in the order in which they had the lock.
 async fn row(pool: &LockPool, count: usize) -> Vec<Fence> {
     let fences = Arc::new(Mutex::new(Vec::new()));
     let held = request(pool).acquire().await.unwrap();
@@ -118,7 +119,7 @@ async fn a_row_ends_after_so_many(pool: LockPool) {
     );
 }
 
-/// Behind a holder, who gives the lock back when they wait: what a waiter gets.
+/// Queues a waiter behind a holder, releases the lock, and returns the waiter's guard.
 async fn behind(held: LockGuard, pool: &LockPool, waiter: LockRequest) -> LockGuard {
     let waiter = tokio::spawn(waiter.acquire());
     settled(pool).await;
@@ -129,7 +130,7 @@ async fn behind(held: LockGuard, pool: &LockPool, waiter: LockRequest) -> LockGu
 async fn a_waiter_has_its_own_bounds(pool: LockPool) {
     let held = request(&pool).acquire().await.unwrap();
     let begun = Instant::now();
-    // It survives a stall of 2 s.
+    // The lease survives a stall of 2 s.
     let waiter = request(&pool).ttl(ms(3_000)).renew().max_hold(ms(3_500));
     let next = behind(held, &pool, waiter).await;
     assert_eq!(handed_on(next.fence()), 1);
@@ -194,8 +195,9 @@ async fn who_is_fair_is_granted_by_the_server(pool: LockPool) {
     assert_eq!(handed_on(next.fence()), 0);
 }
 
-/// Where a lock can't be handed on, the server is asked at once: not when the second is over for which it might have been. Who waited
-/// for that would each time; a machine that stands still for so long, once.
+/// If a lock can't be handed on locally, the waiter asks the server at once, not when the second is
+/// over in which a hand-off could have come. A bug would show in every round; a stalled machine
+/// only in one.
 async fn nobody_waits_for_the_end_of_a_row(pool: LockPool) {
     let request = || request(&pool);
     let mut took = Vec::new();
@@ -222,7 +224,7 @@ async fn who_was_chosen_may_go_away(pool: LockPool) {
     settled(&pool).await;
     let behind_it = tokio::spawn(request(&pool).acquire());
     settled(&pool).await;
-    drop(held); // on one thread, nobody has been woken yet
+    drop(held); // on one thread, no task has been woken yet
     chosen.abort();
     let next = behind_it.await.unwrap().unwrap();
     assert_eq!(handed_on(next.fence()), 1, "what was offered is inherited");
@@ -232,7 +234,8 @@ async fn who_was_chosen_may_go_away(pool: LockPool) {
     drop(next);
     alone.abort();
     assert!(alone.await.is_err());
-    drop(request(&pool).acquire().await.unwrap()); // nobody took it, and it is given back
+    // no waiter took the grant, so the lock was released
+    drop(request(&pool).acquire().await.unwrap());
 }
 
 async fn a_lock_is_not_handed_on_while_a_write_may_come_late(pool: LockPool) {
@@ -288,7 +291,7 @@ async fn a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder(poo
     next.verify().await.unwrap();
 }
 
-/// Whoever waits is not asleep while the lock is free. On a paused clock: in no time.
+/// No waiter sleeps while the lock is free. On a paused clock this takes no time.
 mod nobody_sleeps {
     use super::*;
 
@@ -310,7 +313,8 @@ mod nobody_sleeps {
         settled(&pool).await;
         past_the_line.release().await.unwrap();
         let first = first.await.unwrap().unwrap();
-        tokio::time::sleep(ms(100)).await; // longer than it may be handed on, shorter than until the next poll
+        // too long for a local hand-off, but before the next poll
+        tokio::time::sleep(ms(100)).await;
         let later = tokio::spawn(request(&pool).fair().acquire());
         settled(&pool).await;
         first.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! How long a lock must be held and how long it may be: `min_hold`, `max_hold`, `max_renewals`.
+//! How long a lock must be held, and how long it may be: `min_hold`, `max_hold`, `max_renewals`.
 
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LostCause, Released};
 use tokio::time::Instant;
@@ -20,14 +20,14 @@ on_every_backend!(
     max_renewals_does_not_count_what_makes_a_grant_in_turn_whole,
 );
 
-/// The server counts in whole milliseconds, and on a clock of its own.
+/// The server counts in whole milliseconds, and by its own clock.
 const GRAIN: u64 = 10;
 
 async fn is_free(pool: &LockPool) -> bool {
     pool.lock("k").try_acquire().await.unwrap().is_some()
 }
 
-/// Waits for the key and gives it back; when it was had.
+/// Waits for the key and releases it; returns when it was granted.
 async fn next(pool: &LockPool) -> Instant {
     let next = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
     let had = Instant::now();
@@ -35,9 +35,10 @@ async fn next(pool: &LockPool) -> Instant {
     had
 }
 
-/// Whoever comes before `until` finds the lock busy and held by us; who waits gets it then, and long before any lease ends.
+/// Before `until` the lock is busy and shows our process as its holder; a waiter gets it then, long
+/// before any lease ends.
 async fn stays_until(pool: &LockPool, until: Instant) {
-    // A dropped guard's key is still its own for a moment.
+    // For a moment, a dropped guard still holds the key.
     soon(
         "the key is kept for the rest of the time",
         async || match pool.lock("k").wait(ms(0)).acquire().await {
@@ -57,7 +58,7 @@ async fn stays_until(pool: &LockPool, until: Instant) {
     let had = next(pool).await;
     assert!(had + ms(GRAIN) >= until, "{:?} early", until - had);
     let late = had.saturating_duration_since(until);
-    assert!(late < LONG / 6, "{late:?} late"); // a look each second, and a busy machine
+    assert!(late < LONG / 6, "{late:?} late"); // a poll each second, and a busy machine
 }
 
 async fn min_hold_keeps_the_key_after_a_body_that_ended_early(pool: LockPool) {
@@ -103,7 +104,7 @@ async fn min_hold_counts_from_a_grant_in_turn(pool: LockPool) {
     let request = pool.lock("k").ttl(LONG).min_hold(ms(4_000)).wait(LONG);
     let waiter = tokio::spawn(request.run(async |lock| lock.remaining()));
     settled(&pool).await;
-    tokio::time::sleep(ms(300)).await; // the time in line is not its own
+    tokio::time::sleep(ms(300)).await; // the time in the queue does not count
     let granted = Instant::now();
     held.release().await.unwrap();
     let left = waiter.await.unwrap().unwrap();
@@ -133,7 +134,8 @@ fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, why: LostCause) {
     }
 }
 
-/// Renewed each 100 ms, its key would stay for a ttl after the end, unless it is given back then.
+/// It is renewed every 100 ms, so its key would stay for a ttl after the end if it were not
+/// released then.
 async fn max_hold_stops_the_body_and_frees_the_key(pool: LockPool) {
     let ttl = ms(5_000);
     let mut went_on = false;
@@ -168,13 +170,14 @@ async fn max_hold_ends_a_guard_and_bounds_its_extensions(pool: LockPool) {
     assert!(took + ms(GRAIN) >= most && took < LONG / 3, "{took:?}");
     is_lost(held.extend(LONG).await, LostCause::MaxHold);
     is_lost(held.verify().await, LostCause::MaxHold);
-    // The key went with it, although the extension had made it last a minute.
+    // The key went with the hold, although the extension had prolonged it to a minute.
     let had = next(&pool).await.duration_since(begun);
     assert!(had < LONG / 2, "{had:?}");
     assert_eq!(held.release().await.unwrap(), Released::NotHeld);
 }
 
-/// Lost when its renewals were used up, so long after its grant: stalls of the machine make it longer, but not on a paused clock.
+/// Lost when its renewals were used up, this long after its grant. Stalls of the machine make it
+/// longer, except on a paused clock.
 async fn lost_after(least: u64, held: LockGuard, granted: Instant) {
     let real = std::time::Instant::now();
     let cause = held.lost().await;
@@ -189,14 +192,15 @@ async fn lost_after(least: u64, held: LockGuard, granted: Instant) {
 
 async fn max_renewals_lets_the_lease_run_out_after_the_last(pool: LockPool) {
     let begun = Instant::now();
-    let request = pool.lock("k").ttl(ms(6_000)).renew(); // a stall of 4 s is survived
+    let request = pool.lock("k").ttl(ms(6_000)).renew(); // survives a stall of 4 s
     let held = request.max_renewals(2).acquire().await.unwrap();
-    // Two renewals and a lease, less its margin.
+    // Two renewals and one lease, less its margin.
     lost_after(2 * 2_000 + 6_000 - 62, held, begun).await;
     assert!(next(&pool).await.duration_since(begun) < LONG / 2);
 }
 
-/// A grant in turn lasts 3 s, and is made whole a second later, which is when it would first be renewed at the soonest.
+/// A grant in turn lasts 3 s, and is extended to the whole ttl one second later, which is also the
+/// earliest time of a first renewal.
 async fn max_renewals_does_not_count_what_makes_a_grant_in_turn_whole(pool: LockPool) {
     let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
     let request = pool.lock("k").ttl(ms(4_200)).renew().max_renewals(1);

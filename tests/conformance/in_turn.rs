@@ -1,5 +1,5 @@
-//! A lock that was waited for is like one that was free, whatever keeps its holder from confirming it; and what a waiter does
-//! whose key loses its time to live.
+//! A lock that was granted in turn behaves like one that was free, whatever keeps its holder from
+//! confirming it; and what happens to a waiter whose key loses its time to live.
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{LockError, LockPool, Refusal, Wait};
@@ -7,7 +7,7 @@ use tokio::time::advance;
 
 use crate::backends::{LONG, ms, nothing_left, patient, settled};
 
-/// A body of `memory://` that blocks its runtime, which is the one that watches over its lease.
+/// A body on `memory://` that blocks its runtime, which is also the one that runs the watchdog.
 #[tokio::test]
 async fn a_body_may_block_its_runtime_for_as_long_as_its_ttl() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -19,7 +19,7 @@ async fn a_body_may_block_its_runtime_for_as_long_as_its_ttl() {
     blocking.await.unwrap().unwrap();
 }
 
-/// A test that moves the clock on, as tests do.
+/// A test that advances the paused clock.
 #[tokio::test(start_paused = true)]
 async fn a_test_may_move_the_clock_on_by_as_much_as_the_ttl() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -34,7 +34,7 @@ async fn a_test_may_move_the_clock_on_by_as_much_as_the_ttl() {
     lock.release().await.unwrap();
 }
 
-/// A foreign key that a waiter stands behind, and that somebody takes the time to live from.
+/// A waiter queues behind a foreign key, and another client removes the key's time to live.
 async fn behind_a_persisted_key(pool: &LockPool, server: &RedisServer) -> Result<(), LockError> {
     server.cmd(&["SET", "lock:k", "x", "PX", "60000"]).await;
     let request = pool.lock("k").wait(Wait::Forever);

@@ -1,4 +1,4 @@
-//! What holds for every kind of lock, and that a key is of one kind at a time.
+//! What is true for every kind of lock, and that a key is of one kind at a time.
 
 use dlock_runtime::{Holder, LockError, LockGuard, LockPool, LockRequest, Refusal, Wait};
 use dlock_tests::of_kind;
@@ -38,7 +38,8 @@ fn every(pool: &LockPool, key: &str) -> Vec<LockRequest> {
     ]
 }
 
-/// Does something with a request of each kind, at a key of its own, all at the same time: what lasts some lasts it once.
+/// Runs an action with a request of each kind, on a key of its own, all at the same time, so that
+/// waits overlap.
 async fn each(pool: &LockPool, act: impl AsyncFn(String, LockRequest)) {
     let act = &act;
     let kinds = (0..every(pool, "k").len()).map(async |kind| {
@@ -54,7 +55,7 @@ fn is_wrong_kind(error: &LockError) -> bool {
     matches!(error, LockError::Refused { reason: it, .. } if *it == reason)
 }
 
-/// One request of each kind, and what it says of itself and of the holder.
+/// One request of each kind, and how errors describe it as request and as holder.
 fn of_each(pool: &LockPool, wait: Wait) -> [(&'static str, LockRequest); 4] {
     let request = || pool.lock("k").ttl(LONG).wait(wait);
     [
@@ -65,9 +66,10 @@ fn of_each(pool: &LockPool, wait: Wait) -> [(&'static str, LockRequest); 4] {
     ]
 }
 
-/// At once where nobody waits, and when a wait is over.
+/// Refused at once without a wait, and when the wait is over.
 async fn two_kinds_at_one_key_are_refused_on_both_sides(pool: LockPool) {
-    // It waits: the place of whoever has gone last is cleaned up after in the background, and may be granted for a moment.
+    // The first request waits, because the queue entry of the waiter that gave up last is cleaned
+    // up in the background, and may be granted the lock for a moment.
     for (held, (there, first)) in of_each(&pool, Wait::For(LONG)).into_iter().enumerate() {
         let first = first.acquire().await.unwrap();
         for wait in [Wait::Once, Wait::For(ms(100))] {
@@ -79,7 +81,8 @@ async fn two_kinds_at_one_key_are_refused_on_both_sides(pool: LockPool) {
                 let error = second.acquire().await.unwrap_err();
                 assert!(is_wrong_kind(&error), "{ours} at {there}: {error:?}");
                 let said = format!("{error:?}");
-                // What is there has a number for each entry, and none of its own.
+                // The set has a total for each entry, and none of its own, so the error names no
+                // number.
                 let there = there.replace(" 2 permits", " permits");
                 assert!(said.contains(ours) && said.contains(&there), "{said}");
                 assert!(begun.elapsed() < LONG / 3);
@@ -105,7 +108,7 @@ async fn who_waits_has_its_turn_behind_another_kind(pool: LockPool) {
             first.release().await.unwrap();
             let guard = (&mut waiting).await.unwrap().unwrap();
             guard.verify().await.unwrap();
-            // And back, for the next one.
+            // And back, for the next kind.
             let (_, again) = of_each(&pool, Wait::For(LONG))
                 .into_iter()
                 .nth(held)
@@ -120,7 +123,7 @@ async fn who_waits_has_its_turn_behind_another_kind(pool: LockPool) {
     }
 }
 
-/// And no `WouldDeadlock`: that would ask for another order, where the key is at fault.
+/// Not `WouldDeadlock`: that asks for another order, while here the key is at fault.
 async fn another_kind_inside_is_refused_as_well(pool: LockPool) {
     let kinds = ["x", "r", "w", "p:1/2", "o:a"];
     let is_one = |pair: [&str; 2]| {
@@ -136,7 +139,7 @@ async fn another_kind_inside_is_refused_as_well(pool: LockPool) {
     }
 }
 
-/// Nobody passes the first in the queue, whatever its kind.
+/// No waiter passes the head of the queue, of whatever kind.
 async fn a_waiting_kind_comes_first(pool: LockPool) {
     let held = pool.lock("k").read().ttl(LONG).acquire().await.unwrap();
     let alone = tokio::spawn(pool.lock("k").wait(LONG).acquire());
@@ -246,7 +249,7 @@ async fn every_kind_outlives_a_quick_body_by_its_min_hold(pool: LockPool) {
         request.run(async |_| ()).await.unwrap();
         let next = pool.lock(key.as_str()).read().try_acquire().await;
         let is_kept = next.as_ref().map_or_else(is_wrong_kind, Option::is_none);
-        let is_read = matches!(&next, Ok(Some(_))); // beside a reader that is kept
+        let is_read = matches!(&next, Ok(Some(_))); // next to a retired reader
         assert!(is_kept || is_read, "{next:?}");
         drop(next);
         soon("it is free", async || {

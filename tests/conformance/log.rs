@@ -1,4 +1,4 @@
-//! The events of dlock on this thread, which is where a test's runtime polls everything.
+//! Records dlock's events on this thread, on which a test's runtime polls everything.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -22,14 +22,14 @@ impl<S: Subscriber> Layer<S> for Log {
 }
 
 impl Log {
-    /// Until the guard is dropped.
+    /// Records until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
         let log = Log::default();
         let subscriber = tracing_subscriber::registry().with(log.clone());
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// What was told since the last call and has these words.
+    /// The events since the last call that contain these words.
     pub(crate) fn take(&self, words: &str) -> Vec<String> {
         let told = std::mem::take(&mut *self.0.lock().unwrap());
         told.into_iter().filter(|it| it.contains(words)).collect()

@@ -1,4 +1,4 @@
-//! Looking without taking: `holder` and `ping`.
+//! Reading without taking: `holder` and `ping`.
 
 use std::time::SystemTime;
 
@@ -83,7 +83,7 @@ async fn a_lapsed_lock_has_no_holder(pool: LockPool) {
         .await
         .unwrap();
     held.lost().await;
-    // The clean-up follows the loss, or the server's own end of the lease does.
+    // The cleanup comes after the loss, unless the server ends the lease first.
     let next = pool.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
     assert!(pool.holder("k").await.unwrap().is_some());
     next.release().await.unwrap();

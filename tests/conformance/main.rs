@@ -1,10 +1,12 @@
-//! One suite for every backend: what a user may rely on wherever the locks are kept.
+//! One suite for every backend: what a user may rely on with any server.
 //!
-//! A case is an async function that is given a fresh pool; [`backends`] runs it on `memory://` in real time, on `memory://` under
-//! tokio's paused clock, and on a Redis server of its own, where nothing may be left afterwards; there also with no lock handed on
-//! inside the process, so that the server decides each turn. What has no second backend to compare
-//! with is apart: `namespaces` and `fleets` (several pools on one server), `global` and `shutting_down` (the process's own pools; each
-//! test in a process of its own); and so is `lock_order`, whose pools differ by a setting and are listened to (`log`).
+//! A case is an async function that gets a fresh pool. [`backends`] runs it on `memory://` in real
+//! time, on `memory://` under tokio's paused clock, and on a Redis server of its own, where nothing
+//! may be left afterwards; there also without local hand-off, so that the server decides each turn.
+//! Tests without a second backend to compare with are separate: `namespaces` and `fleets` (several
+//! pools on one server), `global` and `shutting_down` (the process's own pools; each test in a
+//! process of its own), and `lock_order`, whose pools have another setting and whose events are
+//! recorded (`log`).
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +14,9 @@
     reason = "a test fails by panicking; clippy knows this only inside the test functions"
 )]
 
-/// Makes four tests of each case; of those behind `seconds:`, which last some, it makes none on memory in real time. Those behind
-/// `by_the_server:` are about its queue, and run without local handoff only.
+/// Makes four tests of each case. Cases behind `seconds:` take some seconds, and do not run on
+/// memory in real time. Cases behind `by_the_server:` are about the server's queue, and run only
+/// without local hand-off.
 macro_rules! on_every_backend {
     ($($case:ident),* $(,)? $(; seconds: $($long:ident),* $(,)?)? $(; by_the_server: $($turn:ident),* $(,)?)?) => {
         mod memory {

@@ -1,4 +1,4 @@
-//! Two pools on one server: apart by their namespaces, or sharing their locks.
+//! Two pools on one server: separated by their namespaces, or sharing their locks.
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockPool};
@@ -48,13 +48,13 @@ async fn pools_of_two_namespaces_do_not_meet() {
         server.keys().await,
         ["@fence", "k", "shop:@fence", "shop:k"]
     );
-    // A guard's key, given to the other pool, is the other pool's lock of that name.
+    // A guard's key, passed to the other pool, names the other pool's lock.
     assert!(two.lock(held.key()).try_acquire().await.unwrap().is_none());
     drop((held, also));
     nothing_left(&server).await;
 }
 
-/// A lock never meets the application's own key of the same name.
+/// A lock never collides with the application's own key of the same name.
 #[tokio::test]
 async fn the_applications_own_keys_are_left_alone() {
     let server = RedisServer::start();
@@ -65,7 +65,8 @@ async fn the_applications_own_keys_are_left_alone() {
     assert_eq!(server.keys().await, ["item:7", "lock:@fence"]);
 }
 
-/// One is no enclosing scope of the other, though both are on one server: they wait.
+/// A pool's scope does not enclose the other pool's, although both are on one server: the inner
+/// call waits.
 #[tokio::test]
 async fn two_pools_of_one_process_know_nothing_of_each_others_scopes() {
     let server = RedisServer::start();
@@ -79,7 +80,7 @@ async fn two_pools_of_one_process_know_nothing_of_each_others_scopes() {
     nothing_left(&server).await;
 }
 
-/// `memory://` protects what uses its pool, and nothing else.
+/// `memory://` protects only the users of one pool.
 #[tokio::test]
 async fn each_memory_pool_is_a_world_of_its_own() {
     let one = LockPool::connect("memory://").await.unwrap();
@@ -127,7 +128,8 @@ async fn a_unix_socket_and_resp2_are_ways_to_the_same_locks() {
     }
 }
 
-/// Once, `{shop:foo}` with its hash tag had the queue of `foo`, and its waiters stopped those of the other.
+/// Once, `{shop:foo}` with its hash tag had the queue of `foo`, and its waiters blocked those of
+/// `foo`.
 #[tokio::test]
 async fn a_key_has_a_queue_of_its_own_whatever_its_braces_say() {
     let server = RedisServer::start();
@@ -161,7 +163,8 @@ async fn a_key_has_a_queue_of_its_own_whatever_its_braces_say() {
     }
 }
 
-/// A lock of both has two queues and two counters, so the outer pool leaves it to the inner one while that lives.
+/// A lock in both namespaces would have two queues and two counters, so the outer pool refuses it
+/// while the inner one exists.
 #[tokio::test]
 async fn an_outer_pool_refuses_the_keys_of_a_nested_one() {
     let server = RedisServer::start();
@@ -201,12 +204,12 @@ async fn an_outer_pool_refuses_the_keys_of_a_nested_one() {
         .unwrap();
 }
 
-/// What still holds between processes, where nobody can refuse: exclusion.
+/// Between processes, no pool can refuse; exclusion still holds.
 #[tokio::test]
 async fn nested_namespaces_of_two_processes_exclude_each_other() {
     let server = RedisServer::start();
     let inner = pool(&server, "lock:shop:").await;
-    // Under another name, so that this process takes it for another server.
+    // Under another host name, so that this process takes it for another server.
     let outer = LockPool::connect(patient(server.url().replace("127.0.0.1", "localhost")))
         .await
         .unwrap();
@@ -219,7 +222,7 @@ async fn nested_namespaces_of_two_processes_exclude_each_other() {
     })
     .await;
     held.release().await.unwrap();
-    let held = waiter.await.unwrap().unwrap(); // by its poll: the release knows of no queue but its own
+    let held = waiter.await.unwrap().unwrap(); // by its poll: the release knows only its own queue
     assert!(inner.lock("7").try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! Nested and abandoned holds at their edges: what a guard says that is not the outermost, or that nobody waits for any more.
+//! Edge cases of nested and abandoned holds: what an inner guard reports, and what happens when its
+//! body is abandoned.
 
 use std::future::poll_fn;
 use std::task::Poll;

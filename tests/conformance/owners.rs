@@ -1,4 +1,5 @@
-//! One owner, many tasks and processes: all of its are in at once, and nobody else is.
+//! One owner with many tasks and processes: all of them hold the lock at the same time, and no
+//! other owner does.
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released};
 
@@ -65,7 +66,7 @@ async fn an_owner_is_not_held_up_by_who_waits(pool: LockPool) {
     let held = owned(&pool, "a").acquire().await.unwrap();
     let other = tokio::spawn(owned(&pool, "b").acquire());
     settled(&pool).await;
-    // Behind `b` it would wait for somebody who waits for it.
+    // Behind `b` it would wait for a waiter that waits for it.
     let again = owned(&pool, "a").acquire().await.unwrap();
     assert!(!other.is_finished());
     drop((held, again));
@@ -91,7 +92,8 @@ async fn another_owner_inside_would_deadlock(pool: LockPool) {
     );
 }
 
-/// With an owner and without are two kinds: the server refuses the second, and the source says what to change.
+/// With and without an owner are two kinds: the server refuses the second, and the error's source
+/// says what to change.
 async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
     let plain = || pool.lock("k").reentrant().ttl(LONG);
     let inner = plain().run(async |_| owned(&pool, "a").acquire().await.map(drop));
@@ -104,7 +106,7 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
         );
         assert!(said.ends_with("say the same `owner` at both"), "{said}");
     }
-    // Who says nothing of that is not told of it.
+    // An exclusive request, which has no owner to add, does not get that advice.
     let exclusive = owned(&pool, "a").run(async |_| pool.lock("k").acquire().await.map(drop));
     let said = format!("{:?}", exclusive.await.unwrap().unwrap_err());
     assert!(
@@ -115,7 +117,7 @@ async fn an_owner_beside_none_is_told_to_be_at_both(pool: LockPool) {
 
 async fn an_entry_that_ends_takes_only_itself_along(pool: LockPool) {
     let short = owned(&pool, "a").ttl(ms(500)).acquire().await.unwrap();
-    // Renewed meanwhile, and not lost because the machine stands still.
+    // Renewed meanwhile, and not lost if the machine stalls.
     let long = owned(&pool, "a").ttl(LONG).renew_every(ms(150));
     let long = long.acquire().await.unwrap();
     soon("the short one is over", async || !short.is_held()).await;

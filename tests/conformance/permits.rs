@@ -1,4 +1,5 @@
-//! Up to so many holders at once: never more, none lost, and all that one asks for or nothing.
+//! Up to a number of holders at the same time: never more, no permit is lost, and a request gets
+//! all its permits or none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,7 +105,7 @@ async fn a_big_request_that_gives_up_lets_the_small_on(pool: LockPool) {
     drop(small);
 }
 
-/// From 3 to 5 while both programs run, and back: each request is let in by its own number.
+/// From 3 to 5 while both programs run, and back: each request is admitted by its own number.
 async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
     let [old, new] = [3, 5].map(|of| {
         let pool = &pool;
@@ -119,7 +120,7 @@ async fn a_rolling_deploy_changes_the_number(pool: LockPool) {
     held.push(new().take(2).acquire().await.unwrap());
     assert!(!free(&pool, 5, 1).await, "five are in use");
 
-    // Back: who counts to three waits until two are left, and nobody passes.
+    // Back: the request with three waits until two are in use, and no other passes it.
     let three = tokio::spawn(old().acquire());
     settled(&pool).await;
     held.pop().unwrap().release().await.unwrap();
@@ -162,14 +163,14 @@ async fn a_permit_comes_back_when_its_lease_ends(pool: LockPool) {
     let held = permit(&pool, 2).acquire().await.unwrap();
     let next = permit(&pool, 2).acquire().await.unwrap();
     assert!(!lapsing.is_held() && held.is_held() && next.is_held());
-    // What it gives back late is not somebody else's.
+    // Its late release does not affect another holder.
     lapsing.release().await.unwrap();
     next.verify().await.unwrap();
     assert!(!free(&pool, 2, 1).await);
 }
 
 async fn permits_are_renewed(pool: LockPool) {
-    let request = permit(&pool, 4).take(3).ttl(ms(3_000)); // a stall of 2 s is survived
+    let request = permit(&pool, 4).take(3).ttl(ms(3_000)); // survives a stall of 2 s
     let held = request.renew().acquire().await.unwrap();
     tokio::time::sleep(ms(4_500)).await;
     held.verify().await.unwrap();

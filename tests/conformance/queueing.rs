@@ -1,4 +1,4 @@
-//! The line of those who wait in one process: whose turn it is, and what it takes to be told.
+//! The waiters of one process: whose turn it is, and how a waiter learns of it.
 
 use std::sync::{Arc, Mutex};
 
@@ -48,7 +48,7 @@ async fn waiters_are_served_in_the_order_they_came(pool: LockPool) {
     for number in 0..12 {
         waiters.push(waiter(&pool, &turns, number));
         if number % 3 == 0 {
-            settled(&pool).await; // some come alone, some together
+            settled(&pool).await; // some come alone, some in groups
         }
     }
     settled(&pool).await;
@@ -68,7 +68,8 @@ async fn who_leaves_changes_nothing_for_those_who_stay(pool: LockPool) {
         waiters[gone].abort();
         settled(&pool).await;
     }
-    // One more leaves because its wait is over: behind a line, it hears who holds the lock.
+    // One more leaves because its wait is over: even behind other waiters, its error names the
+    // holder.
     let error = pool.lock("k").wait(ms(100)).acquire().await.unwrap_err();
     assert!(error.is_busy(), "{error:?}");
     let freed = Instant::now();
@@ -80,7 +81,8 @@ async fn who_leaves_changes_nothing_for_those_who_stay(pool: LockPool) {
     assert!(freed.elapsed() < LONG / 3, "{:?}", freed.elapsed());
 }
 
-/// A look comes a second after the place was taken, or after the look before it. Of nine turns, five were faster than that could be.
+/// A poll comes one second after the waiter was queued, or after the previous poll. At least five
+/// of nine turns were faster than that.
 async fn a_release_is_told_long_before_anybody_looks(pool: LockPool) {
     let mut took = Vec::new();
     for _ in 0..9 {
@@ -99,9 +101,9 @@ async fn a_release_is_told_long_before_anybody_looks(pool: LockPool) {
     assert!(took[4] < ms(700), "{took:?}");
 }
 
-/// The lock is given to who waits, in the release itself: there is no moment at which somebody else could have it. On memory in
-/// real time there is one, where the machine stands still for the 10 ms within which a lock is handed on: who waits has not asked
-/// the server by then.
+/// The release itself grants the lock to the waiter: at no moment can another client take it. On
+/// memory in real time there is such a moment if the machine stalls for the 10 ms in which a local
+/// hand-off is possible, because the waiter has not asked the server by then.
 async fn who_does_not_queue_never_goes_first(pool: LockPool) {
     let held = taken(&pool).await;
     let (start, started) = tokio::sync::oneshot::channel();
@@ -142,8 +144,8 @@ async fn a_lease_that_ends_lets_the_whole_line_on(pool: LockPool) {
     assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
 }
 
-/// Somebody asks for a lock with this ttl, and goes when its place is in the queue; somebody else of the process, with another ttl, is
-/// granted that place.
+/// A first waiter with the ttl `asked` goes when it is queued; a second one of the process, with
+/// another ttl, inherits its queue entry and is granted the lock.
 async fn inherited(pool: &LockPool, asked: u64, ttl: u64) -> LockGuard {
     let held = taken(pool).await;
     let request = pool.lock("k").ttl(ms(asked)).wait(LONG);
@@ -177,11 +179,11 @@ async fn who_inherits_a_place_has_its_own_ttl_if_that_is_shorter(pool: LockPool)
     assert_eq!(held.lost().await, LostCause::Deadline);
     let next = pool.lock("k").wait(LONG).acquire().await.unwrap();
     assert!(next.is_held());
-    // By the heir's own ttl: what it inherited goes on for 3 s after the grant, or for 60 s.
+    // By the heir's own ttl: the inherited grant would last 3 s, or 60 s.
     assert!(begun.elapsed() < LONG / 3, "{:?}", begun.elapsed());
 }
 
-/// What a release grants lasts 3 s at a server; the body takes longer than that.
+/// On a server, a grant in turn lasts 3 s; the body takes longer than that.
 async fn a_body_that_was_granted_in_turn_keeps_its_lock(pool: LockPool) {
     let body = async |lock: &LockGuard| {
         let granted = lock.remaining();

@@ -1,4 +1,5 @@
-//! Many readers or one writer: who may be in at the same time, who waits for whom, and what of it is only local.
+//! Many readers or one writer: which may hold the lock at the same time, who waits for whom, and
+//! which of it is only local.
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
 use tokio::time::Instant;
@@ -181,7 +182,7 @@ async fn a_downgrade_leaves_no_gap(pool: LockPool) {
     let waiting = tokio::spawn(writer(&pool).acquire());
     settled(&pool).await;
     held.downgrade().await.unwrap();
-    held.downgrade().await.unwrap(); // once more changes nothing
+    held.downgrade().await.unwrap(); // a second call changes nothing
     settled(&pool).await;
     assert!(!waiting.is_finished(), "no writer comes between");
     held.verify().await.unwrap();

@@ -1,4 +1,5 @@
-//! A lock asked for inside the body that holds it: counted where the call said so, refused where it did not.
+//! A lock requested inside the body that holds it: counted if the call is `reentrant`, refused
+//! otherwise.
 
 use dlock_runtime::{LockError, LockPool, Released, Wait};
 

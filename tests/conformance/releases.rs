@@ -1,4 +1,5 @@
-//! Whether the end of a body waits for the answer to its release, and what it leaves if it does not.
+//! Whether the end of a body waits for the answer to its release, and what it leaves if it does
+//! not.
 
 use dlock_harness::wait::within;
 use dlock_harness::{Proxy, RedisServer, until};
@@ -51,7 +52,7 @@ async fn patient_skipped() -> Result<Option<u64>, LockError> {
     Ok(Some(7))
 }
 
-/// Of the same task: its commands go one way, one behind the other.
+/// In the same task: its commands use one connection, in order.
 async fn after_a_release_in_the_background_the_next_acquire_succeeds(pool: LockPool) {
     for _ in 0..20 {
         assert_eq!(pool.scope(sent_off()).await.unwrap(), 7);
@@ -62,7 +63,7 @@ async fn after_a_release_in_the_background_the_next_acquire_succeeds(pool: LockP
         assert!(next.fence() > fence);
         assert_eq!(next.release().await.unwrap(), Released::Freed);
     }
-    // A body that fails, and one that is lost, as well.
+    // The same for a body that fails, and for one that is lost.
     let request = || pool.lock("k").release(Release::Background);
     let failed = request().run(async |_| Err::<(), _>("no")).await;
     assert_eq!(failed.unwrap(), Err("no"));
@@ -94,10 +95,11 @@ async fn a_skipped_function_does_nothing_while_others_hold_its_lock(pool: LockPo
     assert_eq!(pool.scope(skipped()).await.unwrap(), None);
     assert!(begun.elapsed() < ms(2_500), "it tries once, for no 3 s");
     held.verify().await.unwrap();
-    // Nor does it go before those who wait.
+    // Nor does it pass the waiters.
     let waiter = tokio::spawn(pool.lock("k").ttl(LONG).wait(LONG).acquire());
-    // It has asked the server: at first it may wait to be handed the lock here, for 10 ms, and if the machine stands still at the end
-    // of these, a lock of `memory://` is free for a moment.
+    // Waits until the waiter has asked the server. For its first 10 ms it waits for a local
+    // hand-off, and if the machine stalls at the end of these, a lock of `memory://` is free for a
+    // moment.
     tokio::time::sleep(ms(30)).await;
     settled(&pool).await;
     held.release().await.unwrap();
@@ -117,8 +119,9 @@ async fn a_skipped_function_that_waits_gets_its_turn(pool: LockPool) {
     assert_eq!(waiter.await.unwrap().unwrap(), Some(7));
 }
 
-/// A pool behind a proxy that holds all answers back from `stall_replies` on, and would wait for them for longer than any test. The
-/// server knows its scripts: else the first of each takes an answer before it runs.
+/// A pool behind a proxy, which waits for answers longer than any test. From `stall_replies` on,
+/// the proxy keeps them back. The server already knows the scripts; otherwise the first call of
+/// each would need an answer before it runs.
 async fn behind(proxy: &Proxy) -> LockPool {
     let config = patient(proxy.url()).command_timeout(LONG);
     let pool = LockPool::connect(config.release(Release::Background));
@@ -156,7 +159,8 @@ async fn only_a_release_in_the_background_does_not_wait_for_its_answer() {
     proxy.pass();
     waits.await.unwrap();
 
-    // By its own hand, also where the pool says otherwise; and its pool's default is what a body has that says nothing.
+    // An explicit release waits, even if the pool's default is another; a body without a setting
+    // uses the pool's default.
     let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
     proxy.stall_replies();
     let mut waits = Box::pin(held.release());
@@ -170,7 +174,7 @@ async fn only_a_release_in_the_background_does_not_wait_for_its_answer() {
     nothing_left(&server).await;
 }
 
-/// By whichever commands the server has.
+/// Deletions, by whichever commands the server has.
 async fn deletions(server: &RedisServer) -> u64 {
     let mut sum = 0;
     for command in ["del", "delex", "delifeq"] {
@@ -179,7 +183,8 @@ async fn deletions(server: &RedisServer) -> u64 {
     sum
 }
 
-/// Its answer is still on the way when the same task asks again: what it asks goes behind, and is answered in order.
+/// The answer to the release is still on its way when the same task asks again: the new command is
+/// queued behind it, and answered in order.
 #[tokio::test]
 async fn an_answer_that_is_late_takes_nothing_from_the_next_holder() {
     let server = RedisServer::start();
@@ -235,7 +240,7 @@ async fn a_strict_release_that_finds_nothing_is_a_loss(pool: LockPool) {
     assert_eq!(lenient.release().await.unwrap(), Released::NotHeld);
 }
 
-/// Handed on within the process, nobody would have asked the server.
+/// With a local hand-off, the server would not have been asked.
 async fn a_strict_lock_goes_to_the_next_waiter_by_the_server(pool: LockPool) {
     let request = || pool.lock("k").ttl(LONG).wait(LONG).release(Release::Strict);
     let held = request().acquire().await.unwrap();

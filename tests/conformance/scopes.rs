@@ -1,4 +1,4 @@
-//! `run`, and what a body finds around it.
+//! `run`, and what a body can learn about its lock.
 
 use dlock_runtime::{LockError, LockHandle, LockPool, LostCause, current};
 use tokio::time::Instant;
@@ -141,7 +141,7 @@ async fn current_is_the_innermost_lock(pool: LockPool) {
     assert_eq!(name(current()), None);
 }
 
-/// A `LockHandle` outlives its scope, and then says that nothing is held.
+/// A `LockHandle` outlives its scope, and then reports that nothing is held.
 async fn a_look_outlives_its_lock_and_holds_nothing(pool: LockPool) {
     let held = pool
         .lock("k")

@@ -1,4 +1,4 @@
-//! Several keys at once: all or none, whatever order they are named in.
+//! Several keys in one request: all or none, in whatever order they are named.
 
 use dlock_runtime::{LockError, LockGuard, LockPool, LockRequest, Released, Wait};
 
@@ -157,7 +157,7 @@ async fn readers_share_them(pool: LockPool) {
 
 async fn the_first_ones_last_until_the_last_one_is_had(pool: LockPool) {
     let other = pool.lock("b").ttl(LONG).acquire().await.unwrap();
-    let request = both(&pool, ["a", "b"]).ttl(ms(3_000)); // a stall of 2 s is survived
+    let request = both(&pool, ["a", "b"]).ttl(ms(3_000)); // survives a stall of 2 s
     let waiting = tokio::spawn(request.acquire());
     settled(&pool).await;
     tokio::time::sleep(ms(4_500)).await;
@@ -171,7 +171,8 @@ async fn the_first_ones_last_until_the_last_one_is_had(pool: LockPool) {
     held.verify().await.unwrap();
 }
 
-/// Waited for so long that it counts, and not so long that they had to be kept alive meanwhile; and more than are renewed at once.
+/// The wait is long enough to count, but too short for renewals of the keys that are already held;
+/// and there are more keys than one command renews.
 async fn each_lasts_its_whole_ttl_once_all_are_had(pool: LockPool) {
     let other = pool.lock("z").ttl(LONG).acquire().await.unwrap();
     let keys = (0..120).map(|number| format!("k:{number:03}"));

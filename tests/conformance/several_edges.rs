@@ -1,4 +1,5 @@
-//! Several keys at their edges: what becomes of all when one is lost, busy, nested, late or not to be had.
+//! Edge cases of several keys: what happens to all if one is lost, busy, nested, late or can't be
+//! had.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -167,7 +168,8 @@ async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
     let waiting = tokio::spawn(pool.lock_all(keys).ttl(ms(3_000)).wait(LONG).acquire());
     for other in others {
         settled(&pool).await;
-        tokio::time::sleep(ms(600)).await; // less than a third of the ttl, all of them more than it
+        // each shorter than a third of the ttl, in sum longer than the ttl
+        tokio::time::sleep(ms(600)).await;
         assert!(
             !free(&pool, "k0").await,
             "k0 is held by us or by those who wait for all"
@@ -186,7 +188,7 @@ async fn what_is_joined_is_in_no_order() {
         pool.lock("b")
             .read()
             .run(async |_| {
-                accounts(&["a"]).acquire().await.map(drop)?; // alone it is joined
+                accounts(&["a"]).acquire().await.map(drop)?; // alone, it joins the outer hold
                 accounts(&["a", "b"]).acquire().await.map(drop)
             })
             .await?
@@ -307,10 +309,10 @@ async fn a_server_that_is_busy_is_not_asked_without_a_pause() {
     assert!(counts[1] < counts[0] * 3 + 20, "{counts:?}");
 }
 
-/// Both in about the time that one takes, and not one after the other.
+/// Both end in about the time that one takes, not one after the other.
 async fn end_as_soon_as_one(pool: &LockPool) {
     let one = || pool.lock("a").wait(Wait::Once);
-    one().acquire().await.unwrap_err(); // at once, if it sees the connection end
+    one().acquire().await.unwrap_err(); // immediately, if it sees the connection end
     let begun = Instant::now();
     one().acquire().await.unwrap_err();
     let one = begun.elapsed();

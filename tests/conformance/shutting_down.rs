@@ -1,5 +1,5 @@
-//! `shutdown`: of a pool of one's own, and of the global ones while others wait. That ends them for good, so each such test has a
-//! process of its own.
+//! `shutdown` of a pool, and of the global pools while others wait. That ends the global pools for
+//! good, so each such test runs in a process of its own.
 
 use dlock_runtime::{LockError, LockPool, Wait};
 
@@ -8,7 +8,8 @@ use crate::global::alone_on;
 
 on_every_backend!(a_pool_that_is_shut_down_gives_back_what_was_dropped);
 
-/// Also what was dropped in the same moment, which nobody else would wait for at the end of `main`.
+/// Includes guards that were dropped just before, which nothing else waits for at the end of
+/// `main`.
 async fn a_pool_that_is_shut_down_gives_back_what_was_dropped(pool: LockPool) {
     let held = [pool.lock("a"), pool.lock("b")].map(|it| it.ttl(LONG).acquire());
     let held = futures_util::future::try_join_all(held).await.unwrap();
@@ -24,7 +25,8 @@ async fn a_pool_that_is_shut_down_gives_back_what_was_dropped(pool: LockPool) {
     assert!(matches!(refused, Err(LockError::ShutDown)), "{refused:?}");
 }
 
-/// Waiters of one key, three of them in line, and of another, and those of a named pool; all have a holder that stays.
+/// Waiters for one key (three of them), for another key, and for a key of a named pool; all keys
+/// stay held.
 async fn waiters_are_sent_away(url: &str) {
     let pool = dlock_runtime::init(patient(url)).await.unwrap();
     let named = dlock_runtime::init_named("billing", patient(url).namespace("billing:"));
@@ -55,7 +57,7 @@ async fn waiters_are_sent_away(url: &str) {
     assert!(!shutdown.is_finished(), "the holders are still there");
     let begun = tokio::time::Instant::now();
     drop(held);
-    // Who was sent away has left nothing to clean up after.
+    // The waiters that were sent away have left nothing to clean up.
     assert!(shutdown.await.unwrap().is_complete());
     assert!(begun.elapsed() < ms(4_500), "not by the five seconds");
 }
@@ -77,7 +79,7 @@ fn shutdown_sends_waiters_away_on_redis() {
         async {
             let server = dlock_harness::RedisServer::start();
             waiters_are_sent_away(&server.url()).await;
-            // No place in the queue either, and nobody who would be granted it.
+            // No queue entry is left either, nor a waiter that could be granted the lock.
             assert_eq!(server.keys().await, ["billing:@fence", "lock:@fence"]);
         },
     );

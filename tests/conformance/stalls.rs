@@ -1,4 +1,5 @@
-//! A caller that stood still: blocked by another task, starved, suspended. What it is told is what the server says.
+//! A caller that stalled: blocked by another task, starved, or suspended. It is still told what the
+//! server says.
 
 use std::thread;
 
@@ -7,7 +8,8 @@ use dlock_runtime::LockPool;
 
 use crate::backends::{LONG, ms, patient};
 
-/// The executor comes back when the wait and one `command_timeout` more are over; the last look still gets its answer.
+/// The executor continues after the wait and one more `command_timeout` are over; the last poll
+/// still gets its answer.
 #[tokio::test]
 async fn a_waiter_that_stood_still_past_its_wait_is_told_busy() {
     let server = RedisServer::start();
@@ -24,7 +26,8 @@ async fn a_waiter_that_stood_still_past_its_wait_is_told_busy() {
         server.commandstats("evalsha").await > before
     })
     .await;
-    tokio::time::sleep(ms(200)).await; // it was answered; the waiter sleeps to the end of its wait
+    // the poll was answered; the waiter sleeps until the end of its wait
+    tokio::time::sleep(ms(200)).await;
     thread::sleep(ms(4_000));
     let error = waiter.await.unwrap().unwrap_err();
     assert!(error.is_busy(), "{error:?}");

@@ -29,14 +29,14 @@ async fn a_waiter_gets_the_lock_after_a_release(pool: LockPool) {
     );
 }
 
-/// The first holder is forgotten, so that nothing but time frees its lock.
+/// The first guard is kept without a release, so that only time frees its lock.
 async fn a_waiter_gets_the_lock_after_an_expiry(pool: LockPool) {
     let begun = Instant::now();
     let held = pool.lock("k").ttl(ms(300)).acquire().await.unwrap();
     let next = pool.lock("k").wait(LONG).acquire().await.unwrap();
     let took = begun.elapsed();
     assert!(!held.is_held() && next.is_held());
-    // At the deadline the watchdog gives back what ran out, a margin before the server would.
+    // At the deadline the watchdog releases the lapsed lock, one margin before the server would.
     assert!(took >= ms(295) && took < ms(20_000), "{took:?}");
 }
 
@@ -79,7 +79,7 @@ async fn a_wait_goes_to_its_end_and_not_far_beyond(pool: LockPool) {
         let took = begun.elapsed();
         assert!(error.is_busy(), "{error:?}");
         assert!(took >= ms(wait), "{took:?}");
-        // One command_timeout (500 ms unless configured) more, and slack for a busy machine.
+        // One more `command_timeout` (500 ms by default), and slack for a busy machine.
         assert!(took <= ms(wait + 500 + 5_000), "{took:?}");
     }
 }

@@ -1,6 +1,8 @@
-//! Locks that are taken in two orders: told once or refused, before anybody waits for anybody.
+//! Locks that are taken in two orders are reported once or refused, before any task waits for
+//! another.
 //!
-//! Nothing here is ever contended: an order is noted where a lock is asked for, whoever else is there.
+//! Nothing here is ever contended: an order is noted when a lock is requested, whether or not it is
+//! held.
 
 use dlock_harness::RedisServer;
 use dlock_runtime::{Config, LockError, LockOrder, LockPool, distributed_lock, lock_key};
@@ -24,7 +26,7 @@ async fn user(name: &str, body: impl AsyncFnOnce() -> Outcome) -> Outcome {
     body().await
 }
 
-/// The class of `user`, at another place.
+/// The class of `user`, in another function.
 #[distributed_lock(key = "user:<seller>", ttl = "60s", wait = "0s")]
 async fn try_user(seller: &str, body: impl AsyncFnOnce() -> Outcome) -> Outcome {
     body().await
@@ -63,7 +65,7 @@ fn tells_once(log: &Log, said: &str) {
     assert!(told.len() == 1 && told[0].contains(said), "{told:#?}");
 }
 
-/// On memory and on a server of its own, where nothing may be left.
+/// Runs a case on memory and on a server of its own, where nothing may be left.
 async fn everywhere(lock_order: LockOrder, case: impl AsyncFn(LockPool, Log)) {
     let pool = async |config: Config| {
         LockPool::connect(config.lock_order(lock_order))
@@ -78,7 +80,7 @@ async fn everywhere(lock_order: LockOrder, case: impl AsyncFn(LockPool, Log)) {
     nothing_left(&server).await;
 }
 
-/// As a report names a function of this file.
+/// A function of this file as a report names it.
 fn at(text: &str, function: &str, line: u32) -> String {
     format!(
         "`{text}` ({}::{function}, {}:{line})",
@@ -184,7 +186,8 @@ async fn a_round_of_three_is_told() {
     .await;
 }
 
-/// Who does not wait can't be waited for in turn; but who has it can.
+/// A call that does not wait can't be part of a deadlock as a waiter, but its lock can as a held
+/// one.
 #[tokio::test]
 async fn who_tries_once_is_in_no_order_and_holds_like_any_other() {
     everywhere(LockOrder::Warn, async |pool, log| {
@@ -259,7 +262,7 @@ async fn pools_do_not_mix() {
         pool.scope(there).await.unwrap();
         let back = user("ann", async || item(7, nothing).await);
         other.scope(back).await.unwrap();
-        // A lock of one inside a lock of the other, which is no order of either.
+        // A lock of one pool inside a lock of the other, which is no order of either.
         let there = shop(async || other.scope(user("ann", nothing)).await);
         pool.scope(there).await.unwrap();
         let back = user("ann", async || shop(nothing).await);
@@ -273,7 +276,7 @@ async fn pools_do_not_mix() {
 async fn siblings_and_spawned_tasks_are_not_inside_one_another() {
     everywhere(LockOrder::Refuse, async |pool, log| {
         let both = || async {
-            // Both are held when the other is asked for, by whichever comes second.
+            // Both locks are held before either call goes on.
             let barrier = tokio::sync::Barrier::new(2);
             let both_hold = async || {
                 barrier.wait().await;
@@ -292,7 +295,7 @@ async fn siblings_and_spawned_tasks_are_not_inside_one_another() {
         let guard = pool.lock(lock_key!("item:<id>")).ttl(LONG).acquire().await;
         pool.scope(user("ann", nothing)).await.unwrap();
         guard.unwrap().release().await.unwrap();
-        // If any of them had made an order, this would be refused.
+        // If any of them had recorded an order, this would be refused.
         let back = user("ann", async || item(7, nothing).await);
         pool.scope(back).await.unwrap();
         assert_eq!(told(&log), [""; 0]);

@@ -1,4 +1,5 @@
-//! Locks that are stacked on one function: all are expanded where the first stands, and yet each is told at its own line.
+//! Several attributes on one function: all are expanded at the first one, but each lock is reported
+//! at its own line.
 
 use super::{Outcome, everywhere, inversion, item, nothing, user};
 use dlock_runtime::{LockOrder, distributed_lock};
@@ -44,7 +45,7 @@ async fn each_is_told_at_its_own_line() {
     .await;
 }
 
-/// As with `line!()`, what a macro wrote is where it is called.
+/// As with `line!()`, the position of what a macro wrote is where the macro is called.
 #[tokio::test]
 async fn in_a_macro_they_are_where_it_is_called() {
     everywhere(LockOrder::Refuse, async |pool, _| {
