@@ -93,7 +93,7 @@ async fn take_turns() -> Result<(), LockError> {
             waiters.push(async move {
                 let body = async |_: &_| {
                     turns.lock().unwrap().push((number, task));
-                    // As long as it takes until its own pool asks for the next one.
+                    // Holds the lock until its own pool has queued for its next waiter.
                     let others = if task < 4 { 2 } else { 0 };
                     until("the next are in the queue", LONG, async || {
                         let places = server.ask::<usize>(&["ZCARD", "lock:@w:{lock:k}"]);

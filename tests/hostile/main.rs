@@ -4,8 +4,8 @@
 //!
 //! * `eve`: what Eve sees; `forge`: the messages made from it, seeded (`DLOCK_TEST_SEED` repeats a
 //!   run).
-//! * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap; `beside`: a
-//!   task that must not hang.
+//! * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap; `beside`:
+//!   a task that must not hang.
 //! * `storm`: all of them at once. `findings`: attacks that once succeeded. `cost`: what a message
 //!   costs.
 

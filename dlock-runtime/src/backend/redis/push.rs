@@ -29,7 +29,7 @@ const EPOCH_AHEAD_AT_MOST: u64 = 60_000_000;
 /// The first line of a grant message: the layout and the event.
 const GRANTED: &str = "1|granted";
 
-/// Hears the pushes of one connection.
+/// Receives the pushes of one connection.
 #[derive(Debug)]
 pub(super) struct PushReceiver {
     clock: Clock,

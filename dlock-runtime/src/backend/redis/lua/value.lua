@@ -23,7 +23,7 @@ end
 
 -- An entry stands for one attempt: the value of an exclusive lock, a member of the set of a kind
 -- with many holders (set.lua), and for both the queue entry; the same bytes everywhere:
--- 1|<kind>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>
+-- 1|<kind>|<token>|<address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>
 -- and any fields that a later version of this layout appends. The kind is x for an exclusive lock,
 -- r for a reader, w for a writer, p for permits, o for an owner. Returns nil for an entry of
 -- another kind or version, which only its own clients may change. The returned meta has no epoch.

@@ -1,3 +1,6 @@
+//! Tests of the keep-alive timer on tokio's paused clock: it runs while commands are sent, stops
+//! after the last one, and ends with its connection.
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
