@@ -1,4 +1,4 @@
-//! A minimal server that answers HELLO with whatever a test wants. It implements no other command.
+//! A minimal server that answers HELLO with whatever a test wants. It keeps no data.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

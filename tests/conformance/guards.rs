@@ -91,7 +91,7 @@ async fn a_lease_without_renewal_ends_and_everybody_is_told(pool: LockPool) {
 }
 
 async fn a_renewed_lease_outlives_its_ttl(pool: LockPool) {
-    // with a renewal every 200 ms and every third of the lease, it survives a stall of 2 s
+    // One lock is renewed every third of its ttl, one every 200 ms: both survive a stall of 2 s.
     let ttl = ms(4000);
     let held = pool.lock("k").ttl(ttl).renew().acquire().await.unwrap();
     let also = pool

@@ -234,7 +234,7 @@ async fn who_was_chosen_may_go_away(pool: LockPool) {
     drop(next);
     alone.abort();
     assert!(alone.await.is_err());
-    // no waiter took the grant, so the lock was released
+    // No waiter took the grant, so the lock was released.
     drop(request(&pool).acquire().await.unwrap());
 }
 
@@ -313,7 +313,7 @@ mod nobody_sleeps {
         settled(&pool).await;
         past_the_line.release().await.unwrap();
         let first = first.await.unwrap().unwrap();
-        // too long for a local hand-off, but before the next poll
+        // Too long for a local hand-off, but before the next poll.
         tokio::time::sleep(ms(100)).await;
         let later = tokio::spawn(request(&pool).fair().acquire());
         settled(&pool).await;

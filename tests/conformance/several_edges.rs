@@ -168,7 +168,7 @@ async fn the_first_ones_last_while_each_of_many_is_waited_for(pool: LockPool) {
     let waiting = tokio::spawn(pool.lock_all(keys).ttl(ms(3_000)).wait(LONG).acquire());
     for other in others {
         settled(&pool).await;
-        // each shorter than a third of the ttl, in sum longer than the ttl
+        // Each shorter than a third of the ttl, in sum longer than the ttl.
         tokio::time::sleep(ms(600)).await;
         assert!(
             !free(&pool, "k0").await,

@@ -26,7 +26,7 @@ async fn a_waiter_that_stood_still_past_its_wait_is_told_busy() {
         server.commandstats("evalsha").await > before
     })
     .await;
-    // the poll was answered; the waiter sleeps until the end of its wait
+    // The poll was answered; the waiter sleeps until the end of its wait.
     tokio::time::sleep(ms(200)).await;
     thread::sleep(ms(4_000));
     let error = waiter.await.unwrap().unwrap_err();

@@ -121,7 +121,7 @@ fn forgeries_leave_nothing_in_memory() {
             let (mut least, mut before) = (u64::MAX, resident());
             for _ in 0..5 {
                 for _ in 0..40 {
-                    // few at a time, because this process also publishes them
+                    // Few at a time, because this process also publishes them.
                     eve.say(&some(250)).await;
                 }
                 pool.ping().await.unwrap();

@@ -117,7 +117,7 @@ async fn held(pool: &LockPool, key: &str, kind: As, step: Step) -> Option<LockGu
 /// undisturbed.
 async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<(), LockError>> {
     let key = &*format!("{step:?}");
-    // so that the waiter has not polled yet when it is observed
+    // So that the waiter has not polled yet when it is observed.
     let seldom = Duration::from_secs(1);
     let often = Duration::from_millis(50);
     let interval = if step == Step::Wait { seldom } else { often };
@@ -207,7 +207,7 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
                         ..
                     }
                 );
-                // One failing key must not stop the renewal of others, so its error is not clear.
+                // One failing key must not stop the renewal of others, so `renew` does not report its error.
                 let is_renewal = step == Extend && matches!(error, LockError::Unavailable { .. });
                 assert!(is_named || is_renewal, "{right}, {step:?}: {error:?}");
                 let words = format!("{:?}", error.source()).to_lowercase();

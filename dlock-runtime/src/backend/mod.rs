@@ -100,8 +100,8 @@ pub(crate) enum WatchdogKind {
 /// socket, or from inside another command's call: it must not block, and must not send anything
 /// itself.
 pub(crate) trait Listener: Debug + Send + Sync {
-    /// A waiter's claim was granted; the backend has verified this. `since` is no later than the
-    /// grant, on the backend's clock; `None` if that time is unknown, so that the waiter has to
+    /// A waiter's claim was granted, and the message is to be believed. `since` is no later than
+    /// the grant, on the backend's clock; `None` if that time is unknown, so that the waiter has to
     /// poll.
     fn granted(&self, grant: PushedGrant, since: Option<Moment>);
 

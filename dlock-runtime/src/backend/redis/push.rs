@@ -1,9 +1,10 @@
 //! Receives the pushes of one connection: grants to this connection's waiters.
 //!
 //! The client library calls it from the task that reads the connection's socket. Anyone who may
-//! `PUBLISH` can write anything here. A message that is not a grant is ignored. A grant that does
-//! not prove, or can't prove, that one of the fleet's scripts wrote it is at most a hint, which
-//! makes the waiter poll. No message is ever shown, because it holds a token.
+//! `PUBLISH` can write anything here. A message that is not a grant is ignored. If the fleet has a
+//! secret, a grant is believed only with the right MAC; without a secret, if its numbers are
+//! plausible. Any other grant is a hint, which makes the waiter poll. No message is ever shown,
+//! because it holds a token.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;

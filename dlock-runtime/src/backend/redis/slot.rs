@@ -103,8 +103,8 @@ impl Slot {
         if !state.connecting {
             state.connecting = true;
             let pause_until = state.next_attempt;
-            // not under the lock: a runtime that is shutting down drops the task at once, which
-            // ends the attempt
+            // Not under the lock: a runtime that is shutting down drops the task at once, which
+            // ends the attempt.
             drop(state);
             tokio::spawn(ConnectAttempt::new(self.clone()).run(plan.clone(), pause_until));
         }

@@ -63,7 +63,7 @@ impl Link for RedisLink {
                 }
                 let answer = reply.acquired()?;
                 if let Item::Other(_) = reply {
-                    // a batch updates the clock once
+                    // A batch updates the clock once.
                     self.connection.heard_time(answer.time(), sent);
                 }
                 return Ok(answer);

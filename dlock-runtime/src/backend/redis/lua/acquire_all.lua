@@ -49,10 +49,10 @@ for i = 1, number do
 end
 local again = #ours == number
 if again and left > 0 then
-  -- allowed when memory is out; changes nothing
+  -- Allowed when memory is out; changes nothing.
   redis.call('PEXPIRE', KEYS[2], redis.call('PTTL', KEYS[2]))
 end
--- first, so that the whole call is refused when memory is out
+-- First, so that the whole call is refused when memory is out.
 local epoch = draw_epochs(counter, T, number)
 if again then
   return {4, T, epoch, left}

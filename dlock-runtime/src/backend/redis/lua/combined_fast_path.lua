@@ -4,13 +4,13 @@ local try, keys, arguments = redis.pcall, KEYS, ARGV
 local counter, number = keys[1], (#keys - 1) / 2
 local behind = #arguments - number - 1 -- the value of item i is arguments[behind + i]
 local replies, open = {0}, number
--- the index in ARGV where the acquire runs begin
+-- The index in ARGV where the acquire runs begin.
 local releases, first_take = 0, 3 + 2 * arguments[1]
 for at = 3, first_take - 1, 2 do
   releases = releases + arguments[at]
 end
 
--- waited_for[i]: lock i may have a queue; nil if no lock of the batch has one.
+-- Waited_for[i]: lock i may have a queue; nil if no lock of the batch has one.
 local waited_for, locks = nil, {}
 for i = 1, number do
   locks[i] = keys[2 * i + 1]
@@ -78,7 +78,7 @@ local function acquire_free_ones()
   end
 end
 
--- otherwise the remaining releases come before the acquires
+-- Otherwise the remaining releases come before the acquires.
 local is_released = open == number - releases
 if is_released and releases < number then
   pcall(acquire_free_ones)

@@ -12,7 +12,7 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
     if not there then
       return other_type(lock, T)
     end
-    -- first, so that the whole call is refused when memory is out
+    -- First, so that the whole call is refused when memory is out.
     epoch = draw_epochs(counter, T, 1)
     there, more = drop_lapsed(lock, there, T)
   elseif err then
@@ -40,7 +40,7 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
   if not queues or left == -1 or there == ONE and is_other_layout(named) then
     return {2, T, left, named}
   end
-  -- first, so that the whole call is refused when memory is out
+  -- First, so that the whole call is refused when memory is out.
   epoch = epoch or draw_epochs(counter, T, 1)
   enter(queue, heartbeats, value, epoch, T)
   return {3, T, left, named}

@@ -20,7 +20,7 @@ if err and not there then
 end
 local waits = ARGV[2] == '1' and redis.call('ZSCORE', queue, value)
 if waits then
-  -- before the sweep: a polling waiter is alive, even if its heartbeat has lapsed
+  -- Before the sweep: a polling waiter is alive, even if its heartbeat has lapsed.
   beat(queue, heartbeats, value, T)
 end
 if there ~= ONE then

@@ -16,7 +16,7 @@ end
 local function draw_epochs(counter, T, n)
   local last = tonumber(redis.call('SET', counter, string.format('%.0f', T + n - 1), 'GET') or nil)
   if not (last and last >= T and last < 9007199254740991) then
-    -- also if the stored value was not drawn here: not a number, or too large for exact doubles
+    -- Also if the stored value was not drawn here: not a number, or too large for exact doubles.
     return T
   end
   redis.call('SET', counter, string.format('%.0f', last + n))

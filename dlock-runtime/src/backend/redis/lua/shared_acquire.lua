@@ -30,7 +30,7 @@ if is_other_type(err) then
 elseif err then
   return redis.error_reply(err)
 end
--- first, so that the whole call is refused when memory is out
+-- First, so that the whole call is refused when memory is out.
 local epoch = draw_epochs(counter, T, 1)
 local more
 there, more = drop_lapsed(lock, there, T)

@@ -23,7 +23,7 @@ elseif err then
 end
 local waits = ARGV[2] == '1' and redis.call('ZSCORE', queue, e.value)
 if waits then
-  -- before the sweep: a polling waiter is alive, even if its heartbeat has lapsed
+  -- Before the sweep: a polling waiter is alive, even if its heartbeat has lapsed.
   beat(queue, heartbeats, e.value, T)
 end
 local more

@@ -231,15 +231,14 @@ async fn of_those_who_wait_for_a_free_lock_one_polls() {
         let answer = lab.link.poll(&waiters[0], CAP).await.unwrap();
         assert!(matches!(answer, Polled::Yours { .. }), "{answer:?}");
         let told = together(&lab.link, &waiters).await;
-        // all of them hold the lock as readers, and have to ask for it
+        // All of them hold the lock as readers, and have to ask for it.
         let expected = if shared { "poll" } else { "waits" };
         assert_eq!(told, ["poll", expected, expected, expected]);
         lab.tell::<()>(&["FLUSHALL"]).await;
     }
 }
 
-/// Each entry without a place in the queue is told to poll by itself: one reply can't answer them
-/// all.
+/// A claim that is not queued is told to poll by itself: one reply can't answer all such claims.
 #[tokio::test]
 async fn who_has_no_place_polls() {
     let lab = Lab::new().await;

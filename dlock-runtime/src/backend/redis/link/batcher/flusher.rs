@@ -141,7 +141,7 @@ impl Flusher {
                 item.ends(Outcome::Ended(Err(connection.no_answer(item.within))));
             }
             if next >= last {
-                // every item has been told
+                // Every item has been told.
                 return Err(connection.no_answer(connection.command_timeout));
             }
         }

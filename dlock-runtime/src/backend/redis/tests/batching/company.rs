@@ -266,7 +266,7 @@ async fn no_cancel_overtakes_a_batch_behind_a_crowd() {
     let gone = claim("lock:gone", "ours");
     let batcher = lab.link.batcher(FEW);
     batcher
-        // from then on the server knows the script
+        // From then on the server knows the script.
         .ask_together([0; 2].map(|_| release(&claim("lock:x", "x"))).into(), CAP)
         .await;
     lab.link.cancel(&gone, 0, 0, CAP).await.unwrap();

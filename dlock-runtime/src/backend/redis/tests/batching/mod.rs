@@ -300,7 +300,7 @@ async fn epochs_of_a_batch_rise_and_are_above_those_before() {
     };
     let one = epochs("one").await;
     assert!(one[0] > first && one.is_sorted_by(|a, b| a < b));
-    // as after a clock that was far ahead
+    // As after a clock that was far ahead.
     lab.tell::<()>(&["SET", FENCES, "8000000000000000"]).await;
     let ahead: Vec<u64> = (1..5).map(|i| 8_000_000_000_000_000 + i).collect();
     assert_eq!(epochs("two").await, ahead);

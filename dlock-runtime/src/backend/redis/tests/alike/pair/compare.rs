@@ -113,7 +113,7 @@ impl Pair<'_> {
 
     /// Which grants reached which address, in which order.
     pub(super) async fn compare_pushes(&mut self) {
-        // answered after every push so far, in either protocol
+        // Answered after every push so far, in either protocol.
         self.lab.link.ping(CAP).await.unwrap();
         let (real, pure) = (self.lab.heard.take(), std::mem::take(&mut self.wire.pushed));
         assert_eq!(real.len(), pure.len(), "{real:?} is not like {pure:?}");

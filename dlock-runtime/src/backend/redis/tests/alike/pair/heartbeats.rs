@@ -26,7 +26,7 @@ impl Pair<'_> {
             if is_sent && !self.other_type.contains(key) {
                 self.pure.beat(&claim.key, &claim.value, self.time);
             }
-            // what has lapsed is absent on the real server, and is now removed here too
+            // What has lapsed is absent on the real server, and is now removed here too.
             self.pure.read(&claim.key, self.time);
         }
         for (at, answer) in answers.iter().enumerate() {

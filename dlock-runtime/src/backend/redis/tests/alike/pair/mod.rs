@@ -76,7 +76,7 @@ impl<'a> Pair<'a> {
     }
 
     pub(super) async fn step(&mut self, op: &Op) {
-        // as on the real server, so that entries end in the order in which they came
+        // As on the real server, so that entries end in the order in which they came.
         self.time += 1;
         match op {
             Op::Acquire {
