@@ -207,7 +207,8 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
                         ..
                     }
                 );
-                // One failing key must not stop the renewal of others, so `renew` does not report its error.
+                // One failing key must not stop the renewal of others, so `renew` does not report
+                // its error.
                 let is_renewal = step == Extend && matches!(error, LockError::Unavailable { .. });
                 assert!(is_named || is_renewal, "{right}, {step:?}: {error:?}");
                 let words = format!("{:?}", error.source()).to_lowercase();

@@ -10,7 +10,7 @@ for at = 3, first_take - 1, 2 do
   releases = releases + arguments[at]
 end
 
--- Waited_for[i]: lock i may have a queue; nil if no lock of the batch has one.
+-- `waited_for[i]`: lock i may have a queue; nil if no lock of the batch has one.
 local waited_for, locks = nil, {}
 for i = 1, number do
   locks[i] = keys[2 * i + 1]
