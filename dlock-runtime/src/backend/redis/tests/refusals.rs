@@ -13,7 +13,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::policy::commands::{Acquired, Claim, Polled, Renewed};
 use crate::values::error::Refusal;
 
-/// The rights that an exclusive lock needs; `docs/operate/operations.md` lists the same.
+/// The rights that an exclusive lock needs; `docs/operate/server.md` lists the same.
 pub(super) const RIGHTS: [&str; 19] = [
     "+hello",
     "+ping",
