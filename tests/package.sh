@@ -1,6 +1,7 @@
 #!/bin/sh
-# Packs the crates as they would be published, and builds and runs a program in an empty folder that has only the packed files:
-# with the Rust that is active, and with the oldest one that `rust-version` promises, where rustup can get it.
+# Packs the crates as for publishing, then builds and runs programs outside the repository that see
+# only the packed files: with the active Rust and, if rustup can get it, with the oldest one that
+# `rust-version` promises.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,13 +11,13 @@ oldest=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
 crates="dlock-grammar dlock-macros dlock-runtime"
 
 echo "== package"
-# What is there is packed, committed or not. Built below, as somebody who depends on it builds it.
+# Packs uncommitted changes, too. --no-verify: the programs below build the packages as dependents do.
 # shellcheck disable=SC2046 # words
 cargo package --locked --allow-dirty --no-verify $(printf -- '-p %s ' $crates)
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM # dash runs the trap of EXIT only then
+trap 'exit 1' HUP INT TERM # dash runs the EXIT trap on a signal only if the signal's own trap exits
 for crate in $crates; do
     tar -xzf "$target/package/$crate-$version.crate" -C "$dir"
     for file in README.md LICENSE-MIT LICENSE-APACHE; do
@@ -27,7 +28,8 @@ for crate in $crates; do
     done
 done
 
-# Writes a program in the folder $1 that depends on dlock-runtime with $2, and reads its main.rs from standard input.
+# Writes a program into the folder $1, its main.rs from standard input. $2 is added to its
+# dependency on dlock-runtime.
 program() {
     mkdir -p "$dir/$1/src"
     cat >"$dir/$1/src/main.rs"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs all examples, tests and doctests; with `--all` also the large explorations and a night of the simulator, a year of its
-# time (DLOCK_SIM_HOURS says how much), which take long. Installs redis-server where
-# it is missing and this user may; otherwise says what to install. Its last line says that all passed; without it, something
-# failed.
+# Runs all examples, tests and doctests. With `--all` it also runs the large explorations and the
+# simulator for a year of simulated time (or DLOCK_SIM_HOURS), which takes a night. If redis-server is
+# missing, it installs it where this user may, and otherwise says what to install. The last line says
+# that all passed; if that line is missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ esac
 if ! command -v redis-server >/dev/null 2>&1; then
     echo "redis-server is not on PATH; trying to install it"
     if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-        # A package may start a server of its own; the tests do not use it.
+        # The package may start a server; the tests do not use it.
         apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends redis-server
     elif command -v brew >/dev/null 2>&1; then
         brew install redis
@@ -29,14 +29,14 @@ if ! command -v redis-server >/dev/null 2>&1; then
 fi
 
 export INSTA_UPDATE=no # a snapshot that differs is a failure, not an update
-# From nothing there is nothing to increment. Say 1 where you run this again and again.
+# A clean clone has nothing to increment. Set it to 1 if you run this script repeatedly.
 export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
-# Less to write and to link.
+# Smaller debug info is faster to write and to link.
 export CARGO_PROFILE_DEV_DEBUG="${CARGO_PROFILE_DEV_DEBUG:-line-tables-only}"
-# The same for procedural macros and what they use. Left out, it depends on which targets a command builds, and whatever uses a
-# macro would be compiled again by the next command.
+# The same for procedural macros and their dependencies. Unset, it would depend on the targets of
+# each command, and the next command would compile every crate that uses a macro again.
 export CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG="$CARGO_PROFILE_DEV_DEBUG"
-# Most tests wait: for time to pass, or for a server.
+# More than there are cores: most tests wait for time to pass or for a server.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-12}"
 
 echo "== build"
@@ -55,7 +55,7 @@ dir=$(mktemp -d)
 redis-server --port 0 --unixsocket "$dir/redis.sock" --save '' --appendonly no --dir "$dir" >"$dir/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM # dash runs the trap of EXIT only then
+trap 'exit 1' HUP INT TERM # dash runs the EXIT trap on a signal only if the signal's own trap exits
 tries=0
 until [ -S "$dir/redis.sock" ]; do
     tries=$((tries + 1))
@@ -69,7 +69,7 @@ done
 DLOCK_URL="redis+unix://$dir/redis.sock" "$examples/quickstart"
 
 echo "== tests"
-# No test may start a server on the default port or need one there.
+# No test starts a server on the default port, or needs one there.
 cargo test --workspace --no-fail-fast
 
 if [ "${1-}" = --all ]; then
