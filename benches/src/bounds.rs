@@ -1,8 +1,8 @@
-//! Bounds: for how long one script keeps the server from everybody else, by the server's own account (SLOWLOG), with queues of
-//! waiters that are dead (silent, or without a connection) and alive, of every kind.
+//! Bounds: how long one script blocks the server, by the server's own account (SLOWLOG), for queues
+//! of waiters of each kind that are silent, without a connection, or alive.
 //!
-//! A crowd is copies of the place of one waiter of dlock's, put before it by this program: 50,000 waiters of its own would measure
-//! themselves.
+//! The waiters are copies of one dlock waiter's queue entry, which this program puts before it:
+//! 50,000 real waiters would dominate the measurement.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ const LEASE: Duration = Duration::from_secs(600);
 const QUEUE: &str = "lock:@w:{lock:bounds}";
 const ALIVE: &str = "lock:@a:{lock:bounds}";
 
-/// Copies of a place, before all others. Their names differ by when they say that they came.
+/// Copies a queue entry and puts the copies before all others. They differ in the time at which
+/// their waiters began to wait.
 const CROWD: &str = "
     local place = ARGV[4]
     local state, future = ARGV[2], string.format('%.0f', redis.call('TIME')[1] * 1000000 + 3600000000)
@@ -37,7 +38,7 @@ const CROWD: &str = "
 
 type Kind = (&'static str, fn(LockRequest) -> LockRequest);
 
-/// What is asked for, and what a holder has that nobody fits beside.
+/// The kind that is asked for, and a kind whose holder excludes it.
 const KINDS: [(Kind, Kind); 5] = [
     (("exclusive", |it| it), ("", |it| it)),
     (("read", LockRequest::read), ("", LockRequest::write)),
@@ -117,7 +118,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// A writer's place as a reader's, and another owner's as the same one's.
+/// A writer's entry as a reader's, or owner `c`'s entry as owner `a`'s.
 fn of_kind(place: &str, kind: Kind) -> String {
     match kind.0 {
         "read" => place.replacen("1|w|", "1|r|", 1),
@@ -126,10 +127,11 @@ fn of_kind(place: &str, kind: Kind) -> String {
     }
 }
 
-/// As SLOWLOG has it: number, time, µs, words, client.
+/// A SLOWLOG entry: number, time, µs, words, client address, client name.
 type Entry = (u64, u64, usize, Vec<redis::Value>, String, String);
 
-/// What SLOWLOG tells of scripts.
+/// What the server says about scripts: the longest one's time from SLOWLOG, and the number of
+/// calls.
 struct Scripts {
     longest: usize,
     scripts: usize,
@@ -141,7 +143,8 @@ impl Scripts {
         scripts: 0,
     };
 
-    /// SLOWLOG counts what the system did with the server's core meanwhile, too: the round where that was least.
+    /// Keeps the round with the shorter time: SLOWLOG also counts the time that the system took
+    /// from the server's core.
     fn or(self, other: Self) -> Self {
         if other.longest < self.longest {
             other
@@ -154,7 +157,7 @@ impl Scripts {
 struct Place {
     pool: LockPool,
     redis: MultiplexedConnection,
-    /// Hears of the grants of those who are alive.
+    /// Subscribes to the channel that the copies in the state "alive" name.
     _listener: MultiplexedConnection,
 }
 
@@ -185,7 +188,7 @@ impl Place {
         kind.1(self.pool.lock("bounds").ttl(LEASE))
     }
 
-    /// Somebody holds the lock, a crowd waits for it, and behind them one of ours; then it is released.
+    /// Times the release of a lock for which copies and, behind them, one real waiter queue.
     async fn release(
         &mut self,
         kind: Kind,
@@ -200,7 +203,8 @@ impl Place {
         self.reset().await?;
         held.release().await?;
         if state == "alive" {
-            // One has it, or all readers and all of an owner do; nobody confirms it.
+            // Only the first entry is granted, except that all readers, or all entries of one
+            // owner, are. The copies don't confirm their grants.
             let all = matches!(kind.0, "read" | "owner");
             let left = if all { 0 } else { u64::from(number) };
             self.until_queued(|places| places <= left).await?;
@@ -211,7 +215,7 @@ impl Place {
         self.told().await
     }
 
-    /// The lock is free, and a crowd waits for it; somebody tries to take it.
+    /// Times an attempt to take a free lock that has a queue of copies.
     async fn attempt(&mut self, kind: Kind, state: &str, number: u32) -> Result<Scripts, Failure> {
         let held = self.lock(kind).acquire().await?;
         let against = match kind.0 {
@@ -233,7 +237,7 @@ impl Place {
         told
     }
 
-    /// The place of the one who waits.
+    /// The queue entry of the only waiter.
     async fn queued(&mut self) -> Result<String, Failure> {
         self.until_queued(|places| places == 1).await?;
         let mut ask = redis::cmd("ZRANGE");
@@ -280,7 +284,7 @@ impl Place {
         Ok(reset.exec_async(&mut self.redis).await?)
     }
 
-    /// And nothing is left for the next.
+    /// Reads the figures, and clears the server for the next measurement.
     async fn told(&mut self) -> Result<Scripts, Failure> {
         let mut ask = redis::cmd("SLOWLOG");
         let entries: Vec<Entry> = ask.arg("GET").arg(-1).query_async(&mut self.redis).await?;
@@ -292,7 +296,7 @@ impl Place {
                 .map(redis::from_redis_value::<String>);
             matches!(name, Some(Ok(name)) if name.starts_with("EVAL"))
         };
-        // None is logged that took less than 20 µs.
+        // SLOWLOG has no script that took less than 20 µs.
         let longest = entries.iter().filter(is_script).map(|it| it.2).max();
         let calls = self.calls().await?;
         redis::cmd("FLUSHALL").exec_async(&mut self.redis).await?;

@@ -1,34 +1,34 @@
-//! What a program has to tell: a table, what to know about it, and pictures of some of its columns.
+//! The results of one benchmark: a table, notes, and panels that plot some of its columns.
 
 use crate::statistics::Quartiles;
 
 pub(crate) struct Chapter {
     pub(crate) title: String,
-    /// A line each: how much was measured, and what must be true of it.
+    /// One line each: how much was measured, and what must hold for it.
     pub(crate) notes: Vec<String>,
     pub(crate) head: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) panels: Vec<Panel>,
 }
 
-/// Bars side by side.
+/// A bar chart.
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// What stands below each group of bars.
+    /// The label of each group of bars.
     pub(crate) groups: Vec<String>,
     pub(crate) series: Vec<Series>,
 }
 
-/// Bars of one colour: a contender's, one in each group.
+/// One contender's bars, one for each group, in one colour.
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) bars: Vec<Option<f64>>,
 }
 
-/// Where there is no figure.
+/// Marks a cell that has no figure.
 pub(crate) const NONE: &str = "–";
 
-/// The median, and the quartiles behind it.
+/// The median, followed by the quartiles.
 pub(crate) fn spread(figure: Option<Quartiles>, digits: usize) -> String {
     figure.map_or(NONE.to_owned(), |figure| {
         let Quartiles {

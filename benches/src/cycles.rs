@@ -1,4 +1,5 @@
-//! W1 and W2: taking and giving back a lock that nobody else wants, by one task, and by many at once with a key each. Behind a wire too.
+//! W1 and W2: taking and releasing a lock that no other task wants, in one task (W1), and in many
+//! tasks with a key each (W2), also behind a wire.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::statistics::{Quartiles, real};
 use crate::wire::Wire;
 use crate::{Failure, lab};
 
-/// W1.
+/// W1: one task.
 pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
     let contenders = contenders(lab).await?;
     let block = Block {
@@ -42,7 +43,7 @@ pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// W2.
+/// W2: many tasks.
 pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
     let contenders = contenders(lab).await?;
     let seconds = match lab.wire() {
@@ -93,11 +94,12 @@ pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// Tasks behind a wire: what they wait for there is the same for one and for a few.
+/// Numbers of tasks behind a wire, where one task waits as long as several do.
 const FAR: [usize; 7] = [1, 4, 16, 32, 64, 256, 1024];
 const FEW: [usize; 5] = [1, 16, 64, 256, 1024];
 
-/// Of a task in a block: behind a wire no more than take some time, two round trips each.
+/// Cycles of a task in a block. Behind a wire only as many as fit into this time, with two round
+/// trips each.
 fn cycles(lab: &Lab, wanted: usize) -> usize {
     let Some(wire) = lab.wire() else {
         return wanted;
@@ -120,7 +122,7 @@ const HEAD: [&str; 9] = [
     "commands",
 ];
 
-/// Where in [`contenders`] those are that the others are divided by.
+/// Indexes in [`contenders`] of the divisors.
 const RAW: usize = 0;
 const PEER: usize = 2;
 
@@ -146,7 +148,7 @@ async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
     Ok(contenders)
 }
 
-/// One of each contender, one bar in each group.
+/// One series for each contender, with one bar in each group.
 fn series(contenders: &[Contender], groups: &[Vec<Option<f64>>]) -> Vec<Series> {
     let own = |place: usize| groups.iter().map(move |group| group.get(place).copied()?);
     let named = contenders.iter().enumerate();
@@ -158,22 +160,22 @@ fn series(contenders: &[Contender], groups: &[Vec<Option<f64>>]) -> Vec<Series> 
         .collect()
 }
 
-/// All rounds of one size of block.
+/// All rounds with one size of block.
 struct Measured<'a> {
     block: Block,
     lanes: Vec<Lane<'a>>,
 }
 
-/// What is measured of one contender.
+/// The measurements of one contender.
 struct Lane<'a> {
     contender: &'a Contender,
-    /// Of a cycle, in µs, round by round.
+    /// The time of a cycle in µs, for each round.
     times: Vec<f64>,
     client: Duration,
     server: Work,
-    /// Of all blocks.
+    /// The time of all blocks.
     wall: Duration,
-    /// Of the wire's process in them.
+    /// The CPU time of the wire's process in all blocks.
     wire: Duration,
 }
 
@@ -186,7 +188,7 @@ impl<'a> Measured<'a> {
         mut progress: Progress,
     ) -> Result<Self, Failure> {
         let mut control = lab.control().await?;
-        // Connections, scripts and memory are there before the first round.
+        // Warms up connections, scripts and memory before the first round.
         for contender in contenders {
             contender.run(block).await?;
         }
@@ -228,7 +230,7 @@ impl<'a> Measured<'a> {
         note + &self.wire().unwrap_or_default()
     }
 
-    /// How busy the wire's process was at most, if there is one.
+    /// The highest CPU load of the wire's process, if there is one.
     fn wire(&self) -> Option<String> {
         let part = |lane: &Lane<'_>| lane.wire.as_secs_f64() / lane.wall.as_secs_f64();
         let most = |one: &&Lane<'_>, other: &&Lane<'_>| part(one).total_cmp(&part(other));
@@ -240,7 +242,7 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Of each contender, to one of them.
+    /// Each contender's times divided by those of one of them.
     fn ratios(&self, base: usize) -> Vec<Option<Quartiles>> {
         let times = self.lanes.iter().map(|lane| lane.times.clone());
         ratios(&times.collect::<Vec<_>>(), base)
@@ -251,7 +253,7 @@ impl<'a> Measured<'a> {
         ratios.map(|ratio| Some(ratio?.median)).collect()
     }
 
-    /// µs of the server's time for a cycle.
+    /// The server's CPU time for a cycle, in µs.
     fn server(&self, lane: &Lane<'_>) -> f64 {
         self.a_cycle(micros(lane.server.cpu))
     }
@@ -263,7 +265,7 @@ impl<'a> Measured<'a> {
         ratios.collect()
     }
 
-    /// What was measured in all rounds, for one cycle.
+    /// A sum over all rounds, divided by the number of cycles.
     fn a_cycle(&self, all: f64) -> f64 {
         all / real(self.rounds() * self.block.count())
     }

@@ -1,5 +1,6 @@
-//! Hostile: how long a task that takes and gives back a lock stands still at most, beside somebody who publishes forged grants to its
-//! connection. Nobody else wants its key; of the pool's other tasks one waits for a lock, so that there is a place to forge grants of.
+//! Hostile: the longest pause of a task that takes and releases a lock while another client
+//! publishes forged grants to its connection. No other task wants its key; another task of the pool
+//! waits for a lock, so that there is a queue entry for which grants can be forged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +16,8 @@ use crate::lab::{Lab, connect};
 use crate::progress::Progress;
 use crate::statistics::{quantile, real};
 
-/// How many messages go out together every 10 ms. Many more, and the server closes the connection that does not read as fast
-/// (`client-output-buffer-limit pubsub`).
+/// The number of messages that are sent together every 10 ms. With many more, the server closes a
+/// connection that does not read as fast (`client-output-buffer-limit pubsub`).
 const STORMS: [(&str, Option<usize>); 4] = [
     ("nothing", None),
     ("1,000 a second", Some(10)),
@@ -69,12 +70,12 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// What one storm came to.
+/// The result of one rate of messages.
 struct Run {
-    /// In ascending order, seconds.
+    /// In ascending order, in seconds.
     cycles: Vec<f64>,
     messages: usize,
-    /// How many commands there were beside the cycles' own.
+    /// Commands other than those of the cycles.
     commands: usize,
     length: Duration,
 }
@@ -139,7 +140,7 @@ async fn run(lab: &Lab, storm: Option<usize>, length: Duration) -> Result<Run, F
     })
 }
 
-/// A grant to whom waits, and the channel of its connection.
+/// The channel of the waiter's connection, and a forged grant for the waiter.
 async fn forged(control: &mut MultiplexedConnection) -> Result<(String, String), Failure> {
     let begun = Instant::now();
     while begun.elapsed() < LONG {
@@ -158,7 +159,7 @@ async fn forged(control: &mut MultiplexedConnection) -> Result<(String, String),
     Err("nobody waits".into())
 }
 
-/// On a thread of its own; how many messages there were.
+/// Publishes on a thread of its own, and returns the number of messages.
 fn publish(
     url: String,
     (channel, message): (String, String),

@@ -1,8 +1,8 @@
-//! What is compared: `raw`, the two commands that every lock on one server needs and the limit that everything is divided by; `peer`,
-//! the crate `rslock`; `ours`, dlock through its attribute.
+//! The contenders: `raw`, the two commands that every lock on one server needs, which is the limit
+//! and the divisor of all ratios; `peer`, the crate `rslock`; `ours`, dlock through its attribute.
 //!
-//! Each takes a lock and gives it back, in a task that may have others beside it. None is given an advantage: one connection each, the
-//! same runtime, keys of the same length.
+//! Each contender takes a lock and releases it, in one or many tasks. All have the same conditions:
+//! one connection each, the same runtime, keys of the same length.
 
 pub(crate) mod ours;
 pub(crate) mod peer;
@@ -18,42 +18,43 @@ use crate::pins;
 use crate::server_cost::Work;
 use crate::{Failure, story};
 
-/// Longer than any cycle takes; where locks are held on purpose, a program says its own.
+/// Longer than any cycle takes. Programs that hold locks for some time have a ttl of their own.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-/// A lock that is taken and given back at once.
+/// Takes a lock and releases it at once.
 pub(crate) trait Cycle: Clone + Send + Sync + 'static {
     fn cycle(&mut self, key: usize) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Until the server has answered all that was sent: a block that leaves work behind would be too short, and the next one too long.
+    /// Waits until the server has answered all that was sent: otherwise the time of this block
+    /// would be too short, and that of the next one too long.
     fn settle(&mut self) -> impl Future<Output = Result<(), Failure>> + Send {
         future::ready(Ok(()))
     }
 }
 
-/// Somebody who is measured.
+/// A lock implementation that is measured.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// The commands that its client sends, as INFO calls them.
+    /// The commands that its client sends, named as in INFO.
     pub(crate) sends: &'static [&'static str],
     run: Box<dyn Fn(Block) -> BoxFuture<'static, Result<Took, Failure>>>,
 }
 
-/// Tasks with a key each, that take turns at nothing.
+/// Tasks with a key each, which don't wait for each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) tasks: usize,
-    /// Of each task.
+    /// Cycles of each task.
     pub(crate) cycles: usize,
 }
 
-/// What a block came to.
+/// The measurements of one block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Took {
-    /// Each cycle's time, where there was one task.
+    /// The time of each cycle, if there was one task.
     pub(crate) each: Vec<Duration>,
     pub(crate) wall: Duration,
-    /// This process's, all threads.
+    /// CPU time of all threads of this process.
     pub(crate) cpu: Duration,
 }
 
@@ -78,7 +79,7 @@ impl Contender {
         (self.run)(block).await.map_err(failed)
     }
 
-    /// With the server's part.
+    /// Runs a block, and reads what the server did meanwhile.
     pub(crate) async fn run_at(
         &self,
         block: Block,

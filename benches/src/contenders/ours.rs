@@ -1,4 +1,5 @@
-//! dlock as its user meets it: the attribute, with watchdog and fencing token, on a pool with the defaults.
+//! dlock as its users have it: the attribute, with watchdog and fencing token, on a pool with the
+//! default settings.
 
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use dlock_runtime::{Config, LockError, LockPool, distributed_lock};
 use super::Cycle;
 use crate::Failure;
 
-/// What it sends. Whatever else INFO counts for it is called by its scripts.
+/// The commands that dlock sends. Its scripts call the other commands that INFO counts.
 pub(crate) const SENDS: &[&str] = &["evalsha", "eval"];
 
-/// Gives an answer, and a lock, more time than the defaults do: the others wait for as long as it takes, and a machine that stood still for a
-/// moment is not what is measured.
+/// Raises dlock's timeouts: the other contenders wait without limit, and a machine that stalled for
+/// a moment is not what is measured.
 pub(crate) fn patient(config: Config) -> Config {
     let config = config.connect_timeout(ANSWER).command_timeout(ANSWER);
     config.default_wait(WAIT)
@@ -24,11 +25,11 @@ pub(crate) async fn pool(url: &str) -> Result<LockPool, Failure> {
 const ANSWER: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(60);
 
-/// A call returns when the server has answered its release.
+/// Returns when the server has answered the release.
 #[derive(Clone)]
 pub(crate) struct Confirmed(pub(crate) LockPool);
 
-/// A call returns when its release is sent.
+/// Returns when the release is sent.
 #[derive(Clone)]
 pub(crate) struct Background(pub(crate) LockPool);
 
@@ -54,7 +55,7 @@ impl Cycle for Background {
     }
 
     async fn settle(&mut self) -> Result<(), Failure> {
-        // Its answer comes behind those of the releases that were sent before it.
+        // The answer to the ping comes after those to all releases sent before it.
         self.0.ping().await?;
         Ok(())
     }

@@ -1,18 +1,19 @@
-//! `rslock`, the lock crate on the same Redis client: no queue, no fencing token, no renewal unless a body runs in its `using`.
+//! `rslock`, a lock crate on the same Redis client: no queue, no fencing token, and no renewal
+//! unless the body runs in its `using`.
 
 use rslock::LockManager;
 
 use super::{Cycle, TTL};
 use crate::Failure;
 
-/// As of `raw`, whose two commands it sends.
+/// The same two commands as `raw`.
 pub(crate) const SENDS: &[&str] = &["set", "evalsha"];
 
 #[derive(Clone)]
 pub(crate) struct Peer(pub(crate) LockManager);
 
 impl Peer {
-    /// As its documentation shows it.
+    /// Set up as in its documentation.
     pub(crate) fn new(url: &str) -> Self {
         Self(LockManager::new(vec![url]))
     }

@@ -1,4 +1,5 @@
-//! The limit: `SET key token NX PX ttl`, and a script that deletes the key if it still has the token. Nothing queues, nothing renews.
+//! The limit: `SET key token NX PX ttl`, and a script that deletes the key if it still has the
+//! token. It has no queue and no renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const RELEASE: &str =
 
 const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
 
-/// What it sends; the script's own GET and DEL are not the client's.
+/// The commands that the client sends, without the GET and DEL in the script.
 pub(crate) const SENDS: &[&str] = &["set", "evalsha"];
 
 #[derive(Clone)]
@@ -22,12 +23,12 @@ pub(crate) struct Raw {
     redis: MultiplexedConnection,
     ttl: u64,
     set: SetOptions,
-    /// The scripts' names at the server.
+    /// The hashes of the scripts.
     release: Arc<str>,
     renew: Arc<str>,
 }
 
-/// Whose lock it is.
+/// The random value at the key.
 pub(crate) type Token = String;
 
 impl Raw {
@@ -35,7 +36,7 @@ impl Raw {
         Ok(Self::on(lab::connect(url).await?, ttl).await?)
     }
 
-    /// Over this connection.
+    /// Uses this connection.
     pub(crate) async fn on(mut redis: MultiplexedConnection, ttl: Duration) -> RedisResult<Self> {
         let mut load = async |script| {
             let mut load = redis::cmd("SCRIPT");
@@ -63,14 +64,14 @@ impl Raw {
         Ok(is_free.then_some(token))
     }
 
-    /// Whether it was still its own.
+    /// Whether the key still had this token.
     pub(crate) async fn release(&mut self, key: &str, token: &str) -> RedisResult<bool> {
         let mut release = redis::cmd("EVALSHA");
         let release = release.arg(&*self.release).arg(1).arg(key).arg(token);
         release.query_async(&mut self.redis).await
     }
 
-    /// Whether it was still its own.
+    /// Whether the key still had this token.
     pub(crate) async fn renew(&mut self, key: &str, token: &str) -> RedisResult<bool> {
         let mut renew = redis::cmd("EVALSHA");
         let renew = renew.arg(&*self.renew).arg(1).arg(key).arg(token);

@@ -1,4 +1,5 @@
-//! W4: how long the key lies between the end of a turn and the begin of the next, when somebody waits for it.
+//! W4: how much time passes between the end of a turn and the beginning of the next, if a task
+//! waits for the key.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ const HEAD: [&str; 6] = [
     "n",
 ];
 
-/// Where the two tasks are: in so many processes.
+/// The number of processes that have the two tasks.
 const PLACES: [(&str, usize); 2] = [("2 processes", 2), ("1 process", 1)];
 
 pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
@@ -35,7 +36,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     };
     let messages = lab.scale.pick(200, 100);
     let mut progress = Progress::new("W4");
-    // The floor first: what all are divided by.
+    // The lower bound comes first: all figures are divided by it.
     let mut lanes = vec![Lane::new(None, PLACES[0])];
     for place in PLACES {
         lanes.extend(
@@ -74,11 +75,11 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// A rival in one place; without one, the floor.
+/// A rival with a number of processes; the lower bound has no rival.
 struct Lane {
     rival: Option<&'static Rival>,
     place: (&'static str, usize),
-    /// Of each round, in µs.
+    /// The median of each round, in µs.
     medians: Vec<f64>,
     all: Vec<f64>,
 }
@@ -111,7 +112,7 @@ impl Lane {
             Some(rival) => fleet.run(lab, rival).await?.outcome.passes,
             None => hop::measure(lab, messages).await?,
         };
-        // A round in which nobody waited is none of the others' neighbours: not a number, so no ratio and no median.
+        // A round in which no task waited has NaN, so that it has no ratio and no median.
         let median = Quartiles::of(times.clone()).map_or(f64::NAN, |of| of.median);
         self.medians.push(median);
         self.all.extend(times);
@@ -132,7 +133,7 @@ impl Lane {
     }
 }
 
-/// One of each name, a bar in each place where it was measured.
+/// One series for each name, with a bar for each number of processes that was measured.
 fn series(lanes: &[Lane]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for lane in lanes {

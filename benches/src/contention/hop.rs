@@ -1,6 +1,7 @@
-//! The floor of W4: a message through the server, from one process to another. No lock that the server grants to a waiter can be faster.
+//! The lower bound of W4: a message through the server from one process to another. No lock that
+//! the server grants to a waiter can be faster.
 //!
-//! On blocking sockets, for a runtime would be part of it.
+//! It uses blocking sockets, so that no runtime is measured with it.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -13,10 +14,10 @@ use crate::part::{Part, now};
 
 const CHANNEL: &str = "hop";
 
-/// Between two messages, as a lock is held in W4: the other process sleeps by then.
+/// Between two messages, as long as a lock is held in W4, so that the other process sleeps.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Of so many messages, from before the PUBLISH to the subscriber, in µs.
+/// The times of these messages from before the PUBLISH until the subscriber has them, in µs.
 pub(crate) async fn measure(lab: &Lab, messages: usize) -> Result<Vec<f64>, Failure> {
     let url = lab.url();
     tokio::task::spawn_blocking(move || publish(&url, messages)).await?
@@ -40,7 +41,7 @@ fn publish(url: &str, messages: usize) -> Result<Vec<f64>, Failure> {
     Ok(hops)
 }
 
-/// The other process: hears so many messages, and says after how many ns each.
+/// The other process: receives these messages, and prints when each came, in ns.
 pub(crate) fn listen(url: &str, messages: &str) -> Result<(), Failure> {
     let messages: usize = messages.parse()?;
     let mut redis = Client::open(url)?.get_connection()?;

@@ -1,11 +1,14 @@
-//! W3 and W4: one key that everybody wants. How often it changes hands, how fairly, and how long it lies between two of them.
+//! W3 and W4: many tasks want one key. How often and how fairly it changes hands, and how much time
+//! passes between two holders.
 //!
-//! `rivals` are those that are measured (`growth` has some of them too); `player` is one process of tasks that take turns, `fleet` several of them and what they did;
-//! `turns` looks at that: was it a lock, who had how much; `hop` is the floor, one message from one process to another.
+//! `rivals` are the contenders (`growth` has some of them, too). `player` is one process, whose
+//! tasks take turns; `fleet` runs several players; `turns` checks and evaluates the turns that they
+//! report. `hop` is the lower bound, one message from one process to another.
 //!
-//! Whether it was a lock is not sampled: every turn of every task, from after its acquire until before its release, is compared with its
-//! neighbours after the run, on the clock that all processes share. So nothing but two looks at that clock is added to what is measured.
-//! In W3 a turn is no more than these two looks, so a lock that were none would show in W4, and in `tests/exclusion`.
+//! Exclusion is checked, not sampled: after the run, every turn, from after its acquire until
+//! before its release, is compared with the next one on the clock that all processes share. This
+//! adds two clock readings to each turn. In W3 a turn has nothing but these two, so it would hardly
+//! show a lock that does not exclude; W4 and `tests/exclusion` do.
 
 mod fleet;
 mod handoff;

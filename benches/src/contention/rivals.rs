@@ -1,4 +1,5 @@
-//! Those who want the same key, by their words on a player's command line: how each waits, and where a turn begins and ends.
+//! The contenders for one key, named by words on a player's command line: how each waits, and where
+//! a turn begins and ends.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use crate::part::now;
 
 const KEY: &str = "turn";
 
-/// A row of the table.
+/// One contender, which has a row of the table.
 pub(crate) struct Rival {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The commands that its client sends, as INFO calls them.
+    /// The commands that its client sends, named as in INFO.
     pub(crate) sends: &'static [&'static str],
-    /// Of dlock, on top of its defaults: `DLOCK_…` variables of its processes.
+    /// `DLOCK_…` variables for its processes, which change dlock's defaults.
     pub(crate) settings: &'static [(&'static str, &'static str)],
 }
 
-/// The first is what the others are compared with.
+/// The first is the divisor of the others' ratios.
 pub(crate) const ALL: [Rival; 5] = [
     Rival {
         name: "raw, polling each 1–5 ms",
@@ -58,7 +59,7 @@ pub(crate) const ALL: [Rival; 5] = [
     },
 ];
 
-/// Every waiter has a place of its own at the server, where others have one for each process.
+/// Each waiter has its own entry in the server's queue; without `fair` each process has one.
 const FAIR: Rival = Rival {
     name: "dlock, fair",
     kind: Kind::Fair,
@@ -66,7 +67,7 @@ const FAIR: Rival = Rival {
     settings: &[],
 };
 
-/// Those of whom is asked what a turn costs when more wait.
+/// The rivals that are measured with more waiters.
 pub(crate) fn of_growth() -> impl Iterator<Item = &'static Rival> {
     let ours = ALL.iter().filter(|rival| rival.kind == Kind::Ours);
     ours.chain([&FAIR])
@@ -109,7 +110,7 @@ async fn pool() -> Result<LockPool, Failure> {
     Ok(LockPool::connect(ours::patient(Config::from_env()?)).await?)
 }
 
-/// What a process takes its turns with; its tasks share a connection.
+/// A process's client; its tasks share the connection.
 #[derive(Clone)]
 pub(crate) enum Hand {
     Polling(Raw),
@@ -118,7 +119,7 @@ pub(crate) enum Hand {
     Fair(LockPool),
 }
 
-/// While the lock was held.
+/// When the lock was held.
 pub(crate) struct Held {
     pub(crate) begin: u64,
     pub(crate) end: u64,
@@ -126,7 +127,7 @@ pub(crate) struct Held {
 }
 
 impl Hand {
-    /// Waits for the lock, holds it for so long and gives it back.
+    /// Waits for the lock, holds it for this long and releases it.
     pub(crate) async fn turn(&mut self, hold: Duration) -> Result<Held, Failure> {
         match self {
             Self::Polling(raw) => {

@@ -1,4 +1,4 @@
-//! W3: eight processes of eight tasks, one key, nothing to do while they have it.
+//! W3: eight processes of eight tasks, one key, and no work while it is held.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// The runs of one rival, a round each.
+/// One rival's runs, one for each round.
 struct Lane {
     rival: &'static Rival,
     runs: Vec<Run>,
@@ -86,7 +86,7 @@ impl Lane {
             .collect()
     }
 
-    /// The median of the rounds.
+    /// The median of a figure over the rounds.
     fn middle(&self, figure: impl FnMut(&Run) -> Option<f64>) -> Option<f64> {
         let figures = self.runs.iter().filter_map(figure).collect();
         Quartiles::of(figures).map(|of| of.median)

@@ -1,7 +1,9 @@
-//! Growth: what a handoff costs when more tasks wait for the key, and a cycle when the server has more locks. All is divided by what the
-//! same contender had of the fewest, in the same round.
+//! Growth: the cost of a handoff with more waiters for the key, and of a cycle with more locks on
+//! the server. Each figure is divided by the same contender's figure with the fewest, in the same
+//! round.
 //!
-//! `waiters` is W3 with 2 waiters and more, `keys` is W2 beside other locks; both measure `Sample`s, in the lanes of `lane`.
+//! `waiters` is W3 with 2 waiters and more, `keys` is W2 beside other locks. Both collect `Sample`s
+//! in `lane`.
 
 mod keys;
 mod lane;

@@ -1,5 +1,5 @@
-//! One key, as in W3, with 2 waiters and ten times as many, and again: in two processes, for more of them cost more however many wait; so
-//! the most of them once more in eight.
+//! One key, as in W3, with 2, 20, … waiters in two processes. More processes cost more with any
+//! number of waiters, so the highest number is measured again in eight.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use crate::progress::Progress;
 use crate::rounds::{Rounds, order};
 use crate::statistics::real;
 
-/// Waiters, and in how many processes.
+/// The number of waiters, and of processes.
 type Crowd = (usize, usize);
 
 const FULL: [Crowd; 5] = [(2, 2), (20, 2), (200, 2), (2_000, 2), (2_000, 8)];
 const QUICK: [Crowd; 4] = [(2, 2), (20, 2), (200, 2), (200, 8)];
 
-/// And how long a run was.
+/// Returns the length of a run, too.
 pub(super) async fn measure(lab: &Lab) -> Result<(Lanes, Duration), Failure> {
     let crowds: &[Crowd] = lab.scale.pick(&FULL, &QUICK);
     let ramp = Duration::from_millis(lab.scale.pick(600, 200));
@@ -64,7 +64,8 @@ pub(super) async fn measure(lab: &Lab) -> Result<(Lanes, Duration), Failure> {
     Ok((lanes, length))
 }
 
-/// Commands and the server's time are of all turns: those before the time that counts and after it are among them.
+/// Commands and server time are divided by all turns, because they also include those outside the
+/// measured span.
 fn sample(run: &Run, rival: &Rival, length: Duration) -> Sample {
     let (handoffs, turns) = (run.outcome.handoffs, real(run.outcome.all));
     let micros = |time: Duration| time.as_secs_f64() * 1e6;

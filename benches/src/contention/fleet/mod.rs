@@ -1,4 +1,4 @@
-//! Several players that begin and end at the same moment, and what they did.
+//! Runs several players that begin and end at the same moment, and collects their turns.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::part::{Part, now};
 use crate::server_cost::Work;
 use crate::{Failure, story};
 
-/// From the last "ready" to the begin: until then all have been told.
+/// From the last "ready" to the start: until then all players have been told.
 const AHEAD: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fleet {
     pub(crate) processes: usize,
-    /// Of all processes together, which have as many each, or one more.
+    /// Tasks of all processes, distributed as evenly as possible.
     pub(crate) tasks: usize,
     pub(crate) hold: Duration,
     pub(crate) think: Duration,
-    /// Before the run counts: time for all to have asked.
+    /// Time before the run counts, so that all tasks have asked for the lock.
     pub(crate) ramp: Duration,
     pub(crate) length: Duration,
 }
 
-/// What came of it.
+/// The result of one run.
 pub(crate) struct Run {
     pub(crate) outcome: Outcome,
-    /// The server's, from the begin until all had ended.
+    /// The server's work from the start until all players had ended.
     pub(crate) work: Work,
 }
 

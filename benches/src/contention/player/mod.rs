@@ -1,4 +1,4 @@
-//! One process: so many tasks that want the key until the run is over, and then say what turns they had.
+//! One process, whose tasks ask for the key until the run is over. Then it reports all their turns.
 
 use std::fmt;
 use std::io::{BufWriter, Write as _};
@@ -12,7 +12,7 @@ use super::turns::Turn;
 use crate::Failure;
 use crate::part::{left, now, told};
 
-/// What a player is told on its command line.
+/// The arguments on a player's command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Game {
     pub(crate) kind: Kind,
@@ -20,7 +20,7 @@ pub(crate) struct Game {
     pub(crate) first: usize,
     pub(crate) tasks: usize,
     pub(crate) hold: Duration,
-    /// Between a task's turn and its asking for the next.
+    /// The pause between a task's turn and its next request.
     pub(crate) think: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Game {
     }
 }
 
-/// The words that [`Game::parse`] reads.
+/// The arguments as [`Game::parse`] reads them.
 impl fmt::Display for Game {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = Kind::WORDS.into_iter().find(|(_, kind)| *kind == self.kind);
@@ -51,7 +51,8 @@ impl fmt::Display for Game {
     }
 }
 
-/// The process. Says `ready`, is told from when to when it plays, says its turns and `done`.
+/// Runs the process: prints `ready`, reads when the run begins and ends, then prints its turns and
+/// `done`.
 pub(crate) async fn play(url: &str, words: &[String]) -> Result<(), Failure> {
     let game = Game::parse(words).ok_or("a player's words make no game")?;
     let hand = game.kind.connect(url).await?;

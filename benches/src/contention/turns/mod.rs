@@ -1,13 +1,13 @@
-//! All turns of all tasks, after a run: whether each was alone, and what they come to.
+//! All turns of all tasks of a run: checks that no two overlapped, and computes the figures.
 
 use std::ops::Range;
 
 use crate::statistics::jain;
 
-/// One task that held the lock. Times in ns of the clock that all processes share.
+/// One task's hold of the lock. Times are in ns of the clock that all processes share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Which, of all tasks of all processes.
+    /// The task's number among those of all processes.
     pub(crate) task: usize,
     /// Before its acquire was called.
     pub(crate) asked: u64,
@@ -15,12 +15,12 @@ pub(crate) struct Turn {
     pub(crate) begin: u64,
     /// Before its release began.
     pub(crate) end: u64,
-    /// 0: there are none in this kind of lock.
+    /// The fencing token; 0 for a lock that has none.
     pub(crate) fence: u64,
 }
 
 impl Turn {
-    /// What [`parse`](Self::parse) reads.
+    /// The line that [`parse`](Self::parse) reads.
     pub(crate) fn line(&self) -> String {
         let Self {
             task,
@@ -32,7 +32,7 @@ impl Turn {
         format!("turn {task} {asked} {begin} {end} {fence}")
     }
 
-    /// `None`: some other line.
+    /// `None` for any other line.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("turn ")?.split(' ');
         let task = words.next()?.parse().ok()?;
@@ -47,34 +47,37 @@ impl Turn {
     }
 }
 
-/// What the turns of one run come to.
+/// The figures of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Turns that began in the time that counts, and those of them that another task had the turn before.
+    /// Turns that began in the measured span, and how many of them followed another task's turn.
     pub(crate) acquisitions: usize,
     pub(crate) handoffs: usize,
-    /// Of each task, also of one that had none.
+    /// The number of turns of each task, with 0 for a task that had none.
     pub(crate) shares: Vec<f64>,
-    /// From asking to having, of each turn; ascending, in ms.
+    /// From request to grant, for each turn; ascending, in ms.
     pub(crate) waits: Vec<f64>,
-    /// From the end of a turn to the begin of the next, where another task was waiting for it; ascending, in µs.
+    /// From the end of a turn to the beginning of the next, if another task was waiting; ascending,
+    /// in µs.
     pub(crate) passes: Vec<f64>,
-    /// Turns in all, also those that began before that time, and after its end: tasks that waited then have one more.
+    /// All turns, also those that began before or after the measured span: after its end each
+    /// waiting task has one more turn.
     pub(crate) all: usize,
 }
 
 impl Outcome {
-    /// Of a run in which the turns count that began in this span.
+    /// Evaluates a run; turns that began in this span are measured.
     ///
     /// # Errors
-    /// Two turns at once, or a fencing token that is not greater than the one before it.
+    /// Two turns overlap, or a fencing token is not greater than the one before it.
     pub(crate) fn of(
         mut turns: Vec<Turn>,
         tasks: usize,
         span: &Range<u64>,
     ) -> Result<Self, String> {
         turns.sort_by_key(|turn| (turn.begin, turn.end));
-        // Neighbours are enough: the first overlap of a sorted list is one of neighbours, and "greater" is transitive.
+        // Comparing neighbours is enough: in a sorted list the first overlap is between neighbours,
+        // and "greater" is transitive.
         let pairs = turns.iter().zip(turns.iter().skip(1));
         for (before, after) in pairs.clone() {
             alone(before, after)?;

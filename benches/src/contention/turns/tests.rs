@@ -24,11 +24,11 @@ fn a_line_is_read_back() {
 #[test]
 fn what_turns_come_to() {
     let turns = vec![
-        turn(2, 12, 13, 14, 4), // nobody waited for the end of the turn before
+        turn(2, 12, 13, 14, 4), // no task waited for the end of the turn before
         turn(0, 0, 0, 4, 1),
         turn(1, 1, 6, 8, 2),    // waited 5 ms, 2 of them after the lock was free
-        turn(1, 8, 9, 10, 3),   // the same one again
-        turn(0, 10, 21, 22, 5), // after the end
+        turn(1, 8, 9, 10, 3), // the same task again
+        turn(0, 10, 21, 22, 5), // after the measured span
     ];
     let outcome = Outcome::of(turns, 4, &(0..20 * MS)).unwrap();
     assert_eq!((outcome.all, outcome.acquisitions), (5, 4));
@@ -69,7 +69,7 @@ fn two_at_once_are_found_wherever_they_are() {
         let told = Outcome::of(turns, 4, &(0..9 * MS)).unwrap_err();
         assert!(told.contains("two held the lock at once"), "{told}");
     }
-    // After the run's end it has to be a lock too.
+    // Exclusion is also checked after the measured span.
     let late = vec![turn(0, 0, 10, 14, 0), turn(1, 0, 13, 15, 0)];
     assert!(Outcome::of(late, 2, &(0..9 * MS)).is_err());
 }

@@ -1,4 +1,4 @@
-//! Tasks with a key each, as in W2, on servers that have 1 other lock and a thousand times as many, and again.
+//! Tasks with a key each, as in W2, on servers that have 1, 1,000, … other locks.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ pub(super) async fn measure(lab: &Lab) -> Result<Lanes, Failure> {
         places.push(Place::new(lab.another()?, others).await?);
     }
     for place in &places {
-        // Connections, scripts and memory are there before the first round.
+        // Warms up connections, scripts and memory before the first round.
         for contender in &place.contenders {
             contender.run(block).await?;
         }
@@ -67,12 +67,12 @@ pub(super) async fn measure(lab: &Lab) -> Result<Lanes, Failure> {
 
 const NAMES: [&str; 2] = ["raw", "dlock"];
 
-/// A server with other locks, and who is measured there.
+/// A server with other locks, and the contenders on it.
 struct Place {
     control: Control,
     others: usize,
     contenders: [Contender; 2],
-    /// Last: all others are connected to it.
+    /// The last field, because all others are connected to its server.
     _lab: Lab,
 }
 
@@ -95,7 +95,7 @@ impl Place {
         Ok(place)
     }
 
-    /// That all other locks, and no more, are there.
+    /// Checks that the server has exactly the other locks.
     async fn check(&mut self) -> Result<(), Failure> {
         let (there, others) = (self.control.keys().await?, self.others);
         if there == others {
@@ -122,7 +122,7 @@ impl Place {
     }
 }
 
-/// So many locks, as dlock would have left them; taken one by one they would take minutes.
+/// Writes other locks with values like dlock's. Acquiring them one by one would take minutes.
 async fn fill(url: &str, pool: &LockPool, locks: usize) -> Result<(), Failure> {
     let mut redis = lab::connect(url).await?;
     let model = pool.lock(lock_key!("model")).ttl(TTL).acquire().await?;
@@ -146,7 +146,7 @@ async fn fill(url: &str, pool: &LockPool, locks: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same value with a token of its own: `1|x|<random>-<number>|…`.
+/// The same value with another token: `1|x|<random>-<number>|…`.
 fn another(value: &str, number: usize) -> Option<String> {
     let (random, rest) = value.split_once('-')?;
     let (_, rest) = rest.split_once('|')?;

@@ -1,23 +1,24 @@
-//! What was measured of each contender with each number, round by round, and what it comes to.
+//! The samples of each contender with each number of waiters or locks, round by round, and the
+//! figures from them.
 
 use crate::chapter::{Series, number, spread};
 use crate::rounds::ratios;
 use crate::statistics::Quartiles;
 
-/// One block's, or one run's: of a cycle or a handoff. Not a number where there was none.
+/// The figures of one block or run, for a cycle or a handoff. NaN if there was none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
     /// µs.
     pub(super) time: f64,
     /// The server's CPU time, µs.
     pub(super) server: f64,
-    /// That the client sent.
+    /// Commands that the client sent.
     pub(super) commands: f64,
-    /// How many it is the mean of.
+    /// The number of cycles or handoffs that the sample is the mean of.
     pub(super) count: usize,
 }
 
-/// A contender with one number of waiters, or of other locks.
+/// A contender with one number of waiters or of other locks.
 struct Lane {
     with: String,
     contender: &'static str,
@@ -27,7 +28,7 @@ struct Lane {
 pub(super) struct Lanes(Vec<Lane>);
 
 impl Lanes {
-    /// Of each contender with each number, what `with` says, the fewest first.
+    /// One lane for each contender and number; `with` describes the numbers, lowest first.
     pub(super) fn new(with: &[String], contenders: &[&'static str]) -> Self {
         let all = with.iter().flat_map(|with| {
             contenders.iter().map(|&contender| Lane {
@@ -56,7 +57,7 @@ impl Lanes {
         groups
     }
 
-    /// To the same contender with the fewest, in the same round.
+    /// Divided by the same contender's figure with the lowest number, in the same round.
     fn ratio(&self, lane: &Lane, figure: fn(&Sample) -> f64) -> Option<Quartiles> {
         let fewest = self.0.iter().find(|it| it.contender == lane.contender)?;
         let both = [fewest, lane].map(|lane| lane.figures(figure));
@@ -84,7 +85,7 @@ impl Lanes {
         self.0.iter().map(row).collect()
     }
 
-    /// Of each contender the time, a bar with each number.
+    /// The times of each contender, with a bar for each number.
     pub(super) fn series(&self) -> Vec<Series> {
         let groups = self.groups();
         let contenders = self

@@ -9,7 +9,7 @@ fn sample(time: f64, server: f64, commands: f64) -> Sample {
     }
 }
 
-/// Two contenders with 2 and 20, in two rounds of which the second was twice as slow for all.
+/// Two contenders with 2 and 20 waiters, in two rounds; the second round is twice as slow for all.
 fn lanes() -> Lanes {
     let with = ["2 waiters", "20 waiters"].map(str::to_owned);
     let mut lanes = Lanes::new(&with, &["first", "second"]);
