@@ -1,4 +1,4 @@
-//! What a program runs on: a server of its own, a connection to ask it things, and how much of everything.
+//! What a benchmark runs on: its own server, a connection for questions to it, and the scale.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::wire::Wire;
 pub(crate) struct Lab {
     pub(crate) scale: Scale,
     server: RedisServer,
-    /// Between the server and those who are measured, if it is far.
+    /// The network between the server and the contenders, if there is one.
     wire: Option<Wire>,
     pins: Pins,
 }
@@ -34,7 +34,8 @@ impl Lab {
         })
     }
 
-    /// Behind a wire that delays each way by so much. The process of the wire is on the server's core.
+    /// Puts a wire that delays each way by this time before the server. The wire's process is on
+    /// the server's core.
     pub(crate) fn start_far(scale: Scale, pins: Pins, each_way: Duration) -> Result<Self, Failure> {
         let near = Self::start(scale, pins)?;
         let wire = Wire::start(near.server.addr(), each_way, pins)?;
@@ -42,23 +43,23 @@ impl Lab {
         Ok(Self { wire, ..near })
     }
 
-    /// With a server of its own, behind a wire.
+    /// A lab with another server, behind a wire.
     pub(crate) fn another_far(&self, each_way: Duration) -> Result<Self, Failure> {
         Self::start_far(self.scale, self.pins, each_way)
     }
 
-    /// With a server of its own, beside this one.
+    /// A lab with another server.
     pub(crate) fn another(&self) -> Result<Self, Failure> {
         Self::start(self.scale, self.pins)
     }
 
-    /// For those who are measured.
+    /// The address for the contenders.
     pub(crate) fn url(&self) -> String {
         let far = self.wire.as_ref().map(Wire::url);
         far.unwrap_or_else(|| self.server.url())
     }
 
-    /// Of a chapter, with how far the server is.
+    /// A chapter's title, with the delay of the wire.
     pub(crate) fn title(&self, title: &str) -> String {
         let far = self.wire.as_ref().map(Wire::name);
         far.map_or(title.to_owned(), |far| format!("{title}, {far}"))
@@ -68,20 +69,21 @@ impl Lab {
         self.wire.as_ref()
     }
 
-    /// For questions that are no part of what is measured: not by the wire.
+    /// A connection for what is not measured; it bypasses the wire.
     pub(crate) async fn control(&self) -> Result<Control, Failure> {
         Ok(Control(connect(&self.server.url()).await?))
     }
 }
 
-/// On the settings that dlock's own connections have: RESP3, and no timeout of the client's. The socket is as the `redis` crate opens it
-/// unless it is told otherwise: what is written while other bytes have no acknowledgement waits for that (Nagle's algorithm). Over
-/// loopback that is the faster way, if any.
+/// Connects with RESP3 and without a client timeout, as dlock does. The socket keeps the default of
+/// the `redis` crate, Nagle's algorithm: bytes wait until those before them are acknowledged. Over
+/// loopback this is the faster way, if either is.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
     connect_by(url, TcpSettings::default()).await
 }
 
-/// With `TCP_NODELAY`, as dlock's own connections: over a network an acknowledgement comes with the next answer, a round trip later.
+/// Connects with `TCP_NODELAY`, as dlock does: over a network an acknowledgement comes only with
+/// the next answer, a round trip later.
 pub(crate) async fn connect_far(url: &str) -> Result<MultiplexedConnection, Failure> {
     connect_by(url, TcpSettings::default().set_nodelay(true)).await
 }
@@ -100,7 +102,7 @@ async fn connect_by(url: &str, socket: TcpSettings) -> Result<MultiplexedConnect
         .await?)
 }
 
-/// µs since 1970; in the year 2255.
+/// µs since 1970: the year 2255.
 const FOR_EVER: u64 = 9_000_000_000_000_000;
 
 pub(crate) struct Control(MultiplexedConnection);
@@ -116,12 +118,12 @@ impl Control {
         Reading::parse(&info)
     }
 
-    /// Leaves nothing of those before: a lease of a process that has ended would stop the next one.
+    /// Deletes all keys: the lease of a process that has ended would block the next one.
     pub(crate) async fn clear(&mut self) -> Result<(), Failure> {
         Ok(redis::cmd("FLUSHALL").exec_async(&mut self.0).await?)
     }
 
-    /// How many keys there are, without the one that all fencing tokens come from.
+    /// The number of keys, without the counter of fencing tokens.
     pub(crate) async fn keys(&mut self) -> Result<usize, Failure> {
         let (all, fences): (usize, usize) = redis::pipe()
             .cmd("DBSIZE")
@@ -131,7 +133,7 @@ impl Control {
         Ok(all - fences)
     }
 
-    /// A writer holds this lock, for longer than any run.
+    /// Has a writer hold this lock, for longer than any run.
     pub(crate) async fn write_locked(&mut self, lock: &str) -> Result<(), Failure> {
         let mut add = redis::cmd("ZADD");
         add.arg(lock).arg("inf").arg("1|#|rw");
@@ -139,7 +141,7 @@ impl Control {
         Ok(add.exec_async(&mut self.0).await?)
     }
 
-    /// Somebody holds each of these locks, for longer than any run.
+    /// Has somebody hold each of these locks, for longer than any run.
     pub(crate) async fn locked(
         &mut self,
         locks: impl Iterator<Item = String>,
@@ -155,7 +157,8 @@ impl Control {
         Ok(sets.exec_async(&mut self.0).await?)
     }
 
-    /// How many wait for so many locks that are held; each for its own, or all for the only one.
+    /// The number of waiters for this many held locks: one each for its own lock, or all for the
+    /// only one.
     pub(crate) async fn places(&mut self, locks: usize) -> Result<usize, Failure> {
         if locks > 1 {
             return Ok(self.keys().await?.saturating_sub(locks) / 2);
@@ -170,7 +173,7 @@ impl Control {
             .unwrap_or(0))
     }
 
-    /// How long it takes to be answered.
+    /// The time until the server answers.
     pub(crate) async fn ping(&mut self) -> Result<Duration, Failure> {
         let begun = Instant::now();
         redis::cmd("PING").exec_async(&mut self.0).await?;

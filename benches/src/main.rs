@@ -1,11 +1,13 @@
-//! Measures dlock, the bare commands on the same connection settings and `rslock`, side by side in one run:
-//! `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes. docs/inside/performance.md says what each figure means.
+//! Measures dlock, the bare commands on the same connection settings, and `rslock`, side by side in
+//! one run: `cargo run --release -p dlock-benches`, with `-- --quick` in less than two minutes.
+//! docs/inside/performance.md explains each figure.
 //!
-//! Every program is told as a ratio within one round, for absolute times move with whatever else the machine does. Each starts a
-//! `redis-server` of its own. Read `plan` first (what is run), then `contenders` (what is compared), `rounds` (how), and the programs:
-//! `cycles` (W1, W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`, `hostile`, `instructions`,
-//! `network` (W1 to W4 behind a `wire`).
-//! `part` is another process of this program.
+//! Figures are compared as ratios within one round, because absolute times change with whatever
+//! else the machine does. Each program starts a `redis-server` of its own. Read `plan` first (what
+//! is run), then `contenders` (what is compared), `rounds` (how), and the programs: `cycles` (W1,
+//! W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`,
+//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`). `part` is another process of
+//! this program.
 
 mod bounds;
 mod chapter;
@@ -40,7 +42,7 @@ use page::Setting;
 use plan::{Plan, Program};
 use tokio::runtime::Runtime;
 
-/// Nothing here can go on after an error, whoever made it.
+/// Any error ends the run.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
@@ -61,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// All of it in one line: the error, then what caused it.
+/// The error and its causes, in one line.
 pub(crate) fn story(failure: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(failure.source(), |&cause| cause.source());
     causes.fold(failure.to_string(), |story, cause| {
@@ -96,11 +98,11 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
         markdown.display(),
         svg.display()
     );
-    // What was measured before it is told all the same.
+    // Chapters measured before the failure are written all the same.
     failure.map_or(Ok(()), Err)
 }
 
-/// Without what needs a tool that is missing, unless it was asked for by name.
+/// The programs to run, without those whose tool is missing, unless they were asked for by name.
 fn programs(plan: &Plan) -> Result<Vec<Program>, Failure> {
     let mut programs = plan.programs.clone();
     if programs.contains(&Program::Instructions)
@@ -115,7 +117,7 @@ fn programs(plan: &Plan) -> Result<Vec<Program>, Failure> {
     Ok(programs)
 }
 
-/// On a server of its own.
+/// Runs a program on a server of its own.
 fn chapters_of(
     program: Program,
     plan: &Plan,
@@ -147,7 +149,7 @@ fn chapters_of(
     })
 }
 
-/// What another process of this program was started for.
+/// Runs this process as the part for which it was started.
 fn be_part(words: &[String]) -> Result<(), Failure> {
     match words {
         [part, url, words @ ..] if part == "player" => {

@@ -1,5 +1,5 @@
-//! Network: W1 to W4 again, behind a wire that delays each way by a constant time; every contender goes through the same one. The row of
-//! one task is W1.
+//! Network: W1 to W4 again, behind a wire that delays each way by a constant time. All contenders
+//! go through the same wire. The row with one task is W1.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::chapter::Chapter;
 use crate::lab::Lab;
 use crate::{Failure, contention, cycles};
 
-/// A server in the next room, and one in the next building: round trips of 0.5 and 2 ms.
+/// Round trips of 0.5 and 2 ms, as to a server in the next room and in the next building.
 const EACH_WAY: [Duration; 2] = [Duration::from_micros(250), Duration::from_millis(1)];
 
-/// By these wires, or by this one.
+/// Measures behind this wire, or else behind each of [`EACH_WAY`].
 pub(crate) async fn chapters(
     lab: &Lab,
     each_way: Option<Duration>,

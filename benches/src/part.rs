@@ -1,5 +1,5 @@
-//! Another process of this program, and what two of them say to each other: lines. Here is the parent's end; what a part does is said
-//! where its program is.
+//! Another process of this program; both talk in lines of text. This file is the parent's end; what
+//! a part does is in the file of its program.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
@@ -10,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failure;
 
-/// What its command line begins with, so that no user's word is mistaken for it.
+/// The first argument of a part, which no user writes by chance.
 pub(crate) const WORD: &str = "--part-of-a-run";
 
-/// Killed when it is dropped.
+/// A child process, killed when this is dropped.
 pub(crate) struct Part {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -21,7 +21,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// With these settings of dlock's, and none that this process was given.
+    /// Starts a part with these settings of dlock, and none that this process was given.
     pub(crate) fn start(words: &[String], settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut command = Command::new(env::current_exe()?);
         let inherited = env::vars_os().map(|(name, _)| name);
@@ -47,7 +47,7 @@ impl Part {
         self.child.id()
     }
 
-    /// The next line, which begins so, without that.
+    /// The rest of the next line, which has to begin with `prefix`.
     pub(crate) fn line(&mut self, prefix: &str) -> Result<String, Failure> {
         let line = self
             .lines
@@ -76,12 +76,12 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.kill(); // it may have ended already
         let _ = self.child.wait();
     }
 }
 
-/// A part's end of [`Part::tell`].
+/// The next line that the parent wrote by [`Part::tell`].
 pub(crate) fn told() -> Result<String, Failure> {
     let line = std::io::stdin().lines().next();
     Ok(line.ok_or("the run that this is a part of has ended")??)
@@ -93,7 +93,7 @@ pub(crate) fn now() -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Until this moment of [`now`].
+/// The time left until this moment of [`now`].
 pub(crate) fn left(moment: u64) -> Duration {
     Duration::from_nanos(moment.saturating_sub(now()))
 }

@@ -1,5 +1,5 @@
-//! The server on one core, this process and those it starts on another: so no contender gains from threads of its own, and neither
-//! side takes time from the other.
+//! Puts the server on one core, and this process with its children on another: no contender gains
+//! from more threads, and neither side takes CPU time from the other.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Failure;
 #[cfg(target_os = "linux")]
 use rustix::thread::CpuSet;
 
-/// Where the server goes. Outside Linux, and with a single core, everything is left to the system.
+/// The cores in use. Outside Linux, and on a single core, nothing is pinned.
 #[derive(Clone, Copy)]
 pub(crate) struct Pins {
     #[cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ pub(crate) struct Pins {
 
 #[cfg(target_os = "linux")]
 impl Pins {
-    /// To be called before there are other threads: they have what this one has.
+    /// Has to be called before other threads start, because they inherit the cores.
     pub(crate) fn new(wanted: bool) -> Result<Self, Failure> {
         use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
@@ -42,7 +42,7 @@ impl Pins {
         Ok(())
     }
 
-    /// Whether it was done.
+    /// Whether the processes are pinned.
     pub(crate) fn are_set(&self) -> bool {
         self.server.is_some()
     }
@@ -71,7 +71,7 @@ impl Pins {
     }
 }
 
-/// What this process has used so far, in all its threads.
+/// The CPU time of all threads of this process so far.
 pub(crate) fn cpu() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(

@@ -1,4 +1,5 @@
-//! The line on stderr that says what is being done: written over in a terminal, one of each kind elsewhere.
+//! The progress line on stderr: overwritten in a terminal; elsewhere one line for each kind of
+//! step.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How often the line is written again.
 const PACE: Duration = Duration::from_millis(200);
 
-/// To the begin of the line, and nothing on it.
+/// Returns to the start of the line, and clears it.
 const OVER: &str = "\r\x1b[K";
 
 /// The steps of one kind, such as the rounds of W1.
@@ -29,13 +30,13 @@ impl Progress {
         let mut stderr = std::io::stderr().lock();
         if due && stderr.is_terminal() {
             self.told = Some(Instant::now());
-            // What can't be told is no reason to stop.
+            // A line that can't be written is no reason to stop.
             let _ = write!(stderr, "{OVER}{}: {step}", self.what).and_then(|()| stderr.flush());
         }
     }
 }
 
-/// Takes the line away.
+/// Removes the line.
 pub(crate) fn clear() {
     let mut stderr = std::io::stderr().lock();
     if stderr.is_terminal() {

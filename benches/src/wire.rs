@@ -1,5 +1,5 @@
-//! A network between the server and those who are measured: a process of this program that runs the harness's delay proxy, so that its CPU
-//! time is nobody else's.
+//! A network between the server and the contenders: a process of this program that runs the
+//! harness's delay proxy, so that the proxy's CPU time is counted apart.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ impl Wire {
         let words = ["wire".to_owned(), server.to_string()];
         let nanos = each_way.as_nanos().to_string();
         let mut part = Part::start(&[words.to_vec(), vec![nanos]].concat(), &[])?;
-        // Its threads go where its first one is by then.
+        // Threads that it starts later inherit the core of its first thread.
         pins.server(part.pid())?;
         part.tell("pinned")?;
         let url = part.line("carries ")?;
@@ -42,7 +42,7 @@ impl Wire {
         self.url.clone()
     }
 
-    /// What its process has used so far.
+    /// The CPU time of its process so far.
     pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
         let mut part = self.part.borrow_mut();
         part.tell("cpu")?;
@@ -55,7 +55,8 @@ impl Wire {
     }
 }
 
-/// The process: is told that it is pinned; says where it listens; then, whenever it is asked, what CPU time it has used. It ends with its parent.
+/// Runs the process: waits until it is pinned, prints its address, then prints its CPU time
+/// whenever it is asked. It ends with its parent.
 pub(crate) fn carry(server: &str, each_way: &str) -> Result<(), Failure> {
     let each_way = Duration::from_nanos(each_way.parse()?);
     told()?;
@@ -64,6 +65,6 @@ pub(crate) fn carry(server: &str, each_way: &str) -> Result<(), Failure> {
     while told().is_ok() {
         println!("used {}", cpu().as_nanos());
     }
-    // Connections that are open then have lost their parent too.
+    // Also ends the connections that are still open.
     std::process::exit(0)
 }

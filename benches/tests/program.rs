@@ -1,4 +1,5 @@
-//! The program itself: that it runs to its end, and what it answers to a mistake. No figure is looked at: a test is no place for one.
+//! The program runs to its end, and reports mistakes on its command line. No test checks a figure:
+//! a busy machine changes them.
 
 #![allow(
     clippy::unwrap_used,

@@ -41,7 +41,7 @@ fn publish(url: &str, messages: usize) -> Result<Vec<f64>, Failure> {
     Ok(hops)
 }
 
-/// The other process: receives these messages, and prints when each came, in ns.
+/// The other process: receives these messages, and prints how long each took, in ns.
 pub(crate) fn listen(url: &str, messages: &str) -> Result<(), Failure> {
     let messages: usize = messages.parse()?;
     let mut redis = Client::open(url)?.get_connection()?;

@@ -1,10 +1,12 @@
 //! Instructions: what one cycle costs the client, counted by valgrind's callgrind.
 //!
-//! A child process of this program runs a fixed workload under callgrind twice, the second time with three times as many cycles. The
-//! difference divided by the additional cycles is the cost of one cycle: start-up, connecting and first uses drop out. Instructions are
-//! hardly affected by what else the machine does, so this program needs no quiet machine.
+//! A child process of this program runs a fixed workload under callgrind twice, the second time
+//! with three times as many cycles. The difference divided by the additional cycles is the cost of
+//! one cycle: start-up, connecting and first uses drop out. The rest of the machine's work hardly
+//! affects instructions, so this program needs no quiet machine.
 //!
-//! `worker` is the child process, `profile` reads what callgrind wrote, `crates` says to which crate an instruction belongs.
+//! `worker` is the child process, `profile` reads callgrind's output, `crates` assigns instructions
+//! to crates.
 
 mod crates;
 mod profile;
@@ -25,7 +27,7 @@ use worker::Workload;
 
 pub(crate) use worker::work;
 
-/// How many tasks run the workload, and how many cycles each runs at first.
+/// How many tasks run the workload, and how many cycles each has in the first run.
 const SIZES: [Block; 2] = [
     Block {
         tasks: 256,
@@ -37,7 +39,7 @@ const SIZES: [Block; 2] = [
     },
 ];
 
-/// The second run has so many times the cycles of the first.
+/// The second run has this many times the cycles of the first.
 const LONGER: usize = 3;
 
 const HEAD: [&str; 15] = [
@@ -106,7 +108,7 @@ pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     })
 }
 
-/// To be asked before anything is measured.
+/// Checked before anything is measured.
 pub(crate) fn is_installed() -> Result<(), Failure> {
     let asked = Command::new("valgrind").arg("--version").output();
     let missing = |why| format!("no valgrind on PATH ({why}): apt-get install valgrind").into();
@@ -130,7 +132,7 @@ fn tasks(tasks: usize) -> String {
     }
 }
 
-/// One row's cost of a cycle.
+/// The cost of a cycle, for one row.
 fn measure(workload: Workload, url: &str, block: Block) -> Result<Cycle, Failure> {
     let more = Block {
         cycles: block.cycles * LONGER,
@@ -141,7 +143,7 @@ fn measure(workload: Workload, url: &str, block: Block) -> Result<Cycle, Failure
     Ok(Cycle::of(&short, &long, more.count() - block.count()))
 }
 
-/// The workload in a process of its own, under callgrind.
+/// Runs the workload in a process of its own, under callgrind.
 fn run(workload: Workload, url: &str, block: Block) -> Result<Profile, Failure> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("callgrind.out");
@@ -198,7 +200,7 @@ impl Figures {
         row
     }
 
-    /// Of the first run: tables of where its instructions and allocations are.
+    /// Tables of the first run: where its instructions and allocations are.
     fn breakdowns(&self) -> Vec<String> {
         let tasks = tasks(self.block.tasks);
         let Some(cycle) = self.cycles.first() else {
@@ -207,7 +209,7 @@ impl Figures {
         let table = |title: &str, head: &[&str], rows: &[Vec<String>]| {
             format!("dlock, {tasks}: {title}\n\n{}", page::table(head, rows))
         };
-        // What is done less than once in twenty cycles is no part of one.
+        // What happens less than once in twenty cycles is no part of a cycle.
         let pairs = |mut figures: Vec<(&str, f64)>, digits| -> Vec<Vec<String>> {
             figures.retain(|(_, figure)| *figure >= 0.05);
             let row = |(name, figure): (&str, f64)| {

@@ -1,4 +1,5 @@
-//! The child process: a fixed number of cycles of one contender. It prints nothing; callgrind counts.
+//! The child process: a fixed number of cycles of one contender. It prints nothing; callgrind
+//! counts.
 
 use super::Block;
 use crate::Failure;
@@ -16,7 +17,7 @@ pub(super) enum Workload {
 }
 
 impl Workload {
-    /// The first is what the others are divided by.
+    /// The first is the divisor of the others' ratios.
     pub(super) const ALL: [Self; 4] = [Self::Raw, Self::Rslock, Self::Dlock, Self::Background];
 
     pub(super) fn name(self) -> &'static str {
@@ -28,7 +29,7 @@ impl Workload {
         }
     }
 
-    /// What [`work`] is started with.
+    /// The arguments of [`work`].
     pub(super) fn words(self, url: &str, block: Block) -> Vec<String> {
         let words = ["worker", self.name(), url].map(str::to_owned);
         let numbers = [block.tasks, block.cycles].map(|number| number.to_string());
@@ -48,7 +49,7 @@ impl Workload {
     }
 }
 
-/// The process, with the words behind its first.
+/// Runs the process; `words` are its arguments after the first.
 pub(crate) async fn work(words: &[String]) -> Result<(), Failure> {
     let [name, url, tasks, cycles] = words else {
         return Err("a worker has four words".into());
@@ -60,7 +61,7 @@ pub(crate) async fn work(words: &[String]) -> Result<(), Failure> {
         cycles: cycles.parse()?,
     };
     let contender = workload.connect(url).await?;
-    // All tasks have been there once, so memory is as it stays.
+    // Warms up every task, so that memory no longer grows.
     contender.run(Block { cycles: 2, ..block }).await?;
     contender.run(block).await?;
     Ok(())

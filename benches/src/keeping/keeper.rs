@@ -1,5 +1,5 @@
-//! The process that holds the locks: takes them all, keeps them for a window, and says what CPU time that took and how many locks it
-//! still believes to hold.
+//! The process that holds the locks: it takes them all, keeps them for a window, and reports the
+//! CPU time of that window and how many locks it still believes to hold.
 
 use std::fs;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ pub(crate) const RAW: &str = "raw";
 pub(crate) const PEER: &str = "peer";
 pub(crate) const OURS: &str = "ours";
 
-/// Renewals are due each such part of the ttl.
+/// Renewals are due after this part of the ttl.
 pub(super) const PART: u32 = 3;
 
-/// Between two lines that say how many are taken.
+/// The pause between two lines that report how many locks are taken.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Asked for at once.
+/// The number of acquires at once.
 const ABREAST: usize = 256;
 
-/// What it is to take and keep, and how many it has.
+/// The locks to take and keep, and how many the process holds.
 struct Task<'a> {
     url: &'a str,
     locks: usize,
@@ -39,8 +39,9 @@ struct Task<'a> {
     held: Arc<AtomicUsize>,
 }
 
-/// The process. Says `took …` for as long as it takes locks, then what memory it `holds`; is told when the window begins; says what CPU time
-/// it `used` in it, and how many locks it still `held`.
+/// Runs the process. It prints `took …` while it takes locks, then the memory that it `holds`; is
+/// told when the window begins; then prints the CPU time that it `used` in the window, and how many
+/// locks it still `held`.
 pub(crate) async fn keep(words: &[String]) -> Result<(), Failure> {
     let [kind, url, locks, ttl, window] = words else {
         return Err("a keeper has five words".into());
@@ -54,7 +55,7 @@ pub(crate) async fn keep(words: &[String]) -> Result<(), Failure> {
     };
     let before = memory();
     let told_meanwhile = tokio::spawn(tell(task.held.clone()));
-    // Empty, where each lock has a task of its own.
+    // Empty for the contenders with a task for each lock.
     let guards = match kind.as_str() {
         RAW => raw(&task).await.map(|()| Vec::new()),
         PEER => peer(&task).await.map(|()| Vec::new()),
@@ -75,7 +76,7 @@ pub(crate) async fn keep(words: &[String]) -> Result<(), Failure> {
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     println!("held {}", task.held.load(Ordering::Relaxed) - lost);
     told()?;
-    // Giving all of them back is no part of it: the process ends, and the server is cleared.
+    // Releasing the locks is not measured: the process ends, and the server is cleared.
     std::process::exit(0)
 }
 
@@ -87,7 +88,7 @@ async fn tell(held: Arc<AtomicUsize>) {
     }
 }
 
-/// A task for each lock, which renews it by a script of its own.
+/// A task for each lock, which renews it by a script.
 async fn raw(task: &Task<'_>) -> Result<(), Failure> {
     let raw = Raw::connect(task.url, task.ttl).await?;
     let every = task.ttl / PART;
@@ -114,7 +115,7 @@ async fn raw(task: &Task<'_>) -> Result<(), Failure> {
     takes.try_collect().await
 }
 
-/// A task for each lock, as its documentation has it: the lock is kept while a body runs.
+/// A task for each lock, as in the documentation of `rslock`: the lock is kept while a body runs.
 async fn peer(task: &Task<'_>) -> Result<(), Failure> {
     let (peer, ttl) = (Peer::new(task.url).0, task.ttl);
     let abreast = Arc::new(Semaphore::new(ABREAST));
@@ -128,17 +129,18 @@ async fn peer(task: &Task<'_>) -> Result<(), Failure> {
                 drop(turn);
                 std::future::pending::<()>().await;
             };
-            let _ = peer.using(key.as_bytes(), ttl, body).await; // its body has no end: the lock is lost
+            // The body has no end, so this returns when the lock is lost.
+            let _ = peer.using(key.as_bytes(), ttl, body).await;
             held.fetch_sub(1, Ordering::Relaxed);
         });
     }
-    // Until the last body has begun.
+    // Wait until the last body has begun.
     let all = u32::try_from(ABREAST)?;
     let _ = abreast.acquire_many(all).await?;
     Ok(())
 }
 
-/// Guards, renewed by the pool's watchdog.
+/// Guards, which the pool's watchdog renews.
 async fn ours(task: &Task<'_>) -> Result<Vec<LockGuard>, Failure> {
     let pool = LockPool::connect(patient(Config::new(task.url))).await?;
     let takes = (0..task.locks).map(|lock| {
@@ -157,7 +159,7 @@ fn millis(word: &str) -> Result<Duration, Failure> {
     Ok(Duration::from_millis(word.parse()?))
 }
 
-/// What this process has in memory, where that can be read.
+/// This process's resident memory, if the system reports it.
 fn memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -1,7 +1,8 @@
-//! W5: many locks that are held and renewed, and what one renewal costs.
+//! W5: many locks are held and renewed; what one renewal costs.
 //!
-//! A process of its own holds them, the `keeper`, so that its CPU time and memory are of nothing else. What is counted is at the server:
-//! renewals by its own statistics, lost locks by its keys.
+//! A process of its own, the `keeper`, holds them, so that its CPU time and memory contain nothing
+//! else. The server does the counting: its statistics have the renewals, and a missing key is a
+//! lost lock.
 
 mod keeper;
 mod room;
@@ -19,18 +20,18 @@ use crate::{Failure, story};
 
 pub(crate) use keeper::keep;
 
-/// A row of the table.
+/// One contender, which has a row of the table.
 struct Keeper {
     name: &'static str,
-    /// Its word on the keeper's command line.
+    /// Its name on the keeper's command line.
     word: &'static str,
-    /// The command that each renewal ends with, in its script.
+    /// The last command of each renewal's script.
     renews: &'static str,
     /// The commands that its client sends meanwhile.
     sends: &'static [&'static str],
 }
 
-/// The first is what the others are divided by.
+/// The first is the divisor of the others' ratios.
 const KEEPERS: [Keeper; 3] = [
     Keeper {
         name: "raw, a task per lock",
@@ -65,16 +66,16 @@ const HEAD: [&str; 10] = [
     "n",
 ];
 
-/// What one keeper did in one window.
+/// The figures of one keeper in one window.
 struct Window {
-    /// s, until all were taken.
+    /// Seconds until all locks were taken.
     taking: f64,
     renewals: f64,
-    /// µs a renewal; not a number where there was none.
+    /// µs for one renewal; NaN if there was none.
     client: f64,
     server: f64,
     commands: f64,
-    /// Bytes a lock, where the system tells.
+    /// Bytes for one lock, if the system reports them.
     memory: Option<f64>,
     lost: usize,
 }
@@ -207,7 +208,7 @@ impl Keeper {
     }
 }
 
-/// What its memory has grown by, once it has all its locks.
+/// Waits until the keeper has all its locks; by how much its memory has grown.
 fn taken(part: &mut Part, mut tell: impl FnMut(&str)) -> Result<Option<f64>, Failure> {
     loop {
         let line = part.line("")?;

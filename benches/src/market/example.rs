@@ -1,4 +1,5 @@
-//! The example `market` as it is, all of it but its command line: the marketplace, its sellers and buyers, and the audit.
+//! The example `market` without its command line: the marketplace, its sellers and buyers, and the
+//! audit.
 
 #[path = "../../../examples/market/audit.rs"]
 mod audit;

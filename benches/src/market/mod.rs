@@ -1,7 +1,8 @@
-//! W6: the marketplace of "Redis in Action", by the example `market`. What a lock per item costs beside a bare one, and what both are
-//! worth against WATCH/MULTI/EXEC.
+//! W6: the marketplace of "Redis in Action", by the example `market`: what a lock for each item
+//! costs compared with a raw lock, and what both gain over WATCH/MULTI/EXEC.
 //!
-//! `example` is that program; `raw` its fourth way, which exists to compare with. Each run is audited, as there.
+//! `example` is that program; `raw` is a fourth way, only for comparison. Each run is audited as in
+//! the example.
 
 #[allow(dead_code, reason = "the example has a command line and a way more")]
 mod example;
@@ -24,7 +25,7 @@ use example::report::Report;
 use example::ways::{Optimistic, PerItem};
 use raw::RawPerItem;
 
-/// In which way the market is run.
+/// The way in which the market is run.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Raw,
@@ -34,7 +35,7 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Raw, Kind::Ours, Kind::Watch];
 
-/// Where in [`KINDS`] those are that the others are divided by.
+/// Indexes in [`KINDS`] of the divisors.
 const RAW: usize = 0;
 const WATCH: usize = 2;
 
@@ -148,7 +149,7 @@ impl Traded {
             .collect()
     }
 
-    /// Listed and bought, of all kinds, round by round.
+    /// Items listed and bought per second, for each kind and round.
     fn sums(&self) -> Vec<Vec<f64>> {
         self.figures(|report| count(report.listed + report.bought) / self.seconds)
     }

@@ -1,4 +1,5 @@
-//! The market under a raw lock for each item, as the book builds it: who finds it taken comes back after a millisecond.
+//! The market under a raw lock for each item, as the book builds it: a client that finds the lock
+//! taken tries again after a millisecond.
 
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct RawPerItem {
     stall: Stall,
     raw: Raw,
-    /// What its locks' keys begin with: this run's own.
+    /// The prefix of this run's lock keys.
     prefix: String,
 }
 
 impl RawPerItem {
-    /// `None`: taken, and the pause is over.
+    /// `None` if the lock was taken; then the pause is over.
     async fn lock(&mut self, item: Item) -> Result<Option<(String, Token)>, MarketError> {
         let key = format!("{}item:{item}", self.prefix);
         let token = self.raw.try_acquire(&key).await?;
@@ -36,7 +37,7 @@ impl RawPerItem {
 impl Way for RawPerItem {
     const NAME: &'static str = "raw lock per item";
 
-    /// The locks go over the market's own connection: the least that there can be.
+    /// The locks use the market's own connection, which costs least.
     async fn open(mut stall: Stall, _: Config) -> Result<Self, MarketError> {
         let raw = Raw::on(stall.redis().clone(), TTL).await?;
         let prefix = stall.market().namespace();

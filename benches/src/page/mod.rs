@@ -10,7 +10,7 @@ use crate::chapter::Chapter;
 use crate::pins::Pins;
 use crate::plan::{Plan, Scale};
 
-/// What a reader has to know before any figure.
+/// The conditions of the measurement.
 pub(crate) struct Setting {
     pub(crate) scale: Scale,
     pub(crate) cores: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Looks around, then sets the pins.
+    /// Reads the conditions, then sets the pins.
     pub(crate) fn ask(plan: &Plan) -> Result<Self, Failure> {
         let version = Command::new("redis-server").arg("--version").output();
         let said = version.map_err(|why| {
@@ -30,7 +30,7 @@ impl Setting {
         let version = said.split(' ').find_map(|word| word.strip_prefix("v="));
         Ok(Self {
             scale: plan.scale,
-            // Before the pins: behind them there is one.
+            // Before the pins: afterwards only one core is available.
             cores: thread::available_parallelism().map_or(1, usize::from),
             load: load(),
             server: version.unwrap_or("?").to_owned(),
@@ -39,7 +39,7 @@ impl Setting {
     }
 }
 
-/// What else the machine does, where it tells.
+/// The system's load, if it reports one.
 fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ')
@@ -75,7 +75,7 @@ pub(crate) fn write(setting: &Setting, chapters: &[Chapter]) -> String {
          median [quartiles]; absolute figures hold for this machine and hour. What each figure means: docs/inside/performance.md.\n"
     );
     for chapter in chapters {
-        // Into a String: can't fail.
+        // Writing to a String can't fail.
         let table = table(&chapter.head, &chapter.rows);
         let _ = write!(page, "\n## {}\n\n{table}", chapter.title);
         for note in &chapter.notes {
@@ -85,7 +85,7 @@ pub(crate) fn write(setting: &Setting, chapters: &[Chapter]) -> String {
     page
 }
 
-/// In Markdown; it ends with a line break.
+/// A Markdown table, with a line break at the end.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule = vec!["---".to_owned(); head.len()];

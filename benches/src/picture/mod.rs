@@ -1,4 +1,4 @@
-//! The chapters' panels as one picture, two in a row.
+//! Draws the chapters' panels as one picture, two in a row.
 
 use charts_rs::{BarChart, ChildChart, LegendCategory, MultiChart, Position};
 
@@ -9,13 +9,14 @@ const WIDTH: f32 = 640.0;
 const HEIGHT: f32 = 300.0;
 const GAP: f32 = 16.0;
 
-/// Below a title, for the figure on the highest bar.
+/// Space below a title, for the figure on the highest bar.
 const HEAD: f32 = 20.0;
 
 /// Panels in a row.
 const ACROSS: u8 = 2;
 
-/// The palette's colours, by how a name begins: a contender has the same one wherever it is.
+/// The palette's colours by the beginning of a contender's name, so that it has the same colour
+/// everywhere.
 const COLOURS: [(&str, usize); 10] = [
     ("raw, a second time", 5),
     ("raw", 0),
@@ -57,7 +58,7 @@ fn bars(panel: &Panel) -> BarChart {
     chart.title.text.clone_from(&panel.title);
     chart.title.height += HEAD;
     chart.legend.category = LegendCategory::Rect;
-    chart.legend.position = Some(Position::Bottom); // above, the highest bar's figure would be in it
+    chart.legend.position = Some(Position::Bottom); // at the top it would cover a figure
     chart
 }
 

@@ -1,4 +1,4 @@
-//! The command line, read once.
+//! Reads the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::Failure;
 
-/// What a mistake is answered with, after what it was.
+/// Printed after the message about a mistake.
 const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--ttl SECONDS] [--window SECONDS] [--each-way MILLISECONDS] [--out PATH] [--unpinned]";
 
-/// One of the programs, by its word on the command line.
+/// The programs, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     W1,
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// How much of everything.
+/// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Full,
@@ -73,18 +73,19 @@ impl Scale {
     }
 }
 
-/// What W5 does.
+/// The parameters of W5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keep {
     pub(crate) locks: usize,
     pub(crate) ttl: Duration,
-    /// So long they are held once all are taken.
+    /// How long all locks are held once they are taken.
     pub(crate) window: Duration,
 }
 
 impl Keep {
-    /// Unless it is said, the ttl is 6 s for each begun hundred thousand locks: however many there are, no more than 50,000 renewals
-    /// are due a second. The window is one ttl: in it everybody renews each lock at least once.
+    /// By default, the ttl is 6 s for each begun hundred thousand locks, so that at most 50,000
+    /// renewals are due a second, and the window is one ttl, so that each lock is renewed at least
+    /// once.
     fn new(locks: usize, ttl: Option<usize>, window: Option<usize>) -> Self {
         let ttl = ttl.unwrap_or(6 * locks.div_ceil(100_000));
         let seconds =
@@ -100,16 +101,16 @@ impl Keep {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) scale: Scale,
-    /// In their own order, whatever order they were asked for in.
+    /// In their own order, not as they were asked for.
     pub(crate) programs: Vec<Program>,
     /// Whether they were asked for by name.
     pub(crate) chosen: bool,
     pub(crate) keep: Keep,
-    /// W1 to W5 and `network` go through a wire that delays each way by so much.
+    /// The delay each way of a wire for W1 to W5 and `network`.
     pub(crate) each_way: Option<Duration>,
-    /// Where the page and the picture go, without what their names end with.
+    /// The path of the page and the picture, without extension.
     pub(crate) out: PathBuf,
-    /// The server on one core and everything else on another.
+    /// The server is on one core, and everything else on another.
     pub(crate) pinned: bool,
 }
 
@@ -156,7 +157,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The page's and the picture's.
+    /// The paths of the page and the picture.
     pub(crate) fn files(&self) -> [PathBuf; 2] {
         ["md", "svg"].map(|ending| {
             let mut name = self.out.clone().into_os_string();

@@ -1,30 +1,33 @@
-//! Rounds: in each, every contender has one block, in another order each time, and is compared with another one's block of that round.
+//! Rounds: in each, every contender has one block, in another order each time, and its figure is
+//! compared with another contender's in the same round.
 //!
-//! What else the machine does changes within seconds, so only blocks that are neighbours say anything about each other.
+//! The machine's other work changes within seconds, so only blocks close to each other can be
+//! compared.
 
 use std::time::{Duration, Instant};
 
 use crate::statistics::Quartiles;
 
-/// Until when rounds go on.
+/// When to stop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rounds {
     pub(crate) most: usize,
-    /// No round begins after this long, once there were [`LEAST`].
+    /// No round begins after this time, once there are [`LEAST`].
     pub(crate) within: Duration,
 }
 
-/// Fewer have no quartiles worth the name.
+/// Fewer have no meaningful quartiles.
 const LEAST: usize = 3;
 
 impl Rounds {
-    /// Whether another one begins after `done` of them.
+    /// Whether another round begins after `done` of them.
     pub(crate) fn another(&self, done: usize, begun: Instant) -> bool {
         done < self.most && (done < LEAST || begun.elapsed() < self.within)
     }
 }
 
-/// Who goes when: each has each place equally often. Every other turn of the wheel is backwards, else one would always follow the same one.
+/// The order of a round: each contender has each position equally often. Every other cycle of
+/// rounds is reversed; otherwise one contender would always follow the same one.
 pub(crate) fn order(contenders: usize, round: usize) -> Vec<usize> {
     let wheel = contenders.max(1);
     let mut places: Vec<usize> = (0..contenders).collect();
@@ -35,7 +38,8 @@ pub(crate) fn order(contenders: usize, round: usize) -> Vec<usize> {
     places
 }
 
-/// Of each contender, its figure over that of `base` in the same round. `figures[contender][round]`.
+/// Each contender's figure divided by that of `base` in the same round;
+/// `figures[contender][round]`.
 pub(crate) fn ratios(figures: &[Vec<f64>], base: usize) -> Vec<Option<Quartiles>> {
     let Some(base) = figures.get(base) else {
         return vec![None; figures.len()];

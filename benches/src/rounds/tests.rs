@@ -25,7 +25,7 @@ fn nobody_always_follows_the_same_one() {
     assert_ne!(follows(0), follows(3));
 }
 
-/// The second one always takes twice as long as the first, whatever each round is like.
+/// The second contender always takes twice as long as the first, however slow the round is.
 #[test]
 fn a_ratio_is_one_within_a_round() {
     let of = ratios(&[vec![1.0, 10.0, 100.0], vec![2.0, 20.0, 200.0]], 0);

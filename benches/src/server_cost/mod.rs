@@ -1,18 +1,19 @@
-//! What a server says of its own work: CPU time, and calls of each command. Both are hardly moved by what else the machine does.
+//! What a server reports about its own work: CPU time, and calls of each command. The rest of the
+//! machine's work hardly affects either.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::Failure;
 
-/// All it has done since it was started.
+/// All work since its start.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reading {
     cpu: Duration,
     calls: HashMap<String, u64>,
 }
 
-/// What it did between two readings.
+/// The work between two readings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Work {
     pub(crate) cpu: Duration,
@@ -20,7 +21,7 @@ pub(crate) struct Work {
 }
 
 impl Reading {
-    /// Of `INFO cpu` and `INFO commandstats`, one after the other.
+    /// Parses `INFO cpu` followed by `INFO commandstats`.
     pub(crate) fn parse(info: &str) -> Result<Self, Failure> {
         let seconds = |name: &str| -> Result<f64, Failure> {
             let line = info.lines().find_map(|line| line.strip_prefix(name));
@@ -52,7 +53,8 @@ impl Reading {
 }
 
 impl Work {
-    /// How often these were called. Calls from inside a script count like a client's, so name only what the script does not call.
+    /// The number of calls of these commands. Calls inside a script count like a client's, so name
+    /// only commands that the script does not call.
     pub(crate) fn calls(&self, names: &[&str]) -> u64 {
         names.iter().filter_map(|name| self.calls.get(*name)).sum()
     }

@@ -1,6 +1,6 @@
-//! What is made of many figures. Plain sums: no clock, no server.
+//! Statistics of figures. No clock, no server.
 
-/// The middle, and the middles of both halves.
+/// The median, and the medians of both halves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quartiles {
     pub(crate) lower: f64,
@@ -9,7 +9,7 @@ pub(crate) struct Quartiles {
 }
 
 impl Quartiles {
-    /// `None` of nothing.
+    /// `None` for no figures.
     pub(crate) fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
         Some(Self {
@@ -20,7 +20,8 @@ impl Quartiles {
     }
 }
 
-/// Of figures in ascending order: between two of them in proportion, as R's type 7 and numpy's default. `None` of nothing.
+/// A quantile of ascending figures, interpolated as in R's type 7 and numpy's default. `None` for
+/// no figures.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -34,7 +35,8 @@ pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// Jain's index of fairness: 1 where all have the same, 1/n where one has everything. `None` where nobody has anything.
+/// Jain's index of fairness: 1 if all have the same, 1/n if one has everything. `None` if there is
+/// nothing to share.
 ///
 /// Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984.
 pub(crate) fn jain(shares: &[f64]) -> Option<f64> {
@@ -43,7 +45,7 @@ pub(crate) fn jain(shares: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (real(shares.len()) * squares))
 }
 
-/// A count, to divide with.
+/// A count as a divisor.
 #[allow(
     clippy::cast_precision_loss,
     reason = "exact to 2^53, and told with three digits"

@@ -4,7 +4,7 @@ fn close(left: f64, right: f64) {
     assert!((left - right).abs() < 1e-9, "{left} is not {right}");
 }
 
-/// As numpy says: `numpy.quantile([1, 2, 3, 4], [.25, .5, .75])`.
+/// As `numpy.quantile([1, 2, 3, 4], [.25, .5, .75])`.
 #[test]
 fn quartiles_lie_between_figures() {
     let of = Quartiles::of(vec![4.0, 1.0, 3.0, 2.0]).unwrap();

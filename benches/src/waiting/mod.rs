@@ -1,8 +1,9 @@
-//! W7: what it costs that many wait for long. Each of them shows signs of life, and must not lose its place; others must not
-//! notice them.
+//! W7: what many long waits cost. Each waiter sends signs of life and must not lose its queue
+//! entry; other clients must not notice them.
 //!
-//! Who waits are tasks of eight processes, `waiter`. What is counted is at the server: its CPU time, its commands, and places that
-//! were lost, which their waiters take anew. A lone connection beside them says how long a PING takes.
+//! The waiters are tasks of eight processes (`waiter`). The server does the counting: its CPU time,
+//! its commands, and queue entries that were lost and made anew. A connection of its own measures
+//! how long a PING takes meanwhile.
 
 mod waiter;
 
@@ -21,13 +22,13 @@ pub(crate) use waiter::wait;
 
 const PROCESSES: usize = 8;
 
-/// Between two PINGs.
+/// The pause between two PINGs.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Until all have asked, and a while more, so that they have polled too.
+/// The time for all to ask for their locks, and to poll at least once.
 const AT_LEAST: Duration = Duration::from_secs(2);
 
-/// Where they can't be had, what is there is measured.
+/// If not all wait by then, those that do are measured.
 const AT_MOST: Duration = Duration::from_secs(20);
 
 struct Crowd {
@@ -38,12 +39,12 @@ struct Crowd {
 
 struct Run {
     places: usize,
-    /// Of a core.
+    /// Percent of a core.
     server: f64,
     client: f64,
     commands: f64,
     lost: u64,
-    /// ms.
+    /// In ms.
     pings: Vec<f64>,
 }
 
@@ -168,12 +169,12 @@ impl Crowd {
             server: 100.0 * work.cpu.as_secs_f64() / took,
             client: 100.0 * client / window.as_secs_f64(),
             commands: real(usize::try_from(sent)?) / took,
-            lost: work.calls(&["set"]), // each place that is taken draws an epoch, and nobody else does
+            lost: work.calls(&["set"]), // only new queue entries draw an epoch
             pings,
         })
     }
 
-    /// What they wait for is held; how many locks that are.
+    /// Holds what they wait for; the number of locks.
     async fn lock(&self, control: &mut Control) -> Result<usize, Failure> {
         if self.keys == waiter::ONE_KEY {
             control.write_locked("lock:queue").await?;

@@ -1,4 +1,5 @@
-//! One process of waiters: so many tasks that wait for a lock which nobody gives back, and what CPU time that takes.
+//! One process of waiters: its tasks wait for locks that are never released; it reports the CPU
+//! time of that.
 
 use std::time::Duration;
 
@@ -10,18 +11,20 @@ use crate::Failure;
 use crate::part::told;
 use crate::pins::cpu;
 
-/// They begin to wait so many at once, and so often: it is not the begin that is measured.
+/// How many tasks begin to wait at once, and how often: the start is not measured.
 const AT_ONCE: usize = 10;
 const EVERY: Duration = Duration::from_millis(20);
 
-/// What a waiter is told on its command line: where all of a process want the same key, they are readers.
+/// Values of an argument of a waiter. With one key for all, the tasks are readers.
 pub(super) const ONE_KEY: &str = "one";
 pub(super) const KEY_EACH: &str = "each";
 
-/// More than are ever under way: with any limit each heartbeat is a command of its own.
+/// More than are ever in flight. Any limit turns off batching, so each heartbeat is a command of
+/// its own.
 const NO_LIMIT: usize = 1_000_000;
 
-/// The process. Waits with all its tasks, is told when the window begins, and says what CPU time it `used` in it.
+/// Runs the process: all its tasks wait; it is told when the window begins, and prints the CPU time
+/// that it `used` in it.
 pub(crate) async fn wait(words: &[String]) -> Result<(), Failure> {
     let [url, keys, together, first, tasks, window] = words else {
         return Err("a waiter has six words".into());
@@ -50,11 +53,11 @@ pub(crate) async fn wait(words: &[String]) -> Result<(), Failure> {
         pool
     });
     let window = Duration::from_millis(window.parse()?);
-    spawn_blocking(told).await??; // they wait meanwhile
+    spawn_blocking(told).await??; // the tasks wait meanwhile
     let begun = cpu();
     sleep(window).await;
     println!("used {}", cpu().saturating_sub(begun).as_nanos());
     drop(begins);
     spawn_blocking(told).await??;
-    std::process::exit(0) // nobody is to leave one by one: the server is cleared
+    std::process::exit(0) // no task cancels its wait: the server is cleared
 }

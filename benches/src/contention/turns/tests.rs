@@ -27,7 +27,7 @@ fn what_turns_come_to() {
         turn(2, 12, 13, 14, 4), // no task waited for the end of the turn before
         turn(0, 0, 0, 4, 1),
         turn(1, 1, 6, 8, 2),    // waited 5 ms, 2 of them after the lock was free
-        turn(1, 8, 9, 10, 3), // the same task again
+        turn(1, 8, 9, 10, 3),   // the same task again
         turn(0, 10, 21, 22, 5), // after the measured span
     ];
     let outcome = Outcome::of(turns, 4, &(0..20 * MS)).unwrap();

@@ -1,5 +1,5 @@
-//! To which crate an instruction belongs: by the source file that it comes from, which also tells an inlined function from the one
-//! around it, else by the name of its function.
+//! Assigns an instruction to a crate: by its source file, which also separates an inlined function
+//! from the one around it, or else by the name of its function.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Crate {
@@ -11,7 +11,7 @@ pub(super) enum Crate {
     /// core, alloc and std.
     Std,
     Other,
-    /// malloc, free and what stands between them and a caller.
+    /// malloc, free and the functions between them and a caller.
     Allocator,
     /// memcpy, memmove, memset, memcmp.
     Copying,
@@ -32,7 +32,8 @@ impl Crate {
         Self::Libc,
     ];
 
-    /// Of an instruction of this function, inlined from this file; `???` where the program has no line tables for it.
+    /// The crate of an instruction in this function, inlined from this file; the file is `???` if
+    /// the program has no line tables for it.
     pub(super) fn of(file: &str, function: &str) -> Self {
         const COPIES: [&str; 5] = ["memcpy", "memmove", "memset", "memcmp", "bcmp"];
         if allocates(function) || frees(function) {
@@ -44,7 +45,7 @@ impl Crate {
         Self::of_file(file).unwrap_or_else(|| Self::of_name(function))
     }
 
-    /// What stands for a source file where none is known.
+    /// The name for instructions without a known source file.
     pub(super) fn without_lines(self) -> &'static str {
         match self {
             Self::Dlock => "dlock, not inlined",
@@ -71,7 +72,7 @@ impl Crate {
         is_own.then_some(Self::Dlock)
     }
 
-    /// Of `<&redis::Cmd as core::fmt::Debug>::fmt` the crate is `redis`.
+    /// The crate of `<&redis::Cmd as core::fmt::Debug>::fmt` is `redis`.
     fn of_name(function: &str) -> Self {
         let ignored = |sign: char| !sign.is_ascii_alphanumeric() && sign != '_';
         let name = function.trim_start_matches(ignored);
@@ -93,7 +94,7 @@ impl Crate {
     }
 }
 
-/// Whether the function belongs to what gives memory out.
+/// Whether the function belongs to the allocator.
 pub(super) fn allocates(function: &str) -> bool {
     const NAMES: [&str; 12] = [
         "malloc",

@@ -1,8 +1,9 @@
-//! What callgrind wrote, and the difference of two such files. Plain text and sums: no process.
+//! Parses callgrind's output, and computes the difference of two such files. It starts no process.
 //!
-//! The format is on <https://valgrind.org/docs/manual/cl-format.html>. Without name compression, a file is a list of functions
-//! (`fn=`), the lines of cost that each has of its own in a source file (`fl=`, `fi=`, `fe=`), and its calls: `cfn=` the function
-//! called, `calls=` how often, and in the next line what the calls cost with all that they called.
+//! The format is on <https://valgrind.org/docs/manual/cl-format.html>. Without name compression, a
+//! file is a list of functions (`fn=`), each with the lines of its own cost in a source file
+//! (`fl=`, `fi=`, `fe=`) and its calls: `cfn=` the function called, `calls=` how often, and in the
+//! next line the cost of the calls with all that they called.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -11,10 +12,10 @@ use super::crates::{Crate, allocates};
 use crate::Failure;
 use crate::statistics::real;
 
-/// Of a whole run of a process.
+/// The profile of a whole run of a process.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Profile {
-    /// By function and source file: instructions of its own.
+    /// Its own instructions, by function and source file.
     own: HashMap<(String, String), u64>,
     /// By caller and function called.
     calls: HashMap<(String, String), Calls>,
@@ -49,7 +50,8 @@ impl Profile {
             if !line.starts_with(|sign: char| sign.is_ascii_digit()) {
                 continue;
             }
-            // A line's number, then its events: instructions come first, and what is 0 to the end of the line is left out.
+            // A line's number, then its events: instructions come first, and trailing zeros are
+            // left out.
             let mut events = line.split(' ').skip(1);
             let instructions = events.next().map_or(Ok(0), str::parse)?;
             if let Some(count) = calls.take() {
@@ -86,12 +88,12 @@ fn first(numbers: &str) -> Result<u64, Failure> {
     Ok(numbers.split(' ').next().unwrap_or_default().parse()?)
 }
 
-/// What one cycle costs.
+/// The cost of one cycle.
 #[derive(Debug)]
 pub(super) struct Cycle {
     pub(super) instructions: f64,
     pub(super) allocations: f64,
-    /// Without clock readings, which cost none outside valgrind.
+    /// Without clock readings, which are no system calls outside valgrind.
     pub(super) system_calls: f64,
     pub(super) clock_readings: f64,
     own: HashMap<(String, String), f64>,
@@ -99,7 +101,7 @@ pub(super) struct Cycle {
     system_calls_of: HashMap<String, f64>,
 }
 
-/// The functions by which all memory is given out.
+/// The functions that hand out all memory.
 const ALLOCATE: [&str; 5] = [
     "malloc",
     "calloc",
@@ -108,7 +110,7 @@ const ALLOCATE: [&str; 5] = [
     "aligned_alloc",
 ];
 
-/// libc's, and rustix's where it has no vDSO to call.
+/// libc's function, and rustix's for systems without a vDSO.
 fn reads_a_clock(function: &str) -> bool {
     ["clock_gettime@@", "clock_gettime_via_syscall"]
         .iter()
@@ -116,7 +118,7 @@ fn reads_a_clock(function: &str) -> bool {
 }
 
 impl Cycle {
-    /// Of two runs, the longer with so many cycles more.
+    /// The cost of one of the additional cycles of the longer run.
     pub(super) fn of(short: &Profile, long: &Profile, cycles: usize) -> Self {
         let each = |short: f64, long: f64| (long - short) / real(cycles);
         let called =
@@ -148,14 +150,14 @@ impl Cycle {
         }
     }
 
-    /// Instructions that belong to this crate.
+    /// Instructions of this crate.
     pub(super) fn of_crate(&self, meant: Crate) -> f64 {
         let own = self.own.iter();
         let own = own.filter(|((function, file), _)| Crate::of(file, function) == meant);
         own.map(|(_, cost)| cost).sum()
     }
 
-    /// Instructions by source file, the most first; by crate where the program has no line tables.
+    /// Instructions by source file, most first; by crate if the program has no line tables.
     pub(super) fn files(&self) -> Vec<(&str, f64)> {
         let files = self.own.iter().map(|((function, file), cost)| {
             let name = match file.as_str() {
@@ -167,7 +169,8 @@ impl Cycle {
         descending(files)
     }
 
-    /// dlock's functions: instructions of its own, and with what it calls, the most of the latter first.
+    /// dlock's functions with their own instructions, and with those of all that they call; most of
+    /// the latter first.
     pub(super) fn functions(&self) -> Vec<(&str, f64, f64)> {
         let mut all: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for ((function, _), cost) in &self.own {
@@ -186,13 +189,13 @@ impl Cycle {
         own
     }
 
-    /// System calls by the function that makes them, the most first.
+    /// System calls by the function that makes them, most first.
     pub(super) fn system_calls_of(&self) -> Vec<(&str, f64)> {
         let all = self.system_calls_of.iter();
         descending(all.map(|(name, times)| (name.as_str(), *times)))
     }
 
-    /// How often memory is asked for, by the function outside the allocator that asks.
+    /// Allocations by the function outside the allocator that makes them.
     pub(super) fn allocators(&self) -> Vec<(&str, f64)> {
         let asks = self
             .calls
@@ -207,7 +210,7 @@ fn difference<K: Clone + Eq + Hash, T: Copy + Default, D>(
     long: &HashMap<K, T>,
     each: impl Fn(T, T) -> D,
 ) -> HashMap<K, D> {
-    // What only the short run did is no part of a cycle, and cannot be much.
+    // Functions that only the short run called are no part of a cycle, and cost little.
     let pairs = long.iter().map(|(name, &long)| {
         let short = short.get(name).copied().unwrap_or_default();
         (name.clone(), each(short, long))
@@ -215,7 +218,7 @@ fn difference<K: Clone + Eq + Hash, T: Copy + Default, D>(
     pairs.collect()
 }
 
-/// The sum for each name, the greatest first.
+/// The sum for each name, largest first.
 fn descending<'a>(figures: impl Iterator<Item = (&'a str, f64)>) -> Vec<(&'a str, f64)> {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for (name, figure) in figures {
@@ -226,7 +229,7 @@ fn descending<'a>(figures: impl Iterator<Item = (&'a str, f64)>) -> Vec<(&'a str
     sums
 }
 
-/// From the crate's folder on.
+/// The path from the crate's folder on.
 fn short(file: &str) -> &str {
     if let Some((_, inside)) = file.split_once("/registry/src/") {
         return inside.split_once('/').map_or(inside, |(_, inside)| inside);

@@ -3,7 +3,7 @@
 use super::{Cycle, Profile};
 use crate::instructions::crates::Crate;
 
-/// A file of callgrind's: `main` runs `cycles` cycles after a start-up that costs 1,000.
+/// A file like callgrind's: `main` runs `cycles` cycles after a start-up that costs 1,000.
 fn profile(cycles: u64) -> Profile {
     let [start, all] = [1_000 + 2 * cycles, 40 * cycles];
     let text = format!(

@@ -1,21 +1,22 @@
-//! Whether the machine has the memory that so many locks take. Without it the system would end a process in the middle of a run.
+//! Checks that the machine has the memory for this many locks. Otherwise the system would kill a
+//! process in the middle of a run.
 
 use std::fs;
 
 use crate::Failure;
 
-/// Bytes: what the most demanding keeper and the server together have of a lock, and some more.
+/// Bytes that the most demanding keeper and the server together need for a lock, with a margin.
 const A_LOCK: u64 = 4 * 1024;
 
 const MEGABYTE: u64 = 1024 * 1024;
 
-/// Where the system tells nothing, everything fits.
+/// Succeeds if the system does not report its memory.
 pub(super) fn check(locks: usize) -> Result<(), Failure> {
     let told = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     available(&told).map_or(Ok(()), |free| fits(locks, free))
 }
 
-/// Bytes.
+/// In bytes.
 fn available(meminfo: &str) -> Option<u64> {
     let mut lines = meminfo.lines();
     let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
