@@ -1,8 +1,8 @@
-//! A holder sleeps past its lease and writes as if nothing had happened; the resource refuses its stale token.
+//! A holder sleeps past its lease and then writes; the resource refuses its stale token.
 //!
-//! No lock can prevent the late write: the holder was stopped between its last look at the lock and
-//! the write. What can is the fencing token, checked where the write goes. `cargo run --example
-//! fenced_write` starts a private `redis-server` for it; `DLOCK_URL` names another.
+//! No lock can prevent the late write: the holder was paused between its last check of the lock and
+//! the write. The fencing token can, if the resource checks it. `cargo run --example fenced_write`
+//! starts a private `redis-server`; `DLOCK_URL` names another.
 
 mod server;
 
@@ -14,8 +14,8 @@ use dlock_runtime::{Config, Fence, LockPool};
 
 use server::Server;
 
-/// Whatever is written to. It keeps the highest token it has seen and refuses lower ones; in SQL:
-/// `UPDATE account SET balance = $1, fence = $2 WHERE id = 7 AND fence <= $2`.
+/// A resource. It keeps the highest token it has seen, and refuses lower ones; in SQL: `UPDATE
+/// account SET balance = $1, fence = $2 WHERE id = 7 AND fence <= $2`.
 #[derive(Default)]
 struct Account {
     balance: u32,

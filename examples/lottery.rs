@@ -1,9 +1,10 @@
-//! Four instances of a service are told to draw ten winners, and one of them does: the winners are recorded once.
+//! Four instances of a service are told to draw ten winners. One of them draws, and the winners are
+//! recorded once.
 //!
-//! `on_busy = "skip"` alone is not enough. The draw takes some milliseconds, and instances never fire at the same
-//! moment: one that is 50 ms late would find the lock free again and draw another ten. `min_hold` keeps the key until
-//! the last of them has looked. `cargo run --example lottery` starts a private `redis-server` for its processes;
-//! `DLOCK_URL` names another.
+//! `on_busy = "skip"` alone is not enough. The draw takes some milliseconds, and instances never
+//! start at the same moment: one that is 50 ms late would find the lock free again and draw another
+//! ten. `min_hold` keeps the key until the last instance has tried. `cargo run --example lottery`
+//! starts a private `redis-server` for its processes; `DLOCK_URL` names another.
 
 mod server;
 
@@ -21,13 +22,13 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const WINNERS: usize = 10;
 
-/// How late each instance fires, in milliseconds.
+/// How late each instance starts, in milliseconds.
 const LATE: [u64; 4] = [0, 5, 50, 300];
 
-/// What one instance does when the round begins; `None`: another one draws, or drew.
+/// Draws the winners of a round; `None` if another instance draws or drew them.
 ///
-/// An instance that stopped in the middle for longer than its lease could still write late. Where that is damage and
-/// not waste, the list checks the fencing token (`cargo run --example fenced_write`).
+/// An instance that was paused in the middle for longer than its lease could still write late. If
+/// that is damage and not just waste, check the fencing token (`cargo run --example fenced_write`).
 #[distributed_lock(
     key = "lottery:<round>",
     ttl = "30s",
@@ -68,7 +69,7 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// One process of the fleet: waits for its moment, and says what came of it.
+/// One process of the fleet: waits for its moment, and prints its result.
 async fn instance(round: &str, at: u64) -> Result<(), Failure> {
     let mut redis = connect(&std::env::var("DLOCK_URL")?).await?;
     dlock_runtime::init(Config::from_env()?).await?;
@@ -81,7 +82,7 @@ async fn instance(round: &str, at: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Begins a round, lets the instances do it, and looks at what was recorded.
+/// Starts a round with all instances, and checks the recorded winners.
 async fn fleet() -> Result<(), Failure> {
     let (url, _server) = if let Ok(url) = std::env::var("DLOCK_URL") {
         (url, None)
@@ -130,7 +131,8 @@ async fn fleet() -> Result<(), Failure> {
     }
 }
 
-/// How many winners there are, and how many of them are different eligible ones. The round is then cleared away.
+/// How many winners are recorded, and how many of them are different eligible names. Then deletes
+/// the round.
 async fn what_was_recorded(
     redis: &mut MultiplexedConnection,
     round: &str,
@@ -162,7 +164,7 @@ async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
     Ok(client.get_multiplexed_async_connection().await?)
 }
 
-/// Milliseconds of the clock on the wall, which all processes see.
+/// Milliseconds of the system clock, which all processes share.
 fn now() -> Result<u64, Failure> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
     Ok(u64::try_from(since.as_millis())?)

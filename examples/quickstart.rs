@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use dlock_runtime::{Config, LockError, distributed_lock};
 
-/// Which purchase it was, and when it had the item to itself.
+/// Which purchase it was, and when it held the item's lock.
 struct Receipt {
     fence: u64,
     from: Duration,

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use dlock_runtime::LockPool;
 
-/// Ends with its owner.
+/// The server ends with its owner.
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts one; returns its address and what keeps it alive. `alone`: out of reach of the terminal's Ctrl-C, for an owner that
-    /// hears it and ends properly.
+    /// Starts a server; returns its address and the handle that keeps it alive. `alone`: it does
+    /// not get the terminal's Ctrl-C, for an owner that handles Ctrl-C itself.
     pub(crate) async fn start(alone: bool) -> Result<(String, Self), Box<dyn Error + Send + Sync>> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?
             .local_addr()?
@@ -45,7 +45,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // it may have ended by itself
+        let _ = self.0.kill(); // it may have ended already
         let _ = self.0.wait();
     }
 }

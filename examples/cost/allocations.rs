@@ -1,7 +1,8 @@
-//! What a call allocates, with the attribute and by hand.
+//! Counts the allocations of a call, with the attribute and by hand.
 //!
-//! Counted are the allocations made while the call's future is polled, on its own thread, with `memory://`: what the runtime and the
-//! task that renews do between two polls is not in it. `allocation_counter` is the program's allocator and counts by thread.
+//! It counts allocations made on the call's own thread while its future is polled, on `memory://`.
+//! Work of the runtime and of the renewing task between two polls is not included.
+//! `allocation_counter` is the program's allocator and counts by thread.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,7 +14,7 @@ use tokio::task::yield_now;
 
 use super::Failure;
 
-/// Number of allocations, and their bytes.
+/// A number of allocations, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Count {
     pub(crate) allocations: u64,
@@ -23,9 +24,10 @@ pub(crate) struct Count {
 pub(crate) struct Counts {
     /// `lock_key!("item:<id>")` alone.
     pub(crate) key: Count,
-    /// An annotated function is called and its future dropped.
+    /// An annotated function is called, and its future dropped.
     pub(crate) unpolled: Count,
-    /// The same future polled where there is no pool: all that the attribute does before it asks the engine.
+    /// The same future is polled without a pool: all that the attribute does before it calls the
+    /// engine.
     pub(crate) before_the_engine: Count,
     /// Whole calls, uncontended.
     pub(crate) annotated: Count,
@@ -39,10 +41,10 @@ pub(crate) const LARGE: usize = 4096;
 const WARM_UP: usize = 1000;
 const CALLS: usize = 100;
 
-/// As long as a name in production, so that it shows whether a key's text grows step by step.
+/// As long as an id in production, so that a key that grows step by step would show.
 const ID: u64 = 123_456_789_012_345;
 
-// Its name is as long as that of `large`: it stands in the text as well.
+// Its name is as long as that of `large`, because the entry contains the name.
 #[distributed_lock(key = "item:<id>", ttl = "10s", renew)]
 async fn small(id: u64) -> Result<u64, LockError> {
     yield_now().await;
@@ -77,7 +79,7 @@ pub(crate) async fn count() -> Result<Counts, Failure> {
     if !matches!(refused.1, Err(LockError::NotInitialized)) {
         return Err("this process has a pool".into());
     }
-    // The sequence number in a holder's text then has as many digits in all that follows.
+    // Afterwards the sequence number in the holder's entry keeps its number of digits.
     for _ in 0..WARM_UP {
         pool.scope(small(ID)).await?;
     }
@@ -100,7 +102,7 @@ impl From<allocation_counter::AllocationInfo> for Count {
     }
 }
 
-/// What one call allocates when many were made before it: maps have grown by then.
+/// The allocations of one call after many others, when all maps have grown.
 async fn steady(
     call: impl AsyncFn() -> (Count, Result<u64, LockError>),
 ) -> Result<Count, LockError> {

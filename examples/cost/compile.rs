@@ -1,7 +1,9 @@
-//! What an attribute costs the user's compiler: a crate of many functions, without it and with it.
+//! Measures what the attribute costs the user's compiler: a crate of many functions, with and
+//! without it.
 //!
-//! The crate is written to a temporary folder and checked and built there, its dependencies first and apart. Rounds alternate between
-//! the variants, so that what else the machine does falls on all of them; the medians count.
+//! The crate is written into a temporary folder, and checked and built there; its dependencies are
+//! built before, apart. Rounds alternate between the variants, so that the machine's other work
+//! affects all of them. The medians count.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Failure;
 
-/// A variant's package, and what stands above each of its functions.
+/// A variant's package, and the attribute above each of its functions.
 pub(crate) const VARIANTS: [(&str, &str); 3] = [
     ("plain", ""),
     (
@@ -25,7 +27,7 @@ pub(crate) const VARIANTS: [(&str, &str); 3] = [
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) wall: Duration,
-    /// Of all processes of that run, user and system; zero where the machine does not tell.
+    /// User and system time of all processes of that run; zero if the system does not report it.
     pub(crate) cpu: Duration,
 }
 
@@ -93,10 +95,12 @@ fn cargo(command: &str, folder: &Path, packages: &[&str]) -> Result<Times, Failu
     Ok(times)
 }
 
-/// User and system time of all processes that this one has waited for, and theirs: Linux tells, in hundredths of a second.
+/// User and system time of all descendants that have ended and were waited for, which Linux reports
+/// in hundredths of a second.
 fn cpu_of_children() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may hold spaces; `cutime` and `cstime` are fields 16 and 17 of all, 14 and 15 after it.
+    // The process name, in parentheses, may contain spaces; `cutime` and `cstime` are fields 16 and
+    // 17, or 14 and 15 after the name.
     let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
     let ticks = fields.split_whitespace().skip(13).take(2);
     Duration::from_millis(
@@ -107,7 +111,7 @@ fn cpu_of_children() -> Duration {
     )
 }
 
-/// A workspace with a package for each variant, all with the same dependencies, in the versions of our own lock file.
+/// Writes a workspace with a package for each variant, all with the dependencies of our lock file.
 fn write_crates(folder: &Path, functions: usize) -> Result<(), Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")

@@ -1,7 +1,9 @@
-//! What the attribute costs: the compiler's time, the future's bytes, the call's allocations. The table of `docs/inside/expansion.md`.
+//! Measures what the attribute costs in compile time, bytes of the future, and allocations: the
+//! table of `docs/inside/expansion.md`.
 //!
-//! `cargo run --release --example cost [-- --functions N --rounds N]` prints it on stdout, and on stderr what it is at. The compiler's
-//! time needs a machine that does little else; the CPU's time beside it bears some company. Nothing here talks to a server.
+//! `cargo run --release --example cost [-- --functions N --rounds N]` prints it on stdout, and its
+//! progress on stderr. Compile time needs an otherwise idle machine; the CPU time beside it is less
+//! sensitive. No server is needed.
 
 mod allocations;
 mod compile;
@@ -125,7 +127,7 @@ fn compiler() -> Result<String, Failure> {
     Ok(version.to_owned())
 }
 
-/// What else the machine does, where it tells.
+/// The system's load, if it reports one.
 fn load() -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let (load, _) = load.split_once(' ').unwrap_or(("unknown", ""));

@@ -1,4 +1,5 @@
-//! How much larger a future gets by its lock: the functions of `tests/forms/sizes.rs`, which holds them to a bound.
+//! How much larger a future gets by its lock, for the functions of `tests/forms/sizes`, where a
+//! test bounds it.
 
 #[macro_use]
 #[path = "../../tests/forms/sizes/cases.rs"]

@@ -1,12 +1,13 @@
-//! "No allocation in the wrapper but the key", as numbers that a change has to face.
+//! Pins the claim "the wrapper allocates only its key" as numbers.
 
 use super::allocations::{self, Count, Counts, LARGE};
 
-/// What the engine allocates before it looks at anything: the future that acquires, boxed so that the annotated function's future stays
-/// small. `LockRequest::run` has the same.
+/// The engine boxes the future that acquires, before it does anything else, so that the annotated
+/// function's future stays small. `LockRequest::run` does the same.
 const BOXED_ACQUIRE: u64 = 1;
 
-/// What a call by hand allocates to make the holder's name of file and line; the attribute has the name in its static.
+/// A call by hand makes the holder's name from file and line; the attribute has the name in a
+/// static.
 const NAME_BY_HAND: u64 = 2;
 
 async fn counts() -> Counts {
@@ -18,13 +19,13 @@ async fn calling_allocates_nothing_before_the_first_poll() {
     assert_eq!(counts().await.unpolled, Count::default());
 }
 
-/// The text, which has room from the start, and the handle by which it is shared.
+/// The text, allocated once in full, and the handle that shares it.
 #[tokio::test]
 async fn a_key_is_a_text_and_a_handle() {
     assert_eq!(counts().await.key.allocations, 2);
 }
 
-/// Boxing the body, or a second copy of the key, would be seen here.
+/// Boxing the body, or a second copy of the key, would show here.
 #[tokio::test]
 async fn the_wrapper_allocates_its_key_alone() {
     let counts = counts().await;
@@ -32,7 +33,7 @@ async fn the_wrapper_allocates_its_key_alone() {
     assert_eq!(wrapper, counts.key.allocations);
 }
 
-/// The whole call, with the `match` that hands the body's value on.
+/// The whole call, with the `match` that returns the body's value.
 #[tokio::test]
 async fn a_call_allocates_as_by_hand_but_for_the_name() {
     let counts = counts().await;
@@ -40,7 +41,7 @@ async fn a_call_allocates_as_by_hand_but_for_the_name() {
     assert_eq!(annotated + NAME_BY_HAND, by_hand);
 }
 
-/// The body lives in the caller's future, not on the heap.
+/// The body is in the caller's future, not on the heap.
 #[tokio::test]
 async fn what_the_body_holds_is_not_allocated() {
     let counts = counts().await;

@@ -1,4 +1,4 @@
-//! A server, the processes that are started for it, and what is measured with them.
+//! A server, the processes that are started for it, and the measurements with them.
 
 use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use super::parts::{connect, now};
 use super::{BODY, Failure, IDLE};
 
-/// A server that has nothing else to do, and the processes that are started for it.
+/// An otherwise idle server, and the processes that are started for it.
 pub(crate) struct Lab {
     url: String,
     namespace: String,
@@ -18,11 +18,11 @@ pub(crate) struct Lab {
     pool: LockPool,
 }
 
-/// What came of passing a lock to and fro.
+/// The measurements while a lock is passed back and forth.
 pub(crate) struct Passed {
     pub(crate) times: Vec<u64>,
     pub(crate) turns: usize,
-    /// How often the next one was the other process.
+    /// How often the next holder was in the other process.
     pub(crate) crossings: usize,
     pub(crate) commands: usize,
     /// From the first body to the last.
@@ -65,7 +65,7 @@ impl Lab {
         Ok(process)
     }
 
-    /// How long messages take to another process, in ns.
+    /// How long messages to another process take, in ns.
     pub(crate) async fn messages(&self, count: usize) -> Result<Vec<u64>, Failure> {
         println!("{count} messages …");
         let mut redis = self.redis.clone();
@@ -86,7 +86,7 @@ impl Lab {
         Ok(times)
     }
 
-    /// Two processes take turns, each with so many tasks that wait.
+    /// Two processes take turns, each with this many waiting tasks.
     pub(crate) async fn pass(
         &self,
         tasks: usize,
@@ -102,7 +102,7 @@ impl Lab {
             &body.as_millis().to_string(),
         ];
         let mut players = [self.start(&words)?, self.start(&words)?];
-        // Nobody begins before both stand in the queue.
+        // No task begins before both processes are in the queue.
         let held = self.pool.lock("key").acquire().await?;
         for player in &mut players {
             player.go()?;
@@ -134,7 +134,7 @@ impl Lab {
         let took = ends.map_or(0, |(first, last)| last.end - first.begin);
         Ok(Passed {
             crossings: times.len(),
-            // Those before are the connections' first words.
+            // Leaves out the first turns, in which the connections start.
             times: times.into_iter().skip(rounds / 20).collect(),
             turns: all.len(),
             commands,
@@ -157,7 +157,7 @@ impl Lab {
         }
     }
 
-    /// What a process sends that waits for a lock that nobody gives back.
+    /// The commands of a process whose tasks wait for a lock that is never released.
     pub(crate) async fn idle(&self, tasks: usize) -> Result<usize, Failure> {
         println!("{IDLE:?} of waiting, {tasks} in one process …");
         let mut redis = self.redis.clone();
@@ -172,7 +172,7 @@ impl Lab {
         let mut player = self.start(&["player", &tasks.to_string(), &tasks.to_string(), "0"])?;
         player.go()?;
         player.line("waiting")?;
-        tokio::time::sleep(Duration::from_millis(500)).await; // the first acquire is no part of it
+        tokio::time::sleep(Duration::from_millis(500)).await; // the first acquire is not counted
         let before = self.commands().await?;
         tokio::time::sleep(IDLE).await;
         let commands = self.commands().await? - before;
@@ -182,7 +182,7 @@ impl Lab {
         Ok(commands)
     }
 
-    /// The scripts that were called: all that a lock sends once its connections stand.
+    /// The number of script calls: a lock sends nothing else once its connections are set up.
     async fn commands(&self) -> Result<usize, Failure> {
         let mut redis = self.redis.clone();
         let info: String = redis::cmd("INFO")
@@ -208,7 +208,7 @@ impl Lab {
     }
 }
 
-/// One body: which process, and from when to when, in ns.
+/// One body: its process, and when it began and ended, in ns.
 struct Turn {
     who: usize,
     fence: u64,
@@ -237,7 +237,7 @@ struct Process {
 }
 
 impl Process {
-    /// The next line, which begins so.
+    /// The rest of the next line, which has to begin with `prefix`.
     fn line(&mut self, prefix: &str) -> Result<String, Failure> {
         let line = self.lines.next().ok_or("a process ended too soon")??;
         let rest = line
@@ -264,7 +264,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.kill(); // it may have ended already
         let _ = self.child.wait();
     }
 }

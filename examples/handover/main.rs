@@ -1,10 +1,13 @@
-//! How fast a busy lock goes from one process to the next, and what waiting costs the server: the figures of `docs/inside/protocol.md`.
+//! How fast a contended lock goes from one process to the next, and what waiting costs the server:
+//! the figures of `docs/inside/protocol.md`.
 //!
-//! Two OS processes of this program wait for one key and pass it back and forth, each turn by the server (no local handoff). Measured is the time from right before a holder's
-//! `release()` to the first line of the next one's body, on `CLOCK_MONOTONIC`, which all processes of a machine share; beside it what one
-//! message through this server takes at least, a PUBLISH of one process until another one hears it.
-//! `cargo run --release --example handover [-- --rounds N]` starts a private `redis-server`; `DLOCK_URL` names another, which should
-//! have nothing else to do, for its commands are counted.
+//! Two processes of this program wait for one key and pass it back and forth, each turn through the
+//! server (no local hand-off). It measures the time from just before a holder's `release()` to the
+//! first line of the next body, on `CLOCK_MONOTONIC`, which all processes of a machine share. For
+//! comparison it measures one message through this server, from the PUBLISH of one process until
+//! another one receives it. `cargo run --release --example handover [-- --rounds N]` starts a
+//! private `redis-server`; `DLOCK_URL` names another, which should be idle, because its commands
+//! are counted.
 
 mod lab;
 mod parts;
@@ -21,10 +24,10 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const ROUNDS: usize = 600;
 
-/// How long a body lasts while times are taken: by its end the other process stands in the queue again.
+/// How long a body lasts while times are taken: by its end the other process is in the queue again.
 const BODY: Duration = Duration::from_millis(2);
 
-/// How long an idle queue is watched, and how many tasks wait there.
+/// How long an idle queue is watched, and how many tasks wait in it.
 const IDLE: Duration = Duration::from_secs(6);
 const IDLERS: usize = 50;
 
@@ -95,7 +98,7 @@ fn hundredths(count: usize, by: usize) -> String {
     format!("{}.{:02}", all / 100, all % 100)
 }
 
-/// What else the machine does, where it tells.
+/// The system's load, if it reports one.
 fn load() -> String {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let (load, _) = load.split_once(' ').unwrap_or(("unknown", ""));

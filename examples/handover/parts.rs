@@ -1,4 +1,4 @@
-//! What the other processes of this program do: wait for the lock and pass it on, or hear messages.
+//! The other processes of this program: they wait for the lock and pass it on, or receive messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Failure;
 
-/// Takes the lock so many times in so many tasks; says when each body began and ended.
+/// Takes the lock this often in this many tasks, and prints when each body began and ended.
 pub(crate) async fn player(tasks: usize, turns: usize, body: Duration) -> Result<(), Failure> {
     let pool = LockPool::connect(Config::from_env()?.local_handoff(0, Duration::ZERO)).await?;
     println!("ready");
@@ -56,7 +56,7 @@ async fn take_turns(
     Ok(turns)
 }
 
-/// Hears so many messages; says how long each was under way.
+/// Receives this many messages, and prints how long each took.
 pub(crate) async fn listener(messages: usize) -> Result<(), Failure> {
     let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let hear = move |push: PushInfo| {
@@ -65,7 +65,7 @@ pub(crate) async fn listener(messages: usize) -> Result<(), Failure> {
             && let Some(redis::Value::BulkString(text)) = push.data.get(1)
         {
             let sent = String::from_utf8_lossy(text).parse::<u64>();
-            let _ = sender.send(sent.map(|sent| received - sent)); // nobody listens at the end
+            let _ = sender.send(sent.map(|sent| received - sent)); // no receiver at the end
         }
         Ok::<(), std::convert::Infallible>(())
     };

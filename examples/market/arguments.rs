@@ -1,11 +1,11 @@
-//! The command line, read once.
+//! Reads the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::MarketError;
 
-/// What `--help` says, above [`LEGEND`](crate::report::LEGEND).
+/// The text of `--help`, above [`LEGEND`](crate::report::LEGEND).
 pub(crate) const HELP: &str = "\
 A marketplace: sellers list items, buyers buy them, and after each run the books are audited. In up to three ways, each with
 1/1, 5/1 and 5/5 sellers/buyers, all as fast as they can:
@@ -26,7 +26,7 @@ Ctrl-C ends the run in hand, and what was run is told.
 The table:
 ";
 
-/// Which way, by its word on the command line.
+/// The ways, by their names on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Watch,

@@ -1,7 +1,9 @@
-//! The books: what the market began with, and whether what is left of it is what the sales made of it.
+//! The audit: compares the market after a run with what the sales should have made of its initial
+//! state.
 //!
-//! Money moves and never comes or goes, so every user's funds follow from the sales, and their sum from nothing. An item is on the market
-//! or in one inventory; one that was sold is in its buyer's. The audit reads when nobody trades any more.
+//! Money only moves, so every user's funds follow from the sales, and the sum stays the same. An
+//! item is on the market or in one inventory; a sold item is in its buyer's. The audit reads when
+//! all participants have stopped.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +14,7 @@ use super::goods::{Cents, Item, Offer, Sale, User};
 use super::load::Size;
 use super::stall::Stall;
 
-/// One thing that must not be.
+/// A rule that the market breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Violation {
     #[error("item {0} was sold twice, to {1} and to {2}")]
@@ -44,11 +46,11 @@ pub(crate) enum Where {
     With(User),
 }
 
-/// All that was found.
+/// All violations that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Violations(pub(crate) Vec<Violation>);
 
-/// How many of them are told.
+/// How many of them are printed.
 const TOLD: usize = 3;
 
 impl Violations {
@@ -77,7 +79,7 @@ impl fmt::Display for Violations {
     }
 }
 
-/// Gives every buyer a purse.
+/// Gives each buyer its initial funds.
 pub(crate) async fn endow(stall: &mut Stall, size: Size) -> Result<(), MarketError> {
     let market = stall.market().clone();
     let mut purses = redis::pipe();
@@ -87,7 +89,7 @@ pub(crate) async fn endow(stall: &mut Stall, size: Size) -> Result<(), MarketErr
     Ok(purses.exec_async(stall.redis()).await?)
 }
 
-/// Takes away every key of the run.
+/// Deletes every key of the run.
 pub(crate) async fn clear(stall: &mut Stall, size: Size) -> Result<(), MarketError> {
     let market = stall.market().clone();
     let mut keys = vec![market.offers(), format!("{}@fence", market.namespace())];
@@ -100,7 +102,7 @@ pub(crate) async fn clear(stall: &mut Stall, size: Size) -> Result<(), MarketErr
         .await?)
 }
 
-/// What there is, read as it is.
+/// The state of the market.
 pub(crate) struct Books {
     pub(crate) funds: HashMap<User, Cents>,
     pub(crate) places: Vec<(Item, Where)>,
@@ -181,7 +183,7 @@ fn money(books: &Books, size: Size, sales: &[Sale], found: &mut Vec<Violation>) 
     }
 }
 
-/// Where each item is.
+/// Finds where each item is.
 fn items(books: &Books, found: &mut Vec<Violation>) -> HashMap<Item, Where> {
     let mut place = HashMap::new();
     for (item, at) in &books.places {

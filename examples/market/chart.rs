@@ -1,4 +1,4 @@
-//! The table as a picture: a panel for each column of figures, a colour for each way.
+//! Draws the table: a panel for each column of figures, a colour for each way.
 
 use charts_rs::{BarChart, ChildChart, LegendCategory, MultiChart, Position, Series};
 
@@ -10,7 +10,7 @@ const WIDTH: f32 = 460.0;
 const HEIGHT: f32 = 260.0;
 const GAP: f32 = 16.0;
 
-/// Below a title, for the figure on the highest bar.
+/// Space below a title, for the figure on the highest bar.
 const HEAD: f32 = 20.0;
 
 type Column = (&'static str, fn(&Report) -> f64);
@@ -62,7 +62,7 @@ fn panel(
             reports.iter().find(run).map(|report| short(figure(report)))
         });
         let mut series = Series::new((*way).to_owned(), Vec::new());
-        series.data = bars.collect(); // `None`: a run that did not come to its end
+        series.data = bars.collect(); // `None`: a run that did not finish
         series.label_show = true;
         series
     });
@@ -75,7 +75,7 @@ fn panel(
     (*title).clone_into(&mut chart.title.text);
     chart.title.height += HEAD;
     chart.legend.category = LegendCategory::Rect;
-    chart.legend.position = Some(Position::Bottom); // above, the highest bar's figure would be in it
+    chart.legend.position = Some(Position::Bottom); // at the top it would cover a figure
     chart
 }
 

@@ -1,4 +1,5 @@
-//! What a seller does all day, and what a buyer does. The same for every way; only the turns that met somebody else are repeated.
+//! What sellers and buyers do, the same in every way. A move that a concurrent one prevented is
+//! repeated.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,24 +13,25 @@ use super::goods::{Buying, Cents, Item, Offer, Sale, User};
 use super::report::Tally;
 use super::ways::Way;
 
-/// What every buyer begins with. A seller begins with nothing.
+/// A buyer's initial funds. A seller begins with nothing.
 pub(crate) const PURSE: Cents = Cents(1_000_000_000);
 
-/// Most items cost up to a hundred; one of `RARE` is beyond everybody's purse.
+/// Most items cost up to a hundred; one in `RARE` costs more than any buyer has.
 const PRICES: RangeInclusive<i64> = 100..=10_000;
 const BEYOND: Cents = Cents(2 * PURSE.0);
 const RARE: u32 = 64;
 
-/// Each so many turns a seller gives one of its own another price, if it is among the cheapest.
+/// One turn in this many, a seller changes the price of an item of its own, if one is among the
+/// cheapest.
 const REPRICES: u32 = 8;
 
-/// New items come by so many.
+/// New items come in batches.
 const BATCH: u64 = 100;
 
-/// How long a buyer waits before an empty market.
+/// A buyer's pause if the market is empty.
 const EMPTY: Duration = Duration::from_millis(1);
 
-/// Until when the participants of a run go on.
+/// When the participants of a run stop.
 #[derive(Clone)]
 pub(crate) struct Shift {
     end: Instant,
@@ -46,7 +48,7 @@ impl Shift {
         }
     }
 
-    /// Somebody could not go on, so nobody shall.
+    /// A participant failed, so all stop.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
@@ -57,11 +59,11 @@ impl Shift {
     }
 }
 
-/// What somebody brings home; a seller nothing.
+/// What a participant did; empty for a seller.
 #[derive(Default)]
 pub(crate) struct Bag {
     pub(crate) sales: Vec<Sale>,
-    /// How long each of them took, with all its attempts.
+    /// How long each purchase took, with all its attempts.
     pub(crate) times: Vec<Duration>,
 }
 
@@ -84,7 +86,7 @@ pub(crate) async fn sell<W: Way>(
             stock = way.stall().stock(seller, BATCH).await?;
         }
         let Some(id) = own.map(|offer| offer.id).or_else(|| stock.next().map(Item)) else {
-            continue; // not so: there is stock
+            continue; // there is stock after all
         };
         let price = match dice.u32(..RARE) {
             0 => BEYOND,
@@ -136,7 +138,7 @@ pub(crate) async fn buy<W: Way>(
     Ok(bag)
 }
 
-/// Everybody's own, and the same in each run.
+/// A random generator for this user, with the same numbers in each run.
 fn dice(user: User) -> Rng {
     Rng::with_seed(u64::try_from(user.0).unwrap_or(0))
 }

@@ -1,4 +1,5 @@
-//! Why the example stopped. What a buyer or a seller is told, such as "already sold", is an outcome and not in here.
+//! Why the example failed. What a buyer or a seller is told, such as "already sold", is an outcome
+//! and not in here.
 
 use std::error::Error;
 use std::io;
@@ -21,7 +22,7 @@ pub(crate) enum MarketError {
     Memory,
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The lock was had, or there is none: the marketplace's own commands failed.
+    /// The lock was taken, or the way has none: one of the marketplace's own commands failed.
     #[error("redis did not do what the marketplace asked")]
     Redis(#[from] redis::RedisError),
     #[error("{way}, {size}: the books do not balance: {found}")]
@@ -39,7 +40,7 @@ pub(crate) enum MarketError {
 }
 
 impl MarketError {
-    /// The whole story in one line: the error, then what caused it.
+    /// The error and its causes, in one line.
     pub(crate) fn story(&self) -> String {
         let causes = std::iter::successors(self.source(), |&cause| cause.source());
         causes.fold(self.to_string(), |story, cause| format!("{story}: {cause}"))

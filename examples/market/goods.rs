@@ -1,4 +1,5 @@
-//! What is traded: users, items, prices, and what a seller or a buyer is told. Plain values; nothing here talks to Redis.
+//! What is traded: users, items, prices, and the answers to sellers and buyers. Plain values,
+//! without Redis.
 
 use std::fmt;
 
@@ -9,11 +10,11 @@ pub(crate) struct User(pub(crate) usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Item(pub(crate) u64);
 
-/// Money. Whole cents, so that a sum of thousands of prices is exact.
+/// Money in whole cents, so that a sum of thousands of prices is exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cents(pub(crate) i64);
 
-/// What stands on the market, as somebody saw it. It may have changed since.
+/// An item on the market, as a participant saw it; it may have changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) id: Item,
@@ -21,17 +22,17 @@ pub(crate) struct Offer {
     pub(crate) price: Cents,
 }
 
-/// What became of a listing.
+/// The result of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     Listed,
-    /// It stood there already, and has this price now.
+    /// It was listed before, and now has this price.
     Repriced,
     /// The seller does not have it any more.
     Gone,
 }
 
-/// What became of a purchase. All but the first leave everything as it was.
+/// The result of a purchase. All but the first change nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Buying {
     Bought,
@@ -40,7 +41,7 @@ pub(crate) enum Buying {
     AlreadySold,
 }
 
-/// A purchase that was made, for the audit.
+/// A completed purchase, for the audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sale {
     pub(crate) offer: Offer,
@@ -53,7 +54,7 @@ impl Offer {
         format!("{}.{}", self.id, self.seller.0)
     }
 
-    /// `None`: no member of ours.
+    /// `None` for any other member.
     pub(crate) fn parse(member: &str, score: f64) -> Option<Self> {
         let (id, seller) = member.split_once('.')?;
         Some(Self {

@@ -1,7 +1,9 @@
-//! One run: sellers that list and buyers that buy, as fast as they can, then the audit. Written once, for every way.
+//! One run: sellers list and buyers buy as fast as they can, then the audit. The same code for
+//! every way.
 //!
-//! Each participant has a connection and, where it takes locks, a pool of its own, as if it were a process of its own: tasks that share
-//! a pool hand a lock on among themselves without the server (`docs/inside/protocol.md`), which would flatter the locks here.
+//! Each participant has its own connection and, in the ways with locks, its own pool, like a
+//! separate process: tasks that share a pool hand a lock on among themselves without the server
+//! (`docs/inside/protocol.md`), which would make the locks look better here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,22 +50,22 @@ impl fmt::Display for Size {
     }
 }
 
-/// Where the runs are, and how long each lasts.
+/// The server of the runs, and how long each lasts.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) url: String,
     pub(crate) locks: Config,
     pub(crate) length: Duration,
-    /// Set to end a run before its time. What it did counts.
+    /// Set to end a run early; its results still count.
     pub(crate) told: Arc<AtomicBool>,
 }
 
-/// Runs one way with so many participants, and audits what is left of the market. The market is cleared away in any case.
+/// Runs one way with these participants, audits the market, and deletes it in any case.
 pub(crate) async fn run<W: Way>(place: &Place, size: Size) -> Result<Report, MarketError> {
     let market = Market::new();
     let mut stall = Stall::open(&place.url, &market).await?;
     let ran = trade::<W>(place, size, &mut stall).await;
-    // Not in the way of the error, if there is one: the server may be why.
+    // An error of the run comes before one of the clean-up, which may only follow from it.
     let cleared = audit::clear(&mut stall, size).await;
     ran.and_then(|report| cleared.map(|()| report))
 }
@@ -106,7 +108,7 @@ async fn trade<W: Way>(
 
 type Crew<W> = Vec<(User, W)>;
 
-/// Everybody is connected before the first one begins.
+/// Connects all participants before the first one begins.
 async fn participants<W: Way>(
     place: &Place,
     size: Size,
@@ -127,7 +129,8 @@ async fn participants<W: Way>(
     Ok((sellers, buyers))
 }
 
-/// Everybody's bag. The first error ends the others' shift; one of a lock is told before one of a command, for it says what to do.
+/// Collects the bags of all participants. The first error ends the run for the others. An error of
+/// a lock is reported rather than one of a command, because it says what to do.
 async fn gather(
     mut tasks: JoinSet<Result<Bag, MarketError>>,
     shift: &Shift,

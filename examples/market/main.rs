@@ -1,12 +1,16 @@
-//! A marketplace, three ways: what a lock is worth against WATCH/MULTI/EXEC, and what the right lock is worth against one for everything.
+//! A marketplace in three ways: a lock compared with WATCH/MULTI/EXEC, and a lock for each item
+//! compared with one lock for everything.
 //!
-//! Sellers list and buyers buy, as in "Redis in Action" 6.1 and 6.2, while others do the same: watching what they read, under one lock
-//! `market`, or under a lock for each item, `#[distributed_lock(key = "item:<offer.id>", …)]`. Each run ends with an audit: an item that
-//! was sold twice, money that appeared or vanished, end the program with an error.
-//! `cargo run --release --example market [-- --seconds N --way watch|market|item --svg FILE]` starts a private `redis-server`;
-//! `DLOCK_URL` names another. Ctrl-C ends it early, and what was run is told. `--help` explains the options and the figures.
+//! Sellers list and buyers buy concurrently, as in "Redis in Action" 6.1 and 6.2: watching what
+//! they read, under one lock `market`, or under a lock for each item, `#[distributed_lock(key =
+//! "item:<offer.id>", …)]`. Each run ends with an audit: an item that was sold twice, or money that
+//! appeared or vanished, ends the program with an error. `cargo run --release --example market [--
+//! --seconds N --way watch|market|item --svg FILE]` starts a private `redis-server`; `DLOCK_URL`
+//! names another. Ctrl-C ends it early, with the results so far. `--help` explains the options and
+//! the figures.
 //!
-//! Read `ways` first (the three, side by side), then `stall` (their two moves in Redis), `crew` (who does what), `load` (a run), `audit`.
+//! Read `ways` first (the three, side by side), then `stall` (their two moves in Redis), `crew`
+//! (who does what), `load` (a run), `audit`.
 
 mod arguments;
 mod audit;
@@ -38,7 +42,7 @@ use ways::{Coarse, Optimistic, PerItem};
 
 const SIZES: [Size; 3] = [Size::new(1, 1), Size::new(5, 1), Size::new(5, 5)];
 
-/// What a shell reports of a program that SIGINT ended.
+/// The status that a shell reports for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
@@ -46,7 +50,7 @@ async fn main() -> ExitCode {
     ExitCode::from(status(std::env::args().skip(1)).await)
 }
 
-/// Does what the words say, and gives what the shell gets.
+/// Runs the program with these arguments, and returns its exit status.
 async fn status(words: impl Iterator<Item = String>) -> u8 {
     match run(words).await {
         Ok(status) => status,
@@ -127,12 +131,13 @@ fn tell(reports: &[Report]) {
     );
 }
 
-/// The server, which answers, and the settings of its locks.
+/// Connects to the server, and returns it with the settings of its locks.
 async fn server() -> Result<(String, Config, Option<Server>), MarketError> {
     let (url, locks, server) = if let Ok(url) = std::env::var("DLOCK_URL") {
         (url, Config::from_env()?, None)
     } else {
-        // Alone: it has to be there for the last audit, and a terminal sends Ctrl-C to all that it sees.
+        // In a process group of its own: the last audit needs it, and a terminal sends Ctrl-C to
+        // its whole foreground group.
         let (url, server) = Server::start(true).await.map_err(MarketError::Server)?;
         (url.clone(), Config::new(url), Some(server))
     };
@@ -143,7 +148,8 @@ async fn server() -> Result<(String, Config, Option<Server>), MarketError> {
     Ok((url, locks, server))
 }
 
-/// Asked to stop, by Ctrl-C or SIGTERM: the run in hand ends, and is told. Where that can't be listened to, the program just ends.
+/// On Ctrl-C or SIGTERM ends the current run, whose results are printed. If signals can't be
+/// received, the program just ends.
 async fn interrupt(told: Arc<AtomicBool>) {
     #[cfg(unix)]
     {

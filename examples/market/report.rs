@@ -1,4 +1,5 @@
-//! The figures of a run: counted while it goes on, told in a line, and at its end a row of the table.
+//! The figures of a run: counted while it runs, shown in the progress line, and at its end a row of
+//! the table.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use super::error::MarketError;
 use super::goods::{Buying, Listing};
 use super::load::Size;
 
-/// What was answered, counted by all participants.
+/// The answers that all participants got.
 #[derive(Default)]
 pub(crate) struct Tally {
     listed: AtomicU64,
@@ -21,8 +22,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The answer of an attempt. `None`: it met somebody else and is to be repeated. A lock that stayed busy for its whole `wait` is that
-    /// too.
+    /// Counts an attempt's answer. `None`: a concurrent move prevented it, or the lock stayed busy
+    /// for the whole `wait`; it is repeated.
     pub(crate) fn answer<T>(
         &self,
         attempt: Result<Option<T>, MarketError>,
@@ -73,10 +74,10 @@ pub(crate) struct Report {
     pub(crate) not_enough_money: u64,
     pub(crate) already_sold: u64,
     pub(crate) retries: u64,
-    /// Of the purchases that were made, each with all its attempts.
+    /// Of completed purchases, each with all its attempts.
     pub(crate) mean: Duration,
     pub(crate) p99: Duration,
-    /// Listings and purchases that got an answer, whatever it was.
+    /// Listings and purchases that were answered, with whatever answer.
     pub(crate) per_second: u64,
     /// How many items the audit counted.
     pub(crate) items: u64,
@@ -115,7 +116,7 @@ impl Report {
         report
     }
 
-    /// Purchases that were answered, with a no.
+    /// Purchases that were refused.
     pub(crate) fn refused(&self) -> u64 {
         self.price_changed + self.not_enough_money + self.already_sold
     }
@@ -147,7 +148,7 @@ impl Report {
     }
 }
 
-/// What the columns count.
+/// Explains the columns.
 pub(crate) const LEGEND: &str = "  listed         items that came on the market; a new price for one that is there already is not counted here
   bought         purchases that were made
   retries        attempts that met somebody else and were made again: what was watched had changed, or the lock was busy for 5 s
@@ -162,13 +163,14 @@ fn millis(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64() * 1000.0)
 }
 
-/// The line on stderr that is written over while a run goes on. Where stderr is no terminal, [`begin`] alone tells.
+/// Writes the progress line on stderr over the last one. If stderr is no terminal, only [`begin`]
+/// prints.
 pub(crate) fn progress(way: &str, size: Size, passed: Duration, length: Duration, tally: &Tally) {
     let mut stderr = std::io::stderr().lock();
     if stderr.is_terminal() {
         let (passed, length) = (passed.as_secs_f64(), length.as_secs());
         let [listed, bought, retries] = [&tally.listed, &tally.bought, &tally.retries].map(read);
-        // What can't be told is no reason to stop.
+        // A line that can't be written is no reason to stop.
         let _ = write!(
             stderr,
             "{OVER}{way}, {size}: {passed:.1} of {length} s, {listed} listed, {bought} bought, {retries} retries"
@@ -183,7 +185,7 @@ pub(crate) fn begin(way: &str, size: Size, length: Duration) {
     }
 }
 
-/// Takes the progress line away.
+/// Removes the progress line.
 pub(crate) fn clear_line() {
     let mut stderr = std::io::stderr().lock();
     if stderr.is_terminal() {
@@ -191,5 +193,5 @@ pub(crate) fn clear_line() {
     }
 }
 
-/// To the begin of the line, and nothing on it.
+/// Returns to the start of the line, and clears it.
 const OVER: &str = "\r\x1b[K";

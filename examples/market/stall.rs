@@ -1,8 +1,9 @@
-//! The marketplace in Redis, as "Redis in Action" 6.1 lays it out, and one participant's view of it.
+//! The marketplace in Redis, as in "Redis in Action" 6.1, and one participant's connection to it.
 //!
-//! `…:market` is a sorted set of `item.seller` by price, `…:users:N` a hash with the user's `funds`, `…:inventory:N` the set of what
-//! the user has and does not offer. A move is two round trips: look at everything, then write everything in one MULTI/EXEC. What
-//! happens between the two is not this file's business: it takes no lock, and watches only when it is told to.
+//! `…:market` is a sorted set of `item.seller` by price, `…:users:N` a hash with the user's
+//! `funds`, `…:inventory:N` the set of items that the user has and does not offer. A move is two
+//! round trips: read everything, then write everything in one MULTI/EXEC. This file takes no lock,
+//! and watches only when it is told to: the `ways` prevent changes between the two.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,34 +16,35 @@ use redis::{AsyncConnectionConfig, Client, Pipeline};
 use super::error::MarketError;
 use super::goods::{Buying, Cents, Listing, Offer, User};
 
-/// How many of the cheapest offers one sees.
+/// How many of the cheapest offers a participant sees.
 const CHEAPEST: isize = 20;
 
-/// Longer than the audit's largest answer takes on a slow machine; the crate's own half second is not.
+/// Longer than the audit's largest answer takes on a slow machine; the default of the `redis` crate
+/// is half a second.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// One run's keys, and how many items there are.
+/// The keys of one run, and the number of its items.
 #[derive(Clone)]
 pub(crate) struct Market {
     name: Arc<str>,
     made: Arc<AtomicU64>,
 }
 
-/// Whether Redis is to refuse the write when what was looked at has changed by then.
+/// Whether Redis refuses the write if what was read has changed by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
     Yes,
     No,
 }
 
-/// A participant's place, with a connection that it shares with nobody: a WATCH belongs to the connection.
+/// A participant's connection, which no other one uses, because a WATCH belongs to the connection.
 pub(crate) struct Stall {
     market: Market,
     redis: MultiplexedConnection,
 }
 
 impl Market {
-    /// A market that no other run has touched.
+    /// A market that no other run has used.
     pub(crate) fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = since.map_or(0, |since| since.as_nanos());
@@ -53,7 +55,8 @@ impl Market {
         }
     }
 
-    /// What its locks' keys begin with. Not what the data's begin with: the lock `market` and the sorted set would be one key.
+    /// The prefix of its locks' keys. It differs from that of the data; otherwise the lock `market`
+    /// and the sorted set would be one key.
     pub(crate) fn namespace(&self) -> String {
         format!("{}:lock:", self.name)
     }
@@ -96,7 +99,7 @@ impl Stall {
         &mut self.redis
     }
 
-    /// New items, in the seller's inventory.
+    /// Puts new items into the seller's inventory.
     pub(crate) async fn stock(
         &mut self,
         seller: User,
@@ -114,7 +117,7 @@ impl Stall {
         Ok(items)
     }
 
-    /// The cheapest offers, and the dearest.
+    /// The cheapest offers, and the most expensive one.
     pub(crate) async fn look(&mut self) -> Result<Vec<Offer>, MarketError> {
         let offers = self.market.offers();
         let [mut seen, dearest]: [Vec<(String, f64)>; 2] = redis::pipe()
@@ -129,7 +132,8 @@ impl Stall {
             .collect())
     }
 
-    /// Puts the seller's item on the market, or gives it another price there. `None`: what was watched changed, nothing was written.
+    /// Lists the seller's item, or changes its price. `None`: what was watched changed, and nothing
+    /// was written.
     pub(crate) async fn list(
         &mut self,
         watch: Watch,
@@ -148,7 +152,8 @@ impl Stall {
             write.srem(&inventory, offer.id.0).ignore();
             write.zadd(&offers, offer.member(), offer.price.0);
         } else if on_offer.is_some() {
-            // XX: only where it is. The market is not watched here, so it may be sold by now.
+            // XX: only if it is there. The market is not watched here, so the item may be sold by
+            // now.
             let write = write.cmd("ZADD").arg(&offers).arg("XX").arg("CH");
             write.arg(offer.price.0).arg(offer.member());
         } else {
@@ -163,7 +168,7 @@ impl Stall {
         }))
     }
 
-    /// Buys at the price that was seen. `None`: what was watched changed, nothing was written.
+    /// Buys at the price that was seen. `None`: what was watched changed, and nothing was written.
     pub(crate) async fn buy(
         &mut self,
         watch: Watch,
@@ -182,7 +187,7 @@ impl Stall {
         }
     }
 
-    /// The first half of a purchase: what it would come to.
+    /// The first half of a purchase: reads, and says what the purchase would give.
     pub(crate) async fn may_buy(
         &mut self,
         watch: Watch,
@@ -202,7 +207,7 @@ impl Stall {
         })
     }
 
-    /// The second half: money one way, the item the other, all or nothing. False: what was watched changed.
+    /// The second half: moves money and item, both or neither. False: what was watched changed.
     pub(crate) async fn settle(&mut self, buyer: User, offer: &Offer) -> Result<bool, MarketError> {
         let market = &self.market;
         let mut write = redis::pipe();
@@ -226,7 +231,7 @@ impl Stall {
 }
 
 impl Watch {
-    /// Watches these before the look that follows in the same pipeline.
+    /// Watches these keys before the reads that follow in the same pipeline.
     fn these(self, look: &mut Pipeline, keys: &[&str]) {
         if self == Self::Yes {
             look.cmd("WATCH").arg(keys).ignore();

@@ -1,8 +1,10 @@
-//! The three ways, side by side. Each makes the same two moves of `stall`; they differ in what keeps others out between look and write.
+//! The three ways, side by side. Each makes the same two moves of `stall`; they differ in what
+//! prevents changes between reading and writing.
 //!
-//! A lock keeps out those who take the same lock and nobody else, so *every* writer goes through it. A buyer's own funds are looked at
-//! too: the one lock `market` covers them, a lock per item does not. Here a buyer is one task, so its purchases follow each other; one
-//! that buys at two places at once would need a lock of its own beside the item's.
+//! A lock excludes only those who take the same lock, so *every* writer has to take it. A purchase
+//! also reads the buyer's funds: the one lock `market` covers them, a lock per item does not. Here
+//! a buyer is one task, so its purchases follow each other; a buyer with several tasks would need a
+//! lock of its own beside the item's.
 
 use dlock_runtime::{Config, LockPool, distributed_lock};
 
@@ -10,7 +12,8 @@ use super::error::MarketError;
 use super::goods::{Buying, Listing, Offer, User};
 use super::stall::{Stall, Watch};
 
-/// A participant that lists and buys in one of the ways. `None`: it met somebody else, nothing was changed, and it may be tried again.
+/// A participant that lists and buys in one of the ways. `None`: a concurrent move prevented it,
+/// nothing was changed, and it may be tried again.
 pub(crate) trait Way: Send + Sized + 'static {
     const NAME: &'static str;
 
@@ -31,7 +34,8 @@ pub(crate) trait Way: Send + Sized + 'static {
     ) -> impl Future<Output = Result<Option<Buying>, MarketError>> + Send;
 }
 
-/// Looks, and lets Redis refuse the write if anything that was looked at has changed: anything, so any offer that comes or goes.
+/// Reads, and lets Redis refuse the write if anything that was read has changed, so also when any
+/// offer comes or goes.
 pub(crate) struct Optimistic(Stall);
 
 impl Way for Optimistic {
@@ -83,7 +87,7 @@ impl Way for Coarse {
     }
 }
 
-/// One lock for each item: only those who want the same one wait for each other.
+/// One lock for each item: only moves of the same item wait for each other.
 pub(crate) struct PerItem {
     stall: Stall,
     locks: LockPool,

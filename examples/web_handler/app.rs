@@ -1,8 +1,9 @@
-//! The routes and what they do. The attribute stands on the handlers; nothing else in here knows of locks.
+//! The routes and their handlers. The attribute is on the handlers; no other code here knows of
+//! locks.
 //!
-//! Each handler looks first, then asks the bank, then writes everything at once. A client that disconnects, a deadline
-//! or a lost lease drops it at an `await`: before that write or after it, so nothing is ever half sold. Whoever got no
-//! answer sends the same order again.
+//! Each handler reads first, then asks the bank, then writes everything at once. A client that
+//! disconnects, a deadline or a lost lease drops the handler at an `await`, before that write or
+//! after it, so no sale is ever half done. A client that got no answer sends the same order again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub(crate) struct Shop {
     pub(crate) bank: Arc<Bank>,
     /// For the health route only: the attribute finds the pool by itself.
     pub(crate) locks: LockPool,
-    /// How long a request may take, the wait for its lock included.
+    /// How long a request may take, with the wait for its lock.
     pub(crate) deadline: Duration,
 }
 
@@ -48,15 +49,16 @@ pub(crate) fn app(shop: Shop) -> Router {
         .with_state(shop)
 }
 
-/// Reading needs no lock: what it says may be old when it arrives anyway.
+/// Reading needs no lock: the answer may be outdated when it arrives anyway.
 async fn item(State(shop): State<Shop>, Path(id): Path<u64>) -> Result<Json<Item>, ShopError> {
     Ok(Json(shop.store.item(id)?))
 }
 
-/// One buyer of an item at a time, on all instances, so that nobody's money is reserved for an item that is gone by then.
+/// Serves one buyer of an item at a time, on all instances, so that no money is reserved for an
+/// item that is sold out by then.
 ///
-/// `wait`: long enough for one or two buyers before this one, short enough for a person who looks at a spinner. `renew`:
-/// the bank may take longer than the ttl; the deadline of the request bounds it.
+/// `wait`: long enough for one or two buyers before this one, short enough for a person who looks
+/// at a spinner. `renew`: the bank may take longer than the ttl; the request's deadline bounds it.
 #[distributed_lock(key = "item:<id>", ttl = "10s", wait = "2s", renew, guard = lock)]
 async fn purchase(
     State(shop): State<Shop>,
@@ -64,7 +66,7 @@ async fn purchase(
     Json(order): Json<Order>,
 ) -> Result<Json<Receipt>, ShopError> {
     if let Some(receipt) = shop.store.receipt(id, &order)? {
-        return Ok(Json(receipt)); // sent again, because the first answer did not arrive
+        return Ok(Json(receipt)); // a repeated order, because the first answer did not arrive
     }
     let item = shop.store.item(id)?;
     if item.left == 0 {
@@ -79,7 +81,8 @@ async fn purchase(
     Ok(Json(shop.store.sell(id, &order, lock.fence())?))
 }
 
-/// One request of a buyer at a time. A double click is told at once, and the second click does not sit in a queue.
+/// Serves one request of a buyer at a time. The second click of a double click is refused at once
+/// and does not wait in a queue.
 #[distributed_lock(key = "buyer:<name>", ttl = "10s", wait = "0s", renew)]
 async fn welcome_bonus(
     State(shop): State<Shop>,
@@ -88,7 +91,8 @@ async fn welcome_bonus(
     if shop.store.bonus_was_paid(&name) {
         return Err(ShopError::BonusPaid);
     }
-    // Dropped after this and before the record, it will be asked for once more, by the same reference.
+    // If the handler is dropped between the payment and the record, a repeated request asks the
+    // bank again with the same reference.
     let payment = Payment {
         reference: &format!("welcome:{name}"),
         buyer: &name,
@@ -99,14 +103,14 @@ async fn welcome_bonus(
     Ok("paid")
 }
 
-/// For the load balancer: an instance that can't take locks can't sell. Not for *liveness*, since no restart of this
-/// process brings Redis back.
+/// For the load balancer: an instance that can't take locks can't sell. Don't use it for
+/// *liveness*, since no restart of this process brings Redis back.
 async fn ready(State(shop): State<Shop>) -> Result<String, ShopError> {
     let took = shop.locks.ping().await?;
     Ok(format!("ready; a lock can be asked for in {took:.1?}"))
 }
 
-/// Drops a request that takes too long, as a client would that went away: its lock is given back.
+/// Drops a request that takes too long, as if its client had disconnected; its lock is released.
 async fn within(State(deadline): State<Duration>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(deadline, next.run(request)).await {
         Ok(response) => response,
@@ -114,7 +118,7 @@ async fn within(State(deadline): State<Duration>, request: Request, next: Next) 
     }
 }
 
-/// Says in each line of the log which request it is about; dlock's own lines included.
+/// Adds the request to each line of the log, also to dlock's own.
 async fn traced(request: Request, next: Next) -> Response {
     let (method, path) = (request.method(), request.uri().path());
     let span = tracing::info_span!("request", %method, path);

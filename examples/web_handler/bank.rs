@@ -1,7 +1,7 @@
-//! The bank: a third party that takes its time, which is why there is a lock around it at all.
+//! The bank: a slow third party, which is why there is a lock around the call.
 //!
-//! It does what a `reference` names once, however often it is asked. Without such a promise a caller that was cut off
-//! could never repeat a request, lock or no lock.
+//! It carries out each `reference` once, however often it is asked. Otherwise a caller that was cut
+//! off could never repeat a request, with or without a lock.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::error::ShopError;
 
-/// What the bank is asked for. A payment is only *reserved*: it lapses unless a later job collects it, for the receipts
-/// that the store has. So a handler that is dropped after the bank's answer has cost nobody anything.
+/// A payment is only *reserved*: it lapses unless a later job collects it, for the receipts in the
+/// store. So a handler that is dropped after the bank's answer costs nobody anything.
 #[derive(Serialize)]
 pub(crate) struct Payment<'a> {
     pub(crate) reference: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Payment<'a> {
     pub(crate) cents: u64,
 }
 
-/// Where it is.
+/// The bank's address.
 pub(crate) enum Bank {
     /// Agrees to everything, after a moment.
     Demo,
@@ -30,7 +30,7 @@ pub(crate) enum Bank {
 }
 
 impl Bank {
-    /// At this address, else the one that agrees to everything.
+    /// The bank at this address; without one, the bank that agrees to everything.
     pub(crate) fn new(url: Option<String>) -> Self {
         let client = reqwest::Client::new();
         url.map_or(Self::Demo, |url| Self::At { client, url })

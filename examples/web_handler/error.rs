@@ -1,8 +1,8 @@
-//! Everything that a request can fail with, and what its client gets to see of it.
+//! All errors of a request, and what its client sees of them.
 //!
-//! One type for the shop's own outcomes and for the lock's, so that a handler says `?` to both. The client learns a
-//! status, a word for programs and a sentence for people. Who held the lock, and what Redis or the bank said, goes to
-//! the log and nowhere else.
+//! One type has the shop's own outcomes and the lock's, so that a handler can use `?` on both. The
+//! client gets a status, a word for programs and a sentence for people. Who held the lock, and what
+//! Redis or the bank said, goes to the log only.
 
 use std::error::Error;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) enum ShopError {
     Lock(#[from] LockError),
 }
 
-/// What the client gets, beside the status.
+/// What the client gets beside the status.
 #[derive(Serialize)]
 struct Body<'a> {
     error: &'a str,
@@ -52,8 +52,8 @@ impl ShopError {
         Self::BadRequest { status, text }
     }
 
-    /// The status, the word and the sentence. Nothing here may come from `LockError`'s own text, which names the
-    /// holder's host and the server's address.
+    /// The status, the word and the sentence. None of them may contain `LockError`'s text, which
+    /// names the holder's host and the server's address.
     fn for_client(&self) -> (StatusCode, &'static str, &str) {
         use StatusCode as Status;
         match self {
@@ -83,9 +83,9 @@ impl ShopError {
                 LockError::InvalidKey { .. } => {
                     (Status::BAD_REQUEST, "bad_request", "That is no valid name.")
                 }
-                // The body had begun: what it did stands, and a repeat finds it.
+                // The body had begun: what it did stays done, and a repeated request finds it.
                 LockError::Lost { .. } => (Status::SERVICE_UNAVAILABLE, "interrupted", INTERRUPTED),
-                // A mistake in this program: nobody's retry will help.
+                // A mistake in this program, which no retry fixes.
                 LockError::NotInitialized
                 | LockError::Config { .. }
                 | LockError::WouldDeadlock { .. } => {
@@ -101,7 +101,7 @@ impl ShopError {
         }
     }
 
-    /// When a client should come back, where coming back makes sense.
+    /// When a client should retry, if a retry makes sense.
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Lock(error) => error.retry_after(),

@@ -1,4 +1,5 @@
-//! `Path` and `Json` as axum has them, but what they refuse is a [`ShopError`], so that every answer has one shape.
+//! axum's `Path` and `Json`, whose rejections become a [`ShopError`], so that all answers have one
+//! shape.
 
 use axum::extract::{FromRequest, FromRequestParts};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +12,7 @@ use crate::error::ShopError;
 #[from_request(via(axum::extract::Path), rejection(ShopError))]
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// The body, of a request or of an answer.
+/// The body of a request or of an answer.
 #[derive(FromRequest)]
 #[from_request(via(axum::Json), rejection(ShopError))]
 pub(crate) struct Json<T>(pub(crate) T);

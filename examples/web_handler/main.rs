@@ -1,9 +1,11 @@
-//! A small web shop with locked handlers, as it would go into production: start-up here, routes in `app`, statuses in `error`.
+//! A small web shop with locked handlers, ready for production: start-up here, routes in `app`,
+//! statuses in `error`.
 //!
 //! `cargo run --example web_handler -- --listen 127.0.0.1:3000`, then
-//! `curl -d '{"id":"a1","buyer":"ann"}' -H content-type:application/json localhost:3000/items/7/purchases`, twice at once.
-//! `DLOCK_URL=redis://…` makes several of them take turns (give them one database then, instead of `store`); `SHOP_BANK_URL`
-//! names a bank that is asked by HTTP. `curl localhost:3000/health/ready` says whether a lock can be had.
+//! `curl -d '{"id":"a1","buyer":"ann"}' -H content-type:application/json localhost:3000/items/7/purchases`,
+//! twice at once. `DLOCK_URL=redis://…` lets several instances take turns (then give them one
+//! database instead of `store`). `SHOP_BANK_URL` names a bank that is called by HTTP. `curl
+//! localhost:3000/health/ready` says whether locks can be taken.
 
 mod app;
 mod bank;
@@ -29,12 +31,12 @@ use store::Store;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// How long a request may take. More than the longest `wait` and a slow bank together.
+/// How long a request may take: more than the longest `wait` and a slow bank together.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Without a subscriber, nothing of what dlock says is seen. `RUST_LOG` says how much of it.
+    // Without a subscriber dlock's events are lost. `RUST_LOG` filters them.
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -50,7 +52,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Failure> {
-    let told_to_stop = signals()?; // before the first request, so that none is cut off by an early one
+    let told_to_stop = signals()?; // before the first request, so that no early signal cuts one off
     let shop = Shop {
         store: Arc::new(stocked()),
         bank: Arc::new(Bank::new(std::env::var("SHOP_BANK_URL").ok())),
@@ -62,7 +64,7 @@ async fn run() -> Result<(), Failure> {
 
     let (gate, closed) = oneshot::channel::<()>();
     let serving = axum::serve(listener, app::app(shop)).with_graceful_shutdown(async move {
-        let _ = closed.await; // an error: the sender was dropped, which is how it is told
+        let _ = closed.await; // an error means that the sender was dropped, which is the signal
     });
     let serving = tokio::spawn(serving.into_future());
 
@@ -77,14 +79,15 @@ async fn run() -> Result<(), Failure> {
         tracing::warn!("{signal} again: requests are cut off, and their locks end with their ttl");
         std::process::exit(1);
     });
-    // Requests end by their deadline. A client that does not read its answer, or never sends its request, has none.
+    // Requests end by their deadline, but a client that does not read its answer, or never sends
+    // its request, has none.
     if tokio::time::timeout(DEADLINE + Duration::from_secs(1), serving)
         .await
         .is_err()
     {
         tracing::warn!("some connections did not end");
     }
-    // Last, so that what ran could take its locks: from here on they are refused.
+    // Last, so that running requests could take their locks: from here on acquires are refused.
     let drained = dlock_runtime::shutdown().await;
     if drained.is_complete() {
         println!("stopped; no lock is left held");
@@ -98,7 +101,8 @@ async fn run() -> Result<(), Failure> {
     }
 }
 
-/// From `DLOCK_URL` and the other `DLOCK_` variables. Without one the shop runs, and says what that is worth.
+/// Reads `DLOCK_URL` and the other `DLOCK_` variables. Without `DLOCK_URL` the shop runs on
+/// `memory://` and says so.
 fn config() -> Result<Config, Failure> {
     if std::env::var_os("DLOCK_URL").is_some() {
         return Ok(Config::from_env()?);

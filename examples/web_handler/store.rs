@@ -1,6 +1,8 @@
-//! The shop's database, in memory so that the example needs none. Each method stands for one transaction.
+//! The shop's database, in memory so that the example needs none. Each method stands for one
+//! transaction.
 //!
-//! A handler may be dropped at any `await`, and there is none in here: what a method does is done whole or not at all.
+//! A handler may be dropped at any `await`. There is none in here, so a method runs completely or
+//! not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ShopError;
 
-/// What can be bought.
+/// An item of the shop.
 #[derive(Clone, Serialize)]
 pub(crate) struct Item {
     pub(crate) id: u64,
@@ -21,14 +23,15 @@ pub(crate) struct Item {
     fence: Option<Fence>,
 }
 
-/// What a buyer sends. `id` is the client's own: sent again, the order is answered again and not carried out again.
+/// A buyer's order. The client chooses `id`: an order that is sent again is answered again and not
+/// carried out again.
 #[derive(Deserialize)]
 pub(crate) struct Order {
     pub(crate) id: String,
     pub(crate) buyer: String,
 }
 
-/// What a buyer gets.
+/// The answer to an order.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Receipt {
     order: String,
@@ -37,7 +40,7 @@ pub(crate) struct Receipt {
     cents: u64,
 }
 
-/// The tables, behind a lock of their own: that of a database, which knows nothing of the fleet's.
+/// The tables, behind the database's own lock, which is unrelated to the distributed one.
 #[derive(Default)]
 pub(crate) struct Store(Mutex<Tables>);
 
@@ -65,13 +68,14 @@ impl Store {
         item.ok_or(ShopError::NoSuchItem)
     }
 
-    /// What came of this order, if it was carried out.
+    /// The receipt of this order, if it was carried out.
     pub(crate) fn receipt(&self, id: u64, order: &Order) -> Result<Option<Receipt>, ShopError> {
         self.tables().receipt(id, order)
     }
 
-    /// Takes one from the stock and writes the receipt; in SQL, an `INSERT` with a unique order and
-    /// `UPDATE item SET left = left - 1, fence = $2 WHERE id = $1 AND left > 0 AND fence <= $2`, in one transaction.
+    /// Takes one item from the stock and writes the receipt; in SQL, an `INSERT` with a unique
+    /// order and `UPDATE item SET left = left - 1, fence = $2 WHERE id = $1 AND left > 0 AND fence
+    /// <= $2`, in one transaction.
     pub(crate) fn sell(&self, id: u64, order: &Order, fence: Fence) -> Result<Receipt, ShopError> {
         let mut tables = self.tables();
         if let Some(receipt) = tables.receipt(id, order)? {
@@ -97,7 +101,7 @@ impl Store {
         self.tables().bonuses.contains(buyer)
     }
 
-    /// Needs no fencing token: written twice, it says the same.
+    /// Needs no fencing token: writing it twice has the same result.
     pub(crate) fn record_bonus(&self, buyer: &str) {
         self.tables().bonuses.insert(buyer.to_owned());
     }
@@ -108,7 +112,7 @@ impl Store {
 }
 
 impl Tables {
-    /// Somebody else's receipt is not given away to whoever guesses its order.
+    /// Guessing an order's id does not give another buyer's receipt.
     fn receipt(&self, id: u64, order: &Order) -> Result<Option<Receipt>, ShopError> {
         match self.receipts.get(&order.id) {
             Some(receipt) if receipt.item != id || receipt.buyer != order.buyer => {

@@ -1,8 +1,9 @@
-//! `docs/inside/expansion.md` shows what the compiler sees, to the letter.
+//! `docs/inside/expansion.md` shows exactly what the compiler sees.
 //!
-//! The text comes from the compiler by the way that cargo-expand takes, which need not be installed. How the compiler prints its own
-//! macros changes from version to version, so it is compared with the one that printed the page, and skipped elsewhere. After a change
-//! of the expansion, or of [`COMPILER`]: `UPDATE_EXPANSION=1 cargo test -p dlock-expand`, and read the page around it.
+//! The text comes from the compiler in the same way as cargo-expand gets it; cargo-expand need not
+//! be installed. How a compiler prints its own macros depends on its version, so the test compares
+//! only with the version that printed the page. After a change of the expansion or of [`COMPILER`],
+//! run `UPDATE_EXPANSION=1 cargo test -p dlock-expand`, and read the page around it.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +16,7 @@ use std::process::Command;
 
 use syn::{File, Item};
 
-/// The compiler whose words are in the page.
+/// The version that printed the page.
 const COMPILER: &str = "rustc 1.95.";
 
 const FUNCTIONS: [&str; 2] = ["purchase", "close_till"];
@@ -53,7 +54,7 @@ fn the_page_shows_what_the_compiler_sees() {
     );
 }
 
-/// And above each what was written.
+/// The page also shows each function as it is written.
 #[test]
 fn the_page_shows_the_functions_of_this_crate() {
     let page = include_str!("../../../docs/inside/expansion.md");
@@ -69,7 +70,8 @@ fn the_page_shows_the_functions_of_this_crate() {
     }
 }
 
-/// The crate after expansion. In a folder of its own: the variable that permits it would make other builds begin anew.
+/// The crate after expansion. It is built in a folder of its own, because the variable that permits
+/// it would make other builds start again.
 fn expand() -> File {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("expansion");
     let cargo = Command::new(env!("CARGO"))
@@ -86,7 +88,7 @@ fn expand() -> File {
     syn::parse_file(&String::from_utf8(cargo.stdout).unwrap()).unwrap()
 }
 
-/// What `cargo expand -p dlock-expand <name>` prints.
+/// The output of `cargo expand -p dlock-expand <name>`.
 fn print(expanded: &File, name: &str) -> String {
     let function = |item: &&Item| matches!(item, Item::Fn(function) if function.sig.ident == name);
     let item = expanded.items.iter().find(function).unwrap();
@@ -98,7 +100,7 @@ fn print(expanded: &File, name: &str) -> String {
     })
 }
 
-/// The block of the page that stands below the command for this function.
+/// The block of the page below the command for this function.
 fn shown(page: &str, name: &str) -> String {
     let command = command(name);
     let (_, rest) = page.split_once(&command).expect(&command);
@@ -110,7 +112,7 @@ fn command(name: &str) -> String {
     format!("<!-- cargo expand -p dlock-expand {name} -->\n\n```rust,ignore\n")
 }
 
-/// The lines between the first and the last that differ.
+/// The lines from the first to the last difference.
 fn difference(name: &str, shown: &str, printed: &str) -> String {
     let (shown, printed): (Vec<_>, Vec<_>) = (shown.lines().collect(), printed.lines().collect());
     let same = |pair: &(&&str, &&str)| pair.0 == pair.1;

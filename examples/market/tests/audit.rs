@@ -1,4 +1,4 @@
-//! The audit finds each kind of wrong, and nothing where nothing is wrong.
+//! The audit finds each kind of error, and nothing in a correct market.
 
 use super::lab::{ANN, BOB, Lab, PRICE, SELLER};
 use crate::audit::{Violation, Violations, Where};
@@ -19,7 +19,7 @@ async fn after_a_sale() -> (Lab, Sale, Offer) {
     (lab, sale, other)
 }
 
-/// Read, then write: two buyers have both seen the item on the market.
+/// Two buyers read the item on the market before either writes.
 #[tokio::test]
 async fn an_item_that_was_sold_twice() {
     let mut lab = Lab::start().await;
@@ -88,7 +88,7 @@ async fn a_cent_too_many() {
     assert_eq!(lab.audit(&[sale]).await, [money, funds]);
 }
 
-/// The sum is right, and yet somebody was robbed.
+/// The sum is right, but one user has another's money.
 #[tokio::test]
 async fn a_cent_in_the_wrong_purse() {
     let (mut lab, sale, _) = after_a_sale().await;
@@ -100,7 +100,8 @@ async fn a_cent_in_the_wrong_purse() {
     assert_eq!(lab.audit(&[sale]).await, [seller, bob]);
 }
 
-/// Two purchases at once, each of which looked at the whole purse: what a lock per item alone does not prevent.
+/// Two purchases at once, each of which read the whole purse; a lock per item alone does not
+/// prevent this.
 #[tokio::test]
 async fn a_buyer_who_owes() {
     let mut lab = Lab::start().await;

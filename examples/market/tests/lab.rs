@@ -1,4 +1,4 @@
-//! A private server, a market on it, and a way that keeps nobody out.
+//! A private server, a market on it, and a way without exclusion.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -51,7 +51,7 @@ impl Lab {
         Config::new(self.server.url()).namespace(self.market.namespace())
     }
 
-    /// An item that stands on the market at [`PRICE`].
+    /// An item that is on the market at [`PRICE`].
     pub(crate) async fn offer(&mut self) -> Offer {
         let offer = self.in_stock().await;
         let listing = self.stall.list(Watch::No, &offer).await.unwrap();
@@ -88,10 +88,10 @@ pub(crate) fn place(server: &RedisServer, length: Duration) -> Place {
     }
 }
 
-/// Looks, takes its time, and writes, as if there were nobody else: what a lock is there for.
+/// Reads, pauses, and writes, as a program without a lock does.
 pub(crate) struct Careless(Stall);
 
-/// Long enough for the others to look at the same thing.
+/// Long enough for others to read the same thing.
 const ITS_TIME: Duration = Duration::from_millis(2);
 
 impl Way for Careless {

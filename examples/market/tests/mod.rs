@@ -1,4 +1,5 @@
-//! That each way keeps the books, that every outcome occurs, and that the audit finds what it is there for. Nothing here looks at speed.
+//! Each way keeps the books, each outcome occurs, and the audit finds errors. No test looks at
+//! speed.
 
 mod audit;
 mod lab;

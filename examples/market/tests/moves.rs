@@ -1,4 +1,4 @@
-//! Each answer that a seller or a buyer can get, in each way, and what is left of the market after it.
+//! Each answer that a seller or a buyer can get, in each way, and the market after it.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn every_answer<W: Way>() {
     assert_eq!(refused, Some(Buying::NotEnoughMoney));
     assert_eq!(lab.audit(&[]).await, []);
 
-    // For all that she has, to the cent.
+    // For exactly the money that she has.
     let all = Offer {
         price: PURSE,
         ..cheap
@@ -67,7 +67,7 @@ async fn every_answer_under_a_lock_per_item() {
     every_answer::<PerItem>().await;
 }
 
-/// Another offer is enough: that is what makes this way repeat itself.
+/// Any other offer is enough: this is why this way repeats its moves.
 #[tokio::test]
 async fn a_write_between_look_and_write_is_refused() {
     let mut lab = Lab::start().await;
@@ -75,12 +75,13 @@ async fn a_write_between_look_and_write_is_refused() {
     let mut stall = Stall::open(&lab.server.url(), &lab.market).await.unwrap();
     let may = stall.may_buy(Watch::Yes, ANN, &offer).await.unwrap();
     assert_eq!(may, Buying::Bought);
-    lab.offer().await; // not the same item
+    lab.offer().await; // another item
     assert!(!stall.settle(ANN, &offer).await.unwrap());
     assert_eq!(lab.audit(&[]).await, []);
 }
 
-/// The refused purchase watched the market; a listing that follows on the same connection must not fail for it.
+/// The refused purchase watched the market; a listing that follows on the same connection must not
+/// fail for it.
 #[tokio::test]
 async fn a_refusal_leaves_nothing_watched() {
     let mut lab = Lab::start().await;
@@ -97,7 +98,7 @@ async fn a_refusal_leaves_nothing_watched() {
     assert_eq!(way.list(next).await.unwrap(), Some(Listing::Listed));
 }
 
-/// The lock of the way is the one that the attribute names, in the run's own namespace.
+/// The way takes the lock that the attribute names, in the run's own namespace.
 async fn waits_for<W: Way>(key: &str, waits: bool) {
     let mut lab = Lab::start().await;
     let offer = lab.offer().await;

@@ -1,4 +1,5 @@
-//! The program as a user starts it: what it says, and what its shell gets. It is this very test binary, started again.
+//! The program as a user starts it: its output, and its exit status. It is this test binary,
+//! started again.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -9,12 +10,12 @@ use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, getpgid, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-/// More than any of these takes.
+/// Longer than any of these takes.
 const CAP: Duration = Duration::from_secs(30);
 
 const WORDS: &str = "MARKET_TEST_WORDS";
 
-/// Not a test but the program, where a test below has started it; nothing otherwise.
+/// The program itself, if a test below started this process; otherwise nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn itself() {
     if let Ok(words) = std::env::var(WORDS) {
@@ -61,7 +62,7 @@ async fn a_wrong_argument() {
     assert!(told.starts_with("market: --seconds 0: not a whole number, 1 to 60; arguments: ["));
 }
 
-/// Whatever else is asked for; and no server is started.
+/// Help wins over all other arguments, and starts no server.
 #[tokio::test]
 async fn help() {
     for words in ["--help", "-h", "--seconds 0 --help"] {
@@ -80,7 +81,7 @@ async fn help() {
     }
 }
 
-/// Every column of figures stands in the legend.
+/// The legend explains every column of figures.
 #[track_caller]
 fn explains_the_columns(said: &str) {
     for column in [
@@ -105,7 +106,7 @@ async fn no_server_in_memory() {
     );
 }
 
-/// In the words of the lock's own error, with what the wire said behind it.
+/// Prints the lock's own error, followed by the connection's.
 #[tokio::test]
 async fn no_server_at_all() {
     let server = RedisServer::start();
@@ -149,8 +150,8 @@ async fn a_whole_run_with_its_picture() {
     assert_eq!(server.keys().await, Vec::<String>::new());
 }
 
-/// Ctrl-C in a terminal goes to the program and to all that it started. The private server has to be there for the audit, and to end
-/// with the program.
+/// Ctrl-C in a terminal goes to the program and to all that it started. The private server must
+/// survive it for the audit, and end with the program.
 #[tokio::test]
 async fn a_terminal_that_interrupts() {
     use std::os::unix::process::CommandExt as _;
@@ -177,7 +178,7 @@ async fn a_terminal_that_interrupts() {
     .await;
 
     let group = Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap();
-    // It would take some 100 ms to hear of Ctrl-C: a quick audit is no proof.
+    // The server would take some 100 ms to react to Ctrl-C, so a quick audit alone proves nothing.
     let server = process_of(&mut redis).await;
     assert_ne!(getpgid(Some(server)).unwrap(), group);
     kill_process_group(group, Signal::INT).unwrap();

@@ -1,4 +1,5 @@
-//! Whole runs, short ones: what they report is what the audit finds, and the audit finds a way that keeps nobody out.
+//! Whole but short runs: their reports match the audit, and the audit catches a way without
+//! exclusion.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use crate::ways::{Coarse, Optimistic, PerItem, Way};
 
 const SHORT: Duration = Duration::from_millis(500);
 
-/// More than any run takes that has an end.
+/// Longer than any run takes that ends.
 const CAP: Duration = Duration::from_secs(30);
 
-/// Until something was bought; the books were found in order, or there is no report.
+/// Runs until something was bought; without correct books there is no report.
 async fn keeps_the_books<W: Way>() -> Report {
     let server = RedisServer::start();
     let mut place = place(&server, SHORT);
@@ -31,7 +32,7 @@ async fn keeps_the_books<W: Way>() -> Report {
             assert!(report.mean > Duration::ZERO && report.p99 > Duration::ZERO);
             return report;
         }
-        place.length *= 2; // a machine that is busy with something else
+        place.length *= 2; // the machine may be busy
         assert!(place.length < CAP, "{report:?}");
     }
 }
@@ -53,7 +54,7 @@ async fn under_a_lock_per_item() {
     assert_eq!(report.retries, 0, "nobody waits for 5 s");
 }
 
-/// Ten of them, all looking before anybody writes: the load meets, and the audit sees it.
+/// Ten participants read before any writes, so the load collides, and the audit finds it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_way_without_a_lock_is_caught() {
     let server = RedisServer::start();
@@ -81,7 +82,7 @@ async fn a_way_without_a_lock_is_caught() {
     );
 }
 
-/// Told to stop, a run ends at once, and counts.
+/// A run that is told to stop ends at once, and its results count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_told_to_stop() {
     let server = RedisServer::start();
@@ -118,7 +119,7 @@ async fn one_that_fails_ends_the_run() {
     assert_eq!(server.keys().await, Vec::<String>::new());
 }
 
-/// The server dies under a run.
+/// The server dies during a run.
 async fn outage<W: Way>() -> MarketError {
     let server = RedisServer::start();
     let place = place(&server, Duration::from_secs(3600));
@@ -143,7 +144,8 @@ async fn an_outage_watched() {
     );
 }
 
-/// Nine of ten stand in the queue, so there is a lock's error, and it is the one that is told.
+/// Nine of ten participants are in the queue, so one fails with a lock's error, which is the one
+/// that is reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_under_one_lock() {
     let error = outage::<Coarse>().await;

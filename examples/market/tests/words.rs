@@ -1,4 +1,5 @@
-//! What is read from the command line, what is counted, and what is written: the table and the picture.
+//! What is read from the command line, what is counted, and what is written: the table and the
+//! picture.
 
 use std::time::Duration;
 
@@ -87,7 +88,8 @@ fn a_row_of_the_table() {
     );
 }
 
-/// Somebody else had the lock for the whole `wait`: no error, for it may be free now. A pool that is shut down is one.
+/// A lock that was busy for the whole `wait` is no error, for it may be free now; a pool that is
+/// shut down is one.
 #[tokio::test]
 async fn a_busy_lock_is_a_retry() {
     let pool = LockPool::connect("memory://").await.unwrap();
@@ -117,7 +119,7 @@ fn without_a_purchase_there_is_no_time() {
     );
 }
 
-/// One of a hundred took longer.
+/// One in a hundred took longer.
 #[test]
 fn p99_of_two_hundred() {
     let times: Vec<u64> = (1..=200).collect();
@@ -131,7 +133,7 @@ fn prices_are_whole_cents() {
     assert_eq!(told, ["0.00", "0.05", "12.34", "-0.07"]);
 }
 
-/// With a name that has to be escaped, and a run that is missing.
+/// With a name that has to be escaped, and a missing run.
 #[test]
 fn the_picture_is_xml_and_names_everything() {
     let [small, large] = [Size::new(1, 1), Size::new(5, 5)];

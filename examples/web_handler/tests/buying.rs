@@ -1,4 +1,5 @@
-//! What the lock is for: one buyer of an item at a time, other items beside it, and an order that is carried out once.
+//! What the lock is for: one buyer of an item at a time, other items concurrently, and an order
+//! that is carried out once.
 
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ async fn two_buyers_of_one_item_take_turns() {
     let mut statuses = [ann.status, bob.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 410], "one is left: {ann:?}, {bob:?}");
-    // Whoever came second saw that before any money was reserved.
+    // The second buyer was refused before any money was reserved.
     assert_eq!(lab.bank.asked().len(), 1, "{:?}", lab.bank.asked());
 }
 
@@ -77,7 +78,7 @@ async fn an_order_that_is_sent_again_is_answered_again() {
     assert_eq!(first.text, again.text);
     assert_eq!(lab.left(7).await, 2);
     assert_eq!(lab.bank.asked().len(), 1);
-    // Her order's name does not give her receipt to somebody else.
+    // Another buyer does not get her receipt by the order's id.
     let thief = r#"{"id":"order-of-ann","buyer":"eve"}"#;
     let thief = lab.post("/items/7/purchases", thief).await;
     thief.is(422, "order_reused");

@@ -1,4 +1,4 @@
-//! A shop that listens, a bank that answers when it is let, and somebody who buys.
+//! A shop that listens, a bank that answers when it is told to, and a buyer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use tokio::sync::watch;
 use crate::app::{self, Shop};
 use crate::store::Store;
 
-/// For what takes milliseconds on a machine with nothing else to do, and far less than a ttl here.
+/// For what takes milliseconds on an idle machine, and far less than a ttl here.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 /// More than any request takes.
 pub(crate) const CAP: Duration = Duration::from_secs(20);
 
-/// What must be in no answer.
+/// No answer may contain it.
 pub(crate) const SECRET_HOST: &str = "secret-host-of-the-holder";
 
-/// A bank. Open at first; while it is closed, it answers nobody.
+/// A bank. It is open at first; while it is closed, it answers no request.
 #[derive(Clone)]
 pub(crate) struct Bank {
     address: SocketAddr,
@@ -38,7 +38,7 @@ pub(crate) struct Bank {
 
 struct Books {
     open: watch::Sender<bool>,
-    /// The references of those who wait for an answer, and of all that were asked.
+    /// The references that wait for an answer, and all that were asked.
     inside: watch::Sender<Vec<String>>,
     asked: watch::Sender<Vec<String>>,
 }
@@ -76,12 +76,12 @@ impl Bank {
         self.books.open.send_replace(true);
     }
 
-    /// The references that it was ever asked about, in order.
+    /// All references that it was ever asked about, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.books.asked.borrow().clone()
     }
 
-    /// Until so many wait for its answer: so many handlers are inside their locks.
+    /// Waits until this many requests wait for its answer: that many handlers hold their locks.
     pub(crate) async fn until_inside(&self, count: usize) {
         let what = format!("{count} requests wait for the bank");
         until(&what, SOON, async || {
@@ -91,7 +91,7 @@ impl Bank {
     }
 }
 
-/// Who is inside leaves also when the shop hangs up: then hyper drops the future.
+/// Removes the reference also when the shop hangs up, because hyper then drops the future.
 struct Inside(Arc<Books>, String);
 
 impl Drop for Inside {
@@ -130,7 +130,7 @@ async fn answer(
     }
 }
 
-/// The example's routes, at a port of this process.
+/// The example's routes, on a port of this process.
 pub(crate) struct Lab {
     pub(crate) address: SocketAddr,
     pub(crate) bank: Bank,
@@ -165,7 +165,8 @@ impl Lab {
         };
         let (count, arrived) = watch::channel(0);
         let (count, scoped) = (Arc::new(count), locks.clone());
-        // In `main` the pool is the global one, of which a process has one: here each test has its own.
+        // In `main` the pool is the global one, of which a process has only one; here each test has
+        // its own.
         let in_scope = from_fn(move |request: Request, next: Next| {
             let pool = scoped.clone();
             count.send_modify(|count| *count += 1);
@@ -190,7 +191,7 @@ impl Lab {
         Answer::of(self.client.get(url)).await
     }
 
-    /// A purchase whose order is named after its buyer.
+    /// Buys an item, with an order named after the buyer.
     pub(crate) async fn buy(&self, item: u64, buyer: &str) -> Answer {
         self.post(&format!("/items/{item}/purchases"), &order(buyer))
             .await
@@ -207,7 +208,7 @@ impl Lab {
         item.fields().left.expect("an item")
     }
 
-    /// A purchase by a client that can be dropped, and with it its connection.
+    /// Buys with a client that can be dropped, and its connection with it.
     pub(crate) async fn buy_and_may_leave(&self, item: u64, buyer: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let body = order(buyer);
@@ -224,13 +225,13 @@ pub(crate) fn order(buyer: &str) -> String {
     format!(r#"{{"id":"order-of-{buyer}","buyer":"{buyer}"}}"#)
 }
 
-/// One that gives up on an answer that never comes, so that a test fails by name.
+/// A client that gives up on an answer that never comes, so that a test fails by name.
 pub(crate) fn client() -> reqwest::Client {
     let client = reqwest::Client::builder().timeout(scaled(CAP));
     client.build().unwrap()
 }
 
-/// What an answer's JSON may have in it.
+/// The fields that an answer's JSON may have.
 #[derive(Deserialize)]
 pub(crate) struct Fields {
     error: Option<String>,
@@ -239,7 +240,7 @@ pub(crate) struct Fields {
     pub(crate) buyer: Option<String>,
 }
 
-/// What came back, whole.
+/// An answer, whole.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -265,7 +266,8 @@ impl Answer {
         fields.unwrap_or_else(|why| panic!("{why}: {self:?}")).0
     }
 
-    /// That it is a failure in the one shape that they all have, and says nothing of the inside.
+    /// Checks that it is a failure in the shape that all failures have, and reveals nothing
+    /// internal.
     #[track_caller]
     pub(crate) fn is(&self, status: u16, word: &str) {
         assert_eq!(self.status, status, "{self:?}");

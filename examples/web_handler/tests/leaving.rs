@@ -1,5 +1,5 @@
-//! A client that disconnects while its purchase runs: the handler is dropped inside its lock, which is free at once, and
-//! nothing was sold.
+//! A client disconnects while its purchase runs: the handler is dropped inside its lock, which is
+//! free at once, and nothing was sold.
 
 use dlock_harness::RedisServer;
 
@@ -25,7 +25,8 @@ async fn leaves(lab: Lab) {
     lab.bank.until_inside(0).await; // the handler was dropped in the middle of its call
     lab.bank.open();
 
-    // Her lease was 10 s, and was renewed. He waits for 2 s at most, and buys the last one: it was not half sold.
+    // Her lease was 10 s, and was renewed. He waits for at most 2 s, and buys the last item, which
+    // was not half sold.
     let bob = lab.buy(9, "bob").await;
     assert_eq!(bob.status, 200, "{bob:?}");
     assert_eq!(lab.left(9).await, 0);

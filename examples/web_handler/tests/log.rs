@@ -1,7 +1,8 @@
-//! What all shops of this process write to their log.
+//! The log of all shops of this process.
 //!
-//! One subscriber for all tests, there before the first of them logs: with one for each thread, tracing forgets a line now
-//! and then, for whether anybody listens is remembered for all threads.
+//! All tests share one subscriber, which is set before the first of them logs: with one for each
+//! thread, tracing sometimes loses a line, because it caches for all threads whether there is a
+//! subscriber.
 
 use std::io;
 use std::sync::{Mutex, Once};

@@ -1,7 +1,8 @@
-//! The shop over HTTP: the very routes of the example, in this process and in one of its own.
+//! The shop over HTTP: the routes of the example, in this process and in one of its own.
 //!
-//! `lab` has the shop under test and a bank that answers when the test lets it, so that a test knows who is inside a lock
-//! and keeps them there for as long as it likes. No test sleeps: each waits for what it wants to see, under a cap.
+//! `lab` has the shop under test and a bank that answers when the test lets it, so that a test
+//! knows which requests hold a lock, and keeps them there as long as it likes. No test sleeps: each
+//! waits for a condition, under a time limit.
 
 #![allow(
     clippy::unwrap_used,

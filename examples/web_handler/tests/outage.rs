@@ -1,4 +1,5 @@
-//! Redis goes away and comes back: the shop says 503, says so to its load balancer, and needs no restart.
+//! Redis goes away and comes back: the shop answers 503, also to its load balancer, and needs no
+//! restart.
 
 use dlock_harness::{RedisServer, until};
 
@@ -36,7 +37,8 @@ async fn a_lock_that_was_lost_is_a_503_and_nothing_is_sold() {
     lab.bank.close();
     let thief = async {
         lab.bank.until_inside(1).await;
-        redis.restart_empty(); // it has no persistence: her lock is gone, and the next renewal finds that out
+        // It has no persistence: her lock is gone, and the next renewal finds that out.
+        redis.restart_empty();
     };
     let (ann, ()) = tokio::join!(lab.buy(7, "ann"), thief);
     ann.is(503, "interrupted");
@@ -44,7 +46,7 @@ async fn a_lock_that_was_lost_is_a_503_and_nothing_is_sold() {
     assert_eq!(lab.left(7).await, 3);
     lab.bank.until_inside(0).await;
 
-    // What the client was told: sent again, it is carried out.
+    // As the client was told, the repeated order is carried out.
     lab.bank.open();
     assert_eq!(lab.buy(7, "ann").await.status, 200);
     assert_eq!(lab.left(7).await, 2);

@@ -52,7 +52,7 @@ async fn values_that_are_none_are_bad_requests() {
         let answer = lab.post(&format!("/items/{id}/purchases"), &order).await;
         answer.is(400, "bad_request");
     }
-    // A name that no key can hold: the path was fine, and it is the lock that refuses.
+    // A name too long for a key: the path is valid, but the lock refuses it.
     let endless = format!("/buyers/{}/welcome-bonus", "a".repeat(600));
     lab.post(&endless, "").await.is(400, "bad_request");
     lab.post("/items/7/purchases", "{")
@@ -64,7 +64,7 @@ async fn values_that_are_none_are_bad_requests() {
     lab.get("/item/7").await.is(404, "bad_request");
     lab.get("/items/7/purchases").await.is(405, "bad_request");
     assert_eq!(lab.bank.asked(), [""; 0]);
-    // A name may hold what it likes, and is still one name.
+    // A name may contain any characters, and is still one name.
     let odd = lab.post("/buyers/a%2Fb:*%7Bx/welcome-bonus", "").await;
     assert_eq!(odd.status, 200, "{odd:?}");
 }
@@ -92,7 +92,7 @@ async fn a_request_past_its_deadline_gives_its_lock_back() {
 async fn the_log_knows_what_the_client_is_not_told() {
     let redis = RedisServer::start();
     let lab = Lab::on(&redis).await;
-    // As a process of another host writes it.
+    // As a process on another host writes it.
     let value = format!(
         "1|x|{:032x}-1||10000|0|0||{SECRET_HOST}|4711|shop::restock|1790000000000",
         1

@@ -1,4 +1,5 @@
-//! The program itself, told to stop while a purchase runs: that one is answered, no other is taken, no lock is left.
+//! The program itself is told to stop while a purchase runs: it answers that purchase, takes no
+//! other, and leaves no lock.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ async fn drains(signal: Signal, name: &str) {
     let address = address_of(&mut shop).await;
     let is_there = async |key: &str| redis.keys().await.iter().any(|other| other == key);
 
-    // Ann is inside, and Bob waits for what another instance holds.
+    // Ann holds her lock, and Bob waits for one that another instance holds.
     let other = LockPool::connect(redis.url()).await.unwrap();
     let held = other.lock("item:8").acquire().await.unwrap();
     let (ann, bob) = (buy(address, 7, "ann"), buy(address, 8, "bob"));
@@ -49,14 +50,16 @@ async fn drains(signal: Signal, name: &str) {
 
     let (ann, bob) = (ann.await.unwrap(), bob.await.unwrap());
     assert_eq!(ann.status, 200, "{ann:?}");
-    // He had come before the signal: he gets the lock, or hears that his two seconds were over; never `ShutDown`.
+    // His request came before the signal: he gets the lock, or is busy after his two seconds; never
+    // `ShutDown`.
     assert!([200, 409].contains(&bob.status), "{bob:?}");
     shop.expect_line("stopped; no lock is left held", CAP).await;
     assert!(shop.wait(CAP).await.success());
     assert!(!is_there("lock:item:7").await && !is_there("lock:item:8").await);
 }
 
-/// A release in the background: the answer does not wait for it, so the end of the program has to.
+/// With a release in the background the answer does not wait for it, so the end of the program has
+/// to.
 #[tokio::test]
 async fn it_ends_no_sooner_than_its_releases() {
     let (redis, bank) = (RedisServer::start(), Bank::start().await);
@@ -73,13 +76,14 @@ async fn it_ends_no_sooner_than_its_releases() {
 
     let ann = buy(address, 7, "ann");
     bank.until_inside(1).await;
-    // From here on the server hears nothing of her lock. What is cut off is lost, unless the program is there to repeat it.
+    // From here on the server gets none of her releases. They are lost unless the program is still
+    // there to repeat them.
     let about_hers = Matcher::script().containing("lock:item:7").every();
     let lost = wire.on(about_hers, Action::CutBefore);
     bank.open();
     let ann = ann.await.unwrap();
     assert_eq!(ann.status, 200, "{ann:?}");
-    // The pauses between attempts double: those to come are longer than the end of a process takes.
+    // The pauses between attempts double: the next ones are longer than the end of a process takes.
     until("its release is tried again", SOON, async || {
         lost.fired() >= 5
     })
@@ -103,7 +107,7 @@ async fn it_ends_no_sooner_than_its_releases() {
     assert!(!is_held().await);
 }
 
-/// Whoever is asked twice does not wait for the bank.
+/// After a second signal the program does not wait for the bank.
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let bank = Bank::start().await;
@@ -157,7 +161,7 @@ async fn until_closed(shop: SocketAddr) {
     .await;
 }
 
-/// `cargo test` builds the examples too, unless it is told to build one test only.
+/// `cargo test` also builds the examples, unless it is told to build one test only.
 fn program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let target = tests.parent().and_then(Path::parent).unwrap();
