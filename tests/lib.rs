@@ -1,10 +1,10 @@
-//! What several of the test programs need.
+//! Shared code of the test programs, and the pages whose code blocks run as doctests.
 
 use std::time::Duration;
 
 use dlock_runtime::{Config, LockRequest};
 
-/// The README's code, compiled and run; that of the pages in `docs/` likewise.
+/// The README's code, compiled and run; the items below do the same for the pages in `docs/`.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
@@ -21,8 +21,8 @@ pub struct Testing;
 #[doc = include_str!("../docs/start/errors.md")]
 pub struct Errors;
 
-/// The attribute's own documentation. A procedural macro's dev-dependencies are built apart from everybody else's, so its package
-/// does not depend on the runtime.
+/// The attribute's own documentation. Its crate does not depend on the runtime: a procedural
+/// macro's dev-dependencies are built separately from all others.
 #[cfg(doctest)]
 #[doc = include_str!("../dlock-macros/src/attribute.md")]
 pub struct Attribute;
@@ -31,7 +31,6 @@ pub struct Attribute;
 #[doc = include_str!("../docs/guide/attribute.md")]
 pub struct AttributeGuide;
 
-/// The code of the page "Which lock do I need?", compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/guide/which-lock.md")]
 pub struct WhichLock;
@@ -68,7 +67,7 @@ pub struct Fair;
 #[doc = include_str!("../docs/guide/several-keys.md")]
 pub struct Keys;
 
-/// Numbers that look random and are the same in every run (`SplitMix64`, Steele 2014).
+/// Pseudo-random numbers, the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);
 
@@ -84,12 +83,13 @@ impl Seeded {
     }
 }
 
-/// Runs a test in a process of its own, where it may count threads, end the global pools, or leave something behind.
+/// Runs a test in a process of its own, where it may count threads, end the global pools, or leave
+/// something behind.
 ///
 /// `name` is the test's path, as `cargo test` prints it.
 ///
 /// # Panics
-/// As the test does, with what it printed.
+/// If the test fails, with its output.
 pub fn alone(name: &str, test: impl FnOnce()) {
     const ALONE: &str = "DLOCK_TEST_ALONE";
     if std::env::var_os(ALONE).is_some_and(|alone| alone == name) {
@@ -109,14 +109,14 @@ pub fn alone(name: &str, test: impl FnOnce()) {
     assert!(passed, "{name}, alone: {}\n{out}\n{err}", run.status);
 }
 
-/// A configuration with timeouts so long that a machine which has other things to do does not look like an outage.
+/// A configuration with timeouts so long that a busy machine does not look like an outage.
 pub fn patient(url: impl Into<String>) -> Config {
     Config::new(url)
         .connect_timeout(Duration::from_secs(10))
         .command_timeout(Duration::from_secs(5))
 }
 
-/// Each kind of lock that is written in a word, as [`of_kind`] reads it, and one of the same key that keeps it out.
+/// Kinds of lock in the notation of [`of_kind`], each with one that excludes it on the same key.
 pub const KINDS: [(&str, &str); 6] = [
     ("r", "w"),
     ("w", "r"),
@@ -126,7 +126,7 @@ pub const KINDS: [(&str, &str); 6] = [
     ("fair", "x"),
 ];
 
-/// The kind that is written in a word: `x`, `fair`, `r`, `w`, `p:<take>/<of>`, `o:<owner>`.
+/// Applies a kind given as `x`, `fair`, `r`, `w`, `p:<take>/<of>` or `o:<owner>`.
 ///
 /// # Panics
 /// At any other word.

@@ -1,23 +1,25 @@
-//! Code on the pages: what is Rust is a doctest, and what says that it is something else is not Rust.
+//! Code on the pages: Rust is a doctest, and a block with another label contains no Rust.
 //!
-//! Only fences of three backticks at the beginning of a line are read, and only what [`LANGUAGES`] lists may stand behind them, so
-//! that no other notation hides Rust from this.
+//! Fences must be three backticks at the beginning of a line, followed by one of [`LANGUAGES`] or
+//! nothing, so that no other notation hides Rust from this check.
 
 use std::fs;
 use std::path::Path;
 
 use crate::page::{Block, Page};
 
-/// What may be said of a block; nothing is text. `rs` is Rust for GitHub and not for rustdoc, so it is not here.
+/// Labels of a block; none means text. `rs` is Rust for GitHub but not for rustdoc, so it is not
+/// allowed.
 const LANGUAGES: [&str; 6] = ["rust", "sh", "sql", "lua", "toml", "text"];
 
-/// What may stand behind `rust`.
+/// What may follow `rust`.
 const MARKS: [&str; 2] = ["no_run", "ignore"];
 
-/// Blocks of `page` that are not written as others, or hold Rust which no test compiles. `doctests` is the file that includes pages as doctests.
+/// The blocks of `page` that have another notation, or hold Rust which no test compiles. `doctests`
+/// is the text of the file that includes pages as doctests.
 ///
-/// The way out for a page whose blocks can't be doctests is a comment on it, `<!-- tested by PATH -->`, with the path of a test
-/// that names the page.
+/// A page whose blocks can't be doctests has a comment `<!-- tested by PATH -->`, with the path of
+/// a test that names the page.
 pub(crate) fn uncompiled(page: &Page, doctests: &str, root: &Path) -> Vec<String> {
     let is_tested = has_a_test(page, root);
     let included = doctests.contains(&format!("include_str!(\"../{}\")", page.path));
@@ -61,7 +63,7 @@ fn is_rust(info: &str) -> bool {
     info.split(',').next() == Some("rust")
 }
 
-/// Words that other languages on these pages do not have.
+/// Text that no other language on these pages contains.
 fn looks_like_rust(block: &Block) -> bool {
     let marks = [
         "async fn ",
@@ -99,7 +101,7 @@ fn hidden_rust_is_found() {
         ("docs/OUT.md", "```\nACL SETUSER dlock\n```"),
         ("docs/OUT.md", "```text\n~~~rust\n```"),
         (
-            "docs/inside/guarantees.md", // which that file names
+            "docs/inside/guarantees.md", // named in that file
             "<!-- tested by tests/docs/main.rs -->\n```rust,ignore\nfn x() {}\n```",
         ),
     ] {
@@ -124,7 +126,7 @@ fn hidden_rust_is_found() {
         ("docs/IN.md", "```rust,norun\nfn x() {}\n```"),
         ("docs/IN.md", "```rust no_run\nfn x() {}\n```"),
         (
-            "docs/inside/guarantees.md", // a test does not make another notation good
+            "docs/inside/guarantees.md", // a test does not excuse another notation
             "<!-- tested by tests/docs/main.rs -->\n```rs\nfn x() {}\n```",
         ),
         (

@@ -1,10 +1,10 @@
-//! Relative links: the file is there, and so is the heading. Addresses on the web are not asked.
+//! Relative links: the file and the heading must exist. Addresses on the web are not checked.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::page::{Page, read};
 
-/// Links of `page` that lead nowhere.
+/// The broken links of `page`.
 pub(crate) fn broken(page: &Page, root: &Path) -> Vec<String> {
     let mut complaints = Vec::new();
     for (line, text) in &page.prose {
@@ -17,7 +17,7 @@ pub(crate) fn broken(page: &Page, root: &Path) -> Vec<String> {
     complaints
 }
 
-/// Where a line links to: `[…](here)`, `![…](here)`, `[…]: here`, `src="here"`.
+/// The targets of a line's links: `[…](here)`, `![…](here)`, `[…]: here`, `src="here"`.
 fn targets(line: &str) -> Vec<String> {
     // Every second piece is inline code.
     let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");

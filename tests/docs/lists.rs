@@ -1,6 +1,7 @@
-//! Tables that list what the code has: arguments of the attribute, settings of a pool. None is missing, none is invented.
+//! Tables of arguments and settings: they have exactly the names that the code has.
 //!
-//! The code's side is read from its source text, since neither list is public. What the other cells say is not compared.
+//! The names are read from the source text, because neither list is public. Other cells are not
+//! compared.
 
 use crate::page::Page;
 
@@ -18,7 +19,8 @@ fn rows<'a>(page: &'a Page, head: &str) -> Vec<Vec<Vec<&'a str>>> {
         .collect()
 }
 
-/// What stands in backticks, each up to the first sign that no name has. Two ways to write the same, side by side, are one.
+/// The names in backticks, each up to the first character that no name has. Neighbours with the
+/// same name count as one.
 fn names(cell: &str) -> Vec<&str> {
     let is_no_name = |c: char| !c.is_alphanumeric() && c != '_';
     let quoted = cell.split('`').skip(1).step_by(2);
@@ -28,7 +30,7 @@ fn names(cell: &str) -> Vec<&str> {
     names
 }
 
-/// Every second piece of `constant`'s value, which are its texts.
+/// The string literals in `constant`'s value.
 fn texts<'a>(source: &'a str, constant: &str) -> Vec<&'a str> {
     let (_, from) = source.split_once(&format!("const {constant}: ")).unwrap();
     let value = from.split("];\n").next().unwrap();
@@ -40,7 +42,7 @@ fn arguments(page: &Page) -> Vec<&str> {
     rows.iter().flat_map(|row| row[0].clone()).collect()
 }
 
-/// Each setting's method of `Config` and variable, in no order.
+/// Each setting's method of `Config` and its variable, sorted.
 fn settings(page: &Page) -> Vec<(Vec<&str>, Vec<&str>)> {
     let rows = rows(page, "| `Config` | variable | default | meaning |");
     let mut settings: Vec<_> = rows
@@ -88,7 +90,7 @@ fn each_setting_has_a_row() {
     );
 }
 
-/// The table in the documentation of `Config::from_env`.
+/// Checks the table in the documentation of `Config::from_env`.
 #[test]
 fn each_variable_has_a_row() {
     let lines = SETTINGS

@@ -1,8 +1,8 @@
-//! The pages themselves: every relative link and anchor leads somewhere, no Rust in them goes uncompiled, tables have
-//! a cell for each column, and those of arguments and settings a row for each.
+//! Checks the Markdown pages: relative links and anchors exist, all Rust is compiled, tables have a
+//! cell for each column, and those of arguments and settings a row for each.
 //!
-//! `page` cuts a page into prose and fenced blocks; `links`, `code` and `tables` complain about what they see there, and
-//! `lists` compares with the code. Each is given bad pages too, and has to complain.
+//! `page` splits a page into prose and fenced blocks; `links`, `code` and `tables` check them, and
+//! `lists` compares with the code. Each check is also tested on bad pages.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn every_link_leads_somewhere() {
     assert!(found.is_empty(), "{found}");
 }
 
-/// What mdBook shows, in its order: `docs/SUMMARY.md`.
+/// The pages in `docs/SUMMARY.md`, from which mdBook builds the book.
 #[test]
 fn the_book_has_every_page_once() {
     let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();

@@ -1,17 +1,17 @@
-//! A page of Markdown, as far as it matters here: fenced blocks, and the prose between them.
+//! A page of Markdown: its fenced blocks, and the prose between them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A fenced block.
 pub(crate) struct Block {
-    /// What stands behind the backticks: `rust`, `sql`, or nothing.
+    /// The text behind the backticks: `rust`, `sql`, or nothing.
     pub(crate) info: String,
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
-/// A page, cut up.
+/// A page, split into prose and blocks.
 pub(crate) struct Page {
     /// From the root of the repository, with `/`.
     pub(crate) path: String,

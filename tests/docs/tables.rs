@@ -1,8 +1,9 @@
-//! Tables: each row has as many cells as the first. GitHub drops what is too much and leaves holes, and says nothing.
+//! Tables: each row has as many cells as the first. GitHub silently drops extra cells and leaves
+//! missing ones empty.
 
 use crate::page::Page;
 
-/// Rows of `page` that have more or fewer cells than their table's first.
+/// The rows of `page` that have more or fewer cells than their table's first row.
 pub(crate) fn ragged(page: &Page) -> Vec<String> {
     let (mut complaints, mut columns) = (Vec::new(), None);
     for (at, (line, text)) in page.prose.iter().enumerate() {
@@ -11,7 +12,7 @@ pub(crate) fn ragged(page: &Page) -> Vec<String> {
             continue;
         }
         if at > 0 && page.prose[at - 1].0 + 1 != *line {
-            columns = None; // a block lies between
+            columns = None; // a block ends the table
         }
         let (found, wanted) = (cells(text), *columns.get_or_insert(cells(text)));
         if found != wanted {
@@ -21,7 +22,7 @@ pub(crate) fn ragged(page: &Page) -> Vec<String> {
     complaints
 }
 
-/// An escaped bar belongs to its cell, also within inline code.
+/// An escaped bar is part of its cell, also in inline code.
 fn cells(row: &str) -> usize {
     row.replace("\\|", "").trim_end().matches('|').count() - 1
 }

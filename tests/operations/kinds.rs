@@ -1,4 +1,4 @@
-//! What the pages of the kinds in `docs/guide` show of a lock on the server, on a private one.
+//! The shell blocks of the pages on kinds in `docs/guide`, run on a private server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::page::{block, first_block, run};
 
 const CAP: Duration = Duration::from_secs(20);
 
-/// A server, and two processes' pools.
+/// A server, and the pools of two processes.
 struct Lab {
     server: RedisServer,
     here: LockPool,
@@ -29,7 +29,7 @@ impl Lab {
         }
     }
 
-    /// Somebody who waits, once so many do at this key.
+    /// Starts a waiter, and returns when this many wait for the key.
     async fn wait(&self, request: LockRequest, key: &str, waiting: u64) {
         let request = request.wait(Wait::Forever);
         tokio::spawn(async move { request.acquire().await });
@@ -112,7 +112,8 @@ async fn two_keys() {
 
 const MANY: &str = "Locks with many holders";
 
-/// `ZREM` of one reader: told at its next renewal, and nobody else is.
+/// `ZREM` of one reader: that reader learns of it at its next renewal, the other holder keeps its
+/// lock.
 #[tokio::test]
 async fn looking_at_readers_and_taking_one_out() {
     let lab = Lab::new().await;
@@ -128,7 +129,7 @@ async fn looking_at_readers_and_taking_one_out() {
     long.verify().await.unwrap();
 }
 
-/// `DEL`: all of them are, and who waits is let in.
+/// `DEL`: all readers lose the lock, and the waiter is granted it.
 #[tokio::test]
 async fn deleting_the_set_lets_in_who_waits() {
     let lab = Lab::new().await;

@@ -1,11 +1,11 @@
-//! What the pages list is what the code has: errors, events.
+//! The errors and events that the pages list are those that the code has.
 
 use crate::page::{quoted, rows, section};
 
 const ERRORS: &str = include_str!("../../dlock-runtime/src/values/error.rs");
 const EVENTS: &str = include_str!("../../dlock-runtime/src/observe.rs");
 
-/// The variants of an enum, as they are written.
+/// The variants of an enum, as written in the source.
 fn variants(name: &str) -> Vec<&'static str> {
     let (_, from) = ERRORS.split_once(&format!("pub enum {name} {{\n")).unwrap();
     let body = from.split("\n}\n").next().unwrap();
@@ -41,7 +41,7 @@ fn each_error_has_a_row() {
     assert_eq!(listed, expected);
 }
 
-/// Level, text and fields of each event, as `observe.rs` has them.
+/// Level, text and fields of each event in `observe.rs`.
 fn events() -> Vec<(&'static str, &'static str, Vec<String>)> {
     let calls = EVENTS.split("tracing::").skip(1);
     let calls = calls.map(|from| from.split(");").next().unwrap());
@@ -75,7 +75,7 @@ fn each_event_has_a_row() {
     }
 }
 
-/// Who copies an alert's words into a query finds the event.
+/// A query with an alert's words finds the event.
 #[test]
 fn each_alert_is_an_event() {
     let alerts = rows("What to alert on");
@@ -91,7 +91,7 @@ fn each_alert_is_an_event() {
     }
 }
 
-/// The fields of `INFO` that the page of alerts would have watched are there.
+/// The fields of `INFO` that the page of alerts recommends to watch exist.
 #[tokio::test]
 async fn each_field_of_info_exists() {
     let server = dlock_harness::RedisServer::start();

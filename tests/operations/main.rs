@@ -1,8 +1,10 @@
-//! The pages in `docs/operate`, tried: their shell blocks on a private server, their lists against the code that they list.
+//! Tests the pages in `docs/operate`: runs their shell blocks on a private server, and compares
+//! their lists with the code.
 //!
-//! `page` finds a section and runs a block; `shell` plays the scenes that the blocks are for, `lists` compares, `sizes`
-//! measures, `settings` sets what a page recommends or warns of; `kinds` does the same for the kinds of locks in `docs/guide`.
-//! The rights have a test of their own, `wire/rights.rs`.
+//! `page` finds a section and runs a block; `shell` sets up the situations that the blocks are for,
+//! `lists` compares, `sizes` measures, `settings` tries the server settings that a page recommends
+//! or warns of; `kinds` runs the blocks of the pages on kinds in `docs/guide`. The rights have a
+//! test of their own, `wire/rights.rs`.
 
 #![allow(
     clippy::unwrap_used,

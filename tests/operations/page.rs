@@ -1,4 +1,4 @@
-//! The pages in parts: sections, tables, and shell blocks whose comments say what they print.
+//! Parses the pages: sections, tables, and shell blocks whose comments say what they print.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ const PAGES: [&str; 4] = [
     include_str!("../../docs/operate/alerts.md"),
 ];
 
-/// What stands under a heading, up to the next one of its page. No two pages have the same heading.
+/// The text under a heading, up to the next one of its page. No two pages share a heading.
 pub(crate) fn section(heading: &str) -> &'static str {
     let heading = format!("\n## {heading}\n");
     let found: Vec<_> = PAGES
@@ -24,7 +24,7 @@ pub(crate) fn section(heading: &str) -> &'static str {
     from.split("\n## ").next().unwrap()
 }
 
-/// The rows of a section's tables, cell by cell, without their heads.
+/// The rows of a section's tables, cell by cell, without heads.
 pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let lines: Vec<&str> = section(heading).lines().collect();
     let is_row = |at: usize| {
@@ -36,7 +36,7 @@ pub(crate) fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     rows.map(|at| cells(lines[at])).collect()
 }
 
-/// What stands in backticks.
+/// The texts in backticks.
 pub(crate) fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -56,7 +56,8 @@ pub(crate) fn first_block(page: &'static str) -> Vec<&'static str> {
     from.split("```").next().unwrap().lines().collect()
 }
 
-/// Runs the lines with `redis-cli` on this server, in one shell, and panics if one prints something else than its comment says.
+/// Runs the lines with `redis-cli` on this server, in one shell, and panics if one prints something
+/// else than its comment says.
 pub(crate) async fn run(lines: &[&str], server: &RedisServer) {
     const END: &str = "@@ end of line";
     let (commands, expected): (Vec<_>, Vec<_>) = lines
@@ -90,7 +91,8 @@ pub(crate) async fn run(lines: &[&str], server: &RedisServer) {
     }
 }
 
-/// Whether a line is as expected, where `<…>` stands for anything but nothing and the bar, and `ms`, `µs` or a number of things for digits.
+/// Whether a line is as expected. `<…>` stands for any text that is not empty and has no bar; with
+/// `ms`, `µs` or a number of things in it, for digits.
 fn fits(expected: &str, line: &str) -> bool {
     let Some((before, rest)) = expected.split_once('<') else {
         return expected == line;

@@ -1,4 +1,4 @@
-//! What the server's settings do to locks, where a page recommends one.
+//! What the server's settings do to locks, where a page recommends or warns of one.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ async fn pool(server: &RedisServer) -> LockPool {
     LockPool::connect(patient(server.url())).await.unwrap()
 }
 
-/// Held, and asked for again and again.
+/// Takes a lock that is renewed often.
 async fn renewed(pool: &LockPool, ttl: Duration) -> LockGuard {
     let request = pool.lock("item:7").ttl(ttl).renew_every(OFTEN);
     request.acquire().await.unwrap()
 }
 
-/// A server that is killed has written what it answered, whatever `appendfsync` says: only its machine can lose that.
+/// A killed server has written what it answered, whatever `appendfsync` says; only a crash of its
+/// machine can lose that.
 #[tokio::test]
 async fn a_killed_server_with_an_aof_loses_nothing() {
     let args = ["--appendonly", "yes", "--appendfsync", "everysec"];
@@ -39,7 +40,7 @@ async fn a_killed_server_with_an_aof_loses_nothing() {
     assert_eq!(server.ask::<String>(&["GET", "lock:item:7"]).await, value);
 }
 
-/// With `min-replicas-to-write` a master that is alone grants nothing, and renews nothing either.
+/// With `min-replicas-to-write` a master without replicas neither grants nor renews.
 #[tokio::test]
 async fn a_master_without_its_replicas_ends_held_locks_at_their_deadline() {
     let server = RedisServer::start();
@@ -55,19 +56,19 @@ async fn a_master_without_its_replicas_ends_held_locks_at_their_deadline() {
     assert_eq!(held.lost().await, LostCause::Deadline);
 }
 
-/// The ids of the connections that are there.
+/// The ids of the connections of this type.
 async fn clients(server: &RedisServer, kind: &str) -> Vec<String> {
     let list: String = server.ask(&["CLIENT", "LIST", "TYPE", kind]).await;
     let ids = list.lines().filter_map(|line| line.split(' ').next());
     ids.map(str::to_owned).collect()
 }
 
-/// `timeout` ends an idle connection, but none that subscribes.
+/// `timeout` ends idle connections, but not subscribed ones.
 #[tokio::test]
 async fn a_timeout_spares_connections_of_dlock() {
     let server = RedisServer::start();
     let pool = pool(&server).await;
-    // Not dropped: the watchdog, who gives back what is dropped, would connect meanwhile.
+    // Released explicitly: for a dropped guard the watchdog would open a connection meanwhile.
     let held = pool.lock("item:7").acquire().await.unwrap();
     held.release().await.unwrap();
     let mut idle = server.connect().await;

@@ -1,4 +1,4 @@
-//! The shell blocks, in the scenes that they are for.
+//! Runs the page's shell blocks in the situations that they are for.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn pool(server: &RedisServer) -> LockPool {
     LockPool::connect(patient(server.url())).await.unwrap()
 }
 
-/// Somebody in another process's place who waits for `item:7`.
+/// A waiter for `item:7` in another process's pool.
 async fn waiter(server: &RedisServer) -> JoinHandle<Result<LockGuard, LockError>> {
     let request = pool(server).await.lock("item:7").wait(Wait::Forever);
     let waiter = tokio::spawn(async move { request.acquire().await });
@@ -32,7 +32,7 @@ async fn purchase(id: u32) -> Result<(), LockError> {
     std::future::pending().await
 }
 
-/// An annotated function that never ends, once it holds `item:7`.
+/// Runs an annotated function that never ends; returns when it holds `item:7`.
 async fn holder(server: &RedisServer) -> JoinHandle<Result<(), LockError>> {
     let pool = pool(server).await;
     let holder = tokio::spawn(async move { pool.scope(purchase(7)).await });
@@ -54,7 +54,7 @@ async fn looking_shows_who_holds_and_who_waits() {
     assert!(!holder.is_finished() && !waiter.is_finished());
 }
 
-/// The dash that tells a kept key from a held one is seen.
+/// The block shows the dash that distinguishes a kept key from a held one.
 #[tokio::test]
 async fn looking_shows_a_key_that_is_nobody_s() {
     let server = RedisServer::start();
@@ -92,7 +92,7 @@ async fn a_holder_that_does_not_renew_goes_on_beside_the_new_one() {
     assert!(told.is_lost() && !old.is_held(), "{told}");
 }
 
-/// Somebody else's lock is left alone, as when it was handed over between the look and the deletion.
+/// If the lock has another holder by the time of the deletion, nothing is deleted.
 #[tokio::test]
 async fn breaking_a_lock_that_has_gone_on_deletes_nothing() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! What locks and waiters take of the server's memory, against what the page of capacity says.
+//! The server memory that locks and waiters take, compared with the page on capacity.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,7 +17,7 @@ async fn used_memory(server: &RedisServer) -> u64 {
     used.unwrap().trim().parse().unwrap()
 }
 
-/// Within half and twice of what the page says: versions and allocators differ.
+/// From half to twice of what the page says: versions and allocators differ.
 fn about(bytes: u64) -> RangeInclusive<u64> {
     bytes / 2..=bytes * 2
 }

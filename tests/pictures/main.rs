@@ -1,7 +1,8 @@
-//! The pictures of `docs/img`: each is drawn again from the text beside it, and has to come out the same.
+//! The pictures of `docs/img`: each is drawn again from the text beside it, and must come out the
+//! same.
 //!
-//! A text is [Pikchr](https://pikchr.org); its first line is the picture's title. After a change of one:
-//! `DRAW=1 cargo test -p dlock-tests --test pictures`, then look at it.
+//! The texts are [Pikchr](https://pikchr.org); the first line is the picture's title. After a
+//! change of one, run `DRAW=1 cargo test -p dlock-tests --test pictures`, then look at it.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +23,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The files of `docs/img` that end so, without the ending.
+/// The files of `docs/img` with this ending, without the ending.
 fn named(ending: &str) -> BTreeSet<String> {
     let files = fs::read_dir(docs().join("img")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -35,7 +36,8 @@ fn read(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The drawing on a white sheet of its own, so that it reads the same on a page of any colour, and in the reader's own font.
+/// The drawing on a white sheet, so that it looks the same on a page of any colour, in the reader's
+/// own font.
 fn draw(name: &str) -> String {
     let text = read(&format!("img/{name}.pikchr"));
     let title = text.lines().next().unwrap().trim_start_matches("# ");
@@ -47,7 +49,7 @@ fn draw(name: &str) -> String {
     let (width, height) = size.trim_end_matches('"').split_once(' ').unwrap();
     let [width, height] = [width, height].map(|it| it.parse::<f64>().unwrap() + 2.0 * MARGIN);
     let (sheet_width, sheet_height) = (width - 1.0, height - 1.0);
-    // Not every viewer knows `dominant-baseline`.
+    // Some viewers don't know `dominant-baseline`.
     let body = body.replace("dominant-baseline=\"central\"", "dy=\"0.35em\"");
     let edge = 0.5 - MARGIN;
     format!(

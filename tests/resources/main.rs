@@ -1,8 +1,11 @@
-//! Resources that check the fencing token, as `docs/guide/which-lock.md` shows them: its SQL, its Lua and its code for S3 are what runs here.
+//! Resources that check the fencing token, as `docs/guide/which-lock.md` shows them: these tests
+//! run the page's own SQL, Lua and code for S3.
 //!
-//! The story is the same everywhere: ann holds the lock and is paused past her lease, bob gets it and writes, ann writes late.
-//! `page` takes the statements out of the page; `story` plays the two holders with real locks; `slow_store` lets writers meet. Beside each check stands the variant
-//! without it, which loses bob's write: so that it is the check which refuses, and nothing else.
+//! The story is the same everywhere: ann holds the lock and is paused past her lease, bob gets the
+//! lock and writes, ann writes late. `page` takes the statements out of the page; `story` plays the
+//! two holders with real locks; `slow_store` makes writers interleave. Each check also runs in a
+//! variant without its condition, which loses bob's write: this proves that the condition is what
+//! refuses ann.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,8 +1,8 @@
-//! The page's own statements, each found by the comment in front of it.
+//! Takes the statements out of the page; each is found by the comment before it.
 
 const PAGE: &str = include_str!("../../docs/guide/which-lock.md");
 
-/// The page, whole.
+/// The whole page.
 pub(crate) fn text() -> &'static str {
     PAGE
 }
@@ -31,7 +31,7 @@ pub(crate) fn sql(name: &str) -> String {
     found.unwrap_or_else(|| panic!("the page has no SQL named {name}"))
 }
 
-/// The page's one script.
+/// The page's only script.
 pub(crate) fn lua() -> &'static str {
     blocks("lua").next().expect("the page has a script")
 }

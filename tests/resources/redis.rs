@@ -28,7 +28,7 @@ async fn the_paused_holders_value_is_refused() {
     assert_eq!(write(&server, lua(), bob, "bob's second").await, 1);
 }
 
-/// What a double can't tell apart, and a number that has one digit more.
+/// Numbers that a double can't tell apart, and one with one digit more.
 #[tokio::test]
 async fn neighbours_and_lengths_are_told_apart() {
     let server = RedisServer::start();

@@ -35,7 +35,8 @@ async fn the_paused_holders_object_is_refused() {
     assert!(publish(&store, &at(), "bob's second", bob).await.unwrap());
 }
 
-/// Ann has looked, and found no higher fence; then bob writes, then she does. The condition is what refuses her.
+/// Ann reads and finds no higher fence; then bob writes, then she does. Only the condition of the
+/// put can refuse her.
 #[tokio::test]
 async fn a_look_before_the_write_is_not_enough() {
     let (ann, bob) = in_memory().await;
@@ -63,7 +64,8 @@ async fn an_object_that_says_no_fence_is_left_alone() {
     assert!(!publish(&store, &at(), "mine", u64::MAX - 1).await.unwrap());
 }
 
-/// Four writers whose looks and puts interleave, fences in a random order: what is written only ever rises.
+/// Four writers whose reads and puts interleave, with fences in random order: the written fences
+/// only rise.
 #[tokio::test]
 async fn whatever_the_writers_order_the_fences_rise() {
     let store = Arc::new(SlowStore::default());

@@ -1,4 +1,5 @@
-//! An object store whose answers take their time, so that somebody else may write between a look and the put that follows it.
+//! An object store with slow answers, so that another writer may write between a read and the put
+//! that follows it.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -12,11 +13,11 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// `InMemory`, with a pause in which every other task has its turn behind each `get`.
+/// `InMemory`, with a pause after each `get`, in which every other task gets a turn.
 #[derive(Debug, Default)]
 pub(crate) struct SlowStore {
     inner: InMemory,
-    /// Every content that was put, in the order in which it was.
+    /// The contents of all puts, in order.
     pub(crate) written: Mutex<Vec<PutPayload>>,
 }
 

@@ -1,11 +1,11 @@
-//! What needs no lock at all, and the fence as a column.
+//! Statements that need no lock at all, and the fence as a column.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::page::{sql, text};
 use crate::story::{column, in_memory};
 
-/// Item 7, of which there are 10.
+/// Item 7, with a stock of 10.
 fn shop() -> Connection {
     let db = Connection::open_in_memory().unwrap();
     for part in ["item", "fence column"] {
@@ -105,7 +105,7 @@ async fn without_the_condition_it_is_taken() {
     assert_eq!(stock(&db), 9, "bob's write is lost");
 }
 
-/// Ann is late, but before bob's write: between his read and it.
+/// Ann is late, but writes before bob does: between his read and his write.
 #[tokio::test]
 async fn a_claim_refuses_who_writes_between_read_and_write() {
     let (ann, bob) = in_memory().await;

@@ -36,7 +36,7 @@ fn transfer(db: &mut Connection, fence: i64, fenced: bool) -> bool {
     true
 }
 
-/// What was written, in the order in which it was.
+/// The fences that were written, in order.
 fn written(db: &Connection, table: &str) -> Vec<i64> {
     let ask = format!("SELECT fence FROM {table} ORDER BY rowid");
     let mut rows = db.prepare(&ask).unwrap();
@@ -72,7 +72,8 @@ async fn who_does_not_look_at_the_rows_writes_late() {
     assert_eq!(written(&db, "debit"), [bob, ann]);
 }
 
-/// Four writers at once on one file, each with fences in a random order: what stands in the tables only ever rises.
+/// Four writers at once on one file, each with fences in random order: the fences in the tables
+/// only rise.
 #[test]
 fn whatever_the_writers_order_the_fences_rise() {
     let directory = tempfile::tempdir().unwrap();

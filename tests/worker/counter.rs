@@ -1,7 +1,7 @@
-//! A counter that only a lock can keep right: read, sleep, write, each a command of its own.
+//! A counter that stays correct only under a lock: read, sleep, write, each a command of its own.
 //!
-//! It stands in plain keys outside the lock's namespace. Several tasks of one process count, each `rounds` times, and nobody begins before
-//! all `parties` processes are there, so that they really meet.
+//! Its keys are outside the lock's namespace. Several tasks of each process count, `rounds` times
+//! each. No process begins before all `parties` processes are there, so that they really compete.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn add_one_locked(counter: &mut Counter) -> Result<Interval, LockError> {
     Ok(interval)
 }
 
-/// Prints the interval of each hold.
+/// Counts under the lock, and prints the interval of each hold.
 #[tokio::main]
 pub(crate) async fn locked(settings: &Settings) {
     let pool = dlock_runtime::init(patient(&settings.url)).await.unwrap();
@@ -35,7 +35,7 @@ pub(crate) async fn locked(settings: &Settings) {
     assert!(dlock_runtime::shutdown().await.is_complete());
 }
 
-/// The same without a lock, for a test of the test.
+/// The same without a lock, to test the test.
 #[tokio::main]
 pub(crate) async fn unlocked(settings: &Settings) {
     count(settings, Counter::add_one).await;
@@ -61,10 +61,10 @@ async fn count(settings: &Settings, add_one: impl AsyncFn(&mut Counter) -> Inter
     println!("done");
 }
 
-/// Waits until as many processes have come here. The connection is one of its own.
+/// Waits until this many processes have arrived; returns a connection of its own.
 pub(crate) async fn meet(settings: &Settings) -> MultiplexedConnection {
     let client = redis::Client::open(settings.url.as_str()).unwrap();
-    // Its own timeout is half a second, which is nothing on a busy machine.
+    // The default timeout of half a second is too short on a busy machine.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_connection_timeout(Some(PATIENCE));
@@ -85,7 +85,8 @@ struct Counter {
 }
 
 impl Counter {
-    /// The interval is that of the body, and a fence is for the caller to give; without one it is the time, which never repeats.
+    /// Returns the interval of the body. The caller sets the fence; without one it is the time,
+    /// which never repeats.
     async fn add_one(&mut self) -> Interval {
         let start_ns = now_ns();
         let before: Option<u64> = self.redis.get("counter").await.unwrap();

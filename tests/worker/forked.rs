@@ -1,4 +1,5 @@
-//! What a forked child finds of its parent's pools and guards. It prints what came of each call, and the test judges.
+//! What a forked child finds of its parent's pools and guards. It prints the result of each call;
+//! the test that started it checks them.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -52,7 +53,8 @@ impl Inherited {
     }
 }
 
-/// Forks beside a runtime that goes on in the parent, and does it all there.
+/// Forks outside the runtime, which goes on in the parent; the child makes every call in a runtime
+/// of its own.
 pub(crate) fn beside_a_runtime(settings: &Settings) {
     let runtime = Runtime::new().unwrap();
     let inherited = runtime.block_on(Inherited::new(&settings.url));
@@ -72,8 +74,8 @@ pub(crate) fn beside_a_runtime(settings: &Settings) {
     runtime.block_on(go_on(inherited));
 }
 
-/// The same again and again, while other threads take locks of the same pool: a mutex that was locked at the time of the fork is locked for ever
-/// in the child.
+/// Forks again and again, while other threads take locks of the same pool: a mutex that is locked
+/// at the time of the fork stays locked in the child for ever.
 pub(crate) fn while_others_lock(settings: &Settings) {
     let runtime = Runtime::new().unwrap();
     let inherited = runtime.block_on(Inherited::new(&settings.url));
@@ -103,7 +105,8 @@ pub(crate) fn while_others_lock(settings: &Settings) {
     runtime.block_on(go_on(inherited.unwrap()));
 }
 
-/// Forks in the middle of a runtime of one thread, which then runs in the child as well, with all tasks of the pool.
+/// Forks inside a single-threaded runtime, which then runs in the child as well, with all tasks of
+/// the pool.
 pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Side>) {
     let often = Duration::from_millis(100);
     let config = patient(&settings.url).health_check_interval(often);
@@ -115,7 +118,7 @@ pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Sid
         mark(&settings.url, "child begins");
         match fork().unwrap() {
             Side::Child => {
-                tokio::time::sleep(often * 4).await; // an idle connection is asked by then
+                tokio::time::sleep(often * 4).await; // an idle connection is checked by then
                 println!("child held {}", held.is_held());
                 drop((held, pool));
                 tokio::time::sleep(often).await;
@@ -129,7 +132,7 @@ pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Sid
     });
 }
 
-/// A line in the server's record, by a connection that is nobody's.
+/// Writes a line into the server's record, by a connection of its own.
 fn mark(url: &str, what: &str) {
     let mut stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
     stream
@@ -138,7 +141,7 @@ fn mark(url: &str, what: &str) {
     assert!(stream.read(&mut [0; 64]).unwrap() > 0);
 }
 
-/// The parent, when its child has ended.
+/// What the parent does when its child has ended.
 async fn go_on(inherited: Inherited) {
     let Inherited { pool, held, .. } = &inherited;
     assert!(held.is_held());
@@ -153,7 +156,7 @@ async fn go_on(inherited: Inherited) {
     println!("parent released {:?}", inherited.released.release().await);
 }
 
-/// The child: everything that a program could call.
+/// What the child does: every call that a program could make.
 async fn use_all(inherited: Inherited, url: &str) {
     let Inherited { pool, held, .. } = &inherited;
     let lost = held.lost();
@@ -199,7 +202,7 @@ async fn use_all(inherited: Inherited, url: &str) {
     assert!(dlock_runtime::shutdown().await.is_complete());
 }
 
-/// Only the variant; of a loss also why.
+/// Prints only the variant, and for a loss its cause.
 fn say<T: Debug>(call: &str, outcome: Result<T, LockError>) {
     let outcome = match outcome {
         Ok(value) => format!("Ok({value:?})"),

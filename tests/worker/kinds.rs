@@ -1,4 +1,5 @@
-//! Tasks that take one lock over and over, of kinds that several may hold at once; some that take two keys; and some that wait in line.
+//! Tasks that repeatedly take one lock, of kinds with many holders; tasks that take two keys; and
+//! tasks that wait in a queue.
 
 use std::time::Duration;
 
@@ -9,17 +10,18 @@ use dlock_tests::{Seeded, of_kind, patient};
 use crate::counter::meet;
 use crate::settings::Settings;
 
-/// A task, and what it says of itself.
+/// A task, and its name in the output.
 struct Task {
     pool: LockPool,
     random: Seeded,
-    /// The key; with `apart=1` each task has one of its own, as if there were no lock.
+    /// The key; with `apart=1` each task has its own, as if there were no lock.
     key: String,
     who: String,
     ttl: Duration,
 }
 
-/// Prints `begins` and an interval at the start of each hold, and the interval at its end; their key says what was held.
+/// Prints `begins` and an interval at the start of each hold, and the interval at its end; the
+/// interval's key says what was held.
 #[tokio::main]
 pub(crate) async fn take_turns(settings: &Settings) {
     let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
@@ -92,7 +94,8 @@ impl Task {
         request.run(body).await.unwrap();
     }
 
-    /// Some of four keys, in any order; sometimes only one of them, as others would lock it.
+    /// Takes some of four keys, in any order; sometimes a single one, to compete with those who
+    /// take several.
     async fn hold_several(&mut self) {
         let mut keys: Vec<_> = (0..4).map(|it| format!("{}:{it}", self.key)).collect();
         for last in (1..keys.len()).rev() {
@@ -120,7 +123,7 @@ impl Task {
     }
 }
 
-/// All of these at the same time.
+/// Prints all of these as held at the same time.
 async fn holds(what: &[(&str, &LockGuard)], pause: Duration, who: &str) {
     let start_ns = now_ns();
     let interval = |(kind, lock): &(&str, &LockGuard), end_ns| Interval {
@@ -140,8 +143,8 @@ async fn holds(what: &[(&str, &LockGuard)], pause: Duration, who: &str) {
     }
 }
 
-/// Asks `tasks` times for the lock `item`, as the `kind` says, each a moment after the one before, and prints `asked`. Whoever has it
-/// prints as above, and keeps it for `hold_ms`.
+/// Asks `tasks` times for the lock `item`, of this `kind`, a moment apart, and prints `asked`. Each
+/// holder prints as above, and keeps the lock for `hold_ms`.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn ask(settings: &Settings) {
     let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
@@ -173,7 +176,8 @@ async fn transfer(from: u64, to: u64, who: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-/// Takes both keys again and again, always in this process's `order`; prints as above, for each key.
+/// Takes both keys again and again, always in this process's `order`; prints as above, for each
+/// key.
 #[tokio::main]
 pub(crate) async fn both(settings: &Settings) {
     let pool = dlock_runtime::init(patient(&settings.url)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Many tasks that wait in line for one lock, each for one turn.
+//! Many tasks that wait in the queue of one lock, each for one turn.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 
 use crate::settings::Settings;
 
-/// Asks in the order of the tasks' numbers and prints `asked` once all have. Prints `holds <fence> <start_ns>` at the start of each turn
-/// and its interval at the end. A turn takes up to `hold_ms`; with `mixed=1` the locks of the tasks have different settings.
+/// Asks in the order of the tasks' numbers and prints `asked` once all have. Prints `holds <fence>
+/// <start_ns>` at the start of each turn, and its interval at the end. A turn takes up to
+/// `hold_ms`; with `mixed=1` the tasks' locks have different settings.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn wait(settings: &Settings) {
     let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
@@ -23,7 +24,8 @@ pub(crate) async fn wait(settings: &Settings) {
         tokio::spawn(request.run(async move |lock| turn(lock, task, pause).await))
     });
     let turns: Vec<_> = turns.collect();
-    // Tasks are polled in the order in which they were spawned: each has its seat when this one is polled again.
+    // Tasks are polled in the order in which they were spawned: when this one is polled again, each
+    // has its waiter id.
     tokio::task::yield_now().await;
     println!("asked");
     for turn in join_all(turns).await {
@@ -33,7 +35,7 @@ pub(crate) async fn wait(settings: &Settings) {
 }
 
 fn kind(request: LockRequest, number: u64) -> LockRequest {
-    let ttl = Duration::from_secs(2); // short, but longer than a busy machine stands still
+    let ttl = Duration::from_secs(2); // short, but longer than a busy machine stalls
     match number {
         0 => request.ttl(ttl).renew(),
         1 => request.ttl(ttl),

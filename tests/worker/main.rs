@@ -1,7 +1,8 @@
-//! A process that takes locks, for tests that need several of them, or one that they can kill.
+//! A process that takes locks, for tests that need several processes, or one that they can kill.
 //!
-//! `worker <mode> <url> [name=value …]`; each mode is a file. It prints lines that begin with a word to wait for, and ends with an error if
-//! anything fails: it never asserts what a lock promises, the test that started it does.
+//! `worker <mode> <url> [name=value …]`; each mode is a file. It prints lines that begin with a
+//! word to wait for, and ends with an error if anything fails. It does not check what a lock
+//! promises; the test that started it does.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! What a pool leaves behind in its process when it ends: counted here, because in a test program other tests have pools too.
+//! What a pool leaves behind in its process when it ends. Counted in a process of its own, because
+//! a test program has the pools of other tests, too.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::settings::Settings;
 
 const CAP: Duration = Duration::from_secs(10);
 
-/// Makes pools, holds and drops them; prints `watchdogs <n>` when there are so many watchdog threads.
+/// Makes pools, holds and drops them; prints `watchdogs <n>` when there are this many watchdog
+/// threads.
 pub(crate) fn come_and_go(settings: &Settings) {
     let runtime = Runtime::new().unwrap();
     let expect = |n: usize| {
@@ -23,7 +25,8 @@ pub(crate) fn come_and_go(settings: &Settings) {
     let (first, second) = (pool().unwrap(), pool().unwrap());
     expect(2);
 
-    // A clone is a handle; so is a guard, which may outlive all others and is watched over until its end.
+    // A clone is a handle; so is a guard, which may outlive all others and is watched until its
+    // end.
     let guard = runtime.block_on(second.lock("guard").renew().acquire());
     let clone = first.clone();
     drop((first, second));
@@ -34,12 +37,12 @@ pub(crate) fn come_and_go(settings: &Settings) {
     drop(guard);
     expect(0);
 
-    // The runtime that connected goes on: what the test sees then was ended by the pools.
+    // The runtime that connected goes on, so what the test then sees ended was ended by the pools.
     println!("dropped");
     runtime.block_on(async { tokio::time::sleep(Duration::from_secs(60)).await });
 }
 
-/// Prints how many watchdog threads a pool that needs none has, when it has renewed a lock.
+/// Prints how many watchdog threads a pool that needs none has after it renewed a lock.
 #[tokio::main]
 pub(crate) async fn memory_has_none(settings: &Settings) {
     let pool = LockPool::connect(settings.url.as_str()).await.unwrap();
@@ -53,7 +56,7 @@ pub(crate) async fn memory_has_none(settings: &Settings) {
     println!("watchdogs {}", watchdogs());
 }
 
-/// `shutdown` has no error to return: where it can't wait it says at once what is left.
+/// `shutdown` returns no error: where it can't wait, it returns at once with what is left.
 pub(crate) fn shut_down_anywhere(settings: &Settings) {
     let whole = Runtime::new().unwrap();
     whole
