@@ -1,4 +1,5 @@
-//! actix-web handlers in a real server, asked over TCP: under `#[get]` above and below, with every kind of return type, in several workers.
+//! actix-web handlers in a real server, called over TCP: with the attribute above and below
+//! `#[get]`, with every kind of return type, in several workers.
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -93,7 +94,7 @@ async fn responder(shop: web::Data<Shop>) -> impl Responder {
     held()
 }
 
-/// Which threads ran a body.
+/// The threads that ran a body.
 type Threads = Mutex<Vec<ThreadId>>;
 
 /// actix's workers have a runtime each; one pool serves all of them.
@@ -190,7 +191,7 @@ async fn workers_share_the_lock() {
         let threads = server.threads.lock().unwrap();
         threads.iter().any(|thread| *thread != threads[0])
     };
-    // Connections go to the workers in turn; how soon the second has one is the server's to say.
+    // Workers get connections in turn, but the server decides how soon the second one gets any.
     for _ in 0..100 {
         let calls = (0..6).map(|_| http::get(server.address, "/workers"));
         for response in futures_util::future::join_all(calls).await {

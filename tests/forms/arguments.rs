@@ -1,4 +1,5 @@
-//! Arguments: patterns of every sort, attributes on them, raw and unused ones, trait objects, many, none of a size and large.
+//! Arguments: every kind of pattern, attributes on them, raw and unused names, trait objects, many
+//! arguments, zero-sized and large ones.
 
 use std::fmt::Display;
 
@@ -32,7 +33,8 @@ async fn nested(
     Ok((held(), lines))
 }
 
-/// Each binds in another way: by reference, whole and in part, behind a reference, and not at all.
+/// Each pattern binds in another way: by reference, whole and in part, behind a reference, and not
+/// at all.
 #[allow(clippy::toplevel_ref_arg, reason = "a `ref` argument is the point")]
 #[distributed_lock(key = "<shared>:<changed.len()>:<whole.0>:<part>:<copied>")]
 async fn bindings(
@@ -80,7 +82,7 @@ async fn patterns_of_every_sort() {
     .await;
 }
 
-/// The lint's `allow` stays at its argument, and of the two `id` the one that is compiled is the key's.
+/// The `allow` stays on its argument, and the key uses that `id` of the two which is compiled.
 #[distributed_lock(key = "attributes:<id>")]
 async fn with_attributes(
     #[allow(unused_variables, reason = "without this the test would not compile")] unused: u8,
@@ -92,7 +94,7 @@ async fn with_attributes(
     Ok((held(), kept))
 }
 
-/// What the key alone uses is used.
+/// An argument that only the key uses counts as used.
 #[distributed_lock(key = "unused:<id>:<name>")]
 async fn unused_by_the_body(id: u8, name: &str, _rest: u8) -> Result<String, LockError> {
     Ok(held())
@@ -168,7 +170,7 @@ async fn many(
 
 struct Nothing;
 
-/// What large arguments add to the future is in `sizes.rs`.
+/// `sizes` tests by how much large arguments enlarge the future.
 #[allow(
     clippy::large_types_passed_by_value,
     reason = "a large argument is the point"

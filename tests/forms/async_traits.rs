@@ -1,4 +1,5 @@
-//! `#[async_trait]` beyond the plain case in `traits.rs`: without `Send`, generic, with lifetimes, receivers, methods without arguments.
+//! `#[async_trait]` beyond the plain case in `traits.rs`: without `Send`, generic, with lifetimes,
+//! receivers, methods without arguments.
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -202,7 +203,7 @@ async fn receivers() {
         pinned.never_said(1, ()).await;
     })
     .await;
-    // Without a pool: the way out may use `self` too.
+    // Without a pool the lock fails: `on_error` may use `self`, too.
     let said = Box::pin(Text("ab".to_owned())).as_mut().by_pin().await;
     assert!(said.starts_with("2 "), "{said}");
 }

@@ -1,4 +1,5 @@
-//! Other attributes on the function: each is kept and does what it did, above and below; and visibility.
+//! Other attributes on the function, above and below: each is kept and has its effect; and
+//! visibility.
 
 use dlock_runtime::{LockError, distributed_lock};
 
@@ -15,7 +16,7 @@ pub(crate) async fn documented() -> Result<String, LockError> {
     Ok(held())
 }
 
-/// A lint of the body's that its function expects fires as before; were it silent, the expectation would warn.
+/// A lint of the body still fires, as its function expects; otherwise the expectation would warn.
 #[expect(unused_variables, reason = "fires in the body")]
 #[distributed_lock(key = "expected")]
 async fn expect_above(never_used: u8) -> Result<String, LockError> {
@@ -34,7 +35,7 @@ async fn expect_below() -> Result<String, LockError> {
     Ok(held())
 }
 
-/// So do lints about the function itself: were they silent, these two expectations would warn.
+/// Lints about the function itself still fire, too.
 #[expect(
     dead_code,
     unreachable_pub,
@@ -98,7 +99,7 @@ async fn configured_away() -> bool {
     dlock_runtime::current().is_none()
 }
 
-/// The `cfg_attr` comes first, so the lock that it may bring is the outer one.
+/// The `cfg_attr` comes first, so the lock that it may add is the outer one.
 #[cfg_attr(test, distributed_lock(key = "outer", guard = outer))]
 #[distributed_lock(key = "inner")]
 #[cfg_attr(
@@ -176,7 +177,7 @@ async fn visibility() {
     .await;
 }
 
-/// The arguments of both attributes, and the one between them, are kept.
+/// The arguments of both attributes, and the attribute between them, are kept.
 #[distributed_lock(key = "test", pool = crate::memory().await, on_error = |error| unreachable!("{error}"))]
 #[should_panic(expected = "under test")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,5 @@
-//! What may stand in a body stays what it was: early returns, `?`, items, inner attributes, tails, names that the expansion uses too.
+//! A body keeps its meaning: early returns, `?`, items, inner attributes, tails, and names that the
+//! expansion also uses.
 
 use std::fmt::Display;
 
@@ -25,7 +26,7 @@ async fn question_mark(text: &str) -> Result<u32, Boxed> {
     Ok(text.parse::<u32>()?)
 }
 
-/// The tail's type is found as in a function: by coercion.
+/// The tail's type is coerced as in a plain function.
 #[distributed_lock(key = "coerced")]
 async fn coerced(fail: bool) -> Result<Box<dyn Display + Send>, Boxed> {
     if fail {
@@ -54,7 +55,7 @@ async fn inner_attribute() -> Result<u32, LockError> {
     Ok(million)
 }
 
-/// The names that the expansion uses for its own.
+/// The body uses the names that the expansion uses internally.
 #[distributed_lock(key = "<key>:<pool>", guard = lock)]
 async fn hygiene(key: u64, body: u64, value: u64, pool: u64) -> Result<u64, LockError> {
     let (held, error) = (5, 6);

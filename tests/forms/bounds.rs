@@ -1,4 +1,5 @@
-//! Bounds and places of types that a rewrite could lose: `for<'a>`, `?Sized`, `impl Trait` alone, captured lifetimes, associated types.
+//! Bounds and types that a rewrite could lose: `for<'a>`, `?Sized`, `impl Trait` alone, captured
+//! lifetimes, associated types.
 
 use std::borrow::Borrow;
 use std::fmt::{Debug, Display};
@@ -37,7 +38,8 @@ async fn responds_with_text(id: u8) -> impl IntoResponse {
     held()
 }
 
-/// The captured lifetime may be said, and the argument stays borrowed by what is returned.
+/// The return type may name the captured lifetime; the argument stays borrowed by the returned
+/// value.
 #[distributed_lock(key = "captures", on_error = |error| panic!("{error}"))]
 async fn captures<'a, T: Debug>(
     text: &'a str,
@@ -73,7 +75,7 @@ impl Store for Shelf {
     }
 }
 
-/// A place begins with an argument; what a type knows is an expression.
+/// A placeholder begins with an argument; an associated constant needs an expression.
 #[distributed_lock(key = { let kind = S::KIND; lock_key!("<kind>:<store.id()>") })]
 async fn associated<S: Store>(store: &S) -> Result<(S::Id, String), LockError>
 where

@@ -1,4 +1,5 @@
-//! How a failure to lock leaves a function: by `From`, by `map_err`, by `on_error`; and then the body has not run.
+//! How a function returns a failure to lock: by `From`, by `map_err`, by `on_error`. Its body has
+//! not run then.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -67,7 +68,7 @@ async fn map_err_by_name() -> Result<&'static str, String> {
     Ok("ran")
 }
 
-/// What `map_err` captures must outlive the body that takes the arguments.
+/// What `map_err` captures must outlive the body, which takes the arguments.
 #[distributed_lock(key = "busy:<id>", wait = "0s", map_err = |error| Box::new(error))]
 async fn map_err_coerces(id: u8) -> Result<u8, Box<dyn std::error::Error>> {
     ran();
@@ -132,7 +133,7 @@ async fn a_busy_lock_is_reported_each_way_and_no_body_runs() {
 
 #[tokio::test]
 async fn every_handler_sees_what_went_wrong() {
-    // No pool: another error, another branch.
+    // Without a pool there is another error, which takes the other branch.
     assert_eq!(map_err().await, Err(503));
     assert!(
         map_err_by_name()

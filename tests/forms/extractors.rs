@@ -1,4 +1,5 @@
-//! axum handlers with every usual extractor, under `#[axum::debug_handler]` above and below, and with each kind of return type.
+//! axum handlers with every usual extractor, with the attribute above and below
+//! `#[axum::debug_handler]`, and with each kind of return type.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ struct Page {
     page: u32,
 }
 
-/// What most programs have: one error type, which is a response and can be made of a `LockError`.
+/// As in most programs: one error type, which is a response and has a `From<LockError>`.
 struct ShopError(LockError);
 
 impl From<LockError> for ShopError {
@@ -132,7 +133,7 @@ async fn skipped(State(locks): State<LockPool>) -> Result<(), ShopError> {
     Err(ShopError(LockError::ShutDown))
 }
 
-/// A handler that is generic, as a router is that is.
+/// A generic handler, as in a generic router.
 #[distributed_lock(key = "generic:<N>", pool = locks)]
 async fn generic<S: Clone + Send + Sync + 'static, const N: usize>(
     State(locks): State<LockPool>,

@@ -1,4 +1,5 @@
-//! What a `macro_rules!` may hand on: every sort of fragment, `self`, the body, the return type, attributes, through nested macros.
+//! What a `macro_rules!` may pass on: every kind of fragment, `self`, the body, the return type,
+//! attributes, also through nested macros.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::{held, on_memory};
 
 type Held = Result<String, LockError>;
 
-/// All of a function, in pieces.
+/// A whole function, in pieces.
 macro_rules! pieces {
     (
         $(#[$meta:meta])*
@@ -66,7 +67,8 @@ bodies!(
 );
 bodies!(statements, id, next_key(id), Ok(text), let text = held(); let text = format!("{id} {text}"););
 
-/// A type that stands alone keeps what is known about it: `()` and `Option` have their own ways out.
+/// A return type passed as a fragment is still recognized: `()` and `Option` have their own values
+/// for a skipped body.
 macro_rules! returns {
     ($name:ident, $ret:ty, $value:expr) => {
         #[distributed_lock(key = "returns", on_busy = "skip", on_error = |error| panic!("{error}"))]
@@ -81,7 +83,7 @@ returns!(returns_option, Option<u8>, Some(1));
 
 struct Shop(u8);
 
-/// `self` from outside, in the body and in the attribute.
+/// `self` from the caller, in the body and in the attribute.
 macro_rules! methods {
     ($type:ty, $($name:ident($self:ident: $receiver:ty $(, $argument:ident: $ty:ty)*) $key:literal $body:block)*) => {
         #[allow(clippy::needless_arbitrary_self_type, reason = "one form for every receiver")]
@@ -105,7 +107,7 @@ impl Shop {
     }
 }
 
-/// `self` written by the macro, the key by the caller, and the other way round.
+/// `self` written by the macro and the key by the caller, and the other way round.
 macro_rules! inside {
     ($name:ident, $key:literal) => {
         impl Shop {
@@ -118,7 +120,7 @@ macro_rules! inside {
 }
 inside!(self_from_inside, "inside:<self.0>");
 
-/// One macro that writes another, which writes the function.
+/// A macro that writes another macro, which writes the function.
 macro_rules! generator {
     ($d:tt, $name:ident, $prefix:literal) => {
         macro_rules! $name {
@@ -141,7 +143,7 @@ macro_rules! generated {
 generator!($, jobs, "job:");
 jobs!(nightly, hourly);
 
-/// A function handed on whole, through two macros, by a token at a time.
+/// A whole function passed through two macros, token by token.
 macro_rules! item {
     ($($token:tt)*) => {
         hand_on! { $($token)* }
@@ -159,7 +161,7 @@ item! {
     }
 }
 
-/// The same argument name twice, from the macro and from its caller: each means its own.
+/// The same argument name from the macro and from its caller: each refers to its own.
 macro_rules! both {
     ($id:ident, $key:literal) => {
         #[distributed_lock(key = "<id>", on_error = |error| panic!("{error}"))]

@@ -1,4 +1,5 @@
-//! Free functions: arguments of every shape, visibility, other attributes, stacked locks, recursion.
+//! Free functions: arguments of every shape, visibility, other attributes, stacked locks,
+//! recursion.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -77,7 +78,7 @@ async fn stacked(id: u8) -> Result<[String; 3], LockError> {
 async fn stacked_locks_are_taken_from_the_top_down() {
     let keys = on_memory(stacked(1)).await.unwrap();
     assert_eq!(keys, ["lock:second:1", "lock:third:1", "third:1"]);
-    // While the second is busy, the first is held, and the third was not asked for.
+    // While the second lock is busy, the first is held, and the third has not been asked for.
     let pool = crate::memory().await;
     let _busy = pool.lock("second:1").acquire().await.unwrap();
     let mut call = Box::pin(pool.scope(stacked(1)));
@@ -137,7 +138,8 @@ async fn a_value_is_rendered_once_and_before_the_body() {
     assert_eq!(seen, (1, "counted".to_owned()));
 }
 
-/// Below this, the function is no longer async: the lock goes above. No pool is there, so the body does not run.
+/// Below `#[tokio::test]` the function is no longer async, so the lock goes above. There is no
+/// pool, so the body does not run.
 #[distributed_lock(key = "test", on_error = |error: LockError| assert!(matches!(error, LockError::NotInitialized)))]
 #[tokio::test]
 async fn above_tokio_test_is_where_it_goes() {

@@ -1,4 +1,5 @@
-//! axum handlers in a `Router`, asked over TCP: extractors in the key, and what the client gets when the lock is busy.
+//! axum handlers in a `Router`, called over TCP: extractors in the key, and the response when the
+//! lock is busy.
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
@@ -29,7 +30,7 @@ fn to_status(error: LockError) -> StatusCode {
     }
 }
 
-/// As a shop's `impl IntoResponse for ShopError` would: with `Retry-After`.
+/// As a shop's `impl IntoResponse for ShopError` would do it: with `Retry-After`.
 fn to_response(error: LockError) -> Response {
     let seconds = error.retry_after().map_or(0, |after| after.as_secs());
     let headers = [(header::RETRY_AFTER, seconds.to_string())];
@@ -53,7 +54,8 @@ async fn any_response(Path(id): Path<u64>) -> Response {
     (StatusCode::ACCEPTED, format!("{id} {}", held())).into_response()
 }
 
-/// Serves, and gives the address. `locks` is the state's pool, and what a middleware puts around every request.
+/// Serves, and returns the address. `locks` is the state's pool, and the scope that a middleware
+/// puts around every request.
 async fn serve(locks: LockPool) -> std::net::SocketAddr {
     let scoped = locks.clone();
     let scope = from_fn(move |request: Request, next: Next| {

@@ -1,4 +1,5 @@
-//! A client for the handlers' tests: one request a connection, the whole response as text.
+//! A client for the handlers' tests: one request for each connection, and the whole response as
+//! text.
 
 use std::net::SocketAddr;
 

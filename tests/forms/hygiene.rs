@@ -1,4 +1,5 @@
-//! Names of the user's that equal ours or the standard library's, and traits whose methods every type has: neither meets the expansion's.
+//! Names of the user that equal ours or the standard library's, and traits whose methods every type
+//! has: the expansion does not confuse them with its own.
 
 use std::sync::Mutex;
 
@@ -6,7 +7,7 @@ use dlock_runtime::{LockError, distributed_lock, lock_key};
 
 use crate::{held, on_memory};
 
-/// As arguments, in the key, and as what the body itself binds.
+/// As arguments, in the key, and as bindings of the body.
 #[allow(clippy::too_many_arguments, reason = "many are the point")]
 #[distributed_lock(
     key = "<key>:<body>:<value>:<error>:<pool>:<held_>:<lock>:<__spec>",
@@ -28,7 +29,8 @@ async fn arguments(
     Ok((sum + key + body + value, held))
 }
 
-/// The pool and the handler see the arguments, not what the expansion calls so.
+/// The expressions for pool and errors see the arguments, not the expansion's variables of these
+/// names.
 #[distributed_lock(key = key, pool = pool, map_err = |value| format!("{error}{body}{value}"))]
 async fn expressions(
     key: &str,
@@ -39,7 +41,7 @@ async fn expressions(
     Ok(format!("{} {error}", held()))
 }
 
-/// Constants and statics cannot be shadowed by a `let`, in whatever case they are written.
+/// A `let` cannot shadow constants and statics, whatever their case.
 mod items {
     #![allow(
         non_upper_case_globals,
@@ -88,7 +90,7 @@ async fn variables_and_constants_of_our_names() {
     assert!(refused.await.unwrap().unwrap_err().starts_with("b1"));
 }
 
-/// Everything that a program's prelude has, and more, means something else here.
+/// All names of the prelude, and more, mean something else here.
 mod everything {
     #![allow(
         dead_code,
@@ -182,7 +184,7 @@ mod everything {
     }
 }
 
-/// A module of the crate's own name for its parts: a path that begins with `::` does not see it.
+/// A module with the name of the runtime crate: a path that begins with `::` does not see it.
 mod dlock_runtime_of_the_users {
     #[allow(dead_code, reason = "what it hides is the point")]
     mod dlock_runtime {
@@ -209,7 +211,8 @@ async fn types_modules_and_macros_of_the_standard_librarys_names() {
     .await;
 }
 
-/// Methods on every type, by value, by reference and by exclusive reference, of the names that the expansion calls.
+/// Every type has methods with the names that the expansion calls, by value, by reference and by
+/// exclusive reference.
 mod blanket {
     use super::{LockError, Mutex, distributed_lock, held, lock_key};
 

@@ -35,7 +35,8 @@ async fn angles(id: u8) -> Result<String, LockError> {
 
 const HERE: &str = "eu";
 
-/// Whatever a value holds, both write the same key; and no value forges a separator or the cluster's hash tag.
+/// For any value, both write the same key, and no value forges a separator or the cluster's hash
+/// tag.
 #[tokio::test]
 async fn lock_key_names_the_lock_of_the_attribute() {
     let pool = memory().await;
@@ -53,7 +54,7 @@ async fn lock_key_names_the_lock_of_the_attribute() {
         assert_eq!(guard.key().as_str(), format!("lock:{key}"));
         let separators = key.as_str().matches([':', '{', '}']).count();
         assert_eq!(separators, 5, "{key}");
-        // The guard's key, namespace and all, names it too.
+        // The guard's key, with its namespace, names the same lock, too.
         let again = pool.lock(guard.key()).wait(Wait::Once).acquire().await;
         assert!(again.unwrap_err().is_busy());
         guard.release().await.unwrap();
@@ -96,7 +97,7 @@ async fn a_template_that_no_macro_saw_is_no_key() {
     }
     let ran = pool.scope(meant(7)).await.unwrap();
     assert_eq!(ran, (7, TEMPLATE.to_owned()));
-    // What comes back from a guard or an error was meant.
+    // A key from a guard or an error is accepted although it looks like a template.
     let guard = pool.lock(Key::verbatim(TEMPLATE)).acquire().await.unwrap();
     let busy = pool.lock(guard.key()).try_acquire().await.unwrap();
     assert!(busy.is_none());

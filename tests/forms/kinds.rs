@@ -1,4 +1,5 @@
-//! Functions of every kind of lock: they compile without a warning, alone and beside other arguments. Each is run.
+//! Functions with every kind of lock: they compile without a warning, alone and with other
+//! arguments. Each is run.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ async fn reader(id: u64) -> Result<String, LockError> {
     Ok(format!("{id}: {}", held()))
 }
 
-/// Read twice, by two attributes: the second is free.
+/// Two attributes read the same key: the second one sends nothing.
 #[distributed_lock(key = "catalogue:<id>", read)]
 #[distributed_lock(key = "catalogue:<id>", read)]
 async fn reader_again(id: u64) -> Result<String, LockError> {
@@ -42,7 +43,7 @@ async fn large_renderer() -> Result<Option<String>, LockError> {
 
 const SEATS: u32 = 2;
 
-/// Says how many more fit beside it.
+/// How many more permits others can take.
 async fn rest(pool: &LockPool, of: u32) -> Result<usize, LockError> {
     let mut others = Vec::new();
     while let Some(other) = tokio::spawn(pool.lock("seats").permits(of).try_acquire())
@@ -100,7 +101,7 @@ async fn outermost(id: u64) -> Result<String, LockError> {
     Ok(format!("{id}: {}", held()))
 }
 
-/// The body takes what the owner is made of.
+/// The body takes the argument from which the owner is made.
 #[distributed_lock(key = "account:<id>", reentrant, owner = workflow)]
 async fn step(id: u64, workflow: String) -> Result<(u64, String), LockError> {
     Ok((id, workflow))
@@ -192,12 +193,12 @@ async fn several_keys_are_taken_together() {
         name: "north",
     };
     assert_eq!(shop.take(&[2, 1]).await.unwrap(), 2);
-    // Too few is the only mistake that is left to the call.
+    // Only an empty list can still be wrong at the call.
     let none = on_memory(close(Vec::new())).await;
     check_config(none, "there are no keys to lock");
 }
 
-/// They differ from an exclusive lock when somebody waits, or when it is taken again.
+/// These kinds differ from an exclusive lock only if somebody waits, or if the lock is taken again.
 #[tokio::test]
 async fn fair_and_reentrant_are_exclusive() {
     assert_eq!(on_memory(in_order(7)).await.unwrap(), "7: ticket:7");
@@ -226,7 +227,7 @@ async fn an_owner_has_a_text() {
     );
 }
 
-/// They reach the lock, and are checked there as literals are when compiling.
+/// Expressions reach the lock, and are checked there as literals are when compiling.
 #[tokio::test]
 async fn numbers_may_be_expressions() {
     let pool = memory().await;

@@ -1,4 +1,4 @@
-//! Walls of lints that programs build: what the expansion writes trips none of them, denied or forbidden.
+//! Strict lints that programs use: the expansion trips none of them, denied or forbidden.
 
 #![deny(
     let_underscore_drop,
@@ -62,7 +62,7 @@ where
     Ok(Some([lock.key().to_string(), id.to_string()].join(" ")))
 }
 
-/// Nothing but the key.
+/// Only the key.
 #[distributed_lock(key = "least")]
 async fn least() -> Result<String, LockError> {
     tokio::task::yield_now().await;
@@ -85,7 +85,7 @@ async fn returns_impl(id: impl Display) -> impl IntoIterator<Item = String> {
 /// A type with methods.
 #[derive(Debug)]
 struct Shop {
-    /// What its methods lock in.
+    /// The pool of its methods.
     locks: LockPool,
 }
 
@@ -117,7 +117,7 @@ impl Dynamic for Shop {
     }
 }
 
-/// Whole groups; but `unused`: one of its lints is allowed at the body's braces.
+/// Whole groups, without `unused`, because one of its lints is allowed at the body's braces.
 mod forbidden_groups {
     #![forbid(
         warnings,
@@ -136,7 +136,7 @@ mod forbidden_groups {
     }
 }
 
-/// What is forbidden cannot be allowed again, not even by an expansion.
+/// No `allow`, not even one of an expansion, can override what is forbidden.
 mod forbidden {
     #![forbid(
         unsafe_code,

@@ -1,4 +1,5 @@
-//! Functions that a `macro_rules!` writes, with the attribute's parts from either side; and `dlock_runtime` under another name.
+//! Functions that a `macro_rules!` writes, with the attribute's parts from the macro or its caller;
+//! and `dlock_runtime` under another name.
 
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 
@@ -62,7 +63,7 @@ macro_rules! key_from_outside {
     };
 }
 
-/// A crate that hands dlock on under another name.
+/// A crate that re-exports dlock under another name.
 mod renamed {
     pub(crate) use dlock_runtime as locks;
 

@@ -1,16 +1,19 @@
-//! The attribute on every kind of function, as its user's compiler sees it: it compiles without a warning, it locks what it says, and
-//! the function is otherwise what it was.
+//! The attribute on every kind of function: it compiles without a warning, it takes the lock that
+//! it names, and otherwise leaves the function as it was.
 //!
-//! * the function: `free`, `arguments`, `receivers`, `generics`, `bounds`, `returns`, `bodies`, `tails`, `nested`
+//! * the function: `free`, `arguments`, `receivers`, `generics`, `bounds`, `returns`, `bodies`,
+//!   `tails`, `nested`
 //! * of a trait: `traits`, `native_traits`, `async_traits`
-//! * under other attributes and macros: `attributes`, `spans`, `handlers` and `extractors` (axum), `actix`, `macros`, `fragments`
+//! * under other attributes and macros: `attributes`, `spans`, `handlers` and `extractors` (axum),
+//!   `actix`, `macros`, `fragments`
 //! * in its crate: `hygiene`, `lints`, `editions` (the crates are in `editions/`)
 //! * as a future: `spawned`, `sizes`
-//! * what the attribute says: `keys`, `kinds`, `pools`, `errors`, `skipped`
+//! * the attribute's arguments: `keys`, `kinds`, `pools`, `errors`, `skipped`
 //! * what public types can be relied on for: `public_face`
 //!
-//! Every body here returns or asserts the name of the lock that it runs under (`held`). What must *not* compile is in the
-//! package `dlock-ui`, one mistake a file, with the compiler's words beside it.
+//! Every body here returns or asserts the name of the lock that it runs under (`held`). What must
+//! *not* compile is in the package `dlock-ui`, one mistake in each file, with the compiler's
+//! messages beside it.
 
 #![deny(warnings, clippy::pedantic)]
 #![allow(

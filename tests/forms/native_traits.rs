@@ -1,4 +1,5 @@
-//! Native `async fn` in traits: required, provided, generic, associated, on foreign types, and as a bound.
+//! Native `async fn` in traits: required, provided, generic, associated, on foreign types, and as a
+//! bound.
 
 use std::fmt::{Debug, Display};
 
@@ -28,7 +29,7 @@ where
         Ok((value, held()))
     }
 
-    /// With `Send` written out: as what `tokio::spawn` takes.
+    /// With an explicit `Send`, so that `tokio::spawn` takes it.
     fn spawnable(&self, key: &K) -> impl Future<Output = Result<String, Self::Error>> + Send;
 
     #[distributed_lock(key = "associated:<id>")]
@@ -49,7 +50,7 @@ impl From<LockError> for Failed {
     }
 }
 
-/// On a type of another crate, and for all of them at once.
+/// On foreign types, in a blanket implementation.
 impl<T: Into<u64> + Copy + Sync + Display> Repository<str> for T {
     const TABLE: &'static str = "numbers";
     type Error = Failed;

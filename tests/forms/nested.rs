@@ -1,4 +1,5 @@
-//! Where a function may stand: in functions, blocks, constants, closures, and in an `impl` inside any of them.
+//! Where a function may be: in functions, blocks, constants, closures, and in an `impl` inside any
+//! of them.
 
 use dlock_runtime::{LockError, distributed_lock};
 
@@ -63,7 +64,8 @@ const _: () = {
     const INNER: u8 = 1;
 };
 
-/// A locked function inside of a locked body is found before the body's other statements.
+/// The locked function is an item of the locked body, so it is visible before the body's other
+/// statements.
 #[allow(
     clippy::items_after_statements,
     reason = "that it is found is the point"

@@ -1,4 +1,4 @@
-//! Where the lock is taken: a pool by its name, by an expression, of the scope.
+//! The pool that a lock is taken from: by name, by expression, or that of the scope.
 
 use dlock_runtime::{LockError, LockPool, distributed_lock, init_named};
 
@@ -16,7 +16,7 @@ async fn by_unknown_name() -> Result<(), LockError> {
     Ok(())
 }
 
-/// The pool is moved into the body as well: the attribute takes its own before.
+/// The body takes `pools`, too: the attribute clones its pool before.
 #[distributed_lock(key = "expression:<id>", pool = pools[usize::from(id)])]
 async fn by_expression(pools: Vec<LockPool>, id: u8) -> Result<Vec<bool>, LockError> {
     let mut held_in = Vec::new();

@@ -1,4 +1,5 @@
-//! What the public types can be relied on for: that they go to other threads, are shared, printed, copied and compared.
+//! What the public types can be relied on for: they can be sent to other threads, shared, printed,
+//! copied and compared.
 
 use std::fmt::Debug;
 use std::hash::Hash;

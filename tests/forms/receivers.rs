@@ -1,4 +1,4 @@
-//! Methods: every receiver, fields and methods of `self` in the key, and a pool that `self` has.
+//! Methods: every receiver, fields and methods of `self` in the key, and a pool in `self`.
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! Return types that the expansion has to write a second time: with `impl Trait` in every place, elided lifetimes, macros, `Self`.
+//! Return types that the expansion has to write a second time: with `impl Trait` in every position,
+//! elided lifetimes, macros, `Self`.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
@@ -10,7 +11,7 @@ use dlock_runtime::{LockError, distributed_lock};
 
 use crate::{held, on_memory};
 
-/// Both sides are left open; what the error is, the body says or the attribute.
+/// Both types are left open; the body or the attribute determines the error's type.
 #[distributed_lock(key = "both", map_err = |error| (StatusCode::CONFLICT, error.to_string()))]
 async fn both_sides(fail: bool) -> Result<impl IntoResponse, impl IntoResponse> {
     if fail {
@@ -43,7 +44,8 @@ async fn callbacks()
     }))
 }
 
-/// A limit: without `: &str` the closure's argument would be taken for one of a single lifetime, since `impl Fn` is left open inside.
+/// A limit: without `: &str` the closure's argument would have a single lifetime, because `impl Fn`
+/// is left open inside.
 #[distributed_lock(key = "callback", on_error = |error| panic!("{error}"))]
 async fn open_callback(more: String) -> impl for<'a> Fn(&'a str) -> String {
     move |text: &str| [text, more.as_str(), held_outside().as_str()].concat()

@@ -1,4 +1,5 @@
-//! `on_busy = "skip"`: a busy lock leaves the body out, each allowed return type has something for it, and nothing else is skipped.
+//! `on_busy = "skip"`: a busy lock skips the body, each allowed return type has a value for that,
+//! and nothing else is skipped.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -69,13 +70,13 @@ async fn not_skipped() -> Result<Option<u8>, LockError> {
     Ok(Some(5))
 }
 
-/// Busy inside its own lock: an error of the body's, and no reason to skip it.
+/// A busy lock inside the body is the body's error, and does not skip it.
 #[distributed_lock(key = "outer", on_busy = "skip")]
 async fn with_a_busy_body() -> Result<Option<u8>, LockError> {
     not_skipped().await
 }
 
-/// A pool whose every lock waits an hour, unless it says otherwise.
+/// A pool whose locks wait for an hour by default.
 async fn waits_long() -> LockPool {
     let config = Config::new("memory://").default_wait(Duration::from_secs(3600));
     LockPool::connect(config).await.unwrap()
@@ -121,7 +122,8 @@ async fn a_free_lock_is_taken_and_the_body_runs() {
     .await;
 }
 
-/// Nobody knows whether the job was done: each way out is told, and none says "skipped".
+/// In an outage nobody knows whether the job was done: each function returns an error, and none
+/// looks skipped.
 #[tokio::test]
 async fn an_outage_is_not_skipped() {
     let config = Config::new("redis://127.0.0.1:1").lazy(); // where nobody listens

@@ -1,4 +1,5 @@
-//! `#[tracing::instrument]` above and below: above, the span covers the body alone; below, it covers the wait for the lock too.
+//! `#[tracing::instrument]` above and below: above, the span covers the body alone; below, it
+//! covers the wait for the lock, too.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +12,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::{held, memory};
 
-/// What happened in this module, a line each: `new buy{id=7}`, `close buy`, `event buy: error=…`.
+/// The events of this module, a line each: `new buy{id=7}`, `close buy`, `event buy: error=…`.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -68,7 +69,8 @@ impl<S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>> Layer
     }
 }
 
-/// Runs a call behind a busy lock: what was logged while it waited, what afterwards, and what it gave.
+/// Runs a call behind a busy lock; returns the log during its wait, the log after it, and the
+/// call's result.
 async fn behind<T>(
     key: &str,
     pool: &LockPool,
@@ -136,7 +138,7 @@ async fn below_it_covers_the_wait_too() {
     assert_eq!(waiting, ["new below{id=1 length=3}"]);
     let event = "event below: secret.is_empty=false";
     assert_eq!(after, [event, "close below"]);
-    // Between two locks: one expansion writes both, so it covers both waits.
+    // Between two locks: one expansion writes both, so the span covers both waits.
     for key in ["first:1", "second:1"] {
         let (waiting, after, outcome) = behind(key, &pool, &log, between(1)).await;
         assert_eq!(outcome.unwrap(), "between second:1");
@@ -150,7 +152,7 @@ async fn below_it_covers_the_wait_too() {
     }
 }
 
-/// Without a pool: `err` below sees that the lock failed; above, nothing was entered.
+/// Without a pool: `err` below sees that the lock failed; above, its span was never entered.
 #[tokio::test]
 async fn err_reports_what_its_span_covers() {
     let (log, _default) = logged();

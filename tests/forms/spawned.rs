@@ -1,4 +1,5 @@
-//! Where a locked function's future may go: to another task, into a set, behind a pointer; also with `Send + !Sync` arguments, and recursive.
+//! Where a locked function's future may go: into another task, a set, behind a pointer; also with
+//! `Send + !Sync` arguments, and recursive.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -78,12 +79,13 @@ async fn in_sets_and_streams() {
     let unordered: FuturesUnordered<_> = (0..5).map(|id| item(pool.clone(), id)).collect();
     let keys: BTreeSet<_> = unordered.map(Result::unwrap).collect().await;
     assert_eq!(keys, expected());
-    // The compiler finds some streams of borrowing futures "not general enough" to be spawned; the lock adds no such.
+    // The compiler rejects some streams of borrowing futures as "not general enough" to be spawned;
+    // the lock adds no such case.
     let spawned = tokio::spawn(pool.clone().scope_owned());
     assert_eq!(spawned.await.unwrap(), expected());
 }
 
-/// A stream of futures that borrow, in a future that can be spawned.
+/// A stream of borrowing futures, in a future that can be spawned.
 trait Scoped {
     fn scope_owned(self) -> impl Future<Output = BTreeSet<String>> + Send + 'static;
 }

@@ -1,4 +1,4 @@
-//! How a body may end: what its tail coerces to, what leaves it early from inside, and what never comes to an end.
+//! How a body may end: what its tail coerces to, how it returns early, and what never ends.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -102,7 +102,7 @@ async fn labels(rows: &[&[u8]]) -> Result<Option<u8>, LockError> {
     Ok(found)
 }
 
-/// `return` and `?` inside of a closure or an `async` block leave that, and the body goes on.
+/// `return` and `?` in a closure or an `async` block leave only that, and the body goes on.
 #[distributed_lock(key = "inside")]
 async fn returns_inside(values: &[i32]) -> Result<(Vec<i32>, Option<i32>, String), LockError> {
     let signs = values.iter().map(|value| {

@@ -1,4 +1,5 @@
-//! Methods of traits: native `async fn`, provided ones, and `#[async_trait]`, which has rewritten the method before the attribute sees it.
+//! Methods of traits: native `async fn`, provided ones, and `#[async_trait]`, which rewrites the
+//! method before the attribute sees it.
 
 use std::fmt::Display;
 
@@ -108,6 +109,6 @@ async fn async_trait() {
     let mut log = Vec::new();
     shop.unit(&mut log).await;
     assert_eq!((log, shop.shard()), (vec!["unit:eu".to_owned()], "eux"));
-    // It may go to another task.
+    // It can be spawned.
     assert_eq!(tokio::spawn(shop.consume()).await.unwrap(), "consume:eux");
 }

@@ -1,16 +1,21 @@
-//! What must not compile, and what the user reads then: one mistake a file, with the words in its `.stderr`.
+//! What must not compile, and what the user reads then: one mistake in each file, with the messages
+//! in its `.stderr`.
 //!
-//! Below the mistake a file has it *mended*, as the words say: that part must compile. `main` calls both, since a function stays
-//! what it is, whatever its attribute says. `said` holds all the words to some rules.
+//! Below the mistake a file has it *mended*, as the message says: that part must compile. `main`
+//! calls both, because a function with a wrong attribute stays usable. `said` checks rules for all
+//! messages.
 //!
-//! What only rustc can show stands here: its own words around ours (`compiler`), for each argument the token that is underlined, and
-//! the attribute beside other macros. All that the attribute says, to the letter, is in `dlock-macros/src/tests/diagnostics`.
+//! These files have what only rustc can show: its own messages around ours (`compiler`), which
+//! token is underlined for each argument, and the attribute beside other macros. The exact text of
+//! every message of the attribute is in `dlock-macros/src/tests/diagnostics`.
 //!
-//! The folders end in words of ours, the same with every compiler. `compiler` ends in the compiler's, which change from version
-//! to version: they are compared with the one that wrote them, and skipped elsewhere. After an update of [`COMPILER`]:
-//! `TRYBUILD=overwrite cargo test -p dlock-ui`, and read the difference.
+//! The messages in all folders but `compiler` are ours, the same with every compiler. Those in
+//! `compiler` are rustc's and change between versions, so they are compared only with the version
+//! that wrote them. After an update of [`COMPILER`]: `TRYBUILD=overwrite cargo test -p dlock-ui`,
+//! and read the difference.
 //!
-//! A package of its own, since a run of these compiles all of its package's dependencies once more.
+//! A package of its own, because a run of these tests compiles all dependencies of its package once
+//! more.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +26,7 @@ mod said;
 
 use std::{fs, path::Path, process::Command};
 
-/// The compiler whose words are in `compiler/*.stderr`.
+/// The version that wrote `compiler/*.stderr`.
 const COMPILER: &str = "rustc 1.95.";
 
 #[test]

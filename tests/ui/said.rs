@@ -1,6 +1,8 @@
-//! Rules that everything keeps that is said about a mistake: at the token, once, with the fix, and about nothing else.
+//! Rules for all messages about a mistake: at the token, once, with the fix, and about nothing
+//! else.
 //!
-//! They read the `.stderr` files, which `mistakes_are_explained` compares with what the compiler says.
+//! They read the `.stderr` files, which `mistakes_are_explained` compares with the compiler's
+//! output.
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
@@ -15,10 +17,10 @@ const WHOLE: [(&str, &str); 2] = [
     ),
 ];
 
-/// What divides a file into the mistake and the same, mended.
+/// The line between the mistake and its mended form.
 const MENDED: &str = "// Mended.";
 
-/// A mistake and what is said about it.
+/// A mistake and the messages about it.
 struct Mistake {
     /// `folder/name`
     name: String,
@@ -30,7 +32,7 @@ struct Mistake {
 struct Said {
     /// Its first line.
     headline: String,
-    /// All that is not quoted from the source.
+    /// Its text without quoted source lines.
     words: String,
     /// The line and the column that it points to.
     line: usize,
@@ -92,7 +94,7 @@ fn mistakes() -> Vec<Mistake> {
     mistakes
 }
 
-/// Fails with all that break a rule.
+/// Fails with all mistakes that break a rule.
 #[track_caller]
 fn check(rule: impl Fn(&Mistake) -> Vec<String>) {
     if env::var_os("TRYBUILD").is_some() {
@@ -136,8 +138,8 @@ fn errors_are_at_a_token() {
     });
 }
 
-/// Whoever follows the words gets what compiles: what the mended attribute and signature have and the mistake has not stands in
-/// them. Nothing is said about the mended part itself.
+/// A user who follows the message gets code that compiles: it contains each word that the mended
+/// attribute and signature have and the mistake has not. The mended part itself has no error.
 #[test]
 fn the_fix_is_in_the_words() {
     check(|mistake| {
@@ -200,7 +202,7 @@ fn words(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A function whose attribute is wrong is still there: its caller hears nothing.
+/// A function with a wrong attribute still exists: its caller gets no error.
 #[test]
 fn the_function_is_still_usable() {
     check(|mistake| {

@@ -1,5 +1,5 @@
-//! When what a body leaves behind is dropped, by the rules of the edition that this file is compiled in: the same body without and
-//! with a lock.
+//! When the values of a body are dropped, by the rules of the edition in which this file is
+//! compiled: the same body with and without a lock.
 
 #![allow(
     tail_expr_drop_order,

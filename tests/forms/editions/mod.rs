@@ -1,4 +1,5 @@
-//! Other crates' functions: of editions 2018 and 2021, under the lints of those, with dlock under another name, and unsafe ones.
+//! Functions of other crates: of editions 2018 and 2021, under the lints of those, with dlock
+//! renamed, and unsafe ones.
 
 use dlock_forms_2018 as edition_2018;
 use dlock_forms_2021::{self as edition_2021, Dynamic as _, Pointer};
@@ -37,7 +38,7 @@ async fn another_name_for_dlock_and_no_prelude() {
     assert_eq!(edition_2018::bare::key(7).as_str(), "bare:7");
 }
 
-/// Calling an `unsafe fn` is for its crate; what comes of it is seen here.
+/// The other crate calls its `unsafe fn`, and this test checks the result.
 #[tokio::test]
 async fn unsafe_functions() {
     let pool = memory().await;
@@ -56,7 +57,8 @@ async fn unsafe_functions() {
     .await;
 }
 
-/// The same body without and with its lock, each edition by its own rules: from 2024 on a tail's temporaries go before the locals.
+/// The same body with and without its lock, by each edition's rules: from 2024 on a tail's
+/// temporaries are dropped before the locals.
 #[tokio::test]
 async fn locals_and_temporaries_are_dropped_as_without_a_lock() {
     macro_rules! check {

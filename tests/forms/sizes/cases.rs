@@ -1,8 +1,9 @@
 //! The functions whose futures are measured: here by a test, in `examples/cost` for a table.
 //!
-//! `for_all_cases!(then)` gives them all to the macro `then`: a name, the attribute's arguments, the function's, what it returns
-//! in its `Result<_, LockError>`, its body. It needs `KIB`, `LockError`, `LockPool`, `memory` and `yield_now` where
-//! it is used, in functions that return a `Result`.
+//! `for_all_cases!(then)` gives each of them to the macro `then`: a name, the attribute's
+//! arguments, the function's arguments, the type in its `Result<_, LockError>`, and its body. The
+//! place of use needs `KIB`, `LockError`, `LockPool`, `memory` and `yield_now`, in functions that
+//! return a `Result`.
 
 macro_rules! for_all_cases {
     ($then:ident) => {
@@ -48,7 +49,8 @@ macro_rules! for_all_cases {
                 Ok(format!("{pool:?}").len())
             };
 
-            // What is returned is kept until the release is done: in the body's place, not beside it.
+            // The returned value is kept until the release is done; it takes the body's place in
+            // the future and adds nothing to it.
             a_kib_returned: [key = "k"], () -> [u8; KIB], {
                 let local = std::hint::black_box([1_u8; KIB]);
                 yield_now().await;

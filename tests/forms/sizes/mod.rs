@@ -1,4 +1,5 @@
-//! The future of a locked function: `Send` when its body is, and at most 512 bytes larger than without the lock.
+//! The future of a locked function: `Send` when its body is, and at most 512 bytes larger than
+//! without the lock.
 
 #[macro_use]
 mod cases;
@@ -8,7 +9,7 @@ use std::rc::Rc;
 use dlock_runtime::{LockError, LockPool, distributed_lock};
 use tokio::task::yield_now;
 
-/// What the lock may add.
+/// The bytes that the lock may add.
 const MOST: usize = 512;
 
 const KIB: usize = 1024;
@@ -21,7 +22,7 @@ async fn memory() -> Result<LockPool, LockError> {
     Ok(crate::memory().await)
 }
 
-/// For each case a test of its sizes.
+/// A test for the sizes of each case.
 macro_rules! tests {
     ($($name:ident: [$($attribute:tt)*], ($($arg:ident: $ty:ty = $value:expr),*) -> $returned:ty, $body:block;)*) => { $(
         mod $name {
@@ -47,8 +48,8 @@ macro_rules! tests {
 
 for_all_cases!(tests);
 
-/// A limit: an `async fn` that awaits anything keeps its arguments twice (rust-lang/rust#62958), and a locked one awaits its lock. So a
-/// body without any await is compared with one that has one.
+/// A limit: an `async fn` that awaits anything keeps its arguments twice (rust-lang/rust#62958),
+/// and a locked one awaits its lock. So a body without an await is compared with one that has one.
 mod a_kib_in_an_argument_and_no_await {
     use super::*;
 
@@ -90,7 +91,8 @@ async fn not_send() -> Result<usize, LockError> {
     Ok(*local)
 }
 
-/// The lock asks for no `Send`: what cannot be spawned before still runs where it is. (That it is not `Send` is in `tests/ui/compiler/not_send.rs`.)
+/// The lock does not require `Send`: a function that can't be spawned still runs where it is.
+/// (`tests/ui/compiler/not_send.rs` shows that it is not `Send`.)
 #[tokio::test]
 async fn a_body_that_is_not_send_runs() {
     assert_eq!(crate::on_memory(not_send()).await.unwrap(), 7);

@@ -1,4 +1,5 @@
-//! Annotated functions of edition 2018, in a crate whose manifest calls `dlock-runtime` `locks`. Each returns the name of its lock.
+//! Annotated functions of edition 2018, in a crate whose manifest renames `dlock-runtime` to
+//! `locks`. Each returns the name of its lock.
 
 #![deny(warnings, missing_docs, unreachable_pub, unused_qualifications)]
 #![deny(rust_2018_idioms, rust_2021_compatibility, rust_2024_compatibility)]
@@ -54,7 +55,7 @@ pub async fn everything<T: Display + Send>(
     Ok(Some(format!("{} {} {}", id, dyn_, held())))
 }
 
-/// Names that later editions took: `async`, `dyn` and `try` are keywords here, `gen` is none.
+/// Names that later editions reserve: here `async`, `dyn` and `try` are keywords, and `gen` is not.
 ///
 /// # Errors
 /// As the lock fails.
@@ -66,7 +67,7 @@ pub async fn keywords(r#async: u8, r#try: u8, gen: &str) -> Result<String, LockE
 
 /// A type with a method and a pool.
 pub struct Shop {
-    /// What its method locks in.
+    /// The pool of its method.
     pub locks: LockPool,
 }
 
@@ -96,7 +97,7 @@ pub mod bare {
 
     use ::locks::distributed_lock;
 
-    /// Each way out.
+    /// All ways to return an error.
     #[distributed_lock(
         crate = ::locks,
         key = "bare:<id>",

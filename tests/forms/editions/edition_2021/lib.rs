@@ -1,4 +1,5 @@
-//! Annotated functions of edition 2021; and `unsafe` ones, which the tests' own lints forbid. Each returns the name of its lock.
+//! Annotated functions of edition 2021, also `unsafe` ones, which the tests' own lints forbid. Each
+//! returns the name of its lock.
 
 #![deny(warnings, missing_docs, unreachable_pub, unused_qualifications)]
 #![deny(rust_2018_idioms, rust_2024_compatibility, unsafe_op_in_unsafe_fn)]
@@ -60,45 +61,46 @@ pub async fn everything<T: Display + Send>(
 /// The pointer must be valid until the future is done.
 #[distributed_lock(key = "pointer:<id>")]
 pub async unsafe fn read(pointer: Pointer, id: u8) -> Result<(u8, String), LockError> {
-    // A limit: the body's `async` block would take the field alone, and `*const u8` is not `Send`.
+    // A limit: the body's `async` block would capture only the field, and `*const u8` is not
+    // `Send`.
     let pointer = pointer;
     // SAFETY: the caller keeps it valid.
     let value = unsafe { *pointer.0 };
     Ok((value, held()))
 }
 
-/// A pointer that goes to another thread.
+/// A pointer that may go to another thread.
 pub struct Pointer(pub *const u8);
 
-// SAFETY: it is read while the caller waits.
+// SAFETY: the pointer is read while the caller waits.
 unsafe impl Send for Pointer {}
 
-/// [`read`], called.
+/// Calls [`read`].
 ///
 /// # Errors
 /// As the lock fails.
 pub async fn call_read(pointer: Pointer) -> Result<(u8, String), LockError> {
-    // SAFETY: what a test gives is valid.
+    // SAFETY: tests give valid pointers.
     let id = unsafe { *pointer.0 };
-    // SAFETY: the same.
+    // SAFETY: tests give valid pointers.
     unsafe { read(pointer, id) }.await
 }
 
-/// [`implicit::read`], called.
+/// Calls [`implicit::read`].
 ///
 /// # Errors
 /// As the lock fails.
 pub async fn call_implicit(pointer: Pointer) -> Result<(u8, String), LockError> {
-    // SAFETY: what a test gives is valid.
+    // SAFETY: tests give valid pointers.
     unsafe { implicit::read(pointer) }.await
 }
 
-/// [`Dynamic::dynamic`], called.
+/// Calls [`Dynamic::dynamic`].
 ///
 /// # Errors
 /// As the lock fails.
 pub async fn call_dynamic(id: u8) -> Result<String, LockError> {
-    // SAFETY: it does nothing unsafe.
+    // SAFETY: the method does nothing unsafe.
     unsafe { Shop.dynamic(id) }.await
 }
 
@@ -124,7 +126,7 @@ pub trait Dynamic {
     }
 }
 
-/// What has the methods.
+/// Implements [`Dynamic`].
 pub struct Shop;
 
 #[async_trait::async_trait]
@@ -135,7 +137,7 @@ impl Dynamic for Shop {
     }
 }
 
-/// Unsafe without a block of its own, as this edition allows.
+/// Unsafe code without an `unsafe` block, as this edition allows.
 pub mod implicit {
     #![allow(
         unsafe_op_in_unsafe_fn,
