@@ -1,4 +1,4 @@
-//! A function in quotes, as serde has it.
+//! A function in quotes, as in serde.
 
 use dlock_runtime::{LockError, distributed_lock};
 

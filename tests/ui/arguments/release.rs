@@ -1,4 +1,4 @@
-//! A release in other words.
+//! An unknown value for `release`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

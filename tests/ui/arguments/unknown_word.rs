@@ -1,4 +1,4 @@
-//! A word that the argument does not know.
+//! An unknown value for `on_lost`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A mistake beside a guard: the body still knows the guard, and says nothing of its own.
+//! A mistake beside a guard: the body still knows the guard and has no error of its own.
 
 use dlock_runtime::{LockError, distributed_lock};
 

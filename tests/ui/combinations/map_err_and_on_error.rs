@@ -1,4 +1,4 @@
-//! Two answers to one question.
+//! Two arguments for the same purpose.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A bound that ends before the first lease.
+//! A `max_hold` that ends before the first lease.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A lock that is given up before it may be.
+//! A `max_hold` that ends before the `min_hold`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

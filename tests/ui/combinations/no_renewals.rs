@@ -1,4 +1,4 @@
-//! A watchdog that may not renew.
+//! Renewal with at most 0 renewals.
 
 use dlock_runtime::{LockError, distributed_lock};
 

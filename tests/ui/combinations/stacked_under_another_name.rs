@@ -1,4 +1,4 @@
-//! The upper lock can't see that the lower one is one, and would end up inside of it.
+//! The upper attribute does not see the lower one, which would end up inside its body.
 
 use dlock_runtime::{LockError, distributed_lock, distributed_lock as locked};
 

@@ -1,4 +1,4 @@
-//! Three mistakes of one attribute and one of the caller: all are shown, for the function is still there, with its type.
+//! Three mistakes in the attribute and one in the caller: all are shown.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A path that leads nowhere.
+//! A `crate` path that does not exist.
 
 use dlock_runtime::{LockError, distributed_lock};
 

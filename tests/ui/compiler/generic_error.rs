@@ -1,4 +1,4 @@
-//! Any error: it may not know of `LockError`.
+//! A generic error type, which may not implement `From<LockError>`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! The guard of a body is lent: it cannot go into a task.
+//! The body only borrows the guard: a task cannot take it.
 
 use dlock_runtime::{LockError, distributed_lock};
 

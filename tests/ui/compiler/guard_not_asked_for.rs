@@ -1,4 +1,4 @@
-//! A guard that nobody asked for.
+//! The body uses a guard, but the attribute has no `guard`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! An expression that gives no key.
+//! An expression that is no key.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! An expression that gives no list of keys.
+//! An expression that is no list of keys.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A list of keys of which one is none.
+//! A list of keys with one that is no key.
 
 use dlock_runtime::{LockError, distributed_lock};
 

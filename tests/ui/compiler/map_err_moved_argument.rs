@@ -1,4 +1,4 @@
-//! The body took the argument.
+//! `map_err` uses an argument that the body took.
 
 use dlock_runtime::distributed_lock;
 

@@ -1,4 +1,4 @@
-//! No function.
+//! A `map_err` that is no function.
 
 use dlock_runtime::distributed_lock;
 

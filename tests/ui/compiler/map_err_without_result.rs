@@ -1,4 +1,4 @@
-//! An error is mapped, and there is no error.
+//! `map_err` on a function without a `Result`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

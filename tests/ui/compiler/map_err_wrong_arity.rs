@@ -1,4 +1,4 @@
-//! A function of two arguments.
+//! A `map_err` with two arguments.
 
 use dlock_runtime::{LockError, distributed_lock};
 

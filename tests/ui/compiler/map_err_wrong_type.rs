@@ -1,4 +1,4 @@
-//! The mapped error is another one.
+//! A `map_err` that returns another type than the error.
 
 use dlock_runtime::distributed_lock;
 

@@ -1,4 +1,4 @@
-//! Text as the error.
+//! A `String` as the error type.
 
 use dlock_runtime::{LockError, distributed_lock};
 

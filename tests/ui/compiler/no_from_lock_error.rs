@@ -1,4 +1,4 @@
-//! An error type that does not know of `LockError`.
+//! An error type without `From<LockError>`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A body that is not `Send` makes a future that is not, and the compiler names what keeps it from being.
+//! A body that is not `Send`: the compiler names what makes the future not `Send`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

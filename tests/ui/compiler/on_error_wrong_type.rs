@@ -1,4 +1,4 @@
-//! Something else than the function returns.
+//! An `on_error` that returns another type than the function.
 
 use dlock_runtime::distributed_lock;
 

@@ -1,4 +1,4 @@
-//! An owner that has no text.
+//! An owner without `Display`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

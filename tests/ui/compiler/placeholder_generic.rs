@@ -1,4 +1,4 @@
-//! Any type, perhaps without text.
+//! A generic type, perhaps without `Display`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A value that may be missing has no text.
+//! An `Option`, which has no `Display`.
 
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 

@@ -1,4 +1,4 @@
-//! A type of the user's without text.
+//! A user's type without `Display`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

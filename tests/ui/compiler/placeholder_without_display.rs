@@ -1,4 +1,4 @@
-//! A placeholder whose value has no text.
+//! A placeholder whose value has no `Display`.
 
 use dlock_runtime::{LockError, distributed_lock, lock_key};
 

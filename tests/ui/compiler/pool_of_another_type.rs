@@ -1,4 +1,4 @@
-//! An expression that gives no pool.
+//! An expression that is no pool.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! The pool of a function that is no method.
+//! `self` in the pool of a function that is no method.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! The guard of a body is lent: the lock ends with the body, not in the middle of it.
+//! The body only borrows the guard: it cannot release the lock itself.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A type that the macro cannot name, and nothing to give back.
+//! A type that the macro cannot name, without a value for a skipped body.
 
 use dlock_runtime::{LockError, distributed_lock};
 

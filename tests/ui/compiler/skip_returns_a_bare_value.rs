@@ -1,4 +1,4 @@
-//! Neither a busy lock nor an outage has a way out: both are said.
+//! There is no value for a busy lock and none for an outage: the errors name both.
 
 use dlock_runtime::distributed_lock;
 

@@ -1,4 +1,4 @@
-//! A return type that has nothing to give back when the body is left out.
+//! A return type without a value for a skipped body.
 
 use dlock_runtime::{LockError, distributed_lock};
 

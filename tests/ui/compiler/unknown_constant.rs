@@ -1,4 +1,4 @@
-//! A constant that is not there.
+//! A constant that does not exist.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A field that is not there.
+//! A field that does not exist.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! So is the last one.
+//! A tail of another type is shown at the tail, as without the attribute.
 
 use dlock_runtime::{LockError, distributed_lock};
 

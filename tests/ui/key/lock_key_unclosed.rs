@@ -1,4 +1,4 @@
-//! A placeholder that does not end.
+//! A placeholder that is not closed.
 
 use dlock_runtime::lock_key;
 

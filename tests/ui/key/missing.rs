@@ -1,4 +1,4 @@
-//! Nothing says what is locked.
+//! Neither `key` nor `keys`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

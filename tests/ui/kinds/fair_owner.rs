@@ -1,4 +1,4 @@
-//! The same for an owner, which is a kind of its own.
+//! `fair` with an owner, which is a kind of its own.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! Several keys that are one.
+//! Text instead of a list of keys.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A lock that nobody gets.
+//! A semaphore with 0 permits.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! An owner of a lock that is not taken again.
+//! An owner without `reentrant`.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A reader, as elsewhere.
+//! The name that other libraries have for a reader.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! More than all permits.
+//! More permits than the semaphore has.
 
 use dlock_runtime::{LockError, distributed_lock};
 

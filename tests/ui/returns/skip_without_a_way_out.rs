@@ -1,4 +1,4 @@
-//! Only a busy lock is skipped; an outage has nowhere to go.
+//! Only a busy lock is skipped: there is no value for an outage.
 
 use dlock_runtime::{LockError, distributed_lock};
 

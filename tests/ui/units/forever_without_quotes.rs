@@ -1,4 +1,4 @@
-//! The word for a wait without end, without its quotes.
+//! `forever` without its quotes.
 
 use dlock_runtime::{LockError, distributed_lock};
 
