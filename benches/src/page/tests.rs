@@ -1,3 +1,5 @@
+//! The Markdown of a page.
+
 use super::{Setting, write};
 use crate::chapter::{Chapter, NONE, number, spread};
 use crate::pins::Pins;

@@ -1,3 +1,5 @@
+//! The panels of a picture.
+
 use super::svg;
 use crate::chapter::{Chapter, Panel, Series};
 

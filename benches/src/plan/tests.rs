@@ -1,3 +1,5 @@
+//! Parsing the command line.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The order within rounds, ratios, and when rounds end.
+
 use std::time::{Duration, Instant};
 
 use super::{LEAST, Rounds, order, ratios};

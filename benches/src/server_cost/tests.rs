@@ -1,3 +1,5 @@
+//! Parsing INFO, and the difference of two readings.
+
 use std::time::Duration;
 
 use super::Reading;

@@ -1,3 +1,5 @@
+//! Quantiles and the index of fairness.
+
 use super::{Quartiles, jain, quantile};
 
 fn close(left: f64, right: f64) {

@@ -1,4 +1,5 @@
-//! Two annotated functions, to look at with `cargo expand -p dlock-expand`; `docs/inside/expansion.md` goes through what it shows.
+//! Two annotated functions for `cargo expand -p dlock-expand`; `docs/inside/expansion.md` explains its
+//! output.
 
 use dlock_runtime::{LockError, distributed_lock};
 

@@ -1,3 +1,5 @@
+//! Tasks are distributed evenly over the processes.
+
 use std::time::Duration;
 
 use super::Fleet;

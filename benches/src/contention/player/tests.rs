@@ -1,3 +1,5 @@
+//! A player's arguments survive writing and parsing.
+
 use std::time::Duration;
 
 use super::{Game, Kind};

@@ -1,3 +1,5 @@
+//! Parsing turns, evaluating a run, and finding turns that overlap.
+
 use super::{Outcome, Turn};
 
 const MS: u64 = 1_000_000;

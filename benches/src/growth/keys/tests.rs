@@ -1,3 +1,5 @@
+//! The values that stand for other locks.
+
 use super::another;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Ratios to the lowest number within a round, and the series of a picture.
+
 use super::{Lanes, Sample};
 
 fn sample(time: f64, server: f64, commands: f64) -> Sample {

@@ -1,3 +1,5 @@
+//! Instructions and the crates that they are assigned to.
+
 use super::{Crate, allocates};
 
 #[test]

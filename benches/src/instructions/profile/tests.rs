@@ -1,3 +1,5 @@
+//! Parsing callgrind's output, and the cost of a cycle as a difference.
+
 #![allow(clippy::float_cmp, reason = "sums of whole numbers")]
 
 use super::{Cycle, Profile};

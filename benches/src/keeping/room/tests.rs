@@ -1,3 +1,5 @@
+//! Reading the available memory, and refusing too many locks.
+
 use super::{A_LOCK, available, fits};
 
 #[test]
