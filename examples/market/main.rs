@@ -2,12 +2,13 @@
 //! compared with one lock for everything.
 //!
 //! Sellers list and buyers buy concurrently, as in "Redis in Action" 6.1 and 6.2: watching what
-//! they read, under one lock `market`, or under a lock for each item, `#[distributed_lock(key =
-//! "item:<offer.id>", …)]`. Each run ends with an audit: an item that was sold twice, or money that
-//! appeared or vanished, ends the program with an error. `cargo run --release --example market [--
-//! --seconds N --way watch|market|item --svg FILE]` starts a private `redis-server`; `DLOCK_URL`
-//! names another. Ctrl-C ends it early, with the results so far. `--help` explains the options and
-//! the figures.
+//! they read, under one lock `market`, or under a lock for each item (`key = "item:<offer.id>"`).
+//! Each run ends with an audit: an item that was sold twice, or money that appeared or vanished,
+//! ends the program with an error.
+//!
+//! `cargo run --release --example market [-- --seconds N --way watch|market|item --svg FILE]`
+//! starts a private `redis-server`; `DLOCK_URL` names another. Ctrl-C ends it early, with the
+//! results so far. `--help` explains the options and the figures.
 //!
 //! Read `ways` first (the three, side by side), then `stall` (their two moves in Redis), `crew`
 //! (who does what), `load` (a run), `audit`.
