@@ -1,4 +1,4 @@
-//! Runs the page's shell blocks in the situations that they are for.
+//! Runs the pages' shell blocks in the situations that they are for.
 
 use std::time::Duration;
 
