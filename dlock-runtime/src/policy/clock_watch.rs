@@ -1,24 +1,25 @@
 //! Whether the server's clock keeps pace with ours, as far as its answers prove it.
 //!
-//! An answer that says T to a command sent at s and heard at h was given between s and h. So between two answers our clock
-//! showed at least s2 - h1 and at most h2 - s1, whatever the network did, while the server's showed T2 - T1: bounds of its
-//! rate that no delay breaks. Nothing is said before they prove it.
+//! An answer with time T to a command sent at s and received at h was given between s and h. So
+//! between two answers our clock advanced by at least s2 - h1 and at most h2 - s1, whatever the
+//! network did, while the server's advanced by T2 - T1. These bounds on its rate hold for any
+//! delay, and nothing is reported before they prove it.
 
 use std::time::Duration;
 
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-/// The rate is told over at least so long: what comes and goes within it moves no lease by much.
+/// The rate is judged over at least this time: a shorter disturbance moves no lease by much.
 const OVER_AT_LEAST: Duration = Duration::from_secs(10);
 
-/// And from then on is looked at afresh, though it was never proved.
+/// After this time the rate is counted afresh, although nothing was proved.
 const OVER_AT_MOST: Duration = Duration::from_secs(600);
 
-/// No clock that is slewed runs at such rates; in quarters of ours.
+/// A slewed clock never runs this fast or slow, so it was set; in quarters of our rate.
 const STEPPED: (u64, u64) = (3, 5);
 
-/// Less than this is not worth a word.
+/// A smaller step is not reported.
 const STEP_AT_LEAST: Duration = Duration::from_millis(20);
 
 /// The server's time in an answer.
@@ -30,30 +31,31 @@ pub(crate) struct ClockAnswer {
     pub(crate) time: u64,
 }
 
-/// What was proved.
+/// What the answers proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// It runs faster than ours by more than the margin, or slower: by at least so many ppm.
+    /// It runs faster than ours by more than the margin allows, or slower: by at least this many
+    /// ppm.
     Rate { ppm: i64 },
-    /// It was set by at least so many µs, or another server answers now.
+    /// It was set by at least this many µs, or another server answers now.
     Stepped { micros: i64 },
 }
 
-/// What was heard of one server's clock, over all connections.
+/// The answers of one server's clock, over all connections.
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
     margin: Margin,
     latest: Option<ClockAnswer>,
-    /// Where the rate is counted from.
+    /// The answer from which the rate is counted.
     since: Option<ClockAnswer>,
     told_rate: bool,
     told_step: bool,
 }
 
-/// How long it was between two answers, µs.
+/// The time between two answers, µs.
 struct Between {
     server: i64,
-    /// At least, by our clock.
+    /// The least by our clock.
     least: i64,
     most: i64,
 }
@@ -69,13 +71,13 @@ impl ClockWatch {
         }
     }
 
-    /// Something to tell; each thing once, until the clock is known to keep pace again.
+    /// What to report: each kind once, until the clock is known to keep pace again.
     pub(crate) fn hear(&mut self, heard: ClockAnswer) -> Option<News> {
         let (Some(latest), Some(since)) = (self.latest, self.since) else {
             (self.latest, self.since) = (Some(heard), Some(heard));
             return None;
         };
-        let step = Between::of(&latest, &heard)?.step(); // of answers out of order nothing is made
+        let step = Between::of(&latest, &heard)?.step(); // answers out of order prove nothing
         self.latest = Some(heard);
         if let Some(micros) = step {
             self.since = Some(heard);
@@ -104,9 +106,9 @@ impl ClockWatch {
 }
 
 impl Between {
-    /// `None`: they may have been given in any order.
+    /// `None`: the answers may have been given in any order.
     fn of(first: &ClockAnswer, second: &ClockAnswer) -> Option<Self> {
-        let least = micros(first.heard.until(second.sent)).saturating_sub(1); // whole µs, to be on the sure side
+        let least = micros(first.heard.until(second.sent)).saturating_sub(1); // µs, rounded down
         let server = i128::from(second.time) - i128::from(first.time);
         (least > 0).then_some(Self {
             server: i64::try_from(server).unwrap_or(if server > 0 { i64::MAX } else { i64::MIN }),
@@ -134,7 +136,8 @@ impl Between {
         (i128::from(by).abs() >= i128::from(micros(STEP_AT_LEAST))).then_some(by)
     }
 
-    /// 0: within the margin for sure; else by how many ppm it is outside, at least. `None`: nothing is proved.
+    /// 0: certainly within the margin; else by how many ppm it is outside, at least. `None`:
+    /// nothing is proved.
     fn rate(&self, margin: Margin) -> Option<i64> {
         let (slow, fast) = (margin.slowest_ppm(), margin.fastest_ppm());
         let ppm = |ours: i64| {

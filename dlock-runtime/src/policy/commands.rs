@@ -1,6 +1,7 @@
-//! What a lock server is asked and what it answers, whatever the server is.
+//! The commands to a lock server and its answers, for every backend.
 //!
-//! Times with the name `time` or `not_after` are the *server's*, in microseconds since 1970.
+//! This file is data only; `server` has the semantics. Times with the name `time` or `not_after`
+//! are the *server's*, in microseconds since 1970.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,48 +14,49 @@ use crate::values::ttl::Ttl;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claim {
     pub(crate) key: Arc<str>,
-    /// Its entry ([`entry`]), unique to the attempt, for its token is in it. One of an exclusive lock is SET at the key, any
-    /// other is a member of the sorted set there; while it waits it stands in the queue, the same bytes.
+    /// Its entry ([`entry`]), unique to the attempt because it contains the token. An exclusive
+    /// lock is SET at the key with it; of any other kind it is a member of the sorted set there.
+    /// While the attempt waits, the same bytes stand in the queue.
     pub(crate) value: Arc<str>,
-    /// Whether it may stand in the key's queue.
+    /// Whether it may wait in the key's queue.
     pub(crate) queues: bool,
 }
 
 impl Claim {
     pub(crate) fn kind(&self) -> Letter {
-        entry::letter_of(&self.value).unwrap_or(Letter::Exclusive) // as every other value that may be SET at a key
+        entry::letter_of(&self.value).unwrap_or(Letter::Exclusive) // as any value SET at a key
     }
 
-    /// Its place in the key's queue, byte for byte; empty: it never queues.
+    /// Its entry in the key's queue, byte for byte; empty: it never queues.
     pub(crate) fn place(&self) -> &str {
         if self.queues { &self.value } else { "" }
     }
 
-    /// How long something of it can be left at the server, in the queue or granted, after the last command that could
-    /// create or prolong it.
+    /// How long something of it can be left at the server, in the queue or granted, after the last
+    /// command that could create or prolong it.
     pub(crate) fn longest_stay(&self) -> Duration {
         let lease = entry::read(&self.value).map(|entry| entry.lease);
         queue::longest_stay(lease.unwrap_or(queue::CLAIM))
     }
 }
 
-/// `acquire`: the only command that creates, sent once for each claim.
-///
-/// A claim that may queue does if the lock is somebody else's.
+/// `acquire`: the only command that creates, sent once for each claim. A claim that may queue
+/// enters the queue if the lock is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acquire {
     pub(crate) claim: Claim,
     /// How long the server keeps the lock: the ttl, or `min_hold` where that is longer.
     pub(crate) lease: Ttl,
-    /// Executed later than this, it creates nothing.
+    /// The command creates nothing if it is executed later than this.
     pub(crate) not_after: u64,
-    /// What to give a key that has no time to live; `None` leaves it alone.
+    /// The time to live for a key that has none; `None` leaves it alone.
     pub(crate) repair_missing_ttl: Option<Duration>,
 }
 
 impl Acquire {
-    /// Until when it may be executed if its answer is waited for so long from `time` on. Rounded down, by a thirty-second
-    /// of the wait at most: what is asked at about the same time has the same, and a batch says it once.
+    /// The server time until which the command may be executed, if its answer is awaited for
+    /// `within` from `time` on. Rounded down by at most a thirty-second of `within`, so that
+    /// commands sent at about the same time share the value and a batch states it once.
     pub(crate) fn not_after(time: u64, within: Duration) -> u64 {
         let within = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
         let last = time.saturating_add(within);
@@ -70,10 +72,10 @@ impl Acquire {
 pub(crate) enum Acquired {
     /// The lock is ours, for the whole lease.
     Granted { time: u64, epoch: u64 },
-    /// Somebody else's, and we are not in the queue: the claim may not queue, the key has no time to live,
-    /// or its value is of another layout.
+    /// Another holder has the lock, and we are not in the queue: the claim may not queue, the key
+    /// has no time to live, or its value is of another layout.
     Busy(Busy),
-    /// Somebody else's, and we are in the queue.
+    /// Another holder has the lock, and we are in the queue.
     Queued(Busy),
     /// It was ours already: the command was duplicated on its way.
     Yours {
@@ -98,7 +100,7 @@ pub(crate) enum TakenTogether {
         epochs: Vec<u64>,
         left: Option<Duration>,
     },
-    /// None is ours: the lock at this index is somebody else's, or waited for, or can't be taken.
+    /// None is ours: the lock at this index is held, has waiters, or can't be taken.
     Not { time: u64, at: usize },
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
@@ -115,7 +117,7 @@ impl TakenTogether {
     }
 }
 
-/// Who is in the way.
+/// The holder that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Busy {
     pub(crate) time: u64,
@@ -126,19 +128,20 @@ pub(crate) struct Busy {
 /// The answer to `poll`, which a waiter in the queue sends. It never creates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Polled {
-    /// The lock is ours: granted by somebody, and the push was lost or is on its way.
+    /// The lock is ours: another client's command granted it, and the push was lost or is on its
+    /// way.
     Yours {
         time: u64,
         epoch: u64,
         left: Duration,
     },
-    /// Still in the queue, and known to be alive for [`super::queue::HEARTBEAT`] more.
+    /// Still in the queue, and counted as alive for another [`super::queue::HEARTBEAT`].
     Queued(Busy),
     /// Neither in the queue nor the holder: the claim is dead.
     Gone { time: u64 },
 }
 
-/// A lock given to a waiter by a script of somebody else's (a release, a poll, …).
+/// A lock granted to a waiter by another client's script (a release, a poll, …).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PushedGrant {
     pub(crate) key: Arc<str>,
@@ -175,7 +178,7 @@ impl Polled {
     }
 }
 
-/// How long the lease of somebody else has left.
+/// The time left of another holder's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Left {
     For(Duration),
@@ -218,6 +221,6 @@ pub(crate) enum Renewed {
     Yes,
     /// The lock is not ours: never again for this claim.
     NotOurs,
-    /// This one could not be looked at; the others of its batch were.
+    /// This one could not be processed; the others of its batch were.
     Failed,
 }

@@ -1,7 +1,9 @@
-//! The data that guarded writes go to, as a pure machine: what Redis does with the commands of a batch.
+//! The data that guarded writes change, as a pure machine: what Redis does with the commands of a
+//! batch.
 //!
-//! `memory://` runs it beside the locks, so that tests see what was written; it is compared with a real server, batch by
-//! batch. Invariant: a batch of which a need does not hold changes nothing.
+//! `memory://` runs it beside the locks, so that tests see what was written; tests compare it with
+//! a real server, batch by batch. Invariant: a batch with a need that does not hold changes
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +50,7 @@ impl Data {
         Ok(())
     }
 
-    /// What stands at a key.
+    /// The value at a key.
     pub(crate) fn get(&mut self, key: &str, time: u64) -> Option<&MemoryValue> {
         self.drop_lapsed(key, time);
         self.keys.get(key).map(|entry| &entry.stored)
@@ -74,7 +76,7 @@ impl Data {
         }
     }
 
-    /// A change inside what stands there; what is empty then is gone.
+    /// A change inside the value at a key; an empty value is removed.
     fn alter(&mut self, key: &str, change: &Change) {
         let Some(stored) = change.wants().map(empty) else {
             return;
@@ -113,7 +115,7 @@ impl Data {
         self.keys.len()
     }
 
-    /// How long what stands at a key still lives, in µs; `None`: for ever, or nothing stands there.
+    /// How long the value at a key still lives, in µs; `None`: for ever, or the key is empty.
     pub(crate) fn left(&self, key: &str, time: u64) -> Option<u64> {
         Some(self.keys.get(key)?.expires?.saturating_sub(time))
     }
@@ -173,7 +175,7 @@ fn alter(stored: &mut MemoryValue, change: &Change) {
     }
 }
 
-/// What is there has been found a number, or is new; its sum with what a batch may add fits.
+/// The value is a number, as a need says, or new. Its sum with what a batch may add fits.
 fn sum(value: &[u8], by: i64) -> Vec<u8> {
     let before = std::str::from_utf8(value)
         .ok()
@@ -181,7 +183,7 @@ fn sum(value: &[u8], by: i64) -> Vec<u8> {
     before.unwrap_or(0).saturating_add(by).to_string().into()
 }
 
-/// A string may be.
+/// Whether the value counts as absent. A string may be empty.
 fn is_empty(stored: &MemoryValue) -> bool {
     match stored {
         MemoryValue::Bytes(_) => false,

@@ -1,4 +1,5 @@
-//! One lease from its grant to its end: until when it may be counted on, and when to renew it.
+//! One lease from its grant to its end: until when its holder may count on it, and when to renew
+//! it.
 //!
 //! ```text
 //!            renewal due             answered / failed
@@ -7,7 +8,8 @@
 //!    └──────── deadline ──────┴────▶ over (the token table says what happens then)
 //! ```
 //! Invariants: the deadline is never later than (when the granting or renewing command was *sent*)
-//! + (what that command gave) − margin, nor than `max_hold` after the holder's turn began, and it never moves back.
+//! + (what that command gave) − margin, nor than `max_hold` after the holder's turn began, and it
+//! never moves back.
 
 use std::time::Duration;
 
@@ -34,7 +36,7 @@ pub(crate) struct Terms {
 pub(crate) struct Lease {
     ttl: Ttl,
     margin: Margin,
-    /// The most that any command about it asked for, answered or not.
+    /// The longest lease that any command for it requested, answered or not.
     longest: Duration,
     deadline: Moment,
     /// No command about it has been sent since the grant.
@@ -52,13 +54,14 @@ struct Renewals {
     next: Moment,
     /// A renewal was sent and not yet answered.
     sent: Option<Sent>,
-    /// What was granted is shorter than the ttl: the next renewal makes it whole, and is none by count.
+    /// The grant is shorter than the ttl: the next renewal makes it whole, and does not count as a
+    /// renewal.
     short: bool,
     /// How many renewals may still come.
     rest: Option<u32>,
 }
 
-/// What a renewal was sent for; the holder may extend the lease before it is answered.
+/// What a renewal was sent for; the holder may extend the lease before the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sent {
     ToMakeWhole,
@@ -75,13 +78,13 @@ pub(crate) enum Due {
 }
 
 impl Terms {
-    /// What of the ttl the holder may count on.
+    /// How much of the ttl the holder may count on.
     pub(crate) fn validity(&self) -> Duration {
         self.margin.validity(self.ttl.get())
     }
 
-    /// How long the server shall keep the lock: the holder counts on the ttl, and a job that must not
-    /// run again too soon keeps the key for longer.
+    /// How long the server keeps the lock: the ttl, or `min_hold` where that is longer, for a job
+    /// that must not run again too soon.
     pub(crate) fn lease(&self) -> Ttl {
         match self.bounds.min_hold.map(Ttl::new) {
             Some(Ok(min_hold)) if min_hold.get() > self.ttl.get() => min_hold,
@@ -91,14 +94,15 @@ impl Terms {
 }
 
 impl Lease {
-    /// A lease of which the server gives `left`, counted from `since`: no later than the grant, or than
-    /// the command that found it.
+    /// A lease for which the server gives `left`, counted from `since`: no later than the grant, or
+    /// than the command that found it.
     #[cfg(test)]
     pub(crate) fn granted(since: Moment, left: Duration, terms: &Terms) -> Self {
         Self::handed_on(since, left, since, terms)
     }
 
-    /// The same, of a holder whose turn `began` later, when another one of this process had done.
+    /// As `granted`, for a holder whose turn `began` later, after a hand-off from another holder of
+    /// this process.
     pub(crate) fn handed_on(since: Moment, left: Duration, began: Moment, terms: &Terms) -> Self {
         let counts = left.min(terms.ttl.get());
         let short = counts < terms.ttl.get();
@@ -133,7 +137,7 @@ impl Lease {
         self.ttl
     }
 
-    /// The key is gone this long after the last command about it, whatever became of that.
+    /// How long after the last command about it the key is gone, whatever became of that command.
     pub(crate) fn longest(&self) -> Duration {
         self.longest
     }
@@ -158,12 +162,12 @@ impl Lease {
         self.renewals.sent.is_some()
     }
 
-    /// The server has what it granted, no more and no less, and it is not over.
+    /// Whether the server still has exactly what it granted, and the lease is not over.
     pub(crate) fn is_as_granted(&self, now: Moment) -> bool {
         self.is_as_granted && now < self.deadline
     }
 
-    /// When to look at this lease next.
+    /// When to check this lease next.
     pub(crate) fn next(&self) -> Moment {
         if self.is_renewing() {
             self.deadline
@@ -182,13 +186,13 @@ impl Lease {
         }
     }
 
-    /// Leases that would be renewed before this may come along with this one's renewal.
+    /// Leases whose renewal is due before this may be renewed along with this one.
     pub(crate) fn early_renewals_until(&self, now: Moment) -> Option<Moment> {
         self.renewals.every.map(|every| now.plus(every / 4))
     }
 
-    /// Whether the next renewal is less than a quarter of its interval away. One that only makes a short
-    /// grant whole keeps its time: most bodies have ended by then.
+    /// Whether the next renewal is less than a quarter of its interval away. A renewal that only
+    /// makes a short grant whole keeps its time: most bodies end before it.
     pub(crate) fn may_renew_early(&self, now: Moment) -> bool {
         let it = self.renewals;
         let soon = |every| now.plus(every / 4) >= it.next;

@@ -1,8 +1,10 @@
-//! The order in which locks are taken one inside another: finds what can deadlock before it does.
+//! The order in which locks are taken one inside another: it finds possible deadlocks before they
+//! happen.
 //!
-//! A graph of classes: `a → b` says that `b` was asked for while `a` was held. Where a way leads from `b` back to `a`, calls
-//! can end up waiting for each other. Of a class inside itself it keeps which way the keys went, and no key. It grows with
-//! the places in the program that take locks, and with nothing else.
+//! A graph of classes: `a → b` says that `b` was requested while `a` was held. If a path leads from
+//! `b` back to `a`, calls can end up waiting for each other. For a class inside itself the graph
+//! keeps only how the two keys compared, and no key. It grows with the number of places in the
+//! program that take locks, and with nothing else.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -11,12 +13,12 @@ use std::fmt;
 use crate::values::class::{Asked, Class};
 use crate::values::key::Key;
 
-/// One lock that is asked for while another is held.
+/// One lock that is requested while another is held.
 #[derive(Debug)]
 pub(crate) struct Nesting {
     pub(crate) held: Asked,
     pub(crate) wanted: Asked,
-    /// The names of both.
+    /// The keys of both.
     pub(crate) keys: [Key; 2],
 }
 
@@ -31,23 +33,24 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Inversion {
     pub(crate) here: Step,
-    /// What was seen before: the way back, step by step.
+    /// What was seen before: the path back, step by step.
     pub(crate) before: Vec<Step>,
 }
 
-/// What is known of the order of locks.
+/// What is known about the order of locks.
 #[derive(Debug, Default)]
 pub(crate) struct LockOrders {
-    /// Each class that was nested, by its number.
+    /// Each class that was nested, with its number.
     numbers: HashMap<Class, usize>,
-    /// What was asked for inside what, as it was seen first.
+    /// Which class was requested inside which, as it was seen first.
     between: BTreeMap<(usize, usize), Step>,
     within: HashMap<usize, Within>,
     told: HashSet<(usize, usize)>,
 }
 
 impl LockOrders {
-    /// Takes note of it; gives the inversion that it makes possible, once for each pair of classes.
+    /// Records a nesting. Returns the inversion that it makes possible, once for each pair of
+    /// classes.
     pub(crate) fn note(&mut self, nesting: &Nesting) -> Option<Inversion> {
         let pair = self.pair(nesting)?;
         if self.is_known(pair, nesting) {
@@ -59,8 +62,8 @@ impl LockOrders {
         inversion.filter(|_| self.told.insert((a.min(b), a.max(b))))
     }
 
-    /// Takes note of them, or gives the inversion that one of them would make possible, each time. What is
-    /// noted by this alone stays free of inversions.
+    /// Records the nestings, or returns the inversion that one of them would make possible, each
+    /// time. A graph that only this method fills stays free of inversions.
     pub(crate) fn note_unless_inverted(&mut self, nestings: &[Nesting]) -> Option<Inversion> {
         let mut unknown = Vec::new();
         for nesting in nestings {
@@ -81,7 +84,7 @@ impl LockOrders {
         None
     }
 
-    /// The numbers of both classes; `None` where their order says nothing.
+    /// The numbers of both classes; `None` if their order means nothing.
     fn pair(&mut self, nesting: &Nesting) -> Option<(usize, usize)> {
         let (held, wanted) = (&nesting.held.class, &nesting.wanted.class);
         let [held_key, wanted_key] = &nesting.keys;
@@ -130,7 +133,7 @@ impl LockOrders {
         Some(Inversion { here, before })
     }
 
-    /// The shortest way from one class to another.
+    /// The shortest path from one class to another.
     fn way(&self, from: usize, to: usize) -> Option<Vec<Step>> {
         let mut came: HashMap<usize, (usize, &Step)> = HashMap::new();
         let mut ends = VecDeque::from([from]);
@@ -163,7 +166,7 @@ impl Step {
     }
 }
 
-/// Which way two keys of one class went: the second behind the first or before it, in each of two orders.
+/// How two keys of one class compare, the held one with the requested one, in each of two orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Way {
     by_text: Ordering,
@@ -180,7 +183,7 @@ impl Way {
     }
 }
 
-/// A class inside itself: each way that its keys went, at most four, as it was seen first.
+/// A class inside itself: each way in which its keys compared, at most four, as it was seen first.
 #[derive(Debug, Default)]
 struct Within(Vec<(Way, Step)>);
 
@@ -189,8 +192,8 @@ impl Within {
         self.0.iter().any(|(seen, _)| *seen == way)
     }
 
-    /// Whoever sorts keys by their text is right, and so is whoever sorts them by the numbers in them: only
-    /// ways that keep neither order are an inversion.
+    /// Callers may sort keys by their text or by the numbers in them. Two ways are an inversion
+    /// only if they agree in neither order.
     fn against(&self, way: Way) -> Option<Step> {
         let is_kept = |order: fn(Way) -> Ordering| {
             let mut seen = self.0.iter().map(|(seen, _)| *seen);
@@ -207,7 +210,7 @@ impl Within {
     }
 }
 
-/// `item:9` before `item:10`. The order of the texts, but that digits in a row count as one number.
+/// Orders `item:9` before `item:10`: by text, except that consecutive digits count as one number.
 fn by_number(one: &str, other: &str) -> Ordering {
     let (mut a, mut b) = (one, other);
     loop {
@@ -232,7 +235,7 @@ fn by_number(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// The digits that a text begins with, and the rest.
+/// The leading digits of a text, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit());
     text.split_at(end.unwrap_or(text.len()))

@@ -1,15 +1,16 @@
 //! The protocol as pure state machines: events in, actions out, so that production, the property
 //! tests, the explorer and the simulator run the same code.
 //!
-//! Read `commands` (what a server is asked) and `server` (what it answers) first, then `lease` (one
-//! lease, from its grant to its end), `tokens` (every token of this process, whatever became of it),
-//! `queue` (who waits here for one key), `client` (a queue and its tokens, changed in one step),
-//! `retry` (when to try again), `server_clock` (what time it is at the server), `clock_watch`
-//! (whether its clock keeps pace) and `lock_order` (which locks are taken inside which); `writes` (a batch of the user's own writes,
-//! checked) and `data` (where those go in memory) stand by themselves. The states are drawn in
-//! `docs/inside/protocol.md`.
+//! Read `commands` (what a client sends to a server) and `server` (what it answers) first, then
+//! `lease` (one lease, from its grant to its end), `tokens` (every token of this process until
+//! nothing of it is left on the server), `local_queue` (the waiters of this process for one key),
+//! `client` (a local queue and its tokens, changed in one step), `queue` (the times of the server's
+//! queue), `retry` (when to try again), `server_clock` (an estimate of the server's time),
+//! `clock_watch` (whether its clock keeps pace) and `lock_order` (which locks are taken inside
+//! which). `writes` (the user's own writes, checked) and `data` (where they go in memory) stand
+//! alone. `docs/inside/protocol.md` draws the states.
 //!
-//! Never in this folder: `await`, a clock that is read, I/O, a mutex, a callback that does any of it.
+//! Never in this folder: `await`, reading a clock, I/O, a mutex, or a callback that does any of it.
 
 pub(crate) mod client;
 pub(crate) mod clock_watch;

@@ -1,10 +1,13 @@
-//! When to try again: a lock that somebody else holds, a server that does not answer.
+//! When to try again: for a lock that is held, and for a server that does not answer.
+//!
+//! It computes pauses; it neither sleeps nor counts attempts against `wait`.
 
 use std::time::Duration;
 
 use crate::values::moment::Moment;
 
-/// Spreads timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele 2014).
+/// Spreads the timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele
+/// 2014).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Jitter(u64);
 
@@ -25,17 +28,18 @@ impl Jitter {
     }
 }
 
-/// A lock that changes hands faster is not looked at more often.
+/// The shortest pause: a lock that changes hands faster is not polled more often.
 const AT_LEAST: Duration = Duration::from_millis(20);
 
-/// How long to sleep before looking again at a lock whose holder has `left`: until then, but at most
-/// `cap`, and a tenth more so that waiters do not march in step.
+/// How long to sleep before polling a lock whose holder has `left`: until then, but at most `cap`,
+/// plus up to a tenth so that waiters do not march in step.
 pub(crate) fn after_busy(left: Duration, cap: Duration, jitter: &mut Jitter) -> Duration {
     let pause = left.max(AT_LEAST).min(cap);
     pause + Duration::from_millis(1) + jitter.up_to(pause / 10)
 }
 
-/// How long to sleep after the `failures`th failure in a row: 25 ms, doubled up to 800 ms, half of it random.
+/// How long to sleep after the `failures`th failure in a row: 25 ms, doubled up to 800 ms, half of
+/// it random.
 pub(crate) fn after_failure(failures: u32, jitter: &mut Jitter) -> Duration {
     let full = Duration::from_millis(25) * (1 << failures.saturating_sub(1).min(5));
     full / 2 + jitter.up_to(full / 2)
@@ -44,26 +48,26 @@ pub(crate) fn after_failure(failures: u32, jitter: &mut Jitter) -> Duration {
 /// How often a wait through an outage is mentioned.
 const MENTION_EVERY: Duration = Duration::from_secs(60);
 
-/// How long another program's key may be without a time to live before it counts as left behind: one that locks in two
-/// steps, `SETNX` and `EXPIRE`, may be between them.
+/// How long another program's key may be without a time to live before it counts as abandoned: a
+/// program that locks in two steps, `SETNX` and `EXPIRE`, may be between them.
 const TWO_STEPS_AT_MOST: Duration = Duration::from_secs(1);
 
-/// What failed in a row at one key, and what follows from it for the next command.
+/// The consecutive failures at one key, and what they mean for the next command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Retries {
     failures: u32,
-    /// When the first of them was, and when they are mentioned next.
+    /// When the first of them was, and when to mention them next.
     outage: Option<(Moment, Moment)>,
     /// Since when the key was seen without a time to live.
     endless_since: Option<Moment>,
     jitter: Jitter,
 }
 
-/// Until the next attempt.
+/// The wait until the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
     pub(crate) length: Duration,
-    /// The outage has lasted this long, and has not been mentioned for a minute.
+    /// Set if the outage must be mentioned now: how long it has lasted.
     pub(crate) mention: Option<Duration>,
 }
 
@@ -87,7 +91,7 @@ impl Retries {
         after_busy(left, cap, &mut self.jitter)
     }
 
-    /// One failure more that may pass.
+    /// One more failure that may pass.
     pub(crate) fn failed(&mut self, now: Moment) -> Pause {
         let (since, mention) = self.outage.get_or_insert((now, now.plus(MENTION_EVERY)));
         let is_due = now >= *mention;
@@ -102,8 +106,8 @@ impl Retries {
         }
     }
 
-    /// Nothing was created, and the estimate of the server's clock has been corrected: once more at once (`None`), and if
-    /// that did not help, like any other failure.
+    /// Nothing was created, and the estimate of the server's clock has been corrected: retry once
+    /// without a pause (`None`); if that fails too, pause as after any other failure.
     pub(crate) fn late(&mut self, now: Moment) -> Option<Pause> {
         if self.failures == 0 {
             self.failures = 1;
@@ -112,7 +116,8 @@ impl Retries {
         Some(self.failed(now))
     }
 
-    /// The key has no time to live: how long to wait for one, at most `cap`; `None`: it has been waited for.
+    /// The key has no time to live: how long to wait for one, at most `cap`; `None`: the wait is
+    /// over.
     pub(crate) fn endless(&mut self, now: Moment, cap: Duration) -> Option<Duration> {
         let since = self.endless_since.unwrap_or(now);
         self.works();

@@ -1,8 +1,8 @@
-//! What time it is at the server, as far as its answers tell: rather too early than too late.
+//! An estimate of the server's time from its answers, never ahead of the truth.
 //!
-//! An answer that says T came from a command sent at `sent` and was read at `heard`, so the server's
-//! clock now is between T + (now - heard) and T + (now - sent). The largest lower bound is kept, for
-//! as long as no later answer contradicts it.
+//! An answer with time T came from a command sent at `sent` and was read at `heard`, so the
+//! server's clock now is between T + (now - heard) and T + (now - sent). The largest lower bound is
+//! kept, until a later answer contradicts it.
 
 use std::time::Duration;
 
@@ -32,11 +32,12 @@ impl ServerClock {
     }
 }
 
-/// An answer that is older says too little about what time it is there: the clocks may have drifted,
-/// or one of them was set.
+/// An older answer says too little about the server's time: the clocks may have drifted, or one of
+/// them was set.
 const KNOWS_THE_TIME_FOR: Duration = Duration::from_secs(2);
 
-/// The latest answer on one connection: a command sent at `sent` was executed at the server's time `time` (µs).
+/// The latest answer on one connection: a command sent at `sent` was executed at the server's time
+/// `time` (µs).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executed {
     pub(crate) sent: Moment,
@@ -45,8 +46,8 @@ pub(crate) struct Executed {
 
 impl Executed {
     /// A moment that is no later than the server's time `time`, which passed before `received`: a
-    /// command sent at s and executed at T says that it was T no earlier than s. The server's clock may be the faster one
-    /// of the two, within the margin. `None`: the answer is too old to say it.
+    /// command sent at s and executed at T proves that T came no earlier than s. The server's clock
+    /// may be the faster of the two, within the margin. `None`: the answer is too old to prove it.
     pub(crate) fn no_later_than(
         &self,
         time: u64,

@@ -1,4 +1,7 @@
-//! The end of a hold: to the next waiter of this process, or back to the server.
+//! The end of a hold: the lock goes to the next waiter of this process, or back to the server.
+//!
+//! The local queue and the token table change in the same step; sending the release and notifying
+//! the next waiter is the caller's part.
 
 use super::Client;
 use crate::policy::local_queue::Grant;
@@ -6,18 +9,18 @@ use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// What becomes of a lock that its holder gives back.
+/// Where a lock goes when its holder gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenBack {
-    /// The next waiter of this process has it, and has to be told.
+    /// The next waiter of this process has it; the caller must notify that waiter.
     HandedOn,
-    /// It goes back to the server.
+    /// The server; [`ReleaseBy`] says who sends the release.
     ToServer(ReleaseBy),
 }
 
 impl<W, H: Clone> Client<'_, W, H> {
-    /// The holder is done. `fits`: whether a waiter could begin with what was granted; `None`: it is not handed on.
-    /// `ended`: the holder's part in the lease is over.
+    /// The holder is done. `fits` says whether a waiter can use this grant; `None` means that the
+    /// lock must not be handed on. `ended` runs when the holder's part of the lease is over.
     pub(crate) fn give_back(
         &mut self,
         token: Token,
@@ -32,7 +35,8 @@ impl<W, H: Clone> Client<'_, W, H> {
         }
     }
 
-    /// The same where nobody is left who would release it; whether it was handed on.
+    /// As [`give_back`](Self::give_back), but the table cleans up a lock that is not handed on, for
+    /// its caller sends no release. Returns whether it was handed on.
     pub(crate) fn drop_hold(
         &mut self,
         token: Token,

@@ -1,12 +1,13 @@
-//! What a process does about one key: its local queue and its tokens, changed together in one step.
+//! What a process does about one key: its local queue and its tokens, changed in one step.
 //!
-//! `queue` knows who is next, `tokens` what becomes of each attempt. An event concerns both: a grant that a waiter takes is
-//! a lease from then on, one that nobody waits for is cleaned up after. Each method here is such a step, so that nobody
-//! ever sees one half of it. `engine/local_queues` calls it while it holds the mutex of `engine/shared.rs`, and carries out what
-//! it returns after unlocking.
+//! `queue` knows which waiter is next, `tokens` the state of each attempt. An event concerns both:
+//! a grant that a waiter takes becomes a lease, and a grant that no waiter wants is cleaned up.
+//! Each method is such a step, so no caller sees one half changed without the other.
+//! `engine/local_queues` calls it under the mutex of `engine/shared.rs`, and carries out the result
+//! after unlocking.
 //!
-//! Invariants: a token that leaves the queue without being taken is cleaned up in the same step, or was never granted; a
-//! lock that is handed on is held by exactly one waiter at each moment.
+//! Invariants: a token that leaves the queue without being taken is cleaned up in the same step, or
+//! was never granted; a lock that is handed on has exactly one holder at each moment.
 //!
 //! Never in this folder: a change of one half that the other has to follow in a second step.
 
@@ -26,27 +27,28 @@ pub(crate) use self::waiting::Looked;
 
 /// One key's queue, and the tokens of all keys.
 pub(crate) struct Client<'a, W, H> {
-    /// `None`: nobody waits for the key here, and it has no token at the server that is not held.
+    /// `None`: no waiter of this process waits for the key, and its only tokens at the server are
+    /// held.
     pub(crate) queue: Option<&'a mut LocalQueue<W>>,
     pub(crate) tokens: &'a mut Tokens<H>,
-    /// How long a command may take, at most.
+    /// The longest that a command may take.
     pub(crate) command_timeout: Duration,
 }
 
-/// What became of an answer, or of a push.
+/// What an answer or a push led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "whoever watches over the tokens has to look at one that nobody owns"]
 pub(crate) enum Settled {
-    /// The queue has taken it in; whose turn it is has to be told.
+    /// The queue has recorded it; the waiter whose turn it is must be notified.
     Taken,
-    /// Nobody waits any more: the token is being cleaned up after.
+    /// No waiter is left: the token is being cleaned up.
     Unowned(Token),
     /// It is not about the token that the queue has at the server.
     NotOurs,
 }
 
 impl Settled {
-    /// The token that is being cleaned up after.
+    /// The token that is being cleaned up.
     pub(crate) fn unowned(self) -> Option<Token> {
         match self {
             Settled::Unowned(token) => Some(token),
@@ -56,7 +58,7 @@ impl Settled {
 }
 
 impl<W, H: Clone> Client<'_, W, H> {
-    /// An acquire of the queue's goes out, for whoever is first.
+    /// The queue sends an acquire, for its first waiter.
     pub(crate) fn sending(&mut self, attempt: Attempt) {
         let Attempt { token, claim } = attempt.clone();
         self.tokens.acquiring(token, claim);
@@ -65,7 +67,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         }
     }
 
-    /// The acquire or a poll says: in the server's queue. `poll`: when to ask again.
+    /// The acquire or a poll says that we are in the server's queue. `poll`: when to poll next.
     pub(crate) fn queued(&mut self, token: Token, poll: Moment, now: Moment) -> Settled {
         self.tokens.queued(token);
         let outcome = self.queue.as_mut().map(|queue| queue.queued(token, poll));
@@ -78,21 +80,23 @@ impl<W, H: Clone> Client<'_, W, H> {
         self.settle(outcome, now)
     }
 
-    /// The server has nothing of the token: its acquire created nothing, or its entry in the server's queue is gone.
+    /// The server has nothing of the token: its acquire created nothing, or its queue entry is
+    /// gone.
     pub(crate) fn nothing_there(&mut self, token: Token, not_before: Moment) {
         if self.leaves(token, not_before) {
             self.tokens.not_granted(token);
         }
     }
 
-    /// What the server has of the token is of no use to anybody here: its grant would reach nobody.
+    /// Gives up what the server has of this attempt, because a grant could not reach this process.
     pub(crate) fn unreachable(&mut self, attempt: &Attempt, now: Moment) -> Option<Token> {
         self.leaves(attempt.token, now)
             .then(|| self.clean_up(attempt, now))
     }
 
-    /// Its acquire got no clear answer, or nobody waits for one. `cancelled_by`: a `cancel` follows the acquire on its own
-    /// connection, and is reported by then. `false`: a push was faster, and the token is somebody's.
+    /// The acquire got no clear answer, or its caller stopped waiting for one. `cancelled_by`: a
+    /// `cancel` follows the acquire on its own connection and is reported by then. Returns `false`
+    /// if a push came first and the token is already in use.
     pub(crate) fn abandoned(
         &mut self,
         token: Token,
@@ -109,7 +113,8 @@ impl<W, H: Clone> Client<'_, W, H> {
         leaves
     }
 
-    /// Makes what was granted a lease of its new holder's; `None`: it would be over, and is cleaned up after.
+    /// Turns a grant into a lease of its new holder. `None`: the lease would be over already, and
+    /// the token is cleaned up.
     pub(crate) fn take(
         &mut self,
         attempt: &Attempt,
@@ -132,14 +137,15 @@ impl<W, H: Clone> Client<'_, W, H> {
         Some(holder)
     }
 
-    /// Nobody wants what the server has of this token.
+    /// Cleans up what the server has of this token: no waiter wants it.
     pub(crate) fn clean_up(&mut self, attempt: &Attempt, now: Moment) -> Token {
         let give_up = now.plus(self.command_timeout + attempt.claim.longest_stay());
         self.tokens.give_up(attempt.token, give_up, now);
         attempt.token
     }
 
-    /// Whether the queue had it as its own, not taken yet; it has not any more.
+    /// Removes the token from the queue, if it was the queue's own and not taken yet; whether it
+    /// was.
     fn leaves(&mut self, token: Token, not_before: Moment) -> bool {
         let queue = self.queue.as_mut();
         queue.is_some_and(|queue| queue.ended(token, not_before))

@@ -1,4 +1,6 @@
-//! Those who wait: what one finds when it looks, and what is left of one that goes.
+//! The waiting half of [`Client`]: a waiter checks for its grant, leaves, or is sent away.
+//!
+//! A token that no waiter is left for is cleaned up in the same step.
 
 use super::Client;
 use crate::policy::lease::{Lease, Terms};
@@ -6,20 +8,22 @@ use crate::policy::local_queue::{Attempt, Fifo, Grant, Look, Next, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// What a waiter finds.
+/// The result of a waiter's check.
 #[derive(Debug)]
 pub(crate) enum Looked<H> {
-    /// It is not this one's turn.
+    /// It is not this waiter's turn.
     Wait,
-    /// It holds the lock, and has left the queue.
+    /// The waiter holds the lock, and has left the queue.
     Yours(Attempt, Grant, H),
-    /// It was this one's turn, but the lease was over, or would be: the token is being cleaned up after. `left`: by its own
-    /// ttl only, so that it has left the queue and may come again behind the others.
+    /// It was this waiter's turn, but the lease was over or would be: the token is being cleaned
+    /// up. `left`: it was over by the waiter's own ttl only, so the waiter has left the queue and
+    /// may enter it again, behind the others.
     TooLate { unowned: Token, left: bool },
 }
 
 impl<W, H: Clone> Client<'_, W, H> {
-    /// A waiter looks whether the lock is its own by now. `holder`: what its lease is told through.
+    /// Takes the lock, if it is granted and this waiter's turn. `holder` makes the handle through
+    /// which the holder learns about its lease.
     pub(crate) fn look(
         &mut self,
         waiter_id: WaiterId,
@@ -49,13 +53,14 @@ impl<W, H: Clone> Client<'_, W, H> {
         }
     }
 
-    /// Somebody stops waiting; the token that nobody is left for.
+    /// A waiter stops waiting. Returns the token that no waiter is left for, which is being cleaned
+    /// up.
     pub(crate) fn leave(&mut self, waiter_id: WaiterId, now: Moment) -> Option<Token> {
         let unwanted = self.queue.as_mut()?.leave(waiter_id)?;
         Some(self.clean_up(&unwanted, now))
     }
 
-    /// Everybody is sent away.
+    /// Sends all waiters away.
     pub(crate) fn clear(&mut self, now: Moment) -> (Fifo<W>, Option<Token>) {
         let Some(queue) = &mut self.queue else {
             return (Fifo::default(), None);
@@ -64,7 +69,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         (fifo, unwanted.map(|it| self.clean_up(&it, now)))
     }
 
-    /// What has to be sent now. [`Next::GiveUp`]: its token is being cleaned up after.
+    /// What has to be sent now. The token of [`Next::GiveUp`] is being cleaned up.
     pub(crate) fn next(&mut self, now: Moment) -> Next {
         let Some(queue) = &mut self.queue else {
             return Next::Rest;
@@ -76,7 +81,7 @@ impl<W, H: Clone> Client<'_, W, H> {
         next
     }
 
-    /// Somebody else sends from here on, for who did so shows no sign of life; its acquire is cleaned up after.
+    /// Takes the lead from a leader without a sign of life, and cleans up its unanswered acquire.
     pub(crate) fn take_over(&mut self, now: Moment) -> Option<Token> {
         let unanswered = self.queue.as_mut()?.take_over_lead()?;
         Some(self.clean_up(&unanswered, now))

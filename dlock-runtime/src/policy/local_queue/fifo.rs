@@ -1,4 +1,6 @@
-//! Who waits at a gate, in order of arrival. Nearly always nobody or one.
+//! The waiters of a local queue, in order of arrival. Usually empty or one waiter.
+//!
+//! It knows nothing of turns or grants. Invariant: waiter ids rise from front to back.
 
 use std::collections::{VecDeque, vec_deque};
 use std::iter::Chain;
@@ -6,10 +8,10 @@ use std::option;
 
 use super::WaiterId;
 
-/// Seats rise, so whoever comes last stands last. Only those behind the first need room of their own.
+/// Waiter ids rise, so the newest waiter stands last. The first needs no allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fifo<W> {
-    /// `None`: nobody waits.
+    /// `None`: no waiters.
     first: Option<(WaiterId, W)>,
     behind: VecDeque<(WaiterId, W)>,
 }
@@ -45,7 +47,7 @@ impl<W> Fifo<W> {
             self.behind.remove(at);
         }
         if self.behind.is_empty() {
-            self.behind = VecDeque::new(); // a gate may be kept while its lock is held, and needs no room there
+            self.behind = VecDeque::new(); // a queue may outlive its waiters while its lock is held
         }
     }
 

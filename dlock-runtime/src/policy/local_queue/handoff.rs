@@ -1,7 +1,9 @@
-//! Local handoff: a lock goes from its holder to the next in line here, and the server is not asked.
+//! Local hand-off: a lock goes from its holder to the next waiter of this process, without a
+//! command to the server.
 //!
-//! Nothing changes at the server: the same token stands at the key, with the lease that was granted. So whoever
-//! takes over counts its deadline from that grant, and numbers the fence on under the same epoch.
+//! Nothing changes at the server: the same token stands at the key, with the lease that was
+//! granted. So the next holder counts its deadline from that grant, and its fencing token goes up
+//! within the same epoch.
 
 use super::{Grant, GrantKind, LocalQueue, Remote, WaiterId};
 use crate::policy::lease::Terms;
@@ -11,16 +13,16 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 use crate::values::ttl::Margin;
 
-/// How a lock that was granted may be handed on.
+/// How far a granted lock has been handed on, and how far it may still go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandoffChain {
-    /// Who holds it now: 0, who was granted it; then 1, 2, …
+    /// The current holder: 0 for the one that was granted the lock, then 1, 2, …
     pub(crate) index: u16,
-    /// When this one's turn began; `None`: with the grant.
+    /// When this holder's turn began; `None`: with the grant.
     pub(crate) since: Option<Moment>,
-    /// How many may still come.
+    /// How many hand-offs are left.
     pub(crate) left: u16,
-    /// Nobody after this.
+    /// No hand-off after this.
     pub(crate) until: Moment,
 }
 
@@ -34,11 +36,13 @@ impl HandoffChain {
 }
 
 impl Grant {
-    /// May be handed on within these bounds from `now` on, when its grant is known here, by pools that keep this margin.
+    /// Allows hand-offs within `bounds`. `now` is when this process learned of the grant; `margin`
+    /// is that of the pools which share the queue.
     pub(crate) fn to_be_handed_on(mut self, bounds: &Handoff, margin: Margin, now: Moment) -> Self {
         self.margin = margin;
         self.chain.left = bounds.most;
-        // The time counts from here, for a grant may have been on its way for longer than that; the lease counts from the grant.
+        // `within` counts from `now`, for the grant may have been on its way for longer than that;
+        // the lease counts from the grant.
         let end_of_part = self.since.plus(self.lease / bounds.part);
         self.chain.until = now.plus(bounds.within).min(end_of_part);
         self
@@ -50,8 +54,9 @@ impl Grant {
         may_be.then_some(self.chain.until)
     }
 
-    /// Whether it is as good to a waiter with these terms as a grant of its own: nine tenths of its ttl are left, and it lasts as
-    /// long as this one asks for, or as a grant in turn lasts at first. With `min_hold`, nothing is handed on.
+    /// Whether this grant is as good as an own one for a waiter with these terms: nine tenths of
+    /// its ttl are left, and it lasts as long as the waiter asks for, or as a grant from the queue
+    /// lasts at first. With `min_hold`, nothing is handed on.
     pub(crate) fn suits(&self, terms: &Terms, now: Moment) -> bool {
         let is_long = match self.how {
             GrantKind::AtOnce => self.lease >= terms.lease().get(),
@@ -69,8 +74,8 @@ impl Grant {
 }
 
 impl<W> LocalQueue<W> {
-    /// Whether the next in line may have this lock from its holder, who is done. `fits`: whether a waiter could
-    /// begin with what was granted.
+    /// Whether the next waiter may have this lock from its holder, who is done. `fits`: whether a
+    /// waiter can use this grant.
     pub(crate) fn can_hand_on(
         &self,
         token: Token,
@@ -80,14 +85,15 @@ impl<W> LocalQueue<W> {
         self.next_holder(token, now, fits).is_some()
     }
 
-    /// The lock that is held is not handed on any more: so the driver asks at once, and not when it may no longer be.
+    /// Ends the hand-off chain of the held lock: the leader sends its acquire now, and not only
+    /// when the chain's time is over.
     pub(crate) fn end_chain(&mut self) {
         if let Remote::Held(_, grant) = &mut self.remote {
             grant.chain.left = 0;
         }
     }
 
-    /// The same where the next in line could not begin with it.
+    /// The same, if the next waiter can't use the grant.
     pub(crate) fn end_chain_unless(&mut self, fits: impl Fn(&W, &Grant) -> bool) {
         let next = self
             .first_responsive()
@@ -99,12 +105,12 @@ impl<W> LocalQueue<W> {
         }
     }
 
-    /// Whether a lock that is held may still go to the next in line; the driver sleeps until it may not.
+    /// Whether the held lock may still go to the next waiter; the leader sleeps until it may not.
     pub(crate) fn may_be_handed_on(&self, now: Moment) -> bool {
         matches!(&self.remote, Remote::Held(_, grant) if grant.handed_on_until(now).is_some())
     }
 
-    /// Offers the lock that is held to the next in line; `false` where that can't be (any more).
+    /// Grants the held lock to the next waiter; `false` if that is not possible (any more).
     pub(crate) fn hand_on(
         &mut self,
         token: Token,

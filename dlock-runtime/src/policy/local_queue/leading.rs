@@ -1,28 +1,33 @@
-//! The driver of a gate: whether there is one, and what it has to do next.
+//! The leader of a local queue: whether there is one, and what it has to do next.
+//!
+//! The leader is the task that sends the queue's acquires and polls (`engine/waiting/leader`). This
+//! file decides what it sends next. Invariant: a queue without waiters has no leader after
+//! [`LocalQueue::next`].
 
 use std::time::Duration;
 
 use super::{Attempt, LocalQueue, Next, Remote};
 use crate::values::moment::Moment;
 
-/// Whoever does not take what is offered for so long does not hear: nobody polls it. The next one gets it.
+/// A waiter that has not claimed its grant within this time is unresponsive: its task is not
+/// polled. The next waiter gets the grant.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<W> LocalQueue<W> {
-    /// Takes the driver's part, if nobody has it and somebody waits.
+    /// Takes the lead, if it is free and somebody waits.
     pub(crate) fn become_leader(&mut self) -> bool {
         let free = !self.has_leader && !self.fifo.is_empty();
         self.has_leader |= free;
         free
     }
 
-    /// The driver is gone; whoever waits has to be told.
+    /// The leader is gone; the caller must notify the waiters.
     pub(crate) fn leader_gone(&mut self) {
         self.has_leader = false;
     }
 
-    /// Takes the driver's part from one that shows no sign of life. An acquire of its that is on its way
-    /// has to be cleaned up after.
+    /// Takes the lead from a leader that shows no sign of life. Returns its acquire that is under
+    /// way, which must be cleaned up.
     pub(crate) fn take_over_lead(&mut self) -> Option<Attempt> {
         self.has_leader = true;
         let Remote::Acquiring(attempt) = &self.remote else {
@@ -33,7 +38,7 @@ impl<W> LocalQueue<W> {
         Some(attempt)
     }
 
-    /// What the driver has to do now.
+    /// What the leader has to do now.
     pub(crate) fn next(&mut self, now: Moment) -> Next {
         if self.fifo.is_empty() {
             self.has_leader = false;
@@ -56,7 +61,8 @@ impl<W> LocalQueue<W> {
                 Next::GiveUp(attempt)
             }
             Remote::Granted(_, grant) => {
-                // Whoever takes it rings no bell while it may be handed on.
+                // A waiter that takes the grant does not notify the leader while it may be handed
+                // on.
                 let end = grant.handed_on_until(now).unwrap_or(grant.deadline());
                 self.watch_the_turn(now, end)
             }
@@ -64,7 +70,7 @@ impl<W> LocalQueue<W> {
         }
     }
 
-    /// Whoever lets its turn pass is passed over until it is heard of again.
+    /// Marks a waiter that lets its turn pass as unresponsive, until it responds again.
     fn watch_the_turn(&mut self, now: Moment, end: Moment) -> Next {
         match &mut self.turn {
             Some((waiter_id, Some(until))) if *until <= now => {
@@ -82,12 +88,13 @@ impl<W> LocalQueue<W> {
         }
     }
 
-    /// Nobody would miss this gate.
+    /// Whether the queue has no state left and can be removed.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_at_rest() && matches!(self.remote, Remote::Vacant { .. })
     }
 
-    /// The same at a given moment: of a lock that is held it knows only that it may be handed on, and for how long.
+    /// Whether it can be removed at `now`. A held lock is kept here only to be handed on, so it
+    /// does not count once it may not be.
     pub(crate) fn is_idle_at(&self, now: Moment) -> bool {
         let is_kept = matches!(self.remote, Remote::Held(..)) && !self.may_be_handed_on(now);
         self.is_idle() || self.is_at_rest() && is_kept

@@ -1,25 +1,27 @@
-//! One key in one process: who waits here, and the one place that the process has at the server.
+//! The local queue of one key: the waiters of this process, and what it has at the server for them.
 //!
 //! ```text
-//!            asking              queued                granted (push, poll)
-//! Vacant ───────────▶ Asking ───────────▶ Queued ──────────────────────────┐
+//!            acquiring           queued                granted (push, poll)
+//! Vacant ───────────▶ Acquiring ────────▶ Queued ──────────────────────────┐
 //!   ▲  ▲                │ │ granted                                        ▼
-//!   │  └─ nothing came ─┘ └───────────────────────────────────────────▶ Offered
-//!   │       of it; gone; nobody waits any more: given up                 │   │
+//!   │  └ nothing created┘ └───────────────────────────────────────────▶ Granted
+//!   │       entry gone; no waiter left: given up                         │   │
 //!   ├───────────────◀────────────────────────────────── stale, given up ─┘ ▲ │ taken
 //!   │                                                          handed on   │ ▼
 //!   └──────────────────────────── left ─────────────────────────────────── Held
 //! ```
 //! Invariants:
 //!
-//! - At most one token of the queue is at the server and not held. When it is granted, it goes to the first waiter that
-//!   responds, even if another one's acquire asked for it.
-//! - Waiters stand in order of arrival. One that does not take what is offered keeps its seat and stops nobody.
-//! - While somebody waits, there is a driver, or everybody was told that there is none.
-//! - A token that leaves without being taken is named to the caller, who cleans up after it.
-//! - A lock is handed on within the bounds of its grant only.
+//! - At most one token of the queue is at the server and not held. When it is granted, it goes to
+//!   the first responsive waiter, whichever waiter's acquire it was.
+//! - Waiters stand in order of arrival. A waiter that does not claim its grant keeps its waiter id
+//!   and blocks no other.
+//! - While somebody waits, there is a leader, or all waiters were notified that there is none.
+//! - A token that leaves without being taken is returned to the caller, who cleans up after it.
+//! - A lock is handed on only within the bounds of its grant.
 //!
-//! Never in this folder: when a lease ends (`lease`, `tokens`; what is offered carries its length), a server (`server`), a waker.
+//! Never in this folder: when a lease ends (`lease`, `tokens`; a grant carries its length), a
+//! server (`server`), a waker.
 
 mod fifo;
 mod handoff;
@@ -35,68 +37,69 @@ use crate::values::token::Token;
 pub(crate) use self::fifo::Fifo;
 pub(crate) use self::remote::{Attempt, Grant, GrantKind, Remote};
 
-/// Hints closer together are one.
+/// At most one hint counts within this time.
 const HINTS_APART: Duration = Duration::from_millis(100);
 
-/// A waiter's number; the smaller came first.
+/// A waiter's number; smaller numbers came first.
 pub(crate) type WaiterId = u64;
 
-/// One key; `W` is what the host knows of a waiter.
+/// One key; `W` is what the host knows about a waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LocalQueue<W> {
     fifo: Fifo<W>,
     last_waiter_id: WaiterId,
     remote: Remote,
-    /// Something may have been missed by the command that is on its way: whatever it answers, the server is asked again then.
+    /// The command under way may have missed something: poll again at this time, whatever it
+    /// answers.
     again: Option<Moment>,
-    /// A hint about the place that we have counts from then on.
+    /// The next hint about our attempt takes effect no earlier.
     next_hint: Moment,
-    /// The next poll is for something that may well be so, and goes out by itself.
+    /// The next poll is likely to find a grant, so it is sent alone and not batched.
     flushes_early: bool,
-    /// Whose turn it is while the lock is offered, and until when it may take its time.
+    /// The waiter whose turn it is while the lock is granted, and until when it has to claim it.
     turn: Option<(WaiterId, Option<Moment>)>,
-    /// Those who did not take their turn, until they are heard of again.
+    /// Waiters that did not claim their grant, until they respond again.
     unresponsive: BTreeSet<WaiterId>,
-    /// Somebody carries out what [`LocalQueue::next`] says.
+    /// A task carries out what [`LocalQueue::next`] says.
     has_leader: bool,
 }
 
-/// What the driver has to do.
+/// What the leader has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send an acquire for the first in line.
+    /// Send an acquire for the first waiter.
     Acquire,
-    /// Send a poll for this place.
+    /// Poll for this attempt.
     Poll(Attempt),
-    /// Clean up after this token: it was offered, and its lease is over, or nobody hears.
+    /// Clean up after this token: it was granted, but its lease is over or no waiter responds.
     GiveUp(Attempt),
-    /// Whose turn it was does not hear: wake whose turn it is now.
+    /// The waiter whose turn it was is unresponsive: wake the next one.
     PassOn,
-    /// Nothing until then.
+    /// Sleep until then.
     Sleep(Moment),
-    /// Nothing any more: the driver is dismissed.
+    /// Nothing any more: the leader's work is over.
     Rest,
 }
 
-/// What became of news about a token.
+/// What a message about a token led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The place has taken it in; the first in line is to be told.
+    /// The queue has recorded it; the waiter whose turn it is must be notified.
     Taken,
-    /// Nobody waits any more: the token has to be cleaned up.
+    /// No waiter is left: the token must be cleaned up.
     Unwanted(Attempt),
-    /// It is not about the place that we have.
+    /// It is not about our attempt.
     NotOurs,
 }
 
-/// What somebody in line finds.
+/// The result of a waiter's check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// It is not this one's turn.
+    /// It is not this waiter's turn.
     Wait,
-    /// The lock is this one's, and it has left the line.
+    /// The lock is this waiter's, and it has left the queue.
     Yours(Attempt, Grant),
-    /// It was this one's turn, but the lease was over: this token has to be cleaned up.
+    /// It was this waiter's turn, but the lease was over: the token must be cleaned up.
     Stale(Attempt),
 }
 
@@ -116,18 +119,18 @@ impl<W> Default for LocalQueue<W> {
     }
 }
 
-/// The line.
+/// The waiters.
 impl<W> LocalQueue<W> {
-    /// Somebody comes to wait.
+    /// A new waiter enters at the end.
     pub(crate) fn enter(&mut self, waiter: W) -> WaiterId {
         self.last_waiter_id += 1;
         self.fifo.push(self.last_waiter_id, waiter);
         self.last_waiter_id
     }
 
-    /// Somebody stops waiting, with or without the lock. What was offered goes to the next in line; with
-    /// nobody left, the token of the place has to be cleaned up. An acquire on its way is waited for: who
-    /// comes meanwhile inherits it.
+    /// A waiter leaves, with or without the lock. Its grant goes to the next waiter; if no waiter
+    /// is left, the attempt is returned and must be cleaned up. An acquire under way stays: a
+    /// waiter that enters meanwhile inherits it.
     pub(crate) fn leave(&mut self, waiter_id: WaiterId) -> Option<Attempt> {
         self.fifo.remove(waiter_id);
         self.unresponsive.remove(&waiter_id);
@@ -141,13 +144,13 @@ impl<W> LocalQueue<W> {
         None
     }
 
-    /// Everybody is sent away.
+    /// Sends all waiters away.
     pub(crate) fn clear(&mut self) -> (Fifo<W>, Option<Attempt>) {
         self.unresponsive.clear();
         (std::mem::take(&mut self.fifo), self.vacate())
     }
 
-    /// Looks whether the lock is this one's by now.
+    /// Takes the lock, if it is granted and this waiter's turn.
     pub(crate) fn look(&mut self, waiter_id: WaiterId, now: Moment) -> Look {
         if self.turn.is_none_or(|(whose, _)| whose != waiter_id) {
             return Look::Wait;
@@ -178,17 +181,18 @@ impl<W> LocalQueue<W> {
         self.fifo.waiters()
     }
 
-    /// The first in line that hears.
+    /// The first responsive waiter.
     pub(crate) fn first(&self) -> Option<&W> {
         self.fifo.get(self.first_responsive()?)
     }
 
-    /// Whose turn it is.
+    /// The waiter whose turn it is.
     pub(crate) fn called(&self) -> Option<&W> {
         self.fifo.get(self.turn?.0)
     }
 
-    /// Somebody is heard of; whether it had been taken for deaf, so that there is more to do now.
+    /// A waiter responds. Returns whether it was marked unresponsive, so that there is more to do
+    /// now.
     pub(crate) fn responds(&mut self, waiter_id: WaiterId) -> bool {
         self.unresponsive.remove(&waiter_id)
     }
@@ -203,23 +207,24 @@ impl<W> LocalQueue<W> {
     }
 }
 
-/// The place.
+/// What the process has at the server.
 impl<W> LocalQueue<W> {
-    /// Whether an acquire may go out: also after [`Next::Acquire`] the place may have been offered to somebody meanwhile.
+    /// Whether an acquire may be sent. Check again after [`Next::Acquire`]: the lock may have been
+    /// handed on meanwhile.
     pub(crate) fn may_acquire(&self) -> bool {
         matches!(self.remote, Remote::Vacant { .. } | Remote::Held(..))
     }
 
-    /// An acquire goes out; only after [`Next::Acquire`], and if it still may.
+    /// An acquire is sent; only after [`Next::Acquire`], and if it still may.
     pub(crate) fn acquiring(&mut self, attempt: Attempt) {
         debug_assert!(self.may_acquire(), "one place at a time");
         self.again = None;
-        self.next_hint = Moment::from_nanos(0); // what was said of another place is no reason to wait
+        self.next_hint = Moment::from_nanos(0); // hints about an earlier attempt don't count
         self.flushes_early = false;
         self.remote = Remote::Acquiring(attempt);
     }
 
-    /// The acquire or a poll says: in the queue. `poll`: when to ask again.
+    /// The acquire or a poll says that we are in the server's queue. `poll`: when to poll next.
     pub(crate) fn queued(&mut self, token: Token, poll: Moment) -> Outcome {
         let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
             return Outcome::NotOurs;
@@ -233,7 +238,7 @@ impl<W> LocalQueue<W> {
         self.wanted()
     }
 
-    /// The lock is ours: an answer or a push says so. The first word counts.
+    /// The lock is ours: an answer or a push says so. The first notification wins.
     pub(crate) fn granted(&mut self, token: Token, grant: Grant) -> Outcome {
         match std::mem::replace(&mut self.remote, Remote::vacant(Moment::from_nanos(0))) {
             Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }
@@ -250,9 +255,9 @@ impl<W> LocalQueue<W> {
         }
     }
 
-    /// Nothing of the token is ours any more, or somebody cleans up after it: nothing was created, the
-    /// acquire's fate is open, or the queue has lost it. `false` when it is not about our place, so that
-    /// whoever says so must leave the token alone.
+    /// Nothing of the token is ours any more, or it is being cleaned up: its acquire created
+    /// nothing or got no clear answer, or the server's queue has lost it. `false`: it is not about
+    /// our attempt, so the caller must leave the token alone.
     pub(crate) fn ended(&mut self, token: Token, not_before: Moment) -> bool {
         let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
             return false;
@@ -264,7 +269,7 @@ impl<W> LocalQueue<W> {
         ours
     }
 
-    /// Whether this value is at our place, waiting to be granted.
+    /// Our token, if our attempt has this value and is not granted yet.
     pub(crate) fn awaits(&self, value: &str) -> Option<Token> {
         let (Remote::Acquiring(attempt) | Remote::Queued { attempt, .. }) = &self.remote else {
             return None;
@@ -272,22 +277,23 @@ impl<W> LocalQueue<W> {
         (*attempt.claim.value == *value).then_some(attempt.token)
     }
 
-    /// The holder in this process has it no longer.
+    /// The holder in this process no longer has the lock.
     pub(crate) fn left(&mut self, token: Token, now: Moment) {
         if matches!(&self.remote, Remote::Held(attempt, _) if attempt.token == token) {
             self.remote = Remote::vacant(now);
         }
     }
 
-    /// No acquire before then, unless somebody hurries; also while one of this process holds the lock, or
-    /// a server that is down would be asked without a pause.
+    /// Sends no acquire before then, unless [`LocalQueue::poll_now`] is called. This holds also
+    /// while a waiter of this process holds the lock, or a server that is down would get commands
+    /// without a pause.
     pub(crate) fn pause(&mut self, until: Moment) {
         if let Remote::Vacant { .. } | Remote::Held(..) = self.remote {
             self.remote = Remote::vacant(until);
         }
     }
 
-    /// Asks what became of the place at once: something may have been missed.
+    /// Polls for our attempt now, because a message may have been missed.
     pub(crate) fn poll_now(&mut self, now: Moment) {
         match &mut self.remote {
             Remote::Queued { poll, .. } => *poll = (*poll).min(now),
@@ -298,16 +304,18 @@ impl<W> LocalQueue<W> {
         self.flushes_early = true;
     }
 
-    /// Somebody says that the place was granted, which may not be so: the server is asked, ten times a second at most, so that
-    /// who may say such things can't make us send a command for each; and but for the first time of a place together with those
-    /// of others, for a poll costs the server a hundred times what such a message does. Whether there is anything to do because of it.
+    /// A push says that our attempt was granted. The message may be forged, so the server is
+    /// polled: at most once per [`HINTS_APART`], so that a forger cannot make us send a command for
+    /// each message; and in a batch with other polls, except for the attempt's first hint, because
+    /// a poll costs the server a hundred times what such a message does. Returns whether the leader
+    /// has something to do.
     pub(crate) fn hint(&mut self, now: Moment) -> bool {
         let at = now.max(self.next_hint);
         let is_first = self.next_hint == Moment::from_nanos(0);
         match &mut self.remote {
             Remote::Queued { poll, .. } if *poll > at => *poll = at,
-            Remote::Queued { poll, .. } if *poll > now => return false, // it is asked before
-            // A poll may be on its way, and may have been executed before what is said now.
+            Remote::Queued { poll, .. } if *poll > now => return false, // a poll is due before that
+            // A poll under way may have been executed before the grant that this hint is about.
             Remote::Acquiring(_) | Remote::Queued { .. } if self.again.is_none_or(|it| it > at) => {
                 self.again = Some(at);
             }
@@ -318,7 +326,7 @@ impl<W> LocalQueue<W> {
         true
     }
 
-    /// Whether the poll that goes out now goes by itself, and not with those of others.
+    /// Whether the next poll is sent alone and not batched.
     pub(crate) fn polls_by_itself(&mut self) -> bool {
         std::mem::take(&mut self.flushes_early)
     }
@@ -328,7 +336,7 @@ impl<W> LocalQueue<W> {
         &self.remote
     }
 
-    /// Gives up what nobody waits for.
+    /// Gives up an attempt that no waiter wants.
     fn vacate(&mut self) -> Option<Attempt> {
         self.turn = None;
         match std::mem::replace(&mut self.remote, Remote::vacant(Moment::from_nanos(0))) {
@@ -349,7 +357,7 @@ impl<W> LocalQueue<W> {
         unwanted.map_or(Outcome::Taken, Outcome::Unwanted)
     }
 
-    /// An offer without a turn is the first one's who hears; with nobody who does, it is given up.
+    /// A grant without a turn goes to the first responsive waiter; without one, it is given up.
     fn wanted_by_somebody(&mut self) -> Option<Attempt> {
         if !matches!(self.remote, Remote::Granted(..)) {
             return None;

@@ -1,4 +1,7 @@
-//! What a process has at the server for one key: nothing, a place in the queue, or the lock.
+//! What a process has at the server for one key: nothing, a queue entry, or the lock.
+//!
+//! These are the states of [`LocalQueue`](super::LocalQueue) and their data; the transitions are in
+//! `super`.
 
 use std::time::Duration;
 
@@ -13,28 +16,28 @@ use crate::values::ttl::Margin;
 pub(crate) enum Remote {
     /// Nothing; the next acquire may be sent from then on.
     Vacant { not_before: Moment },
-    /// An acquire is on its way.
+    /// An acquire is under way.
     Acquiring(Attempt),
-    /// A place in the queue.
+    /// An entry in the server's queue.
     Queued {
         attempt: Attempt,
-        /// When to ask what became of it.
+        /// When to poll next.
         poll: Moment,
     },
-    /// The lock is ours, and the first in line has not taken it yet.
+    /// The lock is ours, and no waiter has claimed it yet.
     Granted(Attempt, Grant),
-    /// A waiter of this process took it. From here the next in line may have it without the server.
+    /// A waiter of this process took it, and may hand it on to the next one without the server.
     Held(Attempt, Grant),
 }
 
-/// A token at the server.
+/// One token and what it claims at the server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Attempt {
     pub(crate) token: Token,
     pub(crate) claim: Claim,
 }
 
-/// A lock that was granted, until somebody takes it.
+/// A lock that was granted, until a waiter claims it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Grant {
     /// No later than the grant, or than the command that found it.
@@ -46,16 +49,16 @@ pub(crate) struct Grant {
     pub(crate) time: u64,
     pub(crate) how: GrantKind,
     pub(crate) margin: Margin,
-    /// How far it has gone from holder to holder inside the process, and may still go.
+    /// How often the lock was handed on inside the process, and how far it may still go.
     pub(crate) chain: HandoffChain,
 }
 
-/// How the lock came to us.
+/// How the lock was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GrantKind {
     /// By our own acquire, for the lease that it asked for.
     AtOnce,
-    /// By somebody else's command, for a short claim.
+    /// From the queue, by another client's command, for a short claim.
     InTurn,
 }
 
@@ -79,7 +82,7 @@ impl Grant {
         }
     }
 
-    /// By somebody else's command at `since`, or found by one of ours sent then: only `lease` of it counts.
+    /// By another client's command at `since`, or found by a poll of ours sent then, for `lease`.
     pub(crate) fn in_turn(since: Moment, lease: Duration, epoch: u64, time: u64) -> Self {
         Self {
             how: GrantKind::InTurn,
@@ -87,7 +90,7 @@ impl Grant {
         }
     }
 
-    /// Nobody may begin after this.
+    /// No holder may begin after this.
     pub(super) fn deadline(&self) -> Moment {
         self.since.plus(self.margin.validity(self.lease))
     }

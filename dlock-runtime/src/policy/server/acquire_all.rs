@@ -1,10 +1,12 @@
 //! Several locks in one step: all of them, or none.
+//!
+//! For exclusive locks only. Invariant: a call that does not get all locks holds none of them.
 
 use super::{Publish, Server};
 use crate::policy::commands::{Acquire, TakenTogether};
 
 impl Server {
-    /// Takes all locks if each is free and nobody waits for it; else none. Never queues.
+    /// Takes all locks if each is free and has no waiters, else none. Never queues.
     pub(crate) fn acquire_all(
         &mut self,
         commands: &[Acquire],
@@ -33,7 +35,8 @@ impl Server {
         if ours.len() == commands.len() {
             return self.all_ours(commands, time);
         }
-        // Only what is left of this very command, executed twice, can be ours: it is taken anew.
+        // Only an earlier execution of this same command can have left some of them ours: take them
+        // anew.
         let mut epochs = Vec::new();
         for Acquire { claim, lease, .. } in commands {
             epochs.push(self.draw_epoch(time));

@@ -1,6 +1,7 @@
 //! The operations of the exclusive lock: one value stands at the key.
 //!
-//! Whoever finds no value at the key lets in the first of its queue, of whatever kind.
+//! Invariant: an operation that finds no value at the key first grants the lock to the head of its
+//! queue, whatever its kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Acquired {
         let claim = &command.claim;
-        // Beside holders of another kind it is drawn first, so that the scripts are refused as a whole when memory is out.
+        // If a set of another kind stands at the key, the epoch is drawn first, so that a server
+        // that is out of memory refuses the script as a whole.
         let is_shared = self.locks.set(&claim.key, time).is_some();
         let drawn = is_shared.then(|| self.draw_epoch(time));
         self.grant_unless_taken(&claim.key, time, publish);
@@ -60,7 +62,8 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Polled {
         let place = claim.place();
-        // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
+        // Before lapsed entries are dropped: a waiter that polls is alive, even if its heartbeat
+        // has just lapsed.
         self.queues.beat(&claim.key, place, time);
         self.grant_unless_taken(&claim.key, time, publish);
         if let Some((epoch, left)) = self.yours_alone(claim, time) {
@@ -112,7 +115,7 @@ impl Server {
         true
     }
 
-    /// A value that has no end, or whose rules are not known here.
+    /// Whether the key's value has no end, or is of a layout unknown to this version.
     pub(super) fn can_not_be_waited_for(&mut self, key: &str, busy: &Busy, time: u64) -> bool {
         self.locks.held(key, time).is_some()
             && (busy.left == Left::Endless || entry::is_other_layout(&busy.value))

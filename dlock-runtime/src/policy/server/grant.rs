@@ -1,4 +1,7 @@
-//! Giving a lock to the head of its queue.
+//! Granting a lock to the head of its queue.
+//!
+//! It removes from the queue and adds holders; new entries come from `exclusive` and `shared`.
+//! Invariant: no entry passes a head that is alive.
 
 use std::sync::Arc;
 
@@ -8,8 +11,8 @@ use crate::policy::commands::PushedGrant;
 use crate::values::entry::{self, Entry};
 
 impl Server {
-    /// The same, unless one value stands at the key: beside that nobody fits, and commands of the exclusive lock are spared
-    /// the look.
+    /// [`grant_next`](Self::grant_next), unless one value stands at the key: no other holder fits
+    /// beside that, so commands of the exclusive lock are spared the search.
     pub(super) fn grant_unless_taken(
         &mut self,
         key: &Arc<str>,
@@ -21,28 +24,30 @@ impl Server {
         }
     }
 
-    /// Grants to the first place, and the next, of whatever kind, as long as they fit beside those who hold the lock: all
-    /// readers at the head, all permits that are free, one writer, one exclusive holder.
+    /// Grants to the first place, and the next, of whatever kind, as long as they fit beside those
+    /// who hold the lock: all readers at the head, all permits that are free, one writer, one
+    /// exclusive holder.
     ///
-    /// A place that is not alive is dropped, one that nobody hears of loses its grant again. The lapsed go
-    /// first, so that they do not pile up behind a head that can't be read or does not fit.
+    /// A place that is not alive is dropped, one that nobody hears of loses its grant again. The
+    /// lapsed go first, so that they do not pile up behind a head that can't be read or does not
+    /// fit.
     pub(super) fn grant_next(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
         self.queues.drop_lapsed(key, time);
         while let Some(head) = self.queues.first(key, time) {
             let Some(entry) = entry::read(&head.entry) else {
-                return; // of a kind or version to come: its own clients know what to do with it
+                return; // of a later kind or version: its own clients handle it
             };
             if !head.is_alive(time) {
                 self.queues.leave(key, &head.entry, time);
                 continue;
             }
             if !self.fits(key, &entry, time) {
-                return; // nobody passes the head
+                return; // no entry passes the head
             }
             self.queues.leave(key, &head.entry, time);
             let grant = self.grant(key, &head.entry, &entry, time);
             let address = entry.address;
-            // Without an address it has to poll, and will find the grant.
+            // A waiter without an address polls, and will find the grant.
             if address.is_empty() || publish.publish(address, &grant) != Reached::Nobody {
                 if !entry.letter.is_shared() {
                     return;

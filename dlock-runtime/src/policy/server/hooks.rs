@@ -1,4 +1,4 @@
-//! What tests do behind the protocol's back, and see there.
+//! Test hooks: they change and read a server's state outside the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Server {
         self.locks.insert(&key.into(), Lock::One(held));
     }
 
-    /// When what stands at a key lapses; `None`: never, or nothing stands there.
+    /// When the value or set at a key lapses; `None`: never, or the key is empty.
     pub(crate) fn expires(&self, key: &str) -> Option<u64> {
         match self.locks.stored(key)? {
             Lock::One(held) => held.expires,
@@ -32,13 +32,13 @@ impl Server {
         self.locks.remove(key);
     }
 
-    /// Puts a place of any form behind the others, as another version would.
+    /// Puts a queue entry of any form behind the others, as another version would.
     pub(crate) fn enter(&mut self, key: &str, entry: &str, time: u64) {
         let arrival = self.draw_epoch(time);
         self.queues.enter(&key.into(), &entry.into(), arrival, time);
     }
 
-    /// Lets an entry hold a lock until then and no longer, whoever else does.
+    /// Makes an entry hold a lock exactly until then, whatever other holders there are.
     pub(crate) fn put_entry(&mut self, key: &str, entry: &str, until: u64, time: u64) {
         let read = entry::read(entry).expect("an entry");
         let epoch = self.draw_epoch(time);
@@ -49,7 +49,7 @@ impl Server {
         }
     }
 
-    /// Takes an entry away from under its holder.
+    /// Removes the entry of a holder that still counts on it.
     pub(crate) fn drop_entry(&mut self, key: &str, entry: &str, time: u64) {
         if let Some(set) = self.locks.set(key, time) {
             set.give_back(entry, None);
@@ -65,12 +65,12 @@ impl Server {
         self.queues.leave(key, entry, time)
     }
 
-    /// Whoever waits there waits here, and nobody else does.
+    /// Replaces all queues by those of another server.
     pub(crate) fn take_queue_of(&mut self, other: &Self) {
         self.queues = other.queues.clone();
     }
 
-    /// As if the keys of a queue had been evicted.
+    /// Drops a queue, as if its keys had been evicted.
     pub(crate) fn lose_queue(&mut self, key: &str) {
         self.queues.lose(key);
     }
@@ -80,18 +80,19 @@ impl Server {
         self.queues.ends(key, time)
     }
 
-    /// Who waits for a key, in order, each with the time until which it counts as alive.
+    /// The queue of a key, in order, each entry with the time until which it counts as alive.
     pub(crate) fn waiting(&mut self, key: &str, time: u64) -> Vec<(Arc<str>, u64)> {
         self.queues.list(key, time)
     }
 
-    /// The members of the set at a key, each with its end, as a real server has them; without the meta.
+    /// The members of the set at a key without the meta, each with its end, as a real server has
+    /// them.
     pub(crate) fn members(&mut self, key: &str, time: u64) -> Vec<(String, u64)> {
         let set = self.locks.set(key, time);
         set.map(|set| set.members()).unwrap_or_default()
     }
 
-    /// The same, and nothing is tidied.
+    /// As [`meta`](Self::meta), without dropping what has lapsed.
     pub(crate) fn stored_meta(&self, key: &str) -> Option<String> {
         match self.locks.stored(key)? {
             Lock::One(_) => None,
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    /// What the set at a key says that all its holders have in common.
+    /// The meta of the set at a key: what all its holders have in common.
     pub(crate) fn meta(&mut self, key: &str, time: u64) -> Option<String> {
         self.locks.set(key, time).map(|set| set.meta.to_string())
     }

@@ -1,5 +1,6 @@
-//! What stands at each key: the value of an exclusive lock, or the set of a kind with many holders. Never both,
-//! as a key of a real server has one type.
+//! What stands at each key: the value of an exclusive lock, or the set of a kind with many holders.
+//!
+//! Queues are in `queues`. Invariant: never both, as a key of a real server has one type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub(super) enum Lock {
     Many(Set),
 }
 
-/// By one holder, dlock's or a foreign one.
+/// One holder, dlock's or a foreign one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) value: Arc<str>,
@@ -25,7 +26,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// In whole milliseconds, rounded up, as PTTL never says 0 of a key that is there.
+    /// In whole milliseconds, rounded up, as PTTL never says 0 of an existing key.
     pub(super) fn left(&self, time: u64) -> Option<Duration> {
         self.expires.map(|at| left(at, time))
     }
@@ -92,7 +93,7 @@ impl Locks {
 }
 
 impl Lock {
-    /// What of it has lapsed; whether anything is left.
+    /// Drops what has lapsed; whether anything is left.
     fn drop_lapsed(&mut self, time: u64) -> bool {
         match self {
             Lock::One(held) => held.expires.is_none_or(|at| at > time),

@@ -1,10 +1,13 @@
 //! The server's side of the protocol: what the Lua scripts do, as a pure machine.
 //!
-//! `memory://` runs it, a model checker explores it, and `backend/redis/lua` is tested against it,
-//! operation by operation: `exclusive` has those of the lock with one holder, `shared` those of the other kinds,
-//! `grant` what they share. Invariants: a key has one value or one set of holders; `last_epoch` only grows;
-//! nothing is created for a claim after its `not_after`; only `acquire` creates, and a grant only out of the
-//! queue; nothing shortens a lease; whoever finds room grants to the head of the queue first.
+//! `memory://` runs it, a model checker explores it, and `backend/redis/lua` is tested against it
+//! operation by operation. `exclusive` has the operations of the lock with one holder, `shared`
+//! those of the other kinds, `grant` what they share.
+//!
+//! Invariants: a key has one value or one set of holders; `last_epoch` only grows; nothing is
+//! created for a claim after its `not_after`; only `acquire` creates, and a grant only out of the
+//! queue; nothing shortens a lease; an operation that finds room grants to the head of the queue
+//! first.
 //!
 //! Never in this folder: a rule that the scripts of `backend/redis/lua` do not have too.
 
@@ -30,15 +33,16 @@ use super::queue;
 use crate::values::entry::{self, Entry};
 use crate::values::ttl;
 
-/// How a grant reaches the waiter that it is for.
+/// Delivers a grant to its waiter.
 pub(crate) trait Publish {
     fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached;
 }
 
-/// Who heard of a grant.
+/// Who received a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reached {
-    /// Its waiter is dead, or has lost its place with its connection: the next one is granted.
+    /// The waiter is dead, or its connection, and with it its entry, is lost: the next one is
+    /// granted.
     Nobody,
     Somebody,
     /// The server refuses to publish: the waiter's poll will find the grant.
@@ -46,15 +50,15 @@ pub(crate) enum Reached {
     Unknown,
 }
 
-/// All locks of one server, and who waits for them.
+/// All locks of one server, and their queues.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     locks: Locks,
     queues: Queues,
     last_epoch: u64,
-    /// How long a lock that is granted to a waiter is its own at most.
+    /// The longest lease of a grant from the queue.
     claim: Duration,
-    /// When so many keys are there, the lapsed are swept out.
+    /// At this number of keys, the lapsed ones are dropped.
     sweep_at: usize,
 }
 
@@ -71,8 +75,9 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A server whose waiters are in its own process: a claim is there for processes that may have been
-    /// stopped, and would only be lost to a body that blocks the runtime which extends it.
+    /// A server inside the process of its waiters, which grants whole leases. A short claim
+    /// protects against processes that have stopped; here it would only be lost by a body that
+    /// blocks the runtime which has to extend it.
     pub(crate) fn in_process() -> Self {
         Self {
             claim: Duration::MAX,
@@ -95,7 +100,7 @@ impl Server {
         }
     }
 
-    /// What became of a claim in the queue, and a sign of life for it.
+    /// What became of a claim in the queue; counts as a sign of life.
     pub(crate) fn poll(&mut self, claim: &Claim, time: u64, publish: &mut dyn Publish) -> Polled {
         match shared(claim) {
             None => self.poll_exclusive(claim, time, publish),
@@ -103,7 +108,7 @@ impl Server {
         }
     }
 
-    /// Gives the lock back, or before `keep_until` makes it nobody's.
+    /// Gives the lock back; before `keep_until`, the entry stays without an owner instead.
     pub(crate) fn release(
         &mut self,
         claim: &Claim,
@@ -120,7 +125,8 @@ impl Server {
         }
     }
 
-    /// As `release`, for a claim that may be in the queue, or whose acquire may not have arrived yet.
+    /// As `release`, for a claim that may be in the queue, or whose acquire may not have arrived
+    /// yet.
     pub(crate) fn cancel(
         &mut self,
         claim: &Claim,
@@ -156,7 +162,7 @@ impl Server {
         }
     }
 
-    /// What stands at the key: its value, or the entry of the first holder.
+    /// The value at the key, or the entry of the first holder.
     pub(crate) fn read(&mut self, key: &str, time: u64) -> Option<String> {
         match self.locks.live(key, time)? {
             Lock::One(held) => Some(held.value.to_string()),
@@ -174,19 +180,21 @@ impl Server {
                 Left::For(locks::left(set.next_end().unwrap_or(time), time)),
                 set.named().map(|it| it.to_string()).unwrap_or_default(),
             ),
-            // Only behind a place that can't be read.
+            // Reached only behind a queue entry that can't be read.
             None => (Left::For(Duration::ZERO), String::new()),
         };
         Busy { time, left, value }
     }
 
-    /// Above every epoch before it, and above the clock, so that it grows after a loss of `last_epoch` too.
+    /// Above all earlier epochs, and above the clock, so that epochs grow even after `last_epoch`
+    /// is lost.
     fn draw_epoch(&mut self, time: u64) -> u64 {
         self.last_epoch = time.max(self.last_epoch + 1);
         self.last_epoch
     }
 
-    /// Drops what has lapsed whenever the number of keys has doubled: constant cost for each insert.
+    /// Drops what has lapsed whenever the number of keys has doubled: constant cost for each
+    /// insert.
     fn sweep(&mut self, time: u64) {
         if self.locks.len() + self.queues.len() >= self.sweep_at.max(64) {
             self.locks.sweep(time);

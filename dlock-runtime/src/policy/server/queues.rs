@@ -1,6 +1,8 @@
-//! Who waits for which key: the sets W (order of arrival) and A (heartbeats) of each, which lapse together.
+//! The queue of each key: on a real server, the sorted sets `queue` (in order of arrival) and
+//! `heartbeats`, which lapse together.
 //!
-//! Invariant: an entry stands at most once in the queue of a key, at the place where it first came.
+//! It does not decide who is granted (`grant`). Invariant: an entry stands at most once in the
+//! queue of a key, at the position where it first came.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ impl Queues {
         self.live(key, time)?.places.first().cloned()
     }
 
-    /// Goes behind all others, or stays where it is; either way it is alive.
+    /// Adds an entry behind all others, or leaves it where it is; either way it is alive now.
     pub(super) fn enter(&mut self, key: &Arc<str>, entry: &Arc<str>, arrival: u64, time: u64) {
         if !self.has(key, entry, time) {
             let queue = self.0.entry(key.clone()).or_insert(Queue {
@@ -71,7 +73,7 @@ impl Queues {
         self.beat(key, entry, time);
     }
 
-    /// A sign of life of a place, if there is one.
+    /// A sign of life of an entry, if it is in the queue.
     pub(super) fn beat(&mut self, key: &str, entry: &str, time: u64) {
         let Some(queue) = self.live(key, time) else {
             return;
@@ -83,14 +85,14 @@ impl Queues {
         queue.expires = time + micros(QUEUE_TTL);
     }
 
-    /// Whether it was there.
+    /// Removes an entry; whether it was there.
     pub(super) fn leave(&mut self, key: &str, entry: &str, time: u64) -> bool {
         let found = self.has(key, entry, time);
         self.retain(key, time, |place| *place.entry != *entry);
         found
     }
 
-    /// Takes out the lapsed places, those that lapsed first, but not too many at once.
+    /// Drops lapsed entries, those that lapsed first, but not too many in one call.
     pub(super) fn drop_lapsed(&mut self, key: &str, time: u64) {
         let Some(queue) = self.live(key, time) else {
             return;

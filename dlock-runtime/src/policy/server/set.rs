@@ -1,8 +1,8 @@
 //! The holders of one lock of a kind with many: each entry with its own end.
 //!
-//! Invariants: what its kind allows to hold at the same time is in it, and no more; no entry ends earlier than
-//! was promised; an entry is touched by nobody but its owner and its end. The scripts' set has one member more
-//! (the meta), and one for each permit that an entry takes.
+//! Invariants: it holds only entries that the kind allows at the same time; no entry ends earlier
+//! than promised; only its owner and its end change an entry. The scripts' set also has the meta as
+//! a member, and one member for each permit that an entry takes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::values::entry::{self, Entry, Letter, META};
 
-/// So many members are looked at to name a holder: those that are kept for nobody may be many.
+/// How many members are searched for the holder to name: many may be kept without an owner.
 const NAMED_AMONG: u32 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,15 +19,15 @@ pub(super) struct Set {
     holders: BTreeMap<Arc<str>, Holder>,
 }
 
-/// What has to be equal of all that are in one set.
+/// What all entries of one set have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Meta {
     ReadWrite,
-    /// Each entry says of how many: programs of two versions may count differently.
+    /// Each entry states the total itself: programs of two versions may count differently.
     Permits,
     Owner {
         owner: Arc<str>,
-        /// Of the hold, which ends when the owner's last entry is gone.
+        /// The epoch of the hold, which ends with the owner's last entry.
         epoch: u64,
     },
 }
@@ -39,7 +39,7 @@ struct Holder {
 }
 
 impl Set {
-    /// For the first holder.
+    /// An empty set for its first holder.
     pub(super) fn new(entry: &Entry<'_>, epoch: u64) -> Self {
         let meta = match entry.letter {
             Letter::Reader | Letter::Writer => Meta::ReadWrite,
@@ -55,7 +55,7 @@ impl Set {
         }
     }
 
-    /// Whether one more may hold the lock beside those who do.
+    /// Whether one more entry may hold the lock beside the current holders.
     pub(super) fn fits(&self, entry: &Entry<'_>) -> bool {
         match (&self.meta, entry.letter) {
             (Meta::ReadWrite, Letter::Reader) => self
@@ -70,7 +70,7 @@ impl Set {
         }
     }
 
-    /// Never shortens.
+    /// Adds an entry or prolongs it; never shortens.
     pub(super) fn put(&mut self, value: Arc<str>, take: u32, until: u64) {
         let holder = Holder {
             expires: until,
@@ -80,7 +80,8 @@ impl Set {
         holder.expires = holder.expires.max(until);
     }
 
-    /// What a claim holds the lock with: its entry, or the reader that it was downgraded to.
+    /// The entry with which a claim holds the lock: its own, or the reader that it was downgraded
+    /// to.
     pub(super) fn held_as(&self, value: &str) -> Option<Arc<str>> {
         let find = |entry: &str| self.holders.get_key_value(entry).map(|(it, _)| it.clone());
         find(value).or_else(|| find(&entry::reader_form(value)?))
@@ -100,7 +101,8 @@ impl Set {
         true
     }
 
-    /// Whether it was there. Kept until `keep`, it is nobody's.
+    /// Removes a claim's entry; whether it was there. Until `keep`, the entry stays without an
+    /// owner.
     pub(super) fn give_back(&mut self, value: &str, keep: Option<u64>) -> bool {
         let Some(held_as) = self.held_as(value) else {
             return false;
@@ -112,7 +114,7 @@ impl Set {
         true
     }
 
-    /// Turns a writer into a reader. Whether it is one now.
+    /// Turns a writer into a reader. Returns whether the claim is a reader now.
     pub(super) fn downgrade(&mut self, value: &str, until: u64) -> bool {
         let Some(reader) = entry::reader_form(value) else {
             return false;
@@ -123,13 +125,13 @@ impl Set {
         self.holders.contains_key(&*reader)
     }
 
-    /// Those who lapsed; whether anybody is left.
+    /// Drops lapsed holders; whether any holder is left.
     pub(super) fn drop_lapsed(&mut self, time: u64) -> bool {
         self.holders.retain(|_, holder| holder.expires > time);
         !self.holders.is_empty()
     }
 
-    /// How many hold the lock, without those that are kept for nobody.
+    /// How many hold the lock, without entries that are kept without an owner.
     pub(super) fn count(&self) -> u32 {
         let living = self.holders.keys().filter(|it| !entry::is_retired(it));
         u32::try_from(living.count()).unwrap_or(u32::MAX)
@@ -146,8 +148,8 @@ impl Set {
         self.holders.values().map(|it| it.expires).max()
     }
 
-    /// Who is named as the holder: the first to end, and somebody who lives rather than one that is kept, if one of the first
-    /// [`NAMED_AMONG`] members does.
+    /// The holder to name: the first to end, but a living one rather than an entry kept without an
+    /// owner, if there is one among the first [`NAMED_AMONG`] members.
     pub(super) fn named(&self) -> Option<Arc<str>> {
         let mut holders: Vec<_> = self.holders.iter().collect();
         holders.sort_unstable_by_key(order);
@@ -165,7 +167,7 @@ impl Set {
         first.map(|(entry, _)| entry.clone())
     }
 
-    /// Also sooner than was promised.
+    /// Sets an entry's end, even to sooner than promised.
     #[cfg(test)]
     pub(super) fn end_at(&mut self, entry: &str, until: u64) {
         if let Some(holder) = self.holders.get_mut(entry) {
@@ -173,7 +175,7 @@ impl Set {
         }
     }
 
-    /// As the scripts' set has them: by their ends, each permit as one member.
+    /// The members as in the scripts' set: by their ends, each permit as one member.
     #[cfg(test)]
     pub(super) fn members(&self) -> Vec<(String, u64)> {
         let mut members = Vec::new();

@@ -1,7 +1,8 @@
 //! The operations of the kinds with many holders: read/write, permits, and reentrant with an owner.
 //!
-//! The kinds differ in what fits beside what ([`Set::fits`]) and in nothing else. Each operation but `renew`
-//! ends with grants to the head of the queue, whatever it found: else a head that fits sleeps until its poll.
+//! The kinds differ only in what fits beside what ([`Set::fits`]). Invariant: each operation but
+//! `renew` ends with grants to the head of the queue, whatever it found; otherwise a head that fits
+//! would sleep until its poll.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +63,8 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Polled {
         let (key, place) = (&claim.key, claim.place());
-        // Before the sweep: who polls is alive, also when its heartbeat has just lapsed.
+        // Before lapsed entries are dropped: a waiter that polls is alive, even if its heartbeat
+        // has just lapsed.
         self.queues.beat(key, place, time);
         self.grant_next(key, time, publish);
         if self.queues.has(key, place, time) {
@@ -110,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Turns a writer's entry into a reader's, and lets in those for whom that makes room.
+    /// Turns a writer's entry into a reader's, and grants to waiters that fit now.
     pub(crate) fn downgrade(
         &mut self,
         claim: &Claim,
@@ -125,7 +127,7 @@ impl Server {
         reads
     }
 
-    /// Its epoch: an owner's hold has one for all its entries.
+    /// Adds a holder; returns its epoch. All entries of an owner's hold share one.
     pub(super) fn add(
         &mut self,
         key: &Arc<str>,
@@ -146,8 +148,8 @@ impl Server {
         epoch
     }
 
-    /// Who is in the way of a place: a holder, or the first place, which may be dead. The end of either is a reason to
-    /// look again.
+    /// What is in the way of a queue entry: a holder, or the head of the queue, which may be dead.
+    /// When either ends, polling again makes sense.
     fn before_who_waits(&mut self, key: &str, time: u64) -> Busy {
         let mut busy = self.in_the_way(key, time);
         if let (Left::For(left), Some(head)) = (busy.left, self.queues.first(key, time)) {
@@ -164,8 +166,8 @@ impl Server {
         }
     }
 
-    /// Whether the lock is held by the owner that asks: then it passes the queue, where it would wait for
-    /// somebody who waits for it.
+    /// Whether the requesting owner holds the lock already. Then it passes the queue, for it would
+    /// wait behind waiters that wait for it.
     fn is_owners(&mut self, key: &str, entry: &Entry<'_>, time: u64) -> bool {
         let set = self.locks.set(key, time);
         entry.letter == Letter::Owner && set.is_some_and(|set| set.fits(entry))
@@ -173,13 +175,14 @@ impl Server {
 
     fn yours_among(&mut self, claim: &Claim, time: u64) -> Option<(u64, Duration)> {
         let set = self.locks.set(&claim.key, time)?;
-        // Rounded down: who holds the lock counts on it.
+        // Rounded down: the holder counts on it.
         let left = Duration::from_millis((set.ends(&claim.value)? - time) / 1000);
         let epoch = set.meta.epoch();
         Some((epoch.unwrap_or_else(|| self.draw_epoch(time)), left))
     }
 
-    /// What is there, if it is another kind. Of a value no more than its kind: it is somebody's right to release.
+    /// What stands there, if it is another kind. Of a value only its kind: whoever knows the value
+    /// may release it.
     fn other_than(&mut self, entry: &Entry<'_>, key: &str, time: u64) -> Option<String> {
         match self.locks.live(key, time)? {
             Lock::One(held) => {

@@ -1,4 +1,6 @@
-//! What is told of the table, and its end.
+//! What the token table reports about itself, and the loss of leases that nothing renews any more.
+//!
+//! It sends nothing; `super` has the life of a token.
 
 use std::sync::Arc;
 
@@ -10,23 +12,23 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl<H: Clone> Tokens<H> {
-    /// Nobody would watch over this lease any longer: it is lost.
+    /// The watchdog has stopped, so nothing would renew this lease or end it in time: it is lost.
     pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         self.lose(token, End::Over(LostCause::Watchdog), now)
     }
 
-    /// All tokens, for a host that ends.
+    /// All tokens, for a host that shuts down.
     pub(crate) fn all(&self) -> Vec<Token> {
         self.entries.tokens()
     }
 
-    /// Whether this token is being cleaned up after.
+    /// Whether this token is being cleaned up.
     #[cfg(test)]
     pub(crate) fn is_cleaning_up(&self, token: Token) -> bool {
         matches!(self.entries.state(token), Some(State::CleaningUp(_)))
     }
 
-    /// When the lease of a token that is held ends without a renewal.
+    /// When the lease of a held token ends without a renewal.
     #[cfg(test)]
     pub(crate) fn deadline(&self, token: Token) -> Option<Moment> {
         match self.entries.state(token)? {
@@ -49,7 +51,7 @@ impl<H: Clone> Tokens<H> {
         census
     }
 
-    /// The keys of what is held.
+    /// The keys of all held locks.
     pub(crate) fn held(&self) -> Vec<Arc<str>> {
         let all = self.entries.iter();
         let held = all.filter(|entry| matches!(entry.state, State::Holding { .. }));

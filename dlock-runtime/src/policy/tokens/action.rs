@@ -1,4 +1,4 @@
-//! What the token table wants done, and what it tells of itself.
+//! What the token table asks of its host, and its statistics. Data only: the host carries it out.
 
 use std::time::Duration;
 
@@ -25,21 +25,21 @@ pub(crate) enum Action<H> {
         keep_until: u64,
         not_after: u64,
     },
-    /// Tell the holder, and whoever waits for the news.
+    /// Tell the holder, and the tasks that wait for the loss.
     Lost {
         holder: H,
         claim: Claim,
         cause: LostCause,
     },
-    /// Tell the holder that it may go on until then.
+    /// Tell the holder that its lease now lasts until `deadline`.
     Extended {
         token: Token,
         holder: H,
         deadline: Moment,
-        /// Why it is over then, unless it is extended again.
+        /// Why the lease is over then, unless it is extended again.
         cause: LostCause,
     },
-    /// A clean-up is done; `found`: whether there was anything, `None` when it was given up.
+    /// A clean-up is done. `found`: whether anything was left; `None`: the clean-up was given up.
     CleanedUp {
         holder: Option<H>,
         claim: Claim,
@@ -47,14 +47,14 @@ pub(crate) enum Action<H> {
     },
 }
 
-/// How a release is to be done.
+/// Who sends a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseBy {
-    /// Send it, and report; before this server time (0: none) the key stays.
+    /// The caller sends it and reports; before this server time (0: none) the key stays.
     Caller { keep_until: u64 },
-    /// A renewal is on its way; the host sends the release behind it, and tells the holder.
+    /// A renewal is under way; the host sends the release after it, and tells the holder.
     Host,
-    /// There is nothing to release any more.
+    /// Nothing is left to release.
     Nobody,
 }
 

@@ -1,4 +1,8 @@
-//! What becomes of a token that nobody owns any more: `cancel`, until nothing of it can be left.
+//! The clean-up of a token that no caller owns any more: `cancel`, repeated until nothing of it can
+//! be left.
+//!
+//! It counts time and failures; the table (`super`) moves the token and the host sends. Invariant:
+//! no second cancel before the first one's report is due.
 
 use std::time::Duration;
 
@@ -7,16 +11,16 @@ use crate::policy::retry::{self, Jitter};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A clean-up under way; `H` is told when it is done.
+/// A clean-up under way; `holder` is told when it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CleanUp<H> {
-    /// Whoever still wants to know.
+    /// The holder that still wants the result.
     pub(super) holder: Option<H>,
     /// Server time until which the token's acquire may still create; 0: it was answered.
     pub(super) not_after: u64,
     /// Nothing of the token can be left after this.
     pub(super) give_up: Moment,
-    /// A command for this token is on its way; it is waited for until then.
+    /// A command for this token is under way; its report is awaited until then.
     busy: Option<Moment>,
     failures: u32,
     jitter: Jitter,
@@ -35,12 +39,12 @@ impl<H> CleanUp<H> {
         }
     }
 
-    /// A command is on its way, and will be reported by then or never.
+    /// A command is under way, and is reported by then or never.
     pub(super) fn expect_report(&mut self, by: Moment) {
         self.busy = Some(by.min(self.give_up));
     }
 
-    /// What was on its way has been answered, or failed.
+    /// The command under way has been answered, or has failed.
     pub(super) fn reported(&mut self) {
         self.busy = None;
     }
@@ -50,7 +54,7 @@ impl<H> CleanUp<H> {
         self.busy.filter(|by| now < *by)
     }
 
-    /// When to look at it next.
+    /// When to check it next.
     pub(super) fn look(&self, now: Moment) -> Moment {
         self.waits_until(now).unwrap_or(now)
     }

@@ -1,4 +1,6 @@
-//! What time brings: renewals, deadlines, and the next step of each clean-up.
+//! What becomes due with time: renewals, deadlines, and the next step of each clean-up.
+//!
+//! The host's clock comes in as `now`. Invariant: one call ends after a bounded number of passes.
 
 use super::entries::{Entry, State};
 use super::moves::End;
@@ -8,12 +10,12 @@ use crate::policy::lease::{Due, Lease};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A token needs two looks in one call at most: one ends its lease, the next sends its `cancel`. More waits for the next call, so
-/// that neither a bug nor a forged message keeps the mutex locked.
+/// A token needs at most two checks in one call: one ends its lease, the next sends its `cancel`.
+/// More wait for the next call, so that neither a bug nor a forged message keeps the mutex locked.
 const LOOKS_AT_MOST: usize = 3;
 
 impl<H: Clone> Tokens<H> {
-    /// When to call [`Tokens::due`] next; [`Moment::NEVER`] while nothing will be.
+    /// When to call [`Tokens::due`] next; [`Moment::NEVER`]: nothing is to come.
     pub(crate) fn next_look(&self) -> Moment {
         self.entries
             .first_look()
@@ -25,8 +27,8 @@ impl<H: Clone> Tokens<H> {
         self.entries.get(token).map(Entry::look)
     }
 
-    /// Everything that has to be done now. A renewal takes along those that would be due soon, so
-    /// that many leases cost few commands.
+    /// All actions that are due now. A renewal takes along those that would be due soon, so that
+    /// many leases cost few commands.
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
         let (mut actions, mut horizon) = (Vec::new(), None);
         for _ in 0..LOOKS_AT_MOST {
@@ -49,7 +51,7 @@ impl<H: Clone> Tokens<H> {
         actions
     }
 
-    /// What has to be done now about one token.
+    /// The action that is due now for one token.
     pub(crate) fn due_of(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         let entry = self.entries.get_mut(token)?;
         let next = match &mut entry.state {
@@ -89,7 +91,7 @@ impl<H: Clone> Tokens<H> {
         None
     }
 
-    /// Its renewal goes out, if the lease that it holds is such.
+    /// Starts the renewal of a held lease, if `is_due` says so.
     fn renew(
         &mut self,
         token: Token,

@@ -12,13 +12,13 @@
 //!                                     ▼
 //!                                CleaningUp ──conclusive, or its time is over──▶ (forgotten)
 //! ```
-//! and Holding ──handed on──▶ Waiting, for the next in line of this process.
+//! and Holding ──handed on──▶ Waiting, for the next waiter of this process.
 //!
-//! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late answer
-//! revives it; nothing is renewed once its release may have been sent; whatever of ours may stand at
-//! the server has an entry here.
+//! Invariants: a token enters once and never leaves `CleaningUp` for a live state, so no late
+//! answer revives it; nothing is renewed once its release may have been sent; everything of ours
+//! that may be on the server has an entry here.
 //!
-//! Never in this folder: who waits, and whose turn it is (`queue`).
+//! Never in this folder: the waiters and whose turn it is (`local_queue`).
 
 mod account;
 mod action;
@@ -40,7 +40,7 @@ use crate::values::ttl::Ttl;
 
 pub(crate) use self::action::{Action, Census, ReleaseBy};
 
-/// The table; `H` is what a holder is told its lease's fate through.
+/// The table; through `H` a holder learns what becomes of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens<H> {
     entries: Entries<H>,
@@ -68,13 +68,14 @@ impl<H: Clone> Tokens<H> {
         }
     }
 
-    /// The server was asked, and has nothing of the token: the acquire created nothing, or its place in
-    /// the queue is gone.
+    /// The server has nothing of the token: the acquire created nothing, or its queue entry is
+    /// gone.
     pub(crate) fn not_granted(&mut self, token: Token) {
         self.entries.forget(token);
     }
 
-    /// The lock is ours, by the acquire's answer or in turn; `false` when the token was given up before.
+    /// The lock is ours, by the acquire's answer or from the queue; `false`: the token was given up
+    /// before.
     pub(crate) fn granted(&mut self, token: Token, lease: Lease, holder: H) -> bool {
         let found = self.entries.change(token, |entry| {
             let expected = matches!(entry.state, State::Acquiring | State::Waiting);
@@ -86,8 +87,8 @@ impl<H: Clone> Tokens<H> {
         found.unwrap_or(false)
     }
 
-    /// The holder is done, and somebody else in this process is to have the lock as it is: the token waits to be
-    /// taken again. `false`: the lease is lost, or not as it was granted.
+    /// The holder is done, and another waiter of this process gets the lock as it is: the token
+    /// waits to be taken again. `false`: the lease is lost, or not as it was granted.
     pub(crate) fn hand_on(&mut self, token: Token, now: Moment) -> bool {
         let handed_on = self.entries.change(token, |entry| {
             let may_be = matches!(&entry.state, State::Holding { lease, .. } if entry.keep_until == 0 && lease.is_as_granted(now));
@@ -99,9 +100,9 @@ impl<H: Clone> Tokens<H> {
         handed_on.unwrap_or(false)
     }
 
-    /// The acquire got no clear answer, or nobody waits for one. `cancelled_by`: its own connection
-    /// carries a `cancel` behind it, to be reported like the host's; if nothing is heard of that by
-    /// then (its runtime may not be running), the host sends one too.
+    /// The acquire got no clear answer, or its caller stopped waiting for one. `cancelled_by`: the
+    /// acquire's connection sends a `cancel` behind it, and reports like the host. If no report
+    /// comes by then (the connection's runtime may not be running), the host sends one too.
     pub(crate) fn abandoned(
         &mut self,
         token: Token,
@@ -117,14 +118,14 @@ impl<H: Clone> Tokens<H> {
         self.clean_up(token, clean_up, now);
     }
 
-    /// Its acquire was answered, and nobody wants what came of it: a place in the queue, or the lock.
+    /// Its acquire was answered, but no waiter wants the result: a queue entry, or the lock.
     pub(crate) fn give_up(&mut self, token: Token, give_up: Moment, now: Moment) {
         if let Some(State::Acquiring | State::Waiting) = self.entries.state(token) {
             self.clean_up(token, CleanUp::new(token, 0, give_up, None), now);
         }
     }
 
-    /// The server granted a token of this process that is not in the table: it has to go.
+    /// The server granted a token of this process that is not in the table: it is cleaned up.
     pub(crate) fn stray(&mut self, token: Token, claim: Claim, give_up: Moment, now: Moment) {
         if self.entries.get(token).is_none() {
             self.entries.insert(token, claim);
@@ -133,7 +134,7 @@ impl<H: Clone> Tokens<H> {
     }
 
     /// The body begins: from here on the key stays until this server time, whatever ends the hold.
-    /// `false`: it is held no longer.
+    /// `false`: the lock is no longer held.
     pub(crate) fn keep(&mut self, token: Token, until: u64) -> bool {
         match self.entries.get_mut(token) {
             Some(entry) if matches!(entry.state, State::Holding { .. }) => {
@@ -144,7 +145,7 @@ impl<H: Clone> Tokens<H> {
         }
     }
 
-    /// The holder wants to give the lock back.
+    /// The holder gives the lock back; returns who sends the release.
     pub(crate) fn release(&mut self, token: Token, now: Moment) -> ReleaseBy {
         let by = self.entries.change(token, |entry| {
             let State::Holding { lease, holder } = &entry.state else {
@@ -171,7 +172,8 @@ impl<H: Clone> Tokens<H> {
         self.entries.forget(token);
     }
 
-    /// Nobody is left who would release: the guard was dropped, or the release got no clear answer.
+    /// No caller is left to send the release: the guard was dropped, or the release got no clear
+    /// answer.
     pub(crate) fn hand_over(&mut self, token: Token, now: Moment) {
         match self.entries.state(token) {
             Some(State::Holding { lease, holder }) => {
@@ -200,7 +202,7 @@ impl<H: Clone> Tokens<H> {
                 let (before, cause_before) = (lease.deadline(), lease.cause());
                 match outcome {
                     Renewed::Yes if now < before => lease.renewed(sent),
-                    _ => lease.renewal_failed(now), // in any case none is on its way any more
+                    _ => lease.renewal_failed(now), // either way none is under way
                 }
                 if outcome == Renewed::NotOurs {
                     return Err(End::NotOurs);
@@ -220,7 +222,7 @@ impl<H: Clone> Tokens<H> {
                 Ok(news)
             }
             State::CleaningUp(it) => {
-                it.reported(); // what went out before the release has been answered
+                it.reported(); // sent before the release, answered now
                 entry.look_at(now);
                 Ok(None)
             }
@@ -229,7 +231,7 @@ impl<H: Clone> Tokens<H> {
         answered?.unwrap_or_else(|end| self.lose(token, end, now))
     }
 
-    /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more, and
+    /// The holder is about to ask for a lease that lasts `by`; `false`: it holds none any more and
     /// must not ask.
     pub(crate) fn extending(&mut self, token: Token, by: Ttl) -> bool {
         let Some(Entry {
@@ -243,8 +245,8 @@ impl<H: Clone> Tokens<H> {
         true
     }
 
-    /// The holder made the lease last `by` from `sent` on; its deadline now and
-    /// what ends it then, if it still holds.
+    /// The holder made the lease last `by` from `sent` on. Returns its new deadline and what ends
+    /// it then, if it still holds.
     pub(crate) fn extended(
         &mut self,
         token: Token,
@@ -264,13 +266,14 @@ impl<H: Clone> Tokens<H> {
         Some((deadline, cause))
     }
 
-    /// The server said that the lock is not the token's: since its lease ended, or because somebody took it.
+    /// The server said that the token does not hold the lock: its lease ended, or the lock was
+    /// taken away.
     pub(crate) fn refused(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         self.lose(token, End::NotOurs, now)
     }
 
-    /// A `cancel` was answered. `behind_acquire`: it went the way of the token's acquire, behind it,
-    /// so nothing of the token can appear any more.
+    /// A `cancel` was answered. `behind_acquire`: it was sent on the acquire's connection, after
+    /// it, so nothing of the token can appear any more.
     pub(crate) fn cancelled(
         &mut self,
         token: Token,

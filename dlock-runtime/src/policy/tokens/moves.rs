@@ -1,4 +1,6 @@
-//! Moves between states that several events lead to.
+//! Transitions that several events lead to: the loss of a lease, and the start of a clean-up.
+//!
+//! It decides nothing about when; `due` and the methods of `super` do.
 
 use std::time::Duration;
 
@@ -12,18 +14,19 @@ use crate::values::token::Token;
 /// How a lease ends under its holder.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// Without a word of the server's.
+    /// By our clock or our own decision, without an answer of the server.
     Over(LostCause),
-    /// The server says that the lock is not the token's. After the deadline that is how it has to be, and no news.
+    /// The server says that the token does not hold the lock. After the deadline that is expected,
+    /// and no loss of its own.
     NotOurs,
 }
 
-/// A renewal that was sent before may be executed so much later, from a buffer that a connection left behind.
+/// How much later a renewal may still be executed, from the buffer of a closed connection.
 const LATE: Duration = Duration::from_secs(6);
 
 impl<H: Clone> Tokens<H> {
-    /// Ends a lease under its holder, for one cause that all are told. What may be left on the server is cleaned up, unless
-    /// the server itself said that nothing is.
+    /// Ends a lease under its holder, for one cause that everybody is told. Cleans up what may be
+    /// left on the server, unless the server itself said that nothing is.
     pub(super) fn lose(&mut self, token: Token, end: End, now: Moment) -> Option<Action<H>> {
         let entry = self.entries.get(token)?;
         let State::Holding { lease, holder } = &entry.state else {

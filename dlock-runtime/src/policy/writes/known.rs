@@ -1,4 +1,6 @@
-//! What a batch itself tells of the data, command by command; the rest becomes a need.
+//! What the commands of a batch imply about the data, one after the other; the rest becomes a need.
+//!
+//! It never reads data. Invariant: a batch whose needs all hold can't fail half-way.
 
 use std::collections::HashMap;
 
@@ -6,24 +8,25 @@ use super::{Need, What, Writes, number, wrong};
 use crate::values::batch::change::{Change, Type};
 use crate::values::error::LockError;
 
-/// What a batch adds to one number, all signs dropped. With the 18 digits that may be there it stays an `i64`.
+/// The most that a batch may add to one number, signs dropped. With a stored number of at most 18
+/// digits the sum stays an `i64`.
 const MOST_ADDED: u64 = 8_000_000_000_000_000_000;
 
-/// Under this name stands what a string is.
+/// The entry in `fields` for the value of a string.
 const STRING: &[u8] = b"";
 
 /// A batch while it is checked.
 #[derive(Debug, Default)]
 pub(super) struct Checking<'a> {
     writes: Writes<'a>,
-    /// Each key's place in `writes`, and what is known of it.
+    /// Each key's index in `writes`, and what is known about it.
     keys: HashMap<&'a str, (usize, Known<'a>)>,
 }
 
 /// One key, as the commands so far leave it.
 #[derive(Debug, Default)]
 struct Known<'a> {
-    /// Whether what was there before the batch is gone.
+    /// Whether the data from before the batch is gone.
     is_new: bool,
     /// Its type, if it exists; `None`: any, or absent.
     is: Option<Type>,
@@ -31,7 +34,7 @@ struct Known<'a> {
     fields: HashMap<&'a [u8], Number>,
 }
 
-/// What may be added to.
+/// A value that may be added to.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     is_one: bool,
@@ -46,7 +49,7 @@ impl Number {
         }
     }
 
-    /// Absent, which counts as 0, or what a need says.
+    /// Absent, which counts as 0, or as a need says.
     const ONE: Self = Self {
         is_one: true,
         added: 0,
@@ -83,8 +86,8 @@ impl<'a> Checking<'a> {
 type Needs<'a> = [Option<What<'a>>; 2];
 
 impl<'a> Known<'a> {
-    /// What the data must be like for this command, as far as those before it do not tell; an error if they tell that it
-    /// can't work.
+    /// What the data must be like for this command, as far as the commands before it do not imply
+    /// it; an error if they imply that it can't work.
     fn after(&mut self, change: &'a Change) -> Result<Needs<'a>, &'static str> {
         let is_type = match change.wants() {
             Some(wanted) => self.become_of(wanted)?,
@@ -137,7 +140,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether the data has to tell that a number stands there.
+    /// Whether the data must be checked for a number there.
     fn count(&mut self, field: &'a [u8], by: i64) -> Result<bool, &'static str> {
         let is_open = !self.is_new && !self.fields.contains_key(field);
         let number = self.fields.entry(field).or_insert(Number::ONE);

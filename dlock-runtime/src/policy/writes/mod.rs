@@ -1,8 +1,9 @@
-//! A batch of writes that may be sent: checked against its lock, and with what the data must be like so that no
-//! command of it can fail half-way.
+//! A batch of writes that may be sent: checked against its lock, and with the conditions on the
+//! data under which none of its commands can fail half-way.
 //!
-//! A script that has written can't take it back. So whatever could stop a batch in the middle is found before its
-//! first write: here what the batch alone tells, on the server what only the data tells (see [`Need`]).
+//! A script that has written can't undo it. So everything that could stop a batch in the middle is
+//! found before its first write: here what the batch alone tells, on the server what only the data
+//! tells (see [`Need`]).
 //!
 //! Never in this folder: a write (`server` and `backend/redis/lua/write.lua` do that).
 
@@ -16,28 +17,28 @@ use crate::values::batch::{Batch, MOST_BYTES, MOST_COMMANDS};
 use crate::values::error::{LockError, Reason, Refusal};
 use crate::values::slot::{hash_tag, slot};
 
-/// A hundred years: far from where the server's milliseconds overflow.
+/// A hundred years: far below the value at which the server's milliseconds overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// How many digits a number may have that is added to.
+/// How many digits a number may have to be added to.
 const MOST_DIGITS: usize = 18;
 
-/// A batch, and what has to hold before its first command.
+/// A batch, and the conditions that must hold before its first command.
 #[derive(Debug, Default)]
 pub(crate) struct Writes<'a> {
     /// Each data key once.
     pub(crate) keys: Vec<&'a str>,
     pub(crate) needs: Vec<Need<'a>>,
-    /// Each with the place of its key in `keys`.
+    /// Each with the index of its key in `keys`.
     pub(crate) commands: Vec<(usize, &'a Change)>,
 }
 
-/// What the data at a key must be like, or no command may run.
+/// What the data at a key must be like; if not, no command may run.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Need<'a> {
-    /// Its place in [`Writes::keys`].
+    /// The index of its key in [`Writes::keys`].
     pub(crate) key: usize,
-    /// The command that needs it, by its place in [`Writes::commands`].
+    /// The index in [`Writes::commands`] of the command that needs it.
     pub(crate) command: usize,
     pub(crate) what: What<'a>,
 }
@@ -48,21 +49,21 @@ pub(crate) enum What<'a> {
     Is(Type),
     /// Absent, or a number that [`number`] reads.
     Number,
-    /// This field: the same.
+    /// As [`What::Number`], for this field.
     NumberIn(&'a [u8]),
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrote {
     /// The lock was held, and all is written.
     All,
-    /// The lock is not ours; nothing is written, here and below.
+    /// The lock is not ours. Nothing is written, here and in [`Wrote::Unfit`].
     NotOurs,
-    /// The need with this number does not hold.
+    /// The need with this index does not hold.
     Unfit(usize),
-    /// The server refused the command with this number, though the checks had found nothing (it is forbidden or unknown
-    /// there). Those before it are written.
+    /// The server refused the command with this index, though the checks had found nothing (it is
+    /// forbidden or unknown there). The commands before it are written.
     Stopped(usize, Refusal, Reason),
 }
 
@@ -97,8 +98,8 @@ impl<'a> Writes<'a> {
         Ok(checking.finish())
     }
 
-    /// Whether the server could refuse a command for want of memory when others are already written. It looks at the first
-    /// write of a script only.
+    /// Whether the server, out of memory, could refuse a command after others are written: it
+    /// checks only the first write of a script.
     pub(crate) fn may_run_dry(&self) -> bool {
         let mut takes = self
             .commands
@@ -169,7 +170,7 @@ fn check_change(key: &str, change: &Change) -> Result<(), LockError> {
     Ok(())
 }
 
-/// A number that can be added to: as Redis writes it, without a sign for plus or zeros in front.
+/// A number that can be added to: as Redis writes it, without a plus sign or leading zeros.
 pub(crate) fn number(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_plain = match digits {

@@ -1,6 +1,7 @@
-//! The entries of the token table, each with the time at which it wants to be looked at.
+//! The entries of the token table, each with the time of its next check.
 //!
-//! Invariant: the timeline has each entry that has a time at that, and nothing else.
+//! What a check does is in `super::due`. Invariant: the timeline has each entry with a next check
+//! at that moment, and nothing else.
 
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
@@ -20,24 +21,25 @@ pub(super) struct Entries<H> {
     timeline: Timeline,
 }
 
-/// With fewer slots a table stays as large as it is.
+/// A table with fewer slots is not shrunk.
 const SHRINK_ABOVE: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry<H> {
     pub(super) claim: Claim,
     pub(super) state: State<H>,
-    /// The server's time until which the key stays although its holder is done (`min_hold`); 0: none.
+    /// The server's time until which the key stays although its holder is done (`min_hold`); 0:
+    /// none.
     pub(super) keep_until: u64,
-    /// [`Moment::NEVER`]: it wants no look.
+    /// The next check; [`Moment::NEVER`]: none.
     look: Moment,
 }
 
-/// Where a token stands; `super` draws how it moves.
+/// The state of a token; `super` draws the transitions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State<H> {
     Acquiring,
-    /// In the server's queue, or granted and not yet taken; the gate knows which.
+    /// In the server's queue, or granted and not yet taken; the local queue knows which.
     Waiting,
     Holding {
         lease: Lease,
@@ -67,7 +69,8 @@ impl<H> Entries<H> {
             keep_until: 0,
             look: Moment::NEVER,
         };
-        // A token enters once; if it ever were to come twice, nothing of the first may stay in the timeline.
+        // A token enters once; if it ever came twice, nothing of the first may stay in the
+        // timeline.
         if let Some(before) = self.by_token.insert(token, Box::new(entry)) {
             self.timeline.remove(before.look, token);
         }
@@ -85,7 +88,7 @@ impl<H> Entries<H> {
         self.get(token).map(|entry| &entry.state)
     }
 
-    /// Changes an entry, and when it wants to be looked at.
+    /// Changes an entry, and the time of its next check.
     pub(super) fn change<T>(
         &mut self,
         token: Token,
@@ -114,19 +117,21 @@ impl<H> Entries<H> {
         if let Some(entry) = self.by_token.remove(&token) {
             self.timeline.remove(entry.look, token);
         }
-        // What was much once is not much for ever; halved at most, so that it costs each that goes a move or two.
+        // Give back the memory of a peak. The table at most halves each time, so a removal costs
+        // one or two moves on average.
         if self.by_token.capacity() > SHRINK_ABOVE.max(8 * self.by_token.len()) {
             self.by_token.shrink_to(4 * self.by_token.len());
         }
     }
 
-    /// The earliest look, and whose.
+    /// The earliest check, and its token.
     pub(super) fn first_look(&self) -> Option<(Moment, Token)> {
         self.timeline.first()
     }
 
-    /// Whose look has come. A slot whose token has no entry, or wants its look at another time, is dropped here: so whoever
-    /// looks until nothing is due comes to an end, whatever the timeline holds.
+    /// The tokens whose check is due. A slot whose token has no entry, or has its check at another
+    /// time, is dropped here: so a caller that repeats this until nothing is due comes to an end,
+    /// whatever the timeline holds.
     pub(super) fn due(&mut self, now: Moment) -> Vec<Token> {
         let mut due = Vec::new();
         for (at, token) in self.timeline.until(now) {
@@ -139,7 +144,7 @@ impl<H> Entries<H> {
         due
     }
 
-    /// Whose look comes up to then.
+    /// The tokens whose check is due by `horizon`.
     pub(super) fn looks_until(&self, horizon: Moment) -> Vec<Token> {
         let looks = self.timeline.until(horizon);
         looks.into_iter().map(|(_, token)| token).collect()

@@ -1,6 +1,8 @@
-//! When which token wants to be looked at.
+//! When each token has to be checked next.
 //!
-//! What is renewed together is due together: so a moment has a slot, and a token in it costs little more than its own room.
+//! It knows nothing of tokens but their order. Leases renewed by one command are due at the same
+//! moment, so each moment has one slot, and another token in it costs little more than its own
+//! size.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +14,7 @@ pub(super) struct Timeline {
     slots: BTreeMap<Moment, Slot>,
 }
 
-/// The tokens of a moment, in their order. They come and go in about that order, so at the ends.
+/// The tokens of a moment, in order. They come and go in about that order, so mostly at the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Slot {
     One(Token),
@@ -59,7 +61,7 @@ impl Slot {
 }
 
 impl Timeline {
-    /// No token is there twice, and none at [`Moment::NEVER`].
+    /// Adds a token, at most once, and never at [`Moment::NEVER`].
     pub(super) fn insert(&mut self, at: Moment, token: Token) {
         if at == Moment::NEVER {
             return;
@@ -84,7 +86,7 @@ impl Timeline {
         slot.tokens().next().map(|token| (*at, token))
     }
 
-    /// Whose moment comes up to then, and when that is.
+    /// All tokens up to `horizon`, each with its moment.
     pub(super) fn until(&self, horizon: Moment) -> Vec<(Moment, Token)> {
         let slots = self.slots.range(..=horizon);
         let each = slots.flat_map(|(at, slot)| slot.tokens().map(|token| (*at, token)));
