@@ -1,4 +1,7 @@
-//! The pools that a program names once, in `main`: the global one, and others by name.
+//! The pools that a program makes once, in `main`: the global one, and others by name.
+//!
+//! They hold [`LockPool`]s and nothing else. Invariants: a pool is set once and stays; a forked
+//! child sees none of its parent's pools.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +15,7 @@ use crate::values::config::Config;
 use crate::values::error::LockError;
 use crate::values::process::{Known, PerProcess};
 
-/// A forked child has none of its parent's, and may make its own.
+/// A forked child has none of its parent's pools, and may make its own.
 static POOLS: PerProcess<Pools> = PerProcess::new(Pools {
     global: OnceCell::new(),
     named: Mutex::new(BTreeMap::new()),
@@ -30,13 +33,13 @@ impl Pools {
     }
 }
 
-/// Makes the global pool, which locked functions use unless they say otherwise. Call it once, in `main`.
+/// Makes the global pool, which locked functions use by default. Call it once, in `main`.
 ///
-/// Connects before it returns, unless the configuration is `lazy`; when that fails, the global pool
+/// Connects before it returns, unless the configuration is `lazy`; if that fails, the global pool
 /// stays unset.
 ///
 /// # Errors
-/// Those of [`LockPool::connect`], and [`LockError::Config`] when there is a global pool already.
+/// Those of [`LockPool::connect`], and [`LockError::Config`] if there is a global pool already.
 ///
 /// # Cancel safety
 /// Dropping the future leaves the global pool unset.
@@ -63,10 +66,10 @@ pub async fn init(config: impl Into<Config>) -> Result<LockPool, LockError> {
     Ok(pool)
 }
 
-/// Makes a pool that locked functions use which say `pool = "name"`.
+/// Makes a pool for locked functions with `pool = "name"`.
 ///
 /// # Errors
-/// Those of [`LockPool::connect`], and [`LockError::Config`] when the name is empty or taken.
+/// Those of [`LockPool::connect`], and [`LockError::Config`] if the name is empty or taken.
 ///
 /// # Cancel safety
 /// Dropping the future leaves the name free.
@@ -101,7 +104,8 @@ pub async fn init_named(
 /// The global pool.
 ///
 /// # Errors
-/// [`LockError::NotInitialized`] before [`init`]; [`LockError::Config`] in a forked child, before an [`init`] of its own.
+/// [`LockError::NotInitialized`] before [`init`]; [`LockError::Config`] in a forked child, before
+/// an [`init`] of its own.
 pub fn pool() -> Result<LockPool, LockError> {
     match POOLS.known() {
         Known::Ours(pools) => pools.global.get().cloned().ok_or(LockError::NotInitialized),
@@ -113,7 +117,7 @@ pub fn pool() -> Result<LockPool, LockError> {
 /// A pool by its name.
 ///
 /// # Errors
-/// [`LockError::Config`] when there is none of that name, with those that there are.
+/// [`LockError::Config`] if there is no pool of that name; it lists the existing names.
 pub fn named(name: &str) -> Result<LockPool, LockError> {
     let pools = match POOLS.known() {
         Known::Ours(pools) => Some(pools.named()),
@@ -131,11 +135,11 @@ pub fn named(name: &str) -> Result<LockPool, LockError> {
     })
 }
 
-/// Ends the global pool and all named ones: no new locks, and time for what is held to come back. Not
-/// those that [`LockPool::connect`] made: each has [`shutdown`](LockPool::shutdown).
+/// Shuts down the global pool and all named ones: they take no new locks, and held locks get time
+/// to be released. A pool of [`LockPool::connect`] has its own [`shutdown`](LockPool::shutdown).
 ///
-/// Bodies that run go on; this waits until every lock has been given back and every clean-up is done,
-/// 5 s at most, and says what was left then. Call it at the end of `main`, after the server has
+/// Running bodies go on; this waits until every lock has been released and every clean-up is done,
+/// 5 s at most, and returns what was left then. Call it at the end of `main`, after the server has
 /// stopped taking requests. The pools stay closed: there is no second [`init`] in one process.
 ///
 /// # Cancel safety

@@ -1,4 +1,5 @@
-//! Distributed locks on Redis, as an attribute: one of a fleet runs the function, the others wait.
+//! Distributed locks on Redis, as an attribute: one process of a fleet runs the function, the
+//! others wait.
 //!
 //! ```
 //! use dlock_runtime::{LockError, distributed_lock};
@@ -20,20 +21,21 @@
 //! # What it promises
 //!
 //! A lease lock: efficiency by default, correctness with the [fencing token](Fence) checked at the
-//! resource. The lease is honest about its end:
+//! resource. The lease ends when it says:
 //!
-//! - the holder's deadline counts from *before* the request was sent, on a clock that does not step, nor
-//!   (on Linux and Android) stop while the machine is suspended;
+//! - the holder's deadline counts from *before* the request was sent, on a clock that does not
+//!   step, nor (on Linux and Android) stop while the machine is suspended;
 //! - a timer fires at that deadline even while a renewal hangs;
 //! - the body is stopped: it never starts another poll after the deadline.
 //!
-//! What it does not promise: that a blocking call inside the body ends in time, that tasks which the
-//! body spawned end, or that a server which loses its data keeps its locks. Check the fencing token
-//! where that matters. `docs/inside/guarantees.md` of the repository has every case.
+//! What it does not promise: that a blocking call inside the body ends in time, that tasks which
+//! the body spawned end, or that a server which loses its data keeps its locks. Check the fencing
+//! token where that matters. `docs/inside/guarantees.md` of the repository has every case.
 //!
 //! # Rights
 //!
-//! A Redis user of its own needs these, here with the namespace `lock:` (a `Batch` needs those of its commands, too):
+//! A dedicated Redis user needs these, here with the namespace `lock:` (a `Batch` also needs those
+//! of its commands):
 //!
 //! ```text
 //! ACL SETUSER dlock on >… resetkeys ~lock:* resetchannels &lock:@grant:* -@all +ping +hello +command|info +info +time +get +mget +exists +set +del +pttl +pexpire +eval +evalsha +zadd +zrem +zrange +zscore +zmscore +zcard +zremrangebyscore +publish +subscribe
@@ -44,15 +46,15 @@
 //! ```
 //! use dlock_runtime::{LockError, LockPool, distributed_lock};
 //!
-//! // Every instance calls it at about three o'clock. One does the work, the others get `None`, also
-//! // one that comes when the work is done: the key stays for a minute.
+//! // Every instance calls it at about three o'clock. One does the work, the others get `None`,
+//! // also an instance that comes when the work is done: the key stays for a minute.
 //! #[distributed_lock(key = "nightly", ttl = "10m", on_busy = "skip", min_hold = "1m")]
 //! async fn nightly() -> Result<Option<&'static str>, LockError> {
 //!     Ok(Some("sent"))
 //! }
 //!
-//! // Renewed while it runs, but if it hangs the lock is free after five minutes; nobody waits for the
-//! // answer to its release.
+//! // Renewed while it runs, but if it hangs the lock is free after five minutes; the call does
+//! // not wait for the answer to its release.
 //! #[distributed_lock(
 //!     key = "import:<file>", ttl = "10s", renew, max_hold = "5m", max_renewals = 100, release = "background"
 //! )]
@@ -84,11 +86,11 @@
 //!
 //! # Features
 //!
-//! - `macros` (default): the attribute [`distributed_lock`] and [`lock_key!`]. Without it, locks are taken by
-//!   [`LockPool::lock`] only, and no procedural macro is built.
+//! - `macros` (default): the attribute [`distributed_lock`] and [`lock_key!`]. Without it, locks
+//!   are taken by [`LockPool::lock`] only, and no procedural macro is built.
 
-// Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside them: `observe`, which logs, and
-// `sync`, a mutex that tests can schedule.
+// Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
+// them: `observe`, which logs, and `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
 pub mod __private;
 mod backend;
@@ -119,11 +121,11 @@ pub use values::memory_value::MemoryValue;
 pub use values::release::Release;
 pub use values::wait::Wait;
 
-/// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that asks
-/// a pool directly and has to name the same lock as an annotated function.
+/// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that
+/// calls a pool directly and has to name the same lock as an annotated function.
 ///
-/// `<place>` takes a variable, a field path, a tuple index or a method call without arguments. Its
-/// value is encoded, so that it can't be taken for the text around it.
+/// `<placeholder>` takes a variable, a field path, a tuple index or a method call without
+/// arguments. Its value is encoded, so that it can't be taken for the text around it.
 ///
 /// # Examples
 ///

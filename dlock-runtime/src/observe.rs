@@ -1,4 +1,7 @@
-//! What an operator is told: one function for each event. The only place that names `tracing`.
+//! The events for operators, one function each. The only file that names the `tracing` crate.
+//!
+//! It decides nothing: the caller says when an event is due. Invariant: a text from outside is made
+//! printable before it is logged.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -23,7 +26,8 @@ pub(crate) fn lock_order(key: &str, inversion: &dyn Display) {
     );
 }
 
-/// The body was let run on (`on_lost = "finish"`), or ended in time but the lock was gone by then.
+/// The body was allowed to finish (`on_lost = "finish"`), or it ended in time but the lock was gone
+/// by then.
 pub(crate) fn release_found_nothing(key: &str) {
     tracing::warn!(key = &*fit(key), "released a lock that was no longer ours");
 }
@@ -47,7 +51,7 @@ pub(crate) fn clean_up_given_up(key: &str) {
     );
 }
 
-/// A body was left out: `on_busy = "skip"`.
+/// A body was skipped: `on_busy = "skip"`.
 pub(crate) fn skipped(key: &str, holder: &dyn Display) {
     tracing::debug!(key = &*fit(key), %holder, "left a body out because its lock is busy");
 }
@@ -102,7 +106,7 @@ pub(crate) fn clock_rate(address: &dyn Display, ppm: i64) {
     );
 }
 
-/// The same.
+/// Once, until the clocks keep pace again.
 pub(crate) fn clock_stepped(address: &dyn Display, ms: i64) {
     tracing::warn!(
         %address,
@@ -115,7 +119,7 @@ pub(crate) fn watchdog_ended() {
     tracing::error!("dlock's watchdog ended unexpectedly; every lease it watched over is lost");
 }
 
-/// A key as it may be printed: that of a message, which anybody may have published, comes here too.
+/// A printable form of a key: the key may come from a message, which any client may have published.
 fn fit(key: &str) -> Cow<'_, str> {
     shown(key, TEXT_AT_MOST)
 }

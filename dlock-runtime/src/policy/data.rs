@@ -15,7 +15,7 @@ use crate::values::memory_value::MemoryValue;
 #[derive(Debug, Default)]
 pub(crate) struct Data {
     keys: BTreeMap<String, Entry>,
-    /// When so many keys are there, the lapsed are swept out.
+    /// At this number of keys, the lapsed ones are dropped.
     sweep_at: usize,
 }
 
@@ -27,7 +27,8 @@ struct Entry {
 }
 
 impl Data {
-    /// All of the batch, or nothing and the number of the first need that does not hold.
+    /// Applies the whole batch, or nothing: then it returns the index of the first need that does
+    /// not hold.
     pub(crate) fn write(&mut self, writes: &Writes<'_>, time: u64) -> Result<(), usize> {
         for key in &writes.keys {
             self.drop_lapsed(key, time);

@@ -1,4 +1,4 @@
-//! The client's mutex: std's; in unit tests, where shuttle schedules the threads, behind one of shuttle's.
+//! The client's mutex: std's. In unit tests it is a wrapper that shuttle can schedule.
 
 #[cfg(test)]
 pub(crate) use self::scheduled::{Mutex, MutexGuard, scheduled};

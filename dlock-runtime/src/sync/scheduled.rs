@@ -1,4 +1,6 @@
-//! A mutex for unit tests: std's, and where shuttle schedules the threads, behind one of shuttle's.
+//! A mutex for unit tests: std's, preceded by one of shuttle's when shuttle schedules the threads.
+//!
+//! Invariant: only mutexes made inside [`scheduled`] are shuttle's; all others behave as std's.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -8,7 +10,8 @@ thread_local! {
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a test body whose new mutexes are shuttle's; all of shuttle's threads are this thread.
+/// Runs a test body whose new mutexes are scheduled by shuttle, which runs all its threads on this
+/// thread.
 pub(crate) fn scheduled(run: impl FnOnce()) {
     SCHEDULED.set(true);
     run();
@@ -21,7 +24,7 @@ pub(crate) struct Mutex<T> {
     value: std::sync::Mutex<T>,
 }
 
-/// The value first: it is free before others get their turn.
+/// The value comes first: it is unlocked before other threads get their turn.
 pub(crate) struct MutexGuard<'a, T> {
     value: std::sync::MutexGuard<'a, T>,
     _turn: Option<shuttle::sync::MutexGuard<'a, ()>>,

@@ -1,6 +1,8 @@
-//! What a process says of itself in an entry: who it is and what it is about, for people to read.
+//! What a process says about itself in an entry, for people to read: host, pid, function, since
+//! when.
 //!
-//! Invariant: what is written holds no `|`, and nothing that is not printable.
+//! Nothing is decided by it. Invariant: the written text has no `|` in a field and no unprintable
+//! character.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::shown::{NAME_AT_MOST, shown, to_be_shown};
 use super::ttl;
 
-/// What others are told of a holder.
+/// The description of a holder, for people.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) host: &'a str,
@@ -31,25 +33,27 @@ impl About<'_> {
     }
 }
 
-/// [`escape`] of what may be printed of it.
+/// Writes [`escape`] of the printable form of a name.
 fn write_name(name: &str, out: &mut String) {
     if name.len() <= NAME_AT_MOST && is_plain(name) {
-        return out.push_str(name); // as nearly always
+        return out.push_str(name); // usual
     }
     escape(&shown(name, NAME_AT_MOST), out);
 }
 
-/// Whether it stays as it is. No branch for a byte, so that the compiler looks at many at once.
+/// Whether the text needs no escaping. Without a branch per byte, so that the compiler vectorizes
+/// it.
 fn is_plain(text: &str) -> bool {
     text.bytes()
         .fold(true, |all, byte| all & is_plain_byte(byte))
 }
 
 fn is_plain_byte(byte: u8) -> bool {
-    matches!(byte, b'!'..=b'$' | b'&'..=b'{' | b'}' | b'~') // graphic, but for `%` and `|`
+    matches!(byte, b'!'..=b'$' | b'&'..=b'{' | b'}' | b'~') // graphic, except `%` and `|`
 }
 
-/// Keeps printable ASCII as it is, so that `redis-cli GET` can be read; the rest becomes `%XX`, and so do `|` and `%`.
+/// Keeps printable ASCII as it is, so that people can read `redis-cli GET`; all other bytes, `|`
+/// and `%` become `%XX`.
 pub(crate) fn escape(text: &str, out: &mut String) {
     if is_plain(text) {
         return out.push_str(text);
@@ -63,7 +67,7 @@ pub(crate) fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// A name that was escaped, as it may be printed.
+/// The printable form of an escaped name.
 pub(super) fn name(text: &str) -> Option<String> {
     Some(to_be_shown(unescape(text)?, NAME_AT_MOST))
 }

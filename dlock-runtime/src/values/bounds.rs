@@ -1,4 +1,7 @@
-//! How long one lock may be held and how long it must be, checked once against its lease.
+//! The bounds of a lock besides its ttl: how long it may be held, how often renewed, how long it
+//! must stay.
+//!
+//! The rules are in `dlock_grammar::hold`, which the attribute uses too. Plain data.
 
 use std::time::Duration;
 
@@ -6,19 +9,19 @@ use dlock_grammar::hold::{Hold, HoldError};
 
 use super::ttl::Ttl;
 
-/// What bounds a lock besides its ttl.
+/// The bounds of a lock besides its ttl.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Bounds {
     /// When a renewed lock is lost, counted from its grant.
     pub(crate) max_hold: Option<Duration>,
-    /// After how many renewals it is left to its deadline.
+    /// After this many renewals the lease runs out at its deadline.
     pub(crate) max_renewals: Option<u32>,
-    /// How long the key stays after the grant at least.
+    /// How long the key stays after the grant, at least.
     pub(crate) min_hold: Option<Duration>,
 }
 
 impl Bounds {
-    /// Everything that is wrong with them; `ttl` is `None` where that is wrong itself.
+    /// All errors in the bounds; `ttl` is `None` if it is wrong itself.
     pub(crate) fn check(&self, ttl: Option<Ttl>, renewed: bool) -> Vec<HoldError> {
         let Self {
             max_hold,

@@ -1,7 +1,9 @@
-//! Which locks are alike for the order of locks: the class of a lock, and the site that asks for it.
+//! Which locks are alike for the order of locks: the class of a lock, and the site that requests
+//! it.
 //!
-//! Both are known from the program's text and hold no value of a key, so there are never more of them than places
-//! in the program that take a lock.
+//! Both are known from the program's text and hold no value of a key, so there are never more of
+//! them than places in the program that take a lock. The graph of classes is in
+//! `policy::lock_order`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +28,7 @@ impl Site {
         }
     }
 
-    /// The same function, with another of its attributes.
+    /// The same function, at another of its attributes.
     pub(crate) const fn moved(self, at: &'static Location<'static>) -> Self {
         Self {
             function: self.function,
@@ -38,7 +40,7 @@ impl Site {
         Self { function: None, at }
     }
 
-    /// Who asks, for others to read.
+    /// The name of the requesting function or line, for people to read.
     pub(crate) fn name(&self) -> Cow<'static, str> {
         match self.function {
             Some(name) => Cow::Borrowed(name),
@@ -56,27 +58,27 @@ impl fmt::Display for Site {
     }
 }
 
-/// Locks that are alike: those of one template, whatever its values.
+/// A set of alike locks: those of one template, whatever its values.
 ///
-/// Two templates are one class if only the names in their placeholders differ: `account:<from>` and `account:<to>` lock the
-/// same keys, and so do `item:<id>` here and `item:<item.id>` there.
+/// Two templates are one class if only the names in their placeholders differ: `account:<from>` and
+/// `account:<to>` lock the same keys, and so do `item:<id>` here and `item:<item.id>` there.
 #[derive(Clone, Debug)]
 pub(crate) enum Class {
     Template(&'static str),
     /// A key without a placeholder, in a constant.
     Constant(Key),
-    /// Any other key: nothing is known of it but who asks.
+    /// Any other key: only its site is known.
     Site(Site),
 }
 
 impl Class {
-    /// Two keys of it lock the same kind of thing. What one site asks for may be anything: a function
-    /// that takes all locks of a program is one site.
+    /// Whether two keys of this class lock the same kind of thing. One site may request any locks:
+    /// a function that takes all locks of a program is one site.
     pub(crate) fn is_one_kind(&self) -> bool {
         !matches!(self, Class::Site(_))
     }
 
-    /// The template's text with its placeholders empty, or the site.
+    /// The template's text with its placeholders emptied, or the site.
     fn identity(&self) -> Result<impl Iterator<Item = &str>, Site> {
         match self {
             Class::Template(text) => Ok(Pieces(text, true)),
@@ -107,13 +109,13 @@ impl Hash for Class {
     }
 }
 
-/// What is left of a text, and whether it is a template.
+/// The rest of a text, and whether it is a template.
 struct Pieces<'a>(&'a str, bool);
 
 impl<'a> Iterator for Pieces<'a> {
     type Item = &'a str;
 
-    /// `<>` stands for a place; no piece of text is that, since a literal `<` is `<<`.
+    /// `<>` stands for a placeholder; no piece of text is that, since a literal `<` is `<<`.
     fn next(&mut self) -> Option<&'a str> {
         let Pieces(rest, is_template) = *self;
         if rest.is_empty() {
@@ -130,7 +132,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// One lock as it is asked for at one site: what a report names.
+/// One lock as it is requested at one site, as a report names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) class: Class,

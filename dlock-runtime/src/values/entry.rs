@@ -1,12 +1,15 @@
-//! What stands at the server for one attempt: the value of an exclusive lock, a member of the set of a kind with many
-//! holders, and for both the place in the queue. One layout and one parser; `lua/value.lua` is the other one.
+//! The entry of one attempt at the server: the value of an exclusive lock or a member of the set of
+//! a kind with many holders, and for both the member of the queue. One layout and one parser here;
+//! `lua/value.lua` has the other parser.
 //!
-//! `1|<kind>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>`, and whatever a
-//! later version of this layout puts behind it. The same bytes stand at the key, in the queue and in every command, so
-//! that nothing is looked up by scanning. `take` and `of` are 0 but for permits, `owner` is empty but for owners. The last
-//! member of a set is its *meta*, which says what has to be equal of all that are in it.
+//! `1|<kind>|<token>|<reply address>|<lease ms>|<take>|<of>|<owner>|<host>|<pid>|<function>|<since ms>`,
+//! and any fields that a later version of this layout appends. The same bytes stand at the key, in
+//! the queue and in every command, so that nothing is looked up by scanning. `take` and `of` are 0
+//! except for permits, `owner` is empty except for owners. The last member of a set is its *meta*,
+//! which says what all its entries have in common.
 //!
-//! Invariant: what stands at the server is never written anew from its fields, so what is not known here stays in it.
+//! Invariant: an entry at the server is never rewritten from its fields, so fields that this
+//! version does not know stay in it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,33 +24,33 @@ use super::ttl::Ttl;
 /// The layout that this version writes, and the only one that it reads.
 const LAYOUT: &str = "1|";
 
-/// What the meta member of a set begins with.
+/// The prefix of a set's meta member.
 pub(crate) const META: &str = "1|#|";
 
-/// Numbers of more digits are none; so that both sides agree on what can be read.
+/// A longer number is refused, so that the Rust and Lua parsers agree on what can be read.
 const MOST_DIGITS: usize = 15;
 
-/// So many permits may be taken at once: each is a member of the set.
+/// The most permits that one lock may take: each is a member of the set.
 const MOST_AT_ONCE: u32 = 1000;
 
-/// An entry, read.
+/// A parsed entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) letter: Letter,
     pub(crate) token: &'a str,
-    /// Where its grant is published to; empty: it has to poll.
+    /// Where its grant is published; empty: it has to poll.
     pub(crate) address: &'a str,
     pub(crate) lease: Duration,
     /// How many permits it takes; 1 for every other kind.
     pub(crate) take: u32,
-    /// Of how many permits in all; 0 for every other kind.
+    /// The total number of permits; 0 for every other kind.
     pub(crate) of: u32,
     pub(crate) owner: &'a str,
-    /// `host|pid|function|since`, and what is not known here.
+    /// `host|pid|function|since`, and fields of later versions.
     pub(crate) description: &'a str,
 }
 
-/// The kind of an entry, as a letter stands for it.
+/// The kind of an entry, as its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Letter {
     Exclusive,
@@ -66,7 +69,7 @@ pub(crate) fn write(
     about: &About<'_>,
 ) -> Arc<str> {
     thread_local! {
-        /// Room for one, so that an attempt allocates its entry once.
+        /// A reused buffer, so that an attempt allocates its entry once.
         static ROOM: Cell<String> = const { Cell::new(String::new()) };
     }
     let mut text = ROOM.try_with(Cell::take).unwrap_or_default(); // empty while a thread ends
@@ -80,7 +83,7 @@ pub(crate) fn write(
     entry
 }
 
-/// An entry with a token and a description that nobody has drawn.
+/// An entry with a given token and description.
 #[cfg(test)]
 pub(crate) fn of_test(
     kind: &Kind,
@@ -96,14 +99,14 @@ pub(crate) fn of_test(
     text + description
 }
 
-/// Up to the token.
+/// Writes the part before the token.
 fn begin(kind: &Kind, out: &mut String) {
     out.push_str(LAYOUT);
     out.push(Letter::of_kind(kind).as_char());
     out.push('|');
 }
 
-/// From the token to the description.
+/// Writes the part between the token and the description.
 fn go_on(kind: &Kind, address: &str, lease: Ttl, out: &mut String) {
     let (take, of, owner) = match kind {
         Kind::Permits { of, take } => (*take, *of, ""),
@@ -123,7 +126,8 @@ fn go_on(kind: &Kind, address: &str, lease: Ttl, out: &mut String) {
     }
 }
 
-/// `None`: of another kind or version, which only its own clients may touch, or foreign.
+/// `None`: a foreign value, or an entry of another kind or version, which only its own clients may
+/// touch.
 pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     let (letter, rest) = begun(entry)?;
     let mut fields = rest.splitn(7, '|');
@@ -148,12 +152,12 @@ pub(crate) fn read(entry: &str) -> Option<Entry<'_>> {
     })
 }
 
-/// The kind of an entry; `None`: it does not begin as one of this version does.
+/// The kind of an entry; `None`: it does not begin like one of this version.
 pub(crate) fn letter_of(entry: &str) -> Option<Letter> {
     begun(entry).map(|(letter, _)| letter)
 }
 
-/// Its kind, and what stands behind that.
+/// The kind of an entry, and the text after it.
 fn begun(entry: &str) -> Option<(Letter, &str)> {
     let rest = entry.strip_prefix(LAYOUT)?;
     match rest.as_bytes() {
@@ -162,8 +166,9 @@ fn begun(entry: &str) -> Option<(Letter, &str)> {
     }
 }
 
-/// Of another layout, or of a kind that this one does not know: its rules are not known here. A number and a bar is how all
-/// layouts begin; whoever does not use dlock has no reason to write a kind behind it.
+/// Whether it is an entry of another layout or of an unknown kind, so that its rules are not known.
+/// All layouts begin with a number and a bar, and a program without dlock has no reason to put a
+/// kind behind them.
 pub(crate) fn is_other_layout(value: &str) -> bool {
     let is_kind = |it: &str| matches!(it.as_bytes(), [b'a'..=b'z', b'|', ..]);
     match value.split_once('|') {
@@ -173,14 +178,15 @@ pub(crate) fn is_other_layout(value: &str) -> bool {
     }
 }
 
-/// What a writer that was downgraded holds the lock with; `None` for every other entry.
+/// The entry with which a downgraded writer holds the lock; `None` for every other entry.
 pub(crate) fn reader_form(entry: &str) -> Option<String> {
     let rest = entry.strip_prefix("1|w|")?;
     Some(format!("1|r|{rest}"))
 }
 
-/// What is kept for `min_hold` when its holder has done: it counts, and answers to no token. Of an owner it is the same for all
-/// entries, so that nobody has to count those that live.
+/// The entry that `min_hold` keeps after its holder is done: it still counts, and answers to no
+/// token. An owner has one for all its entries, so that scripts need not search for the living
+/// ones.
 pub(crate) fn retired(entry: &str) -> String {
     if let Some(Entry {
         letter: Letter::Owner,
@@ -200,10 +206,10 @@ pub(crate) fn is_retired(entry: &str) -> bool {
     begun(entry).is_some_and(|(_, rest)| rest.starts_with('-'))
 }
 
-/// What stands at the key, for who asks as another kind.
+/// What stands at the key, for a claim of another kind.
 #[derive(Debug)]
 pub(crate) struct There {
-    /// `None`: of a kind that is not known here.
+    /// `None`: of an unknown kind.
     pub(crate) kind: Option<Kind>,
 }
 

@@ -1,6 +1,7 @@
-//! The one error type: what failed, at which key, and what the reader can do about it.
+//! The one error type: what failed, for which key, and what the reader can do about it.
 //!
-//! No variant shows a `redis` type, a token or a URL; a variant's text never repeats its `source()`.
+//! Plain data: `backend::command_error` decides which failure becomes which error. Invariants: no
+//! variant shows a `redis` type, a token or a URL; a variant's text never repeats its `source()`.
 
 use std::error::Error;
 use std::fmt;
@@ -11,16 +12,17 @@ use super::holder::Holder;
 use super::key::{InvalidKey, Key};
 use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, to_be_shown};
 
-/// Why a lock could not be had, or could not be kept.
+/// Why a lock could not be taken or kept.
 ///
-/// The body of a locked function runs only when its lock was had; of the attribute's own errors only
-/// [`LockError::Lost`] comes after it began.
+/// The body of a locked function runs only after its lock was taken. Of the attribute's own errors,
+/// only [`LockError::Lost`] comes after the body began.
 ///
-/// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the wire said:
-/// print both. `Debug`, which is what `unwrap` and a `main` that fails print, is both in one line, behind
-/// the variant's name. For a web handler: [`is_busy`](Self::is_busy) is a 409, [`LockError::InvalidKey`] from a
-/// user's value a 400, what has a [`retry_after`](Self::retry_after) a 503 with that header, and the rest a 500. The
-/// texts name keys and hosts: they are for the log, not for the client.
+/// `Display` says what to do, [`source()`](std::error::Error::source) what the server or the
+/// connection reported: print both. `Debug`, which `unwrap` and a failing `main` print, has both in
+/// one line, after the variant's name. For a web handler: [`is_busy`](Self::is_busy) is a 409,
+/// [`LockError::InvalidKey`] from a user's value a 400, an error with a
+/// [`retry_after`](Self::retry_after) a 503 with that header, and the rest a 500. The texts name
+/// keys and hosts: they are for the log, not for the client.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -39,17 +41,17 @@ pub enum LockError {
         why: Reason,
     },
 
-    /// The key is no name for a lock; nothing was sent.
+    /// The key can't name a lock; nothing was sent.
     #[error("{} can't be a lock's key: {why}", quoted(.key.as_str(), KEY_AT_MOST))]
     #[non_exhaustive]
     InvalidKey {
-        /// The key as it was asked for.
+        /// The key as it was given.
         key: Key,
         /// Which rule it breaks, and what to write instead.
         why: Reason,
     },
 
-    /// Somebody else held the lock for as long as the caller was willing to wait.
+    /// Another holder kept the lock for as long as the caller was willing to wait.
     #[error("{key} is busy: held by {holder} (waited {waited:.0?})")]
     #[non_exhaustive]
     Busy {
@@ -57,14 +59,15 @@ pub enum LockError {
         key: Key,
         /// How long this call waited.
         waited: Duration,
-        /// Who held it last.
+        /// The last known holder.
         holder: Holder,
         /// How long that holder's lease had left, when last seen.
         left: Duration,
     },
 
-    /// The key is held by a scope that this call is made in: waiting would never end. Or, in a pool with
-    /// [`LockOrder::Refuse`](crate::LockOrder::Refuse), it is asked for in an order that can deadlock.
+    /// A scope around this call holds the key, so waiting would never end; or, in a pool with
+    /// [`LockOrder::Refuse`](crate::LockOrder::Refuse), the lock is requested in an order that can
+    /// deadlock.
     #[error("{key} {}", match (.inversion, .enclosing) {
         (Some(inversion), _) => format!("is asked for in an order that can deadlock, so take locks in one order everywhere: {inversion}"),
         (None, Some(enclosing)) => format!("is already held around this call, so waiting for it would never end: {enclosing}"),
@@ -74,9 +77,9 @@ pub enum LockError {
     WouldDeadlock {
         /// The lock.
         key: Key,
-        /// Both orders, with the places in the program; `None` where the key itself is held.
+        /// Both orders, with their places in the program; `None` if the key itself is held.
         inversion: Option<Reason>,
-        /// Where the key itself is held: by which function, and what to write instead.
+        /// If the key itself is held: by which function, and what to write instead.
         enclosing: Option<Reason>,
     },
 
@@ -91,13 +94,13 @@ pub enum LockError {
     Lost {
         /// The lock.
         key: Key,
-        /// How the end came about.
+        /// How the lease ended.
         cause: LostCause,
-        /// Whether its lease was renewed.
+        /// Whether the lease was renewed.
         renewed: bool,
-        /// Whether the body had come to its end, too late.
+        /// Whether the body ran to its end, too late.
         finished: bool,
-        /// Where a call of the guard says it, or a strict release: what became of what that was to do.
+        /// From a call of the guard or a strict release: what became of that call.
         source: Option<Reason>,
     },
 
@@ -108,9 +111,9 @@ pub enum LockError {
     })]
     #[non_exhaustive]
     Unavailable {
-        /// The lock, where the call was about one.
+        /// The lock, if the call was about one.
         key: Option<Key>,
-        /// What went wrong on the wire.
+        /// What went wrong on the connection.
         source: Reason,
     },
 
@@ -118,7 +121,7 @@ pub enum LockError {
     #[error("the server refused{}: {reason}", at(.key.as_ref()))]
     #[non_exhaustive]
     Refused {
-        /// The lock, where the call was about one.
+        /// The lock, if the call was about one.
         key: Option<Key>,
         /// Why, and what to do.
         reason: Refusal,
@@ -135,7 +138,8 @@ fn at(key: Option<&Key>) -> String {
     key.map_or_else(String::new, |key| format!(" ({key})"))
 }
 
-/// What `unwrap` and a `main` that fails print, so it is for readers: the fields are in the words.
+/// `unwrap` and a failing `main` print this, so it is written for people: the words contain the
+/// fields.
 impl fmt::Debug for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variant = match self {
@@ -177,7 +181,7 @@ impl LockError {
         }
     }
 
-    /// The lock that this is about, as it is named on the server.
+    /// The lock that this is about, as the server names it.
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
@@ -190,22 +194,23 @@ impl LockError {
         }
     }
 
-    /// Whether somebody else holds the lock: the caller may come back, nothing is broken.
+    /// Whether another holder has the lock: the caller may come back, nothing is broken.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, LockError::Busy { .. })
     }
 
-    /// Whether the lock was had and lost: the body began, and part of its work may be done.
+    /// Whether the lock was taken and lost: the body began, and part of its work may be done.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, LockError::Lost { .. })
     }
 
-    /// When it makes sense to try again; `None` when it does not without a change.
+    /// When it makes sense to try again; `None` if only after a change.
     ///
-    /// Whole seconds, rounded up, so that it can be sent as `Retry-After`. For `Busy` it is what the holder's
-    /// lease had left: when the key is free if the holder crashed. One that lives often needs far less.
+    /// Whole seconds, rounded up, so that it can be sent as `Retry-After`. For `Busy` it is the
+    /// time left of the holder's lease, when the key is free even if the holder crashed; a holder
+    /// that lives often needs far less.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         const SOON: Duration = Duration::from_secs(1);
@@ -223,9 +228,10 @@ impl LockError {
     }
 }
 
-/// A cause in words: what the server or the wire said, without any secret.
+/// A cause in words: what the server or the connection reported, without secrets.
 ///
-/// On one line and fit to be printed: control characters and others that nobody sees are escaped, and what is too long is cut.
+/// On one line and printable: control and other invisible characters are escaped, and a text that
+/// is too long is cut.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reason(Arc<str>);
 
@@ -256,25 +262,25 @@ pub enum LostCause {
     /// Its time ran out: the ttl was too short for the body, or the server could not be reached to
     /// renew it. Also after the process was suspended.
     Deadline,
-    /// The server says that the key is gone or somebody else's: deleted, flushed, evicted, or the
-    /// server lost its data.
+    /// The server says that the key is gone or has another holder: it was deleted, flushed or
+    /// evicted, or the server lost its data.
     Gone,
-    /// It was held for as long as its `max_hold` allows, and given up then.
+    /// It was held for as long as its `max_hold` allows, and was given up then.
     MaxHold,
     /// Its `max_renewals` were used up, and its lease ran out.
     MaxRenewals,
-    /// dlock's own watchdog of leases ended (a bug, or its runtime was dropped), so nobody would
-    /// renew or watch the lease.
+    /// dlock's own watchdog ended (a bug, or its runtime was dropped), so nothing would renew or
+    /// watch the lease.
     Watchdog,
-    /// Nobody knows whether it was: the release of a [`Release::Strict`](crate::Release::Strict) got no clear answer. It goes on in the
-    /// background.
+    /// Unknown whether the lease was lost: a [`Release::Strict`](crate::Release::Strict) release
+    /// got no clear answer. It is repeated in the background.
     Unclear,
-    /// This process was forked from the one that took it: the lock is the parent's, which goes on with it.
+    /// This process was forked from the one that took the lock; the lock stays the parent's.
     Forked,
 }
 
 impl LostCause {
-    /// In words, for a lease of which it is known whether it was renewed.
+    /// The cause in words, given whether the lease was renewed.
     fn of_lease(self, renewed: bool) -> String {
         match (self, renewed) {
             (LostCause::Deadline, true) => {
@@ -316,7 +322,7 @@ impl fmt::Display for LostCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// A replica, or a master that was demoted.
+    /// A replica, or a demoted master.
     ReadOnly,
     /// `maxmemory` is reached. Renewals and releases still work.
     OutOfMemory,
@@ -326,16 +332,16 @@ pub enum Refusal {
     Auth,
     /// A value of another type stands at the key.
     WrongType,
-    /// The key is held or waited for as another kind of lock (a reader's where this one is exclusive). The
-    /// source names what is there.
+    /// The key is held or waited for as another kind of lock (by a reader, for example, where
+    /// this one is exclusive). The source names that kind.
     WrongKind,
-    /// Something left a value without a time to live at the key: it would never be free.
+    /// A value without a time to live stands at the key, which would never be free.
     NoTtl,
     /// A slow script keeps the server busy.
     Busy,
     /// The server is still loading its data.
     Loading,
-    /// The key was written by a dlock of another, unknown layout.
+    /// The entry at the key has a layout that this version of dlock does not know.
     Layout,
     /// The server can't write to its disk or to enough replicas.
     Misconfigured,

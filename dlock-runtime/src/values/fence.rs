@@ -1,22 +1,22 @@
 //! The fencing token: a number that grows with every grant of a key.
 //!
-//! The server draws an *epoch* at each grant; the low ten bits are left for handoffs of one lease
+//! The server draws an *epoch* at each grant; the low ten bits count the hand-offs of one lease
 //! inside a process. Multiplied here and not in Lua, whose numbers are doubles.
 
 use std::fmt;
 
-/// How many numbers one epoch has room for. A constant of the protocol: all clients must agree.
+/// How many tokens one epoch has room for. A constant of the protocol: all clients must agree.
 pub(super) const PER_EPOCH: u16 = 1 << 10;
 
 /// A fencing token: strictly larger than that of every earlier holder of the same key.
 ///
-/// Send it along with each write, and let the resource refuse a write whose token is lower than one
-/// it has seen: that is what makes a lease safe against a holder who was paused past its end
-/// (Kleppmann, *How to do distributed locking*, 2016).
+/// Send it with each write, and let the resource refuse a write whose token is lower than one it
+/// has seen: that makes a lease safe against a holder that was paused past its end (Kleppmann, *How
+/// to do distributed locking*, 2016).
 ///
 /// It is a microsecond time shifted by ten bits, so it fits in a signed 64-bit column, but **not**
-/// in a JavaScript number: pass it on as a string. What is promised when the server loses its data
-/// or its clock steps back stands in `docs/inside/guarantees.md`.
+/// in a JavaScript number: pass it on as a string. `docs/inside/guarantees.md` says what holds when
+/// the server loses its data or its clock steps back.
 ///
 /// # Examples
 ///
@@ -37,8 +37,8 @@ pub(super) const PER_EPOCH: u16 = 1 << 10;
 pub struct Fence(u64);
 
 impl Fence {
-    /// The token of the grant that drew `epoch`, for the holder of this index: 0, who was granted the lock; then
-    /// those whom it was handed on to.
+    /// The token of a holder under the grant that drew `epoch`. `index`: 0 for the holder that was
+    /// granted the lock, then 1, 2, … for those it was handed on to.
     pub(crate) fn new(epoch: u64, index: u16) -> Self {
         let index = index.min(PER_EPOCH - 1);
         let first = epoch.saturating_mul(PER_EPOCH.into());

@@ -1,20 +1,24 @@
-//! How far a lock may go from holder to holder inside one process before the server is asked again.
+//! The bounds of local hand-off: how far a lock may go from holder to holder inside one process
+//! before the server is asked again.
+//!
+//! The hand-off itself is in `policy::local_queue`.
 
 use std::time::Duration;
 
 use super::fence::PER_EPOCH;
 
-/// The first holder under a grant has a number of its own.
+/// One less than the tokens of an epoch, for the first holder under a grant has one too.
 pub(crate) const MOST_HANDOFFS: u16 = PER_EPOCH - 1;
 
-/// The bounds of local handoff.
+/// The bounds of local hand-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handoff {
-    /// How often in a row; 0: never.
+    /// How many hand-offs in a chain; 0: none.
     pub(crate) most: u16,
-    /// For how long after the server's grant is known here.
+    /// For how long after this process learned of the grant.
     pub(crate) within: Duration,
-    /// And no longer than this part of what was granted, counted from the grant, so that the last holder in the row has most of a lease.
+    /// At most this part of the lease (10: a tenth), counted from the grant, so that the last
+    /// holder of the chain has most of a lease.
     pub(crate) part: u32,
 }
 

@@ -1,9 +1,10 @@
-//! Tables of what brings its hash along: keys that nobody outside chooses, or whose hash nobody outside can foresee.
+//! Maps whose keys bring their own hash. Only for keys that no outsider chooses, or whose hash no
+//! outsider can predict: the hasher does not protect against collisions on purpose.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Its keys write one number when they are hashed, spread over all bits.
+/// When hashed, its keys write one number whose bits are well spread.
 pub(crate) type HashedMap<K, V> = HashMap<K, V, BuildHasherDefault<Hashed>>;
 
 #[derive(Clone, Debug, Default)]

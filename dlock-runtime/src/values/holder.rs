@@ -1,7 +1,7 @@
-//! Who holds a lock, as the description in an entry (`entry`) says: written by us and read by everybody.
+//! Who holds a lock, read from the description in an entry (`entry`).
 //!
-//! `<host>|<pid>|<function>|<since ms>`. Nothing is decided by it: it is for whoever wonders who holds the lock. Reading never
-//! shows a token.
+//! `<host>|<pid>|<function>|<since ms>`. Nothing is decided by it: it is for people. Invariant:
+//! reading never shows a token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,15 +17,16 @@ use super::token::Token;
 pub enum Holder {
     /// A process that uses dlock.
     Process(Process),
-    /// Something that keeps the same convention (`SET key token NX PX …`) but says no more:
+    /// A program that keeps the same convention (`SET key token NX PX …`) but says no more:
     /// redis-py, redsync, node-redlock, a script.
     Foreign,
 }
 
 /// A process that uses dlock, as it described itself when it took the lock.
 ///
-/// Whoever may write to the server can describe itself as it likes. So both names are fit to be printed: at most 255 bytes,
-/// and what nobody sees (control characters, line separators, text from right to left) is escaped as in Rust, `\u{1b}`.
+/// Any client that may write to the server can describe itself as it likes. So both names are made
+/// printable: at most 255 bytes, and invisible characters (control characters, line separators,
+/// right-to-left marks) are escaped as in Rust, `\u{1b}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process(Arc<Description>);
 
@@ -51,21 +52,24 @@ impl Process {
         self.0.pid
     }
 
-    /// The annotated function (`shop::purchase`), or `file:line` of a [`LockPool::lock`](crate::LockPool::lock).
+    /// The annotated function (`shop::purchase`), or `file:line` of a
+    /// [`LockPool::lock`](crate::LockPool::lock).
     ///
-    /// Where several of a process waited, that of whoever asked first for the place in the queue.
+    /// If several tasks of the process waited, the first one for which the process entered the
+    /// queue.
     #[must_use]
     pub fn function(&self) -> &str {
         &self.0.function
     }
 
-    /// When it asked for the lock, by its own wall clock; for a lock that was waited for, when the wait began.
+    /// When it requested the lock, by its own wall clock; for a lock that was waited for, when the
+    /// wait began.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         self.0.since
     }
 
-    /// Whether it is the process that asks.
+    /// Whether it is the process that calls this.
     #[must_use]
     pub fn is_this_process(&self) -> bool {
         self.0.is_this_process
@@ -90,11 +94,11 @@ impl fmt::Display for Holder {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     Holder(Holder),
-    /// Written by a dlock of another layout: its rules are not known here.
+    /// Written by a dlock of another layout: its rules are not known.
     UnknownLayout,
 }
 
-/// Reads whatever stands at a lock's key.
+/// Reads the value at a lock's key.
 pub(crate) fn read(value: &str) -> Reading {
     if entry::is_other_layout(value) {
         return Reading::UnknownLayout;
@@ -104,7 +108,7 @@ pub(crate) fn read(value: &str) -> Reading {
     )
 }
 
-/// The token in an entry, as it stands there.
+/// The token in an entry, as text.
 pub(crate) fn token_in(value: &str) -> Option<&str> {
     entry::read(value).map(|entry| entry.token)
 }
@@ -113,7 +117,7 @@ fn parse(value: &str) -> Option<Description> {
     let Entry {
         token, description, ..
     } = entry::read(value)?;
-    let mut fields = description.split('|'); // more than these is of a later version
+    let mut fields = description.split('|'); // later versions may have more
     let (host, pid) = (name(fields.next()?)?, fields.next()?.parse().ok()?);
     let (function, since) = (name(fields.next()?)?, fields.next()?.parse().ok()?);
     Some(Description {
@@ -121,7 +125,7 @@ fn parse(value: &str) -> Option<Description> {
         pid,
         function,
         since: UNIX_EPOCH.checked_add(Duration::from_millis(since))?,
-        // A dash in front: kept for `min_hold` after its holder had done.
+        // A leading dash: kept for `min_hold` after its holder was done.
         is_this_process: Token::is_of_this_process(token.trim_start_matches('-')),
     })
 }

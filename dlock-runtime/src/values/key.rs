@@ -1,6 +1,7 @@
-//! A lock's name: what the user wrote, and the same with the pool's namespace in front.
+//! A lock's name: the user's text or template, and the same with the pool's namespace in front.
 //!
-//! What may stand in a key is decided by `dlock_grammar::key`, which the attribute asks as well.
+//! `dlock_grammar::key` decides what a key may contain; the attribute uses it too. Invariant: a key
+//! from a template encodes its values, so that none can forge a separator.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,14 +13,15 @@ use super::shown::{KEY_AT_MOST, TEXT_AT_MOST, quoted, shown};
 
 /// A lock's name.
 ///
-/// To build one from values, use [`lock_key!`](crate::lock_key) or a template in the attribute: both encode the values, so
-/// that none can forge a separator, and both give the same key. Text turns into a key too, taken as it is; it is checked
-/// when the lock is asked for, and refused if it looks like a template (`"item:<id>"`), which as text would be one lock for
-/// all values. **Text from `format!` is another key than the template's for some values**
-/// (`file:a b` and `file:a%20b`), and then the two do not exclude each other.
+/// To build one from values, use [`lock_key!`](crate::lock_key) or a template in the attribute:
+/// both encode the values, so that none can forge a separator, and both give the same key. Text
+/// converts to a key, too, and is taken as it is. It is checked when the lock is requested, and
+/// refused if it looks like a template (`"item:<id>"`), which as text would be one lock for all
+/// values. **For some values, text from `format!` is another key than the template's** (`file:a b`
+/// and `file:a%20b`), and then the two do not exclude each other.
 ///
-/// The key of a guard or an error includes the pool's namespace, so it is the name on the server;
-/// given to a pool again, the namespace is not put in front twice.
+/// The key of a guard or an error includes the pool's namespace, so it is the name on the server; a
+/// pool that gets it again does not prepend the namespace twice.
 ///
 /// # Examples
 ///
@@ -49,20 +51,20 @@ struct Text {
     origin: Origin,
 }
 
-/// What is known of how a key came about.
+/// What is known about a key's origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
     /// Nothing: some text.
     Text,
-    /// Its text was said to be meant as it is.
+    /// Text marked as literal by [`Key::verbatim`].
     Verbatim,
-    /// The template that it was made by.
+    /// The template that made it.
     Template(&'static str),
     /// The text stands in a constant.
     Constant,
 }
 
-// A key is its name, wherever it was written.
+// Keys are equal if their names are, whatever their origin.
 impl PartialEq for Origin {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -102,10 +104,11 @@ impl InvalidKey {
 }
 
 impl Key {
-    /// This text, as it is: nothing in it is a template, also if it looks like one, and nothing is encoded.
+    /// This text as it is: nothing in it counts as a template, even if it looks like one, and
+    /// nothing is encoded.
     ///
-    /// For a name that is put together elsewhere, such as that of a lock of another program. What varies in it must not
-    /// be able to forge a separator; [`lock_key!`](crate::lock_key) sees to that.
+    /// For a name that is built elsewhere, such as that of another program's lock. Its variable
+    /// parts must not be able to forge a separator; [`lock_key!`](crate::lock_key) sees to that.
     ///
     /// # Examples
     ///
@@ -121,15 +124,17 @@ impl Key {
         Key::made_by(text.into(), Origin::Verbatim)
     }
 
-    /// The name, with the namespace where it has one.
+    /// The name, including the namespace if it has one.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0.whole
     }
 
-    /// What to write instead if this is a template that nobody filled in: text is one only where a macro sees it.
+    /// What to write instead, if this text looks like a template whose values were never filled in:
+    /// only a macro fills one in.
     ///
-    /// Whatever stands between angle brackets and begins as a name does counts, be it no place: `<user id>` was meant as one too.
+    /// Angle brackets count as a placeholder if their content begins like a name, even if it is
+    /// none: `<user id>` was meant as one too.
     pub(crate) fn unfilled(&self) -> Option<String> {
         if !matches!(self.origin(), Origin::Text | Origin::Constant) {
             return None;
@@ -148,7 +153,7 @@ impl Key {
         self.0.origin
     }
 
-    /// The same name, known to be that of a constant.
+    /// The same name, marked as that of a constant.
     pub(crate) fn of_constant(mut self) -> Key {
         if matches!(self.origin(), Origin::Text) {
             Arc::make_mut(&mut self.0).origin = Origin::Constant;
@@ -169,7 +174,7 @@ impl Key {
         self.0.whole.get(self.0.namespace..).unwrap_or_default()
     }
 
-    /// The key as it stands on the server of a pool with this namespace.
+    /// The key on the server, for a pool with this namespace.
     ///
     /// # Errors
     /// For what `dlock_grammar::key` refuses.
@@ -187,7 +192,7 @@ impl Key {
         if let Err(why) = checked {
             return Err(InvalidKey::new(self, why));
         }
-        let text = Arc::make_mut(&mut self.0); // nearly always nobody else has it, and it has room
+        let text = Arc::make_mut(&mut self.0); // usually unshared, and has room
         text.whole.replace_range(..text.namespace, namespace);
         text.namespace = namespace.len();
         Ok(self)
@@ -218,7 +223,7 @@ impl From<&Key> for Key {
     }
 }
 
-/// The name; of one that no pool accepts, what nobody sees is escaped.
+/// The name. If no pool accepts it, invisible characters are escaped.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(self.as_str(), TEXT_AT_MOST))
@@ -231,20 +236,21 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Puts a key template together: text as it is, values encoded. Written by the attribute.
+/// Builds the key of a template: text as it is, values encoded. Called by code that the attribute
+/// writes.
 #[derive(Debug)]
 #[must_use]
 pub struct KeyBuilder {
     template: &'static str,
     text: String,
-    /// A `Display` that failed: its key would be a guess.
+    /// Set if a `Display` failed: its key would be a guess.
     unprintable: bool,
 }
 
-/// What the key of a value without a text begins with: no pool accepts it.
+/// The first character of a key whose value could not be printed: no pool accepts it.
 const UNPRINTABLE: char = '\0';
 
-/// Room for most keys: their text is allocated once, and does not grow with each value.
+/// Enough for most keys: their text is allocated once, and does not grow with each value.
 const ROOM: usize = 64;
 
 impl KeyBuilder {
@@ -256,18 +262,20 @@ impl KeyBuilder {
         }
     }
 
-    /// Appends template text, verbatim.
+    /// Appends template text as it is.
     pub fn text(mut self, text: &str) -> Self {
         self.text.push_str(text);
         self
     }
 
-    /// Appends a value: rendered once by its `Display`, encoded so that it can't be taken for text.
+    /// Appends a value: rendered once by its `Display`, and encoded so that it can't be taken for
+    /// text.
     pub fn value<T: Placeholder + ?Sized>(self, value: &T) -> Self {
         self.generic(value)
     }
 
-    /// [`value`](Self::value) of a type parameter, for which the compiler proposes the bound that is missing: `Display`, and no trait of ours.
+    /// [`value`](Self::value) for a type parameter: the compiler then proposes the bound that is
+    /// missing, `Display`, and no trait of dlock.
     pub fn generic<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
         let written = write!(dlock_grammar::key::Encoder(&mut self.text), "{value}");
         self.unprintable |= written.is_err();
@@ -284,7 +292,7 @@ impl KeyBuilder {
     }
 }
 
-/// What can stand in a key template: all that has a text.
+/// Types that can stand in a key template: all that have a `Display`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't stand in a key: it has no `Display`",
     label = "no text",
@@ -293,6 +301,6 @@ impl KeyBuilder {
 )]
 pub trait Placeholder: fmt::Display {}
 
-// Else the compiler says that `Display` is missing, and not what to write.
+// Without this, the compiler says that `Display` is missing, and not what to write.
 #[diagnostic::do_not_recommend]
 impl<T: fmt::Display + ?Sized> Placeholder for T {}

@@ -1,4 +1,6 @@
-//! What kind of lock is asked for: who may hold it at the same time.
+//! The kind of lock that is requested: who may hold it at the same time.
+//!
+//! Plain data; `policy::server::set` decides what fits beside what.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +17,9 @@ pub(crate) enum Kind {
     Read,
     /// … or one writer.
     Write,
-    /// Up to `of` permits in all, of which this one takes some.
+    /// Up to `of` permits in all, of which this lock takes `take`.
     Permits { of: u32, take: u32 },
-    /// All of one owner, whatever task or process they are in. Escaped as what describes a holder is.
+    /// All tasks and processes of one owner. Escaped like the description of a holder.
     Owned(Arc<str>),
 }
 
@@ -35,7 +37,7 @@ impl fmt::Display for Kind {
             Kind::Read | Kind::Write => f.write_str("a read/write lock"),
             Kind::Permits { of, .. } => write!(f, "a lock with {of} permits"),
             Kind::Owned(owner) => {
-                let owner = shown(owner, NAME_AT_MOST); // it may stand at the key, written by anybody
+                let owner = shown(owner, NAME_AT_MOST); // any client may have written it to the key
                 write!(f, "a reentrant lock of the owner `{owner}`")
             }
         }

@@ -1,26 +1,32 @@
-//! What a pool does about locks that are taken in two orders.
+//! The setting for locks that are taken in two orders: ignore, warn or refuse.
+//!
+//! The detection is in `policy::lock_order`.
 
-/// What becomes of locks that are taken one inside the other, in one order here and in the other there.
+/// What a pool does when locks are taken one inside the other in two different orders.
 ///
-/// Two calls that do so can end up waiting for each other until one's `wait` is over. A pool notices the
-/// *possible* inversion, in the process that it is in: the two calls need not meet, it is enough that each was made once.
-/// A round of more than two counts as well. The report names each order with the file and line of its locks.
+/// Two calls that do so can end up waiting for each other until one's `wait` is over. A pool
+/// notices the *possible* inversion inside its own process: the two calls need not meet, it is
+/// enough that each was made once. A cycle of more than two locks counts as well. The report names
+/// each order with the file and line of its locks.
 ///
-/// - An order is one between *classes* of locks. A template is a class whatever its values, and also where its
-///   placeholders have other names; so is a constant. Any other key, text or an expression, is of the place in the program
-///   that asks for it: a function that takes all locks of a program takes them as one class, unless it is given
-///   keys of [`lock_key!`](crate::lock_key).
-/// - Inside another means: asked for in the body of an annotated function or of [`run`](crate::LockRequest::run), at any depth, in
-///   the same pool. Siblings under `join!`, tasks that are spawned, and guards from `acquire` hold nothing in this
-///   sense.
-/// - Two locks of one template are an inversion if their keys come in both orders. Sorted keys never are: sorted by their
-///   text, or with the numbers in them by their value.
-/// - A third lock around both orders may keep the two calls apart. It is not looked at: they are told all the same.
-/// - Who tries once (`wait = "0s"`, `on_busy = "skip"`, `try_acquire`) waits for nobody, and is in no order; what it gets is held like any other.
+/// - An order is one between *classes* of locks. A template is a class whatever its values, and
+///   also if its placeholders have other names; so is a constant. Any other key, text or an
+///   expression, belongs to the class of the place in the program that requests it: a function that
+///   takes all locks of a program takes them as one class, unless it is given keys of
+///   [`lock_key!`](crate::lock_key).
+/// - A lock is inside another if it is requested in the body of an annotated function or of
+///   [`run`](crate::LockRequest::run), at any depth, in the same pool. Siblings under `join!`,
+///   spawned tasks and guards from `acquire` hold nothing in this sense.
+/// - Two locks of one template are an inversion if their keys come in both orders. Sorted keys
+///   never are, whether sorted by their text or with the numbers in them by value.
+/// - A third lock around both orders may keep the two calls apart. It is not considered: the
+///   inversion is reported all the same.
+/// - A call that tries once (`wait = "0s"`, `on_busy = "skip"`, `try_acquire`) does not wait, so it
+///   is in no order; a lock that it takes is held like any other.
 ///
-/// The default is [`Warn`](Self::Warn) where dlock is compiled with `debug_assertions`, as in a debug build, and
-/// [`Off`](Self::Off) elsewhere. It costs a mutex and a look-up for each lock that is asked for inside another, and nothing for
-/// others.
+/// The default is [`Warn`](Self::Warn) if dlock is compiled with `debug_assertions`, as in a debug
+/// build, and [`Off`](Self::Off) otherwise. It costs a mutex and a look-up for each lock that is
+/// requested inside another, and nothing for others.
 ///
 /// # Examples
 ///
@@ -43,11 +49,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockOrder {
-    /// Nothing is noted.
+    /// Orders are not recorded.
     Off,
     /// A warning in the log, once for each pair of classes; the lock is taken.
     Warn,
-    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) each time, before anything is sent.
+    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) each time, before anything is
+    /// sent.
     Refuse,
 }
 

@@ -1,12 +1,13 @@
-//! What guarded writes left at a key of `memory://`.
+//! The value that guarded writes left at a key of `memory://`, for tests to look at. Plain data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands at a data key: see [`LockPool::memory_value`](crate::LockPool::memory_value).
+/// The value at a data key: see [`LockPool::memory_value`](crate::LockPool::memory_value).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MemoryValue {
-    // Not `String`: the compiler would then write `std::string::String` in every message to whoever uses this crate.
+    // Not `String`: the compiler would then write `std::string::String` in every message to users
+    // of this crate.
     /// A string, from `set` and `incr_by`.
     Bytes(Vec<u8>),
     /// Fields and their values.
@@ -15,6 +16,6 @@ pub enum MemoryValue {
     Set(BTreeSet<Vec<u8>>),
     /// Members and their scores.
     SortedSet(BTreeMap<Vec<u8>, f64>),
-    /// From its front to its end.
+    /// Its items from front to end.
     List(Vec<Vec<u8>>),
 }

@@ -1,12 +1,12 @@
-//! The nouns: what a lock is called, who holds it, for how long, and what can go wrong.
+//! The values: what a lock is called, who holds it, for how long, and what can go wrong. Plain
+//! data, checked once when it is made.
 //!
-//! Plain data, checked once when it is made.
+//! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`,
+//! `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
+//! `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
 //!
-//! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`, `ttl`, `bounds`, `wait`, `release`, `handoff`,
-//! `lock_order`, `class`, `shown`, `error`, `config`, `process`; for writes under a lock `batch`, `stored`, `slot`.
-//!
-//! Never in this folder: waiting, a clock that is read, a word to a server, an import of another
-//! folder's.
+//! Never in this folder: waiting, reading a clock, a command to a server, an import from another
+//! folder.
 
 pub(crate) mod about;
 pub(crate) mod batch;

@@ -1,6 +1,6 @@
 //! A point on the pool's clock, in nanoseconds since an origin that only the clock knows.
 //!
-//! The state machines compute with it; they never ask what time it is.
+//! The state machines compute with it; they never read a clock.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// So far away that no timer reaches it (584 years).
+    /// Beyond the reach of any timer (584 years).
     pub(crate) const NEVER: Moment = Moment(u64::MAX);
 
     pub(crate) const fn from_nanos(nanos: u64) -> Self {
@@ -20,12 +20,12 @@ impl Moment {
         self.0
     }
 
-    /// This moment, `by` later; [`Moment::NEVER`] when that is out of range.
+    /// This moment, `by` later; [`Moment::NEVER`] if that is out of range.
     pub(crate) fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(nanos(by)))
     }
 
-    /// How long from here until `later`; zero when that has passed.
+    /// The time from this moment until `later`; zero if `later` has passed.
     pub(crate) fn until(self, later: Moment) -> Duration {
         Duration::from_nanos(later.0.saturating_sub(self.0))
     }

@@ -1,14 +1,14 @@
-//! Where a Redis Cluster keeps a key: keys of one slot can be touched by one script.
+//! The hash slot of a key in a Redis Cluster: one script can touch only keys of one slot.
 
-/// What a cluster hashes instead of the whole key: what stands between the first `{` and the next `}`, if
-/// that is anything.
+/// The part of a key that a cluster hashes instead of the whole key: the text between the first `{`
+/// and the next `}`, unless it is empty.
 pub(crate) fn hash_tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
     (!tag.is_empty()).then_some(tag)
 }
 
-/// One of 16,384: CRC16 (XMODEM), as the cluster specification has it.
+/// One of 16,384 slots: CRC16 (XMODEM), as in the cluster specification.
 pub(crate) fn slot(key: &str) -> u16 {
     let hashed = hash_tag(key).unwrap_or(key);
     let crc = hashed.bytes().fold(0_u16, |crc, byte| {

@@ -1,10 +1,11 @@
-//! The token of one attempt: what makes a lock *ours*.
+//! The token of one attempt: it makes a lock *ours*.
 //!
-//! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process, 64 for the pool that
-//! drew it, so that two copies of a machine share no pools that are made afterwards, and a sequence number; a token is
-//! never used for a second attempt. A pool knows its own tokens again, and only those that it has drawn: a number that a
-//! stranger guesses ahead is nobody's. Whoever knows a token may release its lock, so it is never shown: no `Display`, an
-//! empty `Debug`.
+//! `<instance>-<pool>-<number>`, in hexadecimal digits: 128 bits of OS randomness for the process,
+//! 64 for the pool that drew it, so that two copies of a machine share no pool that is made
+//! afterwards, and a sequence number. Invariants: a token is never used for a second attempt; a
+//! pool recognizes its own tokens, and only those that it has drawn, so guessing a later number is
+//! useless; a token is never shown (no `Display`, an empty `Debug`), for any client that knows it
+//! may release its lock.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,10 +16,10 @@ use once_cell::sync::OnceCell;
 
 use super::process::PerProcess;
 
-/// Names one attempt to take one lock, unique in the fleet.
+/// Identifies one attempt to take one lock; unique in the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Token {
-    /// First, for it alone tells those of one process apart.
+    /// First, because it alone distinguishes most tokens of one process.
     sequence: u64,
     pool: u64,
     instance: &'static Instance,
@@ -30,16 +31,16 @@ impl Hash for Token {
     }
 }
 
-/// The golden ratio: numbers in a row become far apart.
+/// The golden ratio: it spreads consecutive numbers.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Draws the tokens of one pool, and knows them again.
+/// Draws the tokens of one pool, and recognizes them.
 #[derive(Debug)]
 pub(crate) struct TokenSource {
-    /// Which pool; random, for a clone of this process counts on from where it was.
+    /// Identifies the pool; random, because a clone of this process goes on with the same sequence.
     pool: u64,
     instance: &'static Instance,
-    /// The number of the next.
+    /// The next sequence number.
     next: AtomicU64,
 }
 
@@ -54,13 +55,13 @@ impl TokenSource {
         })
     }
 
-    /// A token that nobody has had before.
+    /// A token that was never drawn before.
     pub(crate) fn draw(&self) -> Token {
         self.token(self.next.fetch_add(1, Memory::Relaxed))
     }
 
-    /// The token in a lock's value, if it was drawn here. Only as we write it: two texts of one token would be two values at
-    /// the server.
+    /// The token in a lock's value, if this pool drew it. Only in the form that we write: two texts
+    /// of one token would be two values at the server.
     pub(crate) fn recognize(&self, wire: &str) -> Option<Token> {
         let (_, sequence) = wire.rsplit_once('-')?;
         let sequence = u64::from_str_radix(sequence, 16).ok()?;
@@ -93,12 +94,12 @@ impl Token {
         }
     }
 
-    /// The id of the process that it was made by.
+    /// The id of the process that made it.
     pub(crate) fn pid(self) -> &'static str {
         self.instance.pid_text
     }
 
-    /// As it stands in the lock's value.
+    /// Its text in the lock's value.
     pub(crate) fn to_wire(self) -> String {
         let mut wire = String::with_capacity(WIRE_AT_MOST);
         self.write_wire(&mut wire);
@@ -113,13 +114,14 @@ impl Token {
         }
     }
 
-    /// Whether a pool of this process may have drawn the token in a lock's value. For people: nothing is decided by it.
+    /// Whether a pool of this process may have drawn the token in a lock's value. For people:
+    /// nothing is decided by it.
     pub(crate) fn is_of_this_process(wire: &str) -> bool {
         let instance = wire.split_once('-').map(|(instance, _)| instance);
         Instance::ours().is_ok_and(|ours| instance == Some(ours.text))
     }
 
-    /// A number to scatter timers with: spread over all 64 bits, different for each attempt.
+    /// A number to spread timers with: random in all 64 bits, different for each attempt.
     pub(crate) fn scatter(self) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -151,7 +153,7 @@ fn hex_digits(number: u64) -> u64 {
     number + 0x3030_3030_3030_3030 + above_nine * u64::from(b'a' - b'0' - 10)
 }
 
-/// The longest that a token is: three numbers in hexadecimal digits, and a dash between each.
+/// The longest text of a token: three numbers in hexadecimal digits, joined by dashes.
 const WIRE_AT_MOST: usize = 32 + 1 + 16 + 1 + 16;
 
 impl fmt::Debug for Token {
@@ -160,11 +162,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A process. Its texts are as old as it is.
+/// A process. Its texts live as long as the process.
 struct Instance {
     /// Its identity.
     random: u128,
-    /// The same, as it stands in each of its tokens.
+    /// The same, as text in each of its tokens.
     text: &'static str,
     pid_text: &'static str,
 }
@@ -182,7 +184,7 @@ impl Instance {
         let random = u128::from_le_bytes(bytes);
         Ok(Self {
             random,
-            text: format!("{random:032x}").leak(), // one for each process
+            text: format!("{random:032x}").leak(), // once per process
             pid_text: std::process::id().to_string().leak(),
         })
     }

@@ -1,4 +1,6 @@
-//! How long a lease lasts, checked once, and how much of it the holder may count on.
+//! The length of a lease, checked once, and how much of it the holder may count on.
+//!
+//! It computes with lengths only; `policy::lease` counts them from a moment.
 
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ impl Ttl {
     }
 }
 
-/// By how much the server's clock may run faster than ours, or slower, while a lease lasts.
+/// By how much the server's clock may run faster or slower than ours while a lease lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Margin {
     percent: u32,
@@ -44,8 +46,8 @@ impl Margin {
             .then_some(Self { percent })
     }
 
-    /// What the holder may count on of a lease of `left` at the server, from the moment at which it *sent* the request:
-    /// that less the margin, and 2 ms for the granularity of timers.
+    /// How much the holder may count on of a lease with `left` at the server, from the moment at
+    /// which it *sent* the request: `left` less the margin, and 2 ms for the granularity of timers.
     pub(crate) fn validity(self, left: Duration) -> Duration {
         let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         let margin = nanos / 100 * u64::from(self.percent) + 2_000_000;
@@ -57,17 +59,17 @@ impl Margin {
         i64::from(self.percent) * 1_000_000 / i64::from(100 - self.percent)
     }
 
-    /// And by how many slower: a number below zero.
+    /// By how many ppm it may run slower, as a negative number.
     pub(crate) fn slowest_ppm(self) -> i64 {
         i64::from(self.percent) * -10_000
     }
 
-    /// The least that our clock shows while the server's shows this.
+    /// The least time that our clock shows while the server's shows this.
     pub(crate) fn at_least(self, at_the_server: Duration) -> Duration {
         at_the_server.saturating_sub(at_the_server / 100 * self.percent)
     }
 
-    /// The most that it shows.
+    /// The most time that our clock shows meanwhile.
     pub(crate) fn at_most(self, at_the_server: Duration) -> Duration {
         at_the_server / (100 - self.percent) * 100
     }
@@ -77,7 +79,7 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How often a watchdog renews.
+/// How often the watchdog renews a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renew {
     /// Every third of the lease.

@@ -1,4 +1,4 @@
-//! How long an acquire waits while somebody else holds the lock.
+//! The setting for how long an acquire waits while another holder has the lock. Plain data.
 
 use std::time::Duration;
 
@@ -23,11 +23,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Try once; somebody else holds it: [`LockError::Busy`](crate::LockError::Busy) at once.
+    /// Try once; if another holder has the lock, return [`LockError::Busy`](crate::LockError::Busy)
+    /// immediately.
     Once,
     /// Wait this long, through outages too.
     For(Duration),
-    /// Wait until it is ours, through outages too, with one warning a minute.
+    /// Wait until the lock is granted, through outages too, with one warning a minute.
     Forever,
 }
 

@@ -24,13 +24,13 @@ impl Server {
         }
     }
 
-    /// Grants to the first place, and the next, of whatever kind, as long as they fit beside those
-    /// who hold the lock: all readers at the head, all permits that are free, one writer, one
-    /// exclusive holder.
+    /// Grants to the first entry, and to the next ones of whatever kind, as long as they fit beside
+    /// the holders: all readers at the head, all permits that are free, one writer, one exclusive
+    /// holder.
     ///
-    /// A place that is not alive is dropped, one that nobody hears of loses its grant again. The
-    /// lapsed go first, so that they do not pile up behind a head that can't be read or does not
-    /// fit.
+    /// An entry that is not alive is dropped, and a grant whose push reached no client is taken
+    /// back. Lapsed entries go first, so that they do not pile up behind a head that can't be read
+    /// or does not fit.
     pub(super) fn grant_next(&mut self, key: &Arc<str>, time: u64, publish: &mut dyn Publish) {
         self.queues.drop_lapsed(key, time);
         while let Some(head) = self.queues.first(key, time) {

@@ -83,7 +83,7 @@ impl Locks {
         self.0.get_mut(key)
     }
 
-    /// Drops what has lapsed, or has lost its last holder.
+    /// Drops the lock of a key if it has lapsed or has lost its last holder.
     pub(super) fn tidy(&mut self, key: &str, time: u64) {
         let is_over = |lock: &mut Lock| !lock.drop_lapsed(time);
         if self.0.get_mut(key).is_some_and(is_over) {

@@ -12,7 +12,8 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl<H: Clone> Tokens<H> {
-    /// The watchdog has stopped, so nothing would renew this lease or end it in time: it is lost.
+    /// The watchdog, or the runtime whose timer replaced it, has ended: nothing renews this lease
+    /// or ends it in time, so it is lost.
     pub(crate) fn unguarded(&mut self, token: Token, now: Moment) -> Option<Action<H>> {
         self.lose(token, End::Over(LostCause::Watchdog), now)
     }

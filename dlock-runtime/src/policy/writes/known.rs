@@ -30,7 +30,7 @@ struct Known<'a> {
     is_new: bool,
     /// Its type, if it exists; `None`: any, or absent.
     is: Option<Type>,
-    /// What stands in its fields, as far as a command told.
+    /// The values of its fields, as far as the commands imply them.
     fields: HashMap<&'a [u8], Number>,
 }
 

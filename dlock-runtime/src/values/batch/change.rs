@@ -1,11 +1,13 @@
-//! One command of a batch: what it does to its key, and how Redis calls that.
+//! One command of a batch: what it does to its key, and its name and arguments in Redis.
+//!
+//! Whether it may run is checked in `policy::writes`.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// What one command does to its key. The same few commands on every server: closed, so that what each needs
-/// and leaves is known before anything is sent.
+/// What one command does to its key. A closed list of commands that every server has, so that what
+/// each needs and leaves is known before anything is sent.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Change {
     Set {
@@ -35,7 +37,7 @@ pub(crate) enum Change {
     RPush(Vec<u8>),
 }
 
-/// What stands at a key, as `TYPE` names it.
+/// The type of a key, as `TYPE` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     String,
@@ -57,7 +59,7 @@ impl Type {
     }
 }
 
-/// Its name: what it writes may be secret.
+/// Only the name: what it writes may be secret.
 impl fmt::Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -84,7 +86,7 @@ impl Change {
         }
     }
 
-    /// The type that its key has to have, if it exists; `None`: it takes any.
+    /// The type that its key must have, if it exists; `None`: any.
     pub(crate) fn wants(&self) -> Option<Type> {
         match self {
             Change::Set { .. } | Change::Del | Change::Expire(_) => None,
@@ -104,7 +106,7 @@ impl Change {
         )
     }
 
-    /// What stands behind name and key.
+    /// The arguments after name and key.
     pub(crate) fn words(&self) -> Vec<Cow<'_, [u8]>> {
         let number = |text: String| Cow::from(text.into_bytes());
         let millis = |ttl: &Duration| number(whole_millis(*ttl).to_string());
@@ -129,7 +131,7 @@ impl Change {
         }
     }
 
-    /// How long its key is to live.
+    /// The time to live that it gives its key.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         match self {
             Change::Set { ttl, .. } => *ttl,
@@ -139,7 +141,7 @@ impl Change {
     }
 }
 
-/// Whole milliseconds, rounded up: what was more than nothing stays so.
+/// Whole milliseconds, rounded up: a positive time stays positive.
 pub(crate) fn whole_millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }

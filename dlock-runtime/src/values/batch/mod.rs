@@ -1,7 +1,6 @@
-//! A batch of the user's own writes, as it was put together. Nothing is checked here: [`crate::policy::writes`]
-//! knows the lock that it is written under.
+//! A batch of the user's own writes, as the user built it.
 //!
-//! Never in this folder: a check that needs the lock.
+//! Never in this folder: a check that needs the lock ([`crate::policy::writes`] has those).
 
 pub(crate) mod change;
 
@@ -11,24 +10,27 @@ use std::time::Duration;
 use self::change::Change;
 use super::key::Key;
 
-/// The most commands that a batch may have: all run in one step, and the server answers nobody else meanwhile.
+/// The most commands that a batch may have: all run in one step, and the server serves no other
+/// client meanwhile.
 pub(crate) const MOST_COMMANDS: usize = 1_000;
 
 /// The most bytes of keys, fields and values: the locks' commands travel on the same connection.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 
-/// A few writes of your own, for [`LockGuard::write`](crate::LockGuard::write): the server applies them all, in this
-/// order, if the lock is still held, and none if it is not.
+/// A few writes of your own, for [`LockGuard::write`](crate::LockGuard::write): the server applies
+/// them all, in this order, if the lock is still held, and none otherwise.
 ///
-/// Its methods are the Redis commands of the same names, one key each. A key is text, taken verbatim, without the
-/// pool's namespace; [`lock_key!`](crate::lock_key) builds one from values. Values are bytes.
+/// Its methods are the Redis commands of the same names, one key each. A key is text, taken as it
+/// is, without the pool's namespace; [`lock_key!`](crate::lock_key) builds one from values. Values
+/// are bytes.
 ///
-/// **Every key must be in the slot of the lock**, as a Redis Cluster counts; on a single server too, so that code does
-/// not break on the day it moves. Give lock and data the same hash tag (`item:{7}`, `stock:{7}`), or put the whole name
-/// of a lock that has none into braces (`{lock:item:7}:stock`).
+/// **Every key must be in the hash slot of the lock**, as in a Redis Cluster. A single server
+/// requires it too, so that code does not break on the day it moves. Give lock and data the same
+/// hash tag (`item:{7}`, `stock:{7}`), or put the whole name of a lock that has none into braces
+/// (`{lock:item:7}:stock`).
 ///
-/// At most 1,000 commands and 16 MiB. There are no reads: read with your own client while you hold the lock, decide,
-/// and write what depends on it here.
+/// At most 1,000 commands and 16 MiB. There are no reads: read with your own client while you hold
+/// the lock, decide, and write what depends on it here.
 ///
 /// # Examples
 ///
@@ -53,18 +55,18 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Without a command. Written so, it only [verifies](crate::LockGuard::verify).
+    /// An empty batch. Writing it only [verifies](crate::LockGuard::verify).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stores a value for good, whatever was there.
+    /// Stores a value without expiry, whatever was there.
     pub fn set(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref().to_vec();
         self.and(key, Change::Set { value, ttl: None })
     }
 
-    /// Stores a value for some time, whatever was there: 1 ms to 100 years.
+    /// Stores a value that expires after `ttl`, whatever was there: 1 ms to 100 years.
     pub fn set_with_ttl(self, key: impl Into<Key>, value: impl AsRef<[u8]>, ttl: Duration) -> Self {
         let value = value.as_ref().to_vec();
         let ttl = Some(ttl);
@@ -76,13 +78,13 @@ impl Batch {
         self.and(key, Change::Del)
     }
 
-    /// Makes what stands at a key end after this time: 1 ms to 100 years.
+    /// Makes a key expire after this time: 1 ms to 100 years.
     pub fn expire(self, key: impl Into<Key>, ttl: Duration) -> Self {
         self.and(key, Change::Expire(ttl))
     }
 
-    /// Adds to a number; 0 where there is none. What is there must have at most 18 digits, and all that a batch adds
-    /// to one number is at most 8·10¹⁸, so that it can't overflow half-way.
+    /// Adds to a number; 0 if there is none. The stored number may have at most 18 digits, and a
+    /// batch may add at most 8·10¹⁸ to one number, so that it can't overflow half-way.
     pub fn incr_by(self, key: impl Into<Key>, by: i64) -> Self {
         self.and(key, Change::IncrBy(by))
     }
@@ -114,7 +116,7 @@ impl Batch {
         self.and(key, Change::SAdd(member.as_ref().to_vec()))
     }
 
-    /// Takes a member out of a set.
+    /// Removes a member from a set.
     pub fn srem(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
         self.and(key, Change::SRem(member.as_ref().to_vec()))
     }
@@ -125,28 +127,28 @@ impl Batch {
         self.and(key, Change::ZAdd { member, score })
     }
 
-    /// Takes a member out of a sorted set.
+    /// Removes a member from a sorted set.
     pub fn zrem(self, key: impl Into<Key>, member: impl AsRef<[u8]>) -> Self {
         self.and(key, Change::ZRem(member.as_ref().to_vec()))
     }
 
-    /// Puts a value in front of a list.
+    /// Inserts a value at the front of a list.
     pub fn lpush(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
         self.and(key, Change::LPush(value.as_ref().to_vec()))
     }
 
-    /// Puts a value at the end of a list.
+    /// Appends a value to the end of a list.
     pub fn rpush(self, key: impl Into<Key>, value: impl AsRef<[u8]>) -> Self {
         self.and(key, Change::RPush(value.as_ref().to_vec()))
     }
 
-    /// How many commands it has.
+    /// The number of commands.
     #[must_use]
     pub fn len(&self) -> usize {
         self.commands.len()
     }
 
-    /// Whether it has no command.
+    /// Whether it has no commands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
@@ -158,7 +160,7 @@ impl Batch {
     }
 }
 
-/// Commands and keys; fields and values may be secret.
+/// Shows commands and keys; fields and values may be secret.
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let commands = self.commands.iter();

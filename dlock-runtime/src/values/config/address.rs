@@ -1,5 +1,7 @@
-//! Where the server is: the URL, read once. Its text is never repeated in an error, for it may hold
-//! a password.
+//! The server's address: the URL, parsed once.
+//!
+//! It does not connect. Invariant: an error never repeats the URL's text, for it may hold a
+//! password.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +22,7 @@ pub(crate) enum Address {
     Redis(RedisAddress),
 }
 
-/// One Redis server and who we are there.
+/// One Redis server and our login there.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisAddress {
     pub(crate) endpoint: Endpoint,
@@ -84,7 +86,8 @@ fn parse(text: &str) -> Result<Url, String> {
 }
 
 fn tcp(url: &Url) -> Result<RedisAddress, String> {
-    // `redis://user:p@ss/word@host`: what follows the `/`, `?` or `#` of a password is no path. Nothing of ours has an `@`.
+    // `redis://user:p@ss/word@host`: the URL parser takes the `/`, `?` or `#` of an unescaped
+    // password for the end of the host. No path, query or fragment of ours has an `@`.
     let parts = [Some(url.path()), url.query(), url.fragment()];
     if parts.into_iter().flatten().any(|part| part.contains('@')) {
         return Err(format!(
@@ -152,7 +155,7 @@ fn unix(url: &Url) -> Result<RedisAddress, String> {
     Ok(address)
 }
 
-/// Without its name: that may be the rest of a password with a bare `?` or `&` in it.
+/// Without the option's name: that may be the rest of a password with a bare `?` or `&` in it.
 fn unknown_option(known: &str) -> String {
     format!(
         "url: unknown option after the `?`; {known}; percent-encode special characters of a password"
@@ -215,7 +218,7 @@ impl fmt::Display for Address {
 }
 
 impl fmt::Display for RedisAddress {
-    /// Where to, never as whom.
+    /// The address, never the login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let database = self.database;
         match &self.endpoint {

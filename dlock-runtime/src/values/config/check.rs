@@ -1,4 +1,6 @@
-//! Whether a configuration can work: every mistake, in one error.
+//! Checks a configuration, and reports every mistake in one error.
+//!
+//! It connects to nothing. Invariant: [`Settings`] come only out of this check.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,14 +13,15 @@ use crate::values::handoff::{Handoff, MOST_HANDOFFS};
 use crate::values::shown::NAME_AT_MOST;
 use crate::values::ttl::{Margin, Ttl};
 
-/// What `poll_interval` may be. Above, one lost poll would cost a waiter its place in the queue, which
-/// is kept for 3.5 s after its last.
+/// The range of `poll_interval`. Above it, one lost poll would cost a waiter its queue entry, which
+/// is kept for 3.5 s after its last poll.
 const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
-/// For so long after its grant a lock may be handed on at most.
+/// For how long after its grant a lock may be handed on, at most.
 const LOCAL_HANDOFF_AT_MOST: Duration = Duration::from_secs(1);
 
-/// How many bytes a `grant_secret` has. A short one can be guessed by who hears a proof made with it.
+/// The length of a `grant_secret` in bytes. A short one can be guessed from a MAC that was made
+/// with it.
 const GRANT_SECRET: RangeInclusive<usize> = 16..=1024;
 
 impl Config {
@@ -153,7 +156,7 @@ fn check_namespace(namespace: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// It stands in each value on the server, and in what others are told.
+/// The name stands in each entry on the server, and in the errors of other processes.
 fn check_holder_name(name: &str) -> Result<(), String> {
     if name.len() > NAME_AT_MOST {
         return Err(format!(

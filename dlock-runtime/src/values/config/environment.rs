@@ -1,4 +1,6 @@
 //! A configuration from `DLOCK_*` environment variables: one table, every mistake in one error.
+//!
+//! Ranges are checked in `check`. Invariant: an error never repeats `DLOCK_URL`.
 
 use std::time::Duration;
 
@@ -12,14 +14,14 @@ use crate::values::wait::Wait;
 
 const PREFIX: &str = "DLOCK_";
 
-/// What a variable's text has to be, and where it goes.
+/// How a variable's text is parsed, and which setting it goes to.
 enum Setting {
     Text(fn(Config, String) -> Config),
     Time(fn(Config, Duration) -> Config),
     Wait(fn(Config, Wait) -> Config),
     Release(fn(Config, Release) -> Config),
     Count(fn(Config, usize) -> Config),
-    /// How often; for how long is left as it is.
+    /// The number of hand-offs; their time stays as it is.
     Handoffs(fn(Config, usize, Duration) -> Config),
     Flag(fn(Config) -> Config),
     LockOrder(fn(Config, LockOrder) -> Config),
@@ -73,7 +75,7 @@ impl Config {
     /// | `DLOCK_CONNECTIONS` | `2` | `1` |
     /// | `DLOCK_CONNECT_TIMEOUT` | `2s` | `1s` |
     /// | `DLOCK_COMMAND_TIMEOUT` | `250ms` | `500ms` |
-    /// | `DLOCK_POLL_INTERVAL` | `50ms` | `1s`; `100ms` where waiters can't be told |
+    /// | `DLOCK_POLL_INTERVAL` | `50ms` | `1s`; `100ms` without pushes |
     /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
@@ -84,11 +86,13 @@ impl Config {
     /// | `DLOCK_LOCAL_HANDOFF` | `0` | `16` |
     /// | `DLOCK_CLOCK_MARGIN` | `16`, in per cent | `1` |
     ///
-    /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first: `1m30s`.
+    /// Durations are unsigned integers with `ms`, `s`, `m`, `h` or `d`, largest unit first:
+    /// `1m30s`.
     ///
     /// # Errors
-    /// [`LockError::Config`] that names every variable that is missing, empty, unreadable, or begins with
-    /// `DLOCK_` and is none of these (but for those that Kubernetes sets for a service). It does not repeat `DLOCK_URL`, which may hold a password.
+    /// [`LockError::Config`] that names every variable that is missing, empty or unreadable, or
+    /// begins with `DLOCK_` and is none of these (except those that Kubernetes sets for a service).
+    /// It does not repeat `DLOCK_URL`, which may hold a password.
     ///
     /// # Examples
     ///
@@ -120,12 +124,12 @@ impl Config {
             if name == "DLOCK_URL" {
                 url = Some(value).filter(|url| !url.is_empty());
             } else if value.is_empty() {
-                // What a template of a deployment gives for a variable that it does not know.
+                // A deployment template writes an empty text for a variable that it does not know.
                 wrong.push(format!("{name} is empty; leave it out for the default"));
             } else if let Some((_, setting)) = SETTINGS.iter().find(|(known, _)| *known == name) {
                 written.push((name, setting, value));
             } else {
-                // Without what all of them begin with, which would make any two alike.
+                // Compared without the common prefix, which would make any two names alike.
                 let near = nearest(bare(&name), names().map(bare));
                 any_hopeless |= near.is_none();
                 let hint = near.map(|near| format!(", did you mean {PREFIX}{near}?"));
@@ -203,8 +207,8 @@ impl Setting {
     }
 }
 
-/// Kubernetes gives each pod variables for the services beside it, `DLOCK_PORT` for one named `dlock`;
-/// `DLOCK_TEST_…` is for dlock's own tests.
+/// Kubernetes sets variables in each pod for the services of its namespace, such as `DLOCK_PORT`
+/// for one named `dlock`; `DLOCK_TEST_…` is for dlock's own tests.
 fn is_of_others(name: &str) -> bool {
     name.ends_with("_PORT")
         || name.starts_with("DLOCK_TEST_")

@@ -1,7 +1,8 @@
-//! How a pool is configured: the builder a user sees, and the settings that come out once checked.
+//! How a pool is configured: the builder for users, and the settings that come out of its check.
 //!
-//! Every bad value is reported in one error, none is silently replaced. `environment` reads the same
-//! settings from `DLOCK_*` variables, `address` reads the URL, `check` looks at all, `settings` is what comes out.
+//! `environment` reads the same settings from `DLOCK_*` variables, `address` parses the URL,
+//! `check` checks all settings, `settings` is the result. Invariant: every bad value is reported,
+//! all in one error.
 //!
 //! Never in this folder: a default that replaces a bad value.
 
@@ -23,8 +24,9 @@ pub(crate) use settings::Settings;
 
 /// How a [`LockPool`](crate::LockPool) is configured.
 ///
-/// A URL turns into one, so `init("redis://127.0.0.1:6379")` is enough to start with. Nothing is
-/// checked before the pool is made; then every bad setting is named in one [`LockError::Config`](crate::LockError::Config).
+/// A URL converts to one, so `init("redis://127.0.0.1:6379")` is enough to start with. Nothing is
+/// checked before the pool is made; then one [`LockError::Config`](crate::LockError::Config) names
+/// every bad setting.
 ///
 /// # Examples
 ///
@@ -71,7 +73,8 @@ impl Config {
     ///
     /// `redis://[user:password@]host[:port][/db]`, `redis+unix:///path?db=0&user=…&pass=…` or
     /// `memory://`, which protects one process only and is meant for development and tests.
-    /// `valkey` may stand for `redis`. `?protocol=resp2` keeps a Redis connection from asking for RESP3.
+    /// `valkey` may replace `redis`. `?protocol=resp2` keeps a Redis connection from asking for
+    /// RESP3.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -95,47 +98,49 @@ impl Config {
         }
     }
 
-    /// What stands in front of every key on the server. Default `lock:`.
+    /// The prefix of every key on the server. Default `lock:`.
     ///
-    /// All programs that share locks must agree on it. No braces, bars, `@` or control characters, at most 128 bytes. Let
-    /// none begin with another one: `shop:7` in `lock:` and `7` in `lock:shop:` are one lock with two queues, so a pool
-    /// refuses the keys that lie in the namespace of another live pool of the process.
+    /// All programs that share locks must use the same one. No braces, bars, `@` or control
+    /// characters, at most 128 bytes. No namespace should be the beginning of another: `shop:7` in
+    /// `lock:` and `7` in `lock:shop:` are one lock with two queues, so a pool refuses keys in the
+    /// namespace of another live pool of the process.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The lease of a lock that does not say its `ttl`: 10 ms to 24 h. Default 30 s.
+    /// The lease of a lock without a `ttl` of its own: 10 ms to 24 h. Default 30 s.
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
         self.default_ttl = ttl;
         self
     }
 
-    /// How long to wait where a lock does not say its `wait`. Default 3 s.
+    /// How long a lock without a `wait` of its own waits. Default 3 s.
     ///
-    /// A function with `on_busy = "skip"` tries once instead, if it does not say its own.
+    /// A function with `on_busy = "skip"` and no `wait` tries once instead.
     pub fn default_wait(mut self, wait: impl Into<Wait>) -> Self {
         self.default_wait = wait.into();
         self
     }
 
-    /// Whether the end of a locked body waits for the answer to its release, and fails where that found nothing. Default
-    /// [`Release::Confirmed`]; a lock's own `release` comes first.
+    /// Whether the end of a locked body waits for the answer to its release, and fails if the lock
+    /// was gone. Default [`Release::Confirmed`]; a lock's own `release` takes precedence.
     pub fn release(mut self, release: Release) -> Self {
         self.release = release;
         self
     }
 
-    /// How many connections each tokio runtime keeps, 1 to 64; keys are spread over them. Default 1.
+    /// How many connections each tokio runtime keeps, 1 to 64; keys are spread over them. Default
+    /// 1.
     ///
-    /// They are multiplexed, so one serves hundreds of tasks at once; a second one pays above some
-    /// 500 concurrent tasks.
+    /// They are multiplexed, so one serves hundreds of concurrent tasks; a second one pays off
+    /// above some 500 concurrent tasks.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// How long connecting may take, handshake included. Default 1 s.
+    /// How long connecting may take, including the handshake. Default 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -143,27 +148,26 @@ impl Config {
 
     /// How long one answer of the server may take. Default 500 ms.
     ///
-    /// A command without an answer by then counts as unclear, and is cleaned up after.
+    /// A command without an answer by then counts as unclear, and is cleaned up.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout;
         self
     }
 
-    /// How long a waiter sleeps between two looks at a lock that somebody else holds, at most: 1 ms to
-    /// 1 s. A lease that ends sooner is looked at when it ends.
+    /// The longest time between two polls of a waiter for a lock that another holder has: 1 ms to 1
+    /// s. If the holder's lease ends sooner, the waiter polls when it ends.
     ///
-    /// Where the server can tell a waiter that the lock is its own (RESP3), this is a safety net only,
-    /// 1 s by default. Where it can't (RESP2, a proxy, an ACL without the channel) looking is all there
-    /// is, every 100 ms by default. What is set here counts for both.
+    /// If the server can push a grant to a waiter (RESP3), this is only a safety net, 1 s by
+    /// default. If not (RESP2, a proxy, an ACL without the channel), polling is the only way, every
+    /// 100 ms by default. A value that is set here counts for both.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.poll_interval = Some(interval);
         self
     }
 
-    /// How often connections that have been idle for as long are asked whether they still work. Default
-    /// 15 s.
+    /// After how long without traffic a connection is checked. Default 15 s.
     ///
-    /// So a connection that died without a word is replaced before it is needed.
+    /// So a connection that was lost unnoticed is replaced before a lock needs it.
     pub fn health_check_interval(mut self, interval: Duration) -> Self {
         self.health_check_interval = interval;
         self
@@ -171,7 +175,8 @@ impl Config {
 
     /// How many commands one connection carries at once, at least 1. Default: no limit.
     ///
-    /// What comes on top waits, within its `command_timeout`. With a limit, each command goes by itself: none are combined.
+    /// Further commands wait, within their `command_timeout`. With a limit, each command is sent by
+    /// itself: none are combined.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.max_in_flight = Some(commands);
         self
@@ -179,16 +184,17 @@ impl Config {
 
     /// Gives a key that was left without a time to live this lease, instead of refusing it.
     ///
-    /// Such a key is what a program leaves that died between `SETNX` and `EXPIRE`; it would block the
+    /// A program that died between `SETNX` and `EXPIRE` leaves such a key, which would block the
     /// lock for ever. Without this setting it is [`Refusal::NoTtl`](crate::Refusal::NoTtl), because
-    /// its owner may still be at work. Give at least the longest lease of anybody who uses the key: if
-    /// someone took the time to live off a key that is held, its holder counts on its own ttl.
+    /// its owner may still be at work. Give at least the longest lease of any program that uses the
+    /// key: if the time to live was taken off a key that is held, its holder counts on its own ttl.
     pub fn repair_missing_ttl(mut self, ttl: Duration) -> Self {
         self.repair_missing_ttl = Some(ttl);
         self
     }
 
-    /// How this process is called where its locks are in somebody's way. Default: the host's name.
+    /// The name of this process in the errors of others that wait for its locks. Default: the
+    /// host's name.
     ///
     /// Printable text, at most 255 bytes.
     pub fn holder_name(mut self, name: impl Into<String>) -> Self {
@@ -196,39 +202,42 @@ impl Config {
         self
     }
 
-    /// What the programs of the fleet prove to each other with that a message about a grant is theirs. Default: something
-    /// derived from the URL's password; without a password nothing.
+    /// The secret with which the programs of a fleet authenticate their messages about grants.
+    /// Default: derived from the URL's password; without a password there is none.
     ///
-    /// A waiter believes such a message at once, so it must not be anybody's who may `PUBLISH`. Give the same text in all
-    /// programs that share locks: at least 16 bytes, better 32 random ones, where they log in with different passwords, or
-    /// with none. A message that is not proved costs one look at the server, ten a second at most for each place
-    /// in a queue. It is never shown.
+    /// A waiter acts on an authenticated message immediately, so a client that may only
+    /// `PUBLISH` must not be able to forge one. Give the same text in all programs that share locks, if
+    /// they log in with different passwords or with none: at least 16 bytes, better 32 random ones.
+    /// A message that is not authenticated costs one poll of the server, at most ten a second for
+    /// each queue entry. The secret is never shown.
     pub fn grant_secret(mut self, secret: impl Into<String>) -> Self {
         self.grant_secret = Some(Secret::new(secret.into()));
         self
     }
 
-    /// Connect when the first lock is asked for, not when the pool is made.
+    /// Connects when the first lock is requested, not when the pool is made.
     ///
-    /// A wrong address is then found by the first caller instead of at start-up.
+    /// The first caller then finds a wrong address, and not the start-up.
     pub fn lazy(mut self) -> Self {
         self.lazy = true;
         self
     }
 
-    /// What becomes of locks that are taken one inside the other, in one order here and in the other there.
-    /// Default [`LockOrder::Warn`] in a debug build, else [`LockOrder::Off`].
+    /// What happens when locks are taken one inside the other in two different orders. Default
+    /// [`LockOrder::Warn`] in a debug build, else [`LockOrder::Off`].
     pub fn lock_order(mut self, lock_order: LockOrder) -> Self {
         self.lock_order = lock_order;
         self
     }
 
-    /// How often in a row, and for how long after the server's grant, a lock goes from its holder to the next waiter
-    /// of this process without a command. Default 16 times, within 10 ms; `0` asks the server each time.
+    /// How often in a chain, and for how long after the server's grant, a lock goes from its holder
+    /// to the next waiter of this process without a command. Default 16 times, within 10 ms; with
+    /// `0` each hand-over goes through the server.
     ///
-    /// Many tasks of one process that want the same lock are served several times faster so; waiters of other
-    /// processes wait that much longer for their turn. At most 1,023 times and 1 s, and never for longer than a tenth
-    /// of the ttl. A lock that is `fair`, has a `min_hold` or several holders is never handed on.
+    /// Many tasks of one process that want the same lock are served several times faster this way;
+    /// waiters of other processes wait that much longer for their turn. At most 1,023 times and 1
+    /// s, and never for longer than a tenth of the ttl. A lock that is `fair`, has a `min_hold` or
+    /// allows several holders is never handed on.
     ///
     /// # Examples
     ///
@@ -246,13 +255,14 @@ impl Config {
         self
     }
 
-    /// By how many per cent the server's clock and this machine's may run at different rates while a lease lasts: 1 to
-    /// 20. Default 1.
+    /// By how many per cent the server's clock and this machine's may differ in rate while a lease
+    /// lasts: 1 to 20. Default 1.
     ///
-    /// Each holder counts on so much less of its lease, and on 2 ms less besides. Clocks that are slewed within some
-    /// thousand ppm need no more than the default. chrony's own default slews by up to 8.33 % (`maxslewrate`), which takes 8
-    /// here for the server's clock alone, and 16 for both: rather set `maxslewrate 4000` on all machines. A pool measures the
-    /// server's clock, and says in the log when it runs outside this margin.
+    /// Each holder counts on that much less of its lease, and on 2 ms less in addition. Clocks that
+    /// are slewed within some thousand ppm need no more than the default. chrony's own default
+    /// slews by up to 8.33 % (`maxslewrate`), which takes 8 here for the server's clock alone, and
+    /// 16 for both: better set `maxslewrate 4000` on all machines. A pool measures the server's
+    /// clock, and logs a warning when it runs outside this margin.
     ///
     /// # Examples
     ///
@@ -294,7 +304,7 @@ impl From<&String> for Config {
 }
 
 impl fmt::Debug for Config {
-    /// Shows where to, never with which password.
+    /// Shows the address, never the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = Address::parse(&self.url);
         f.debug_struct("Config")

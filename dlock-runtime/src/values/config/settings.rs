@@ -1,4 +1,5 @@
-//! The settings of a pool, all checked: nothing in here is refused any more.
+//! The settings of a pool, all checked. Invariant: every value is usable; no later step refuses
+//! one.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub(crate) struct Settings {
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
-    /// As it was configured; to read with [`Settings::poll_interval`].
+    /// As it was configured; read it with [`Settings::poll_interval`].
     pub(super) poll_interval: Option<Duration>,
     pub(crate) health_check_interval: Duration,
     pub(crate) max_in_flight: Option<usize>,
@@ -34,13 +35,13 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What a command may take, connecting included.
+    /// The longest that a command may take, connecting included.
     pub(crate) fn one_step(&self) -> Duration {
         self.connect_timeout + self.command_timeout
     }
 
-    /// How long a waiter sleeps between two looks, at most; with `pushes` it is told when the lock is
-    /// its own.
+    /// The longest time between two polls of a waiter. `pushes`: the server tells waiters about
+    /// grants.
     pub(crate) fn poll_interval(&self, pushes: bool) -> Duration {
         let default = if pushes {
             Duration::from_secs(1)

@@ -1,7 +1,8 @@
-//! Which process this is: what was made before a `fork()` is the parent's.
+//! Which process this is: values made before a `fork()` belong to the parent.
 //!
-//! In the child there is one thread, and any mutex that came along may have been locked by another one, for ever. So
-//! whether something is inherited is asked before any lock is taken, and what a process has once is found by its id.
+//! A forked child has one thread, and any inherited mutex may have been locked by another thread,
+//! for ever. Invariants: whether a value is inherited is checked before any lock is taken; a
+//! per-process value is found by the process id.
 
 use std::process;
 use std::sync::OnceLock;
@@ -22,19 +23,19 @@ impl Home {
         Self(process::id().wrapping_add(1))
     }
 
-    /// This is a forked child, and it was made by its parent.
+    /// Whether this is a forked child and the value was made by its parent.
     pub(crate) fn is_elsewhere(self) -> bool {
         self.0 != id()
     }
 
-    /// The same by a system call, which also tells a child that was made without the C library's `fork()`.
+    /// The same by a system call, which also detects a child made without the C library's `fork()`.
     pub(crate) fn is_elsewhere_by_system(self) -> bool {
         self.0 != process::id()
     }
 }
 
-/// The id of this process. The first process that asks reads it from memory from then on, for `fork()` says in the child that
-/// it was called; each child asks the system.
+/// The id of this process. The first process that calls this reads it from memory from then on,
+/// because `fork()` reports in the child that it was called; each child makes a system call.
 fn id() -> u32 {
     static FIRST: OnceLock<Option<(forkguard::Guard, u32)>> = OnceLock::new();
     let first = FIRST.get_or_init(|| Some((forkguard::Guard::try_new().ok()?, process::id())));
@@ -46,17 +47,17 @@ fn id() -> u32 {
 
 /// A value that each process has for itself: a forked child begins with an empty one.
 pub(crate) struct PerProcess<T> {
-    /// Whose it is; 0: nobody's yet.
+    /// The process that owns `value`; 0: none yet.
     process: AtomicU32,
     value: T,
-    /// Of the child, which had to leave this one to its parent.
+    /// The value of a child, which has to leave this one to its parent.
     next: OnceLock<Box<PerProcess<T>>>,
 }
 
-/// What is there of a [`PerProcess`] value.
+/// Whether a [`PerProcess`] value exists, and whose it is.
 pub(crate) enum Known<'a, T> {
     Ours(&'a T),
-    /// This process was forked from one that has it.
+    /// This process was forked from the one that has it.
     Inherited,
     Nobodys,
 }
@@ -72,12 +73,13 @@ impl<T> PerProcess<T> {
 }
 
 impl<T: Default> PerProcess<T> {
-    /// This process's own.
+    /// This process's own value.
     pub(crate) fn ours(&self) -> &T {
         let here = id();
         let mut it = self;
         while !it.is_or_becomes_of(here) {
-            // Of a child only, and only once, so that a fork in the middle of this is next to impossible.
+            // Only in a child, and only once, so that a fork in the middle of this is next to
+            // impossible.
             it = it
                 .next
                 .get_or_init(|| Box::new(PerProcess::new(T::default())));
@@ -85,7 +87,7 @@ impl<T: Default> PerProcess<T> {
         &it.value
     }
 
-    /// The same, if there is one.
+    /// This process's own value, if it exists.
     pub(crate) fn known(&self) -> Known<'_, T> {
         let here = id();
         let mut known = Known::Nobodys;

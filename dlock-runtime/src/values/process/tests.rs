@@ -1,4 +1,5 @@
-//! A value that was the parent's, as a forked child finds it.
+//! A [`PerProcess`] value of the parent, seen from a forked child: no test forks, the parent's id
+//! is faked.
 
 use super::{Home, Known, PerProcess};
 use std::sync::Mutex;
