@@ -1,8 +1,9 @@
-//! The place in `#[async_trait]`'s output where a body can be exchanged.
+//! Finds the user's body in the output of `#[async_trait]`, and replaces it.
 //!
-//! `async_trait` stands on the whole `impl` and is expanded first, so that our attribute meets a plain `fn`. The form is that of
-//! async-trait 0.1.92. Where an attribute between the two (`#[tracing::instrument]`) has put it into a future of its own, the lock
-//! goes around all of that, as it does on an `async fn`. A body of another form is refused, never guessed at.
+//! `async_trait` stands on the whole `impl` and is expanded first, so our attribute gets a plain
+//! `fn`. The form is that of async-trait 0.1.92. If an attribute between the two
+//! (`#[tracing::instrument]`) has wrapped the body in a future of its own, the lock goes around all
+//! of that, as on an `async fn`. A body of another form is refused, never guessed at.
 
 use crate::pattern::bound_names;
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
@@ -12,12 +13,12 @@ use syn::{
     Type, parse::Parser as _, token::Brace, visit_mut::VisitMut,
 };
 
-/// Whether the signature is one that `async_trait` wrote: it adds a lifetime of its own name to every method.
+/// Whether `async_trait` wrote this signature: it adds a lifetime of its own name to every method.
 pub(crate) fn made(sig: &Signature) -> bool {
     sig.generics.params.iter().any(|param| matches!(param, GenericParam::Lifetime(param) if param.lifetime.ident == "async_trait"))
 }
 
-/// `Box::pin(async move { …; let __ret: T = { body }; … })`, taken apart at the body.
+/// `Box::pin(async move { …; let __ret: T = { body }; … })`, split at the body.
 pub(crate) struct AsyncTrait {
     call: ExprCall,
     future: ExprAsync,
@@ -27,9 +28,9 @@ pub(crate) struct AsyncTrait {
     around: Option<Around>,
 }
 
-/// What stands in the future besides the body.
+/// The statements of the future around the body.
 struct Around {
-    /// Among it `let __self = self;` and one `let` per argument.
+    /// Includes `let __self = self;` and one `let` per argument.
     before: Vec<Stmt>,
     /// `let __ret: T = { body };` without the body.
     local: Local,
@@ -37,7 +38,7 @@ struct Around {
 }
 
 impl AsyncTrait {
-    /// Finds the body, or `None` if the form is another.
+    /// Finds the body; `None` if the function has another form.
     pub(crate) fn find(sig: &Signature, tokens: &TokenStream) -> Option<Self> {
         let statements = Block::parse_within.parse2(tokens.clone()).ok()?;
         let Ok([Stmt::Expr(Expr::Call(mut call), None)]) = <[Stmt; 1]>::try_from(statements) else {
@@ -97,7 +98,7 @@ impl AsyncTrait {
         (self.body.brace_token, quote!(#(#statements)*))
     }
 
-    /// What `self` is called where the body stands.
+    /// The name of `self` where the body stands.
     pub(crate) fn receiver(&self) -> &'static str {
         if self.around.is_some() {
             "__self"
@@ -106,7 +107,7 @@ impl AsyncTrait {
         }
     }
 
-    /// An expression of our attribute as it must be written where the body stands.
+    /// An expression of our attribute, rewritten for where the body stands.
     pub(crate) fn expr(&self, expr: Expr) -> Expr {
         match self.around {
             Some(_) => rename_self_in(&expr),
@@ -222,6 +223,6 @@ fn rename_self(tokens: TokenStream) -> TokenStream {
 /// [`rename_self`] for an expression.
 fn rename_self_in(expr: &Expr) -> Expr {
     let renamed = rename_self(expr.to_token_stream());
-    // One name for another: it parses as it did.
+    // Only names were replaced, so it parses as before.
     syn::parse2(renamed.clone()).unwrap_or(Expr::Verbatim(renamed))
 }

@@ -1,9 +1,11 @@
-//! All errors of one use of the macro: collected, so that one compile shows them all.
+//! All errors of one use of the macro, collected so that one compile shows them all.
+//!
+//! Invariant: an error never stops the checks that follow it.
 
 use proc_macro2::Span;
 use quote::ToTokens;
 
-/// The errors so far. Whoever reads or checks adds to it and goes on with what is left.
+/// The errors so far. A stage that reads or checks adds to it and goes on with the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(Option<syn::Error>);
 
@@ -25,12 +27,12 @@ impl Errors {
         }
     }
 
-    /// The value if there was no error, else all of them.
+    /// The value if there was no error, else all errors.
     pub(crate) fn into_result<T>(self, value: Option<T>) -> Result<T, syn::Error> {
         match (self.0, value) {
             (None, Some(value)) => Ok(value),
             (Some(errors), _) => Err(errors),
-            // No rule refuses without a word; should one, the user still gets an error and not silence.
+            // A rule that refuses always reports; should one not, the user still gets an error.
             (None, None) => Err(syn::Error::new(
                 Span::call_site(),
                 "dlock refused this use without saying why: please report it",

@@ -1,12 +1,14 @@
 //! The attribute of dlock; depend on `dlock-runtime`, which re-exports it.
 //!
-//! A use goes through four stages, one file each; past `model` nothing can be invalid, so `expand` cannot fail:
+//! A use goes through four stages, one file or folder each; past `model` nothing can be invalid, so
+//! `expand` cannot fail:
 //!
 //! `args` (what was written) → `rules` (every error at once) → `model` → `expand` (the rewrite)
 //!
-//! Beside them: `signature` (the function), `async_trait` (the one function that comes rewritten), `template` (the key's
-//! text). What a duration, a lease or a key may be is in `dlock-grammar`, which the runtime asks too. Generated code names
-//! `dlock_runtime::__private` and nothing else of the runtime but its public types.
+//! Beside them: `signature` (the function), `async_trait` (a method that `#[async_trait]` has
+//! rewritten), `template` (the key's text). `dlock-grammar` says what a duration, a lease or a key
+//! may be; the runtime uses it too. Generated code uses only `dlock_runtime::__private` and the
+//! public types of the runtime.
 
 mod args;
 mod async_trait;
@@ -30,7 +32,8 @@ pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStrea
     attribute(arguments.into(), &item.into()).into()
 }
 
-/// What `dlock_runtime::lock_key!` calls: the crate's path, a comma, a key template; gives the expression of a `Key`.
+/// The macro behind `dlock_runtime::lock_key!`: takes the crate's path, a comma and a key template,
+/// and gives the expression of a `Key`.
 ///
 /// ```text
 /// let key = dlock_runtime::lock_key!("item:<id>");
@@ -41,7 +44,7 @@ pub fn lock_key_impl(input: TokenStream) -> TokenStream {
     lock_key(input.into()).into()
 }
 
-/// The attribute on any tokens, so that tests can call it.
+/// The attribute on `proc_macro2` tokens, so that tests can call it.
 fn attribute(
     arguments: proc_macro2::TokenStream,
     item: &proc_macro2::TokenStream,

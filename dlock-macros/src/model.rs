@@ -1,4 +1,6 @@
-//! A use of the attribute in which nothing can be wrong any more: what `rules` hands to `expand`.
+//! A valid use of the attribute: `rules` builds it, `expand` rewrites it.
+//!
+//! Data only. Invariant: nothing in a [`Model`] can be wrong, so `expand` returns no errors.
 
 use crate::{
     signature::{Form, Function, Output},
@@ -13,17 +15,18 @@ pub(crate) struct Model {
     pub(crate) function: Function,
     pub(crate) form: Form,
     pub(crate) output: Output,
-    /// From the top down, so the first is acquired first and is the outermost.
+    /// From the top down: the first one is acquired first and is the outermost.
     pub(crate) locks: Vec<Lock>,
 }
 
 /// One attribute.
 pub(crate) struct Lock {
-    /// Where `dlock_runtime` is.
+    /// The path of `dlock_runtime`.
     pub(crate) krate: TokenStream,
-    /// The function's name, which the lock is reported under.
+    /// The function's name, under which the lock is reported.
     pub(crate) name: String,
-    /// Where the attribute stands, if below another: else the expansion stands there itself.
+    /// The span of the attribute, if it stands below another one; the expansion of the topmost one
+    /// has its own.
     pub(crate) below: Option<Span>,
     pub(crate) what: What,
     pub(crate) kind: Kind,
@@ -34,7 +37,7 @@ pub(crate) struct Lock {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) max_renewals: Option<u32>,
     pub(crate) min_hold: Option<Duration>,
-    /// Whether a busy lock leaves the body out.
+    /// Whether the body is skipped if the lock is busy.
     pub(crate) skip: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) release: Option<Release>,
@@ -43,9 +46,9 @@ pub(crate) struct Lock {
     pub(crate) on_error: OnError,
 }
 
-/// The name that the body has its guard under.
+/// The variable through which the body uses its guard.
 pub(crate) struct Guard {
-    /// Where `dlock_runtime` is.
+    /// The path of `dlock_runtime`.
     pub(crate) krate: TokenStream,
     pub(crate) name: Ident,
 }
@@ -54,12 +57,12 @@ pub(crate) struct Guard {
 pub(crate) enum What {
     One(Key),
     List(Vec<Key>),
-    /// By its capitals.
+    /// A constant, recognized by its capitals.
     ConstantList(Box<Expr>),
     ListExpr(Box<Expr>),
 }
 
-/// Who may hold it at the same time.
+/// Who may hold the lock at the same time.
 pub(crate) enum Kind {
     Exclusive,
     Read,
@@ -69,11 +72,11 @@ pub(crate) enum Kind {
         take: Option<Count>,
     },
     Reentrant,
-    /// Reentrant for all of this owner, whose name is put together as a key is.
+    /// Reentrant for everything with this owner, whose name is built like a key.
     Owned(Key),
 }
 
-/// How many.
+/// A number of permits.
 pub(crate) enum Count {
     Known(u32),
     /// Known, and checked, when the function is called.
@@ -86,7 +89,7 @@ pub(crate) enum Key {
         text: String,
         parts: Vec<KeyPart>,
     },
-    /// By its capitals.
+    /// A constant, recognized by its capitals.
     Constant(Box<Expr>),
     Expr(Box<Expr>),
 }
@@ -97,7 +100,8 @@ pub(crate) enum KeyPart {
     Value {
         root: Ident,
         place: Place,
-        /// Of a type parameter: there the compiler's own proposal is the best, `T: Display`.
+        /// Whether the type is a type parameter: then the compiler's own proposal is the best,
+        /// `T: Display`.
         generic: bool,
         span: Span,
     },
@@ -132,12 +136,12 @@ pub(crate) enum Pool {
     Expr(Box<Expr>),
 }
 
-/// What becomes of an error of the lock.
+/// What an error of the lock turns into.
 pub(crate) enum OnError {
-    /// `FromLockError` of the return type.
+    /// The return type's `FromLockError`.
     From,
-    /// The error of the `Result`.
+    /// The function gives the error of the `Result`.
     MapErr(Expr),
-    /// The whole return value.
+    /// The function gives the whole return value.
     Output(Expr),
 }

@@ -1,11 +1,13 @@
 //! The names that a pattern binds.
+//!
+//! Purely syntactic: it can't tell a constant from a binding.
 
 use syn::{
     Expr, Ident, Pat, PatIdent,
     visit_mut::{self, VisitMut},
 };
 
-/// The names that a pattern binds. A constant in a pattern looks the same and does no harm.
+/// Adds the names that a pattern binds. A constant in a pattern looks the same and does no harm.
 pub(crate) fn bound_names(pat: &Pat, names: &mut Vec<Ident>) {
     struct Names<'a>(&'a mut Vec<Ident>);
     impl VisitMut for Names<'_> {
@@ -13,7 +15,7 @@ pub(crate) fn bound_names(pat: &Pat, names: &mut Vec<Ident>) {
             self.0.push(pat.ident.clone());
             visit_mut::visit_pat_ident_mut(self, pat);
         }
-        // A closure or block inside a pattern's constant binds nothing out here.
+        // A closure or block inside a pattern's constant binds nothing outside of it.
         fn visit_expr_mut(&mut self, _: &mut Expr) {}
     }
     Names(names).visit_pat_mut(&mut pat.clone());

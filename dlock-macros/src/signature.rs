@@ -1,7 +1,7 @@
-//! The function below the attribute: what it is called with, what it returns, and its body as tokens.
+//! The function below the attribute: its signature, its return type, and its body as tokens.
 //!
-//! The body of an async function is never parsed: syntax that syn does not know yet passes through, and an unfinished line
-//! leaves the editor with a function.
+//! The body of an async function is never parsed, so syntax that syn does not know yet passes
+//! through, and an unfinished line does not cost the editor the function.
 
 use crate::{async_trait::AsyncTrait, pattern::bound_names};
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -15,12 +15,12 @@ use syn::{
     visit_mut::{self, VisitMut},
 };
 
-/// The static that a locked function begins with.
+/// The static at the beginning of a locked function.
 pub(crate) const SPEC: &str = "__DLOCK_SPEC";
 
 /// A function with a body.
 pub(crate) struct Function {
-    /// Attributes on it, our own excluded.
+    /// Its attributes, except ours.
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
@@ -64,7 +64,8 @@ impl Parse for Function {
     }
 }
 
-/// `const`, `async`, `unsafe` and `extern` begin a function, or a block or an item that is none.
+/// `const`, `async`, `unsafe` and `extern` begin a function, but also blocks and items that are
+/// none.
 fn starts_function(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let _ = ahead.parse::<Option<Token![const]>>();
@@ -78,7 +79,7 @@ fn first(tokens: TokenStream) -> TokenStream {
     tokens.into_iter().take(1).collect()
 }
 
-/// Why `main` is no place for a lock, above its attribute or below it.
+/// Why `main` can't have a lock, whether above its own attribute or below it.
 pub(crate) const ON_MAIN: &str = "the lock of `main` would be taken before its body calls `init`: put `#[distributed_lock]` on an `async fn` \
      that `main` calls";
 
@@ -91,7 +92,7 @@ fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// `impl Future`, `Pin<Box<dyn Future>>`, `BoxFuture`: by the name, as far as that can be seen.
+/// `impl Future`, `Pin<Box<dyn Future>>`, `BoxFuture`: recognized by the name only.
 fn returns_future(output: &ReturnType) -> bool {
     let future = |tree: TokenTree| matches!(tree, TokenTree::Ident(name) if name.to_string().ends_with("Future"));
     match output {
@@ -100,16 +101,17 @@ fn returns_future(output: &ReturnType) -> bool {
     }
 }
 
-/// How the function came to us.
+/// The form of the function that the attribute got.
 pub(crate) enum Form {
     /// `async fn`
     Async,
-    /// What `#[async_trait]` made of an `async fn`: it stands on the whole `impl` and so was expanded before us.
+    /// What `#[async_trait]` made of an `async fn`: it stands on the whole `impl`, so it is
+    /// expanded first.
     AsyncTrait(Box<AsyncTrait>),
 }
 
 impl Function {
-    /// How the body is reached, or what is wrong with the function.
+    /// The function's form, or what is wrong with the function.
     pub(crate) fn form(&self) -> Result<Form, syn::Error> {
         if let Some(token) = &self.sig.constness {
             return Err(syn::Error::new_spanned(
@@ -149,7 +151,7 @@ impl Function {
         }
     }
 
-    /// The name of a `main` that starts its own runtime below our attribute.
+    /// The name, if this is a `main` that starts its own runtime below our attribute.
     pub(crate) fn main(&self) -> Option<&Ident> {
         let starts = |attribute: &Attribute| {
             let last = attribute.meta.path().segments.last();
@@ -158,7 +160,8 @@ impl Function {
         (self.sig.ident == "main" && self.attrs.iter().any(starts)).then_some(&self.sig.ident)
     }
 
-    /// Whether a use of the attribute has been expanded in this function: one above us that did not see us.
+    /// Whether this function has been expanded by a use of the attribute above us that did not see
+    /// us.
     pub(crate) fn is_locked(&self, form: &Form) -> bool {
         let body = match form {
             Form::Async => self.body.clone(),
@@ -174,7 +177,7 @@ impl Function {
         self.sig.ident.unraw().to_string()
     }
 
-    /// What `self` is written as.
+    /// `self`, as the receiver has it.
     pub(crate) fn receiver(&self) -> Option<Ident> {
         self.sig
             .receiver()
@@ -193,7 +196,7 @@ impl Function {
     }
 }
 
-/// What the body gives: the type as it can be written inside the body, and where errors about it are shown.
+/// The return type: as it can be written inside the body, and where errors about it are shown.
 pub(crate) struct Output {
     /// The return type with every `impl Trait` replaced by `_`.
     pub(crate) ty: TokenStream,
@@ -205,7 +208,7 @@ pub(crate) struct Output {
 pub(crate) enum OutputKind {
     Unit,
     Never,
-    /// By its name: what an alias stands for is not to be seen here.
+    /// Recognized by its name: the macro can't resolve an alias.
     Option,
     Other,
 }
@@ -246,7 +249,7 @@ fn is_option(ty: &TypePath) -> bool {
     last.is_some_and(|last| last.ident == "Option" && !last.arguments.is_none())
 }
 
-/// `impl Trait` → `_`: it may be named in the signature only.
+/// `impl Trait` → `_`: it may stand only in the signature.
 struct EraseImplTrait;
 
 impl VisitMut for EraseImplTrait {

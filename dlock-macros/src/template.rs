@@ -1,6 +1,8 @@
-//! The key template: `item:<id>` becomes text and places, with every fault of the text found at once.
+//! The key template: splits `item:<id>` into text and placeholders, and finds every fault of the
+//! text at once.
 //!
-//! Works on the string alone: which names exist is for `rules`, spans are for whoever has the literal.
+//! It works on the string alone: `rules` knows which names exist, and its callers have the
+//! literal's span.
 
 use dlock_grammar::{key, kind};
 use proc_macro2::{Literal, Span, TokenStream};
@@ -8,11 +10,11 @@ use quote::quote;
 use std::ops::Range;
 use syn::{Ident, LitStr, ext::IdentExt as _, parse::Parser as _};
 
-/// What a placeholder may hold.
+/// What a placeholder may hold, for error messages.
 const PLACES: &str = "a placeholder holds a name, then fields, tuple indices or calls without arguments, such as `<order.user.id>`: \
                       else write `key = { let part = …; dlock_runtime::lock_key!(\"item:<part>\") }`";
 
-/// A template without a fault that can be known from its text.
+/// A template without a fault that is visible in its text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     pub(crate) parts: Vec<Part>,
@@ -30,7 +32,7 @@ pub(crate) struct Place {
     /// As written, so perhaps with `r#`.
     pub(crate) root: String,
     pub(crate) steps: Vec<Step>,
-    /// Where it stands in the template's text, without the angle brackets.
+    /// Its position in the template's text, without the angle brackets.
     pub(crate) range: Range<usize>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) enum Step {
     Call(String),
 }
 
-/// What is wrong with a template, and where in its text if it has a place.
+/// What is wrong with a template, and the range of its text that is wrong, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) message: String,
@@ -56,8 +58,8 @@ impl Fault {
         }
     }
 
-    /// The error at the literal. Stable Rust cannot underline a part of a literal (`Literal::subspan`), so a line of the
-    /// message does.
+    /// The error at the literal. Stable Rust cannot underline a part of a literal
+    /// (`Literal::subspan`), so a line of the message does.
     pub(crate) fn at(&self, literal: &LitStr) -> syn::Error {
         let text = literal.value();
         let Some(range) = &self.range else {
@@ -75,17 +77,17 @@ impl Fault {
     }
 }
 
-/// Reads a key template.
+/// Parses a key template.
 pub(crate) fn parse(text: &str) -> Result<Template, Vec<Fault>> {
     read(text, "key", Reader::check_key)
 }
 
-/// Reads the template of an owner, which is put together as a key is but may be any text.
+/// Parses the template of an owner, which is built like a key but may be any text.
 pub(crate) fn parse_owner(text: &str) -> Result<Template, Vec<Fault>> {
     read(text, "owner", Reader::check_owner)
 }
 
-/// `what` it is a template of, for the words.
+/// Parses a template; `what` names its argument in messages.
 fn read(text: &str, what: &str, check: fn(&mut Reader)) -> Result<Template, Vec<Fault>> {
     let mut reader = Reader::default();
     reader.read(text);
@@ -102,7 +104,8 @@ fn read(text: &str, what: &str, check: fn(&mut Reader)) -> Result<Template, Vec<
     }
 }
 
-/// A part and where it begins in the template. Text is cut at every `<<`, so that within a piece positions run alike.
+/// A part and its position in the template. Text is cut at every `<<`, so that positions within a
+/// piece match those in the template.
 #[derive(Debug)]
 struct Piece {
     part: Part,
@@ -160,7 +163,8 @@ impl Reader {
         }
     }
 
-    /// Two values without a separator can change places: `<a><b>` is `12` for 1, 2 and for 12 and nothing.
+    /// Two values without a separator are ambiguous: `<a><b>` is `12` for 1 and 2, but also for 12
+    /// and an empty value.
     fn check_separators(&mut self, what: &str) {
         let mut last: Option<&Place> = None;
         let mut separated = true;
@@ -197,7 +201,7 @@ impl Reader {
         }
     }
 
-    /// What the runtime would refuse whatever the values are; `x` stands for a value.
+    /// Finds what the runtime would refuse whatever the values are; `x` stands for a value.
     fn check_key(&mut self) {
         let mut rendered = String::new();
         let mut starts = Vec::new();
@@ -234,7 +238,7 @@ fn merge(pieces: Vec<Piece>) -> Vec<Part> {
     parts
 }
 
-/// Reads what stands between `<` and `>`.
+/// Parses the text between `<` and `>`.
 fn place(inner: &str, at: usize) -> Result<Place, Fault> {
     let whole = at..at + inner.len();
     if inner.is_empty() {
@@ -287,7 +291,8 @@ fn step(segment: &str, range: Range<usize>, whole: &Range<usize>) -> Result<Step
 }
 
 fn identifier(text: &str, range: Range<usize>, whole: &Range<usize>) -> Result<String, Fault> {
-    // Checked first: the lexer would skip spaces and comments, and words that have no raw form make it complain by itself.
+    // Checked first: the lexer would skip spaces and comments, and it reports words without a raw
+    // form by itself.
     let word = text.strip_prefix("r#").unwrap_or(text);
     let never = ["", "_", "self", "Self", "super", "crate"].contains(&word)
         || word.starts_with(|c: char| c.is_ascii_digit());
@@ -315,8 +320,9 @@ fn identifier(text: &str, range: Range<usize>, whole: &Range<usize>) -> Result<S
 }
 
 impl Place {
-    /// The expression, from `root` on; `span` is where its errors are shown. The steps are not the user's own tokens: for a field
-    /// that is misspelt the compiler would propose to put its name in place of the whole literal.
+    /// The expression, from `root` on; `span` is where its errors are shown. The steps are not the
+    /// user's tokens: for a misspelt field the compiler would propose to replace the whole literal
+    /// by a name.
     pub(crate) fn tokens(&self, root: &Ident, span: Span) -> TokenStream {
         let span = Span::mixed_site().located_at(span);
         let mut tokens = quote!(#root);

@@ -1,7 +1,7 @@
-//! How long a lease may be and how often it may be renewed.
+//! The bounds of a lease and of its renewal interval.
 //!
-//! A value is checked where it is first known: a written `ttl` by the compiler, a pool's default when it is configured, and
-//! the two together when a lock is acquired.
+//! A value is checked as soon as it is known: a written `ttl` when compiling, a pool's default when
+//! it is configured, and a pair of them when a lock is acquired.
 
 use crate::duration;
 use std::{fmt, time::Duration};
@@ -9,7 +9,8 @@ use std::{fmt, time::Duration};
 /// The shortest lease: below it a network round trip takes most of the lease.
 pub const TTL_MIN: Duration = Duration::from_millis(10);
 
-/// The longest lease: what a crashed holder can block at most. Longer work renews instead.
+/// The longest lease: the longest that a crashed holder can block others. Longer work renews
+/// instead.
 pub const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Checks a lease against [`TTL_MIN`] and [`TTL_MAX`].
@@ -27,8 +28,8 @@ pub fn check_ttl(ttl: Duration) -> Result<(), BoundError> {
     }
 }
 
-/// Checks a renewal interval: more than zero and less than half of the lease, so that one failed renewal can be repeated
-/// before the lease ends.
+/// Checks a renewal interval: more than zero and less than half of the lease, so that one failed
+/// renewal can be repeated before the lease ends.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub fn check_renew(every: Duration, ttl: Duration) -> Result<(), BoundError> {
     }
 }
 
-/// The part of [`check_renew`] that is known without the lease.
+/// The part of [`check_renew`] that needs no lease.
 ///
 /// # Errors
 ///
@@ -56,28 +57,28 @@ pub fn check_renew_alone(every: Duration) -> Result<(), BoundError> {
     }
 }
 
-/// A duration that is a duration but not one that works; its `Display` says the bound and the fix.
+/// A duration out of bounds; its `Display` states the bound and the fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BoundError {
     /// The lease is shorter than [`TTL_MIN`].
     TtlTooShort {
-        /// The lease that was asked for.
+        /// The requested lease.
         ttl: Duration,
     },
     /// The lease is longer than [`TTL_MAX`].
     TtlTooLong {
-        /// The lease that was asked for.
+        /// The requested lease.
         ttl: Duration,
     },
-    /// The renewal interval is zero, or shorter than the millisecond that leases are counted in.
+    /// The renewal interval is shorter than 1 ms, the unit in which leases are counted.
     RenewTooShort {
-        /// The interval that was asked for.
+        /// The requested interval.
         every: Duration,
     },
     /// The renewal interval is not less than half of the lease.
     RenewTooLong {
-        /// The interval that was asked for.
+        /// The requested interval.
         every: Duration,
         /// The lease it would renew.
         ttl: Duration,

@@ -1,6 +1,6 @@
 //! "Did you mean …?": the known name that is nearest to an unknown one.
 
-/// The name that was probably meant: at most one slip per three letters.
+/// The name that was probably meant: at most one edit per three letters.
 #[must_use]
 pub fn nearest(text: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     names
@@ -11,7 +11,8 @@ pub fn nearest(text: &str, names: impl IntoIterator<Item = &'static str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// How many letters must be inserted, removed, replaced or swapped with their neighbour (optimal string alignment).
+/// The edit distance: letters inserted, removed, replaced or swapped with their neighbour (optimal
+/// string alignment).
 fn slips(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();

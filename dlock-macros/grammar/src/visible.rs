@@ -1,13 +1,14 @@
-//! Which characters a reader can see, and which change a line without being seen.
+//! Which characters a reader can see, and which change a line invisibly.
 //!
-//! Terminals obey control characters, log shippers split at line separators, and characters that reorder or hide text make one name
-//! look like another. So such a character stands in no key, and none is printed as it came.
+//! Terminals obey control characters, log shippers split at line separators, and characters that
+//! reorder or hide text make one name look like another. So no key contains such a character, and
+//! none is printed unescaped.
 
 /// Whether a character can be printed as it is.
 ///
-/// Not: control characters (C0, DEL, C1), line and paragraph separators, characters that order text from right to left, and all that
-/// Unicode calls default ignorable (zero-width characters, the byte order mark, fillers, tags) but for variation selectors
-/// beside emoji.
+/// Invisible are: control characters (C0, DEL, C1), line and paragraph separators, characters that
+/// order text from right to left, and everything that Unicode calls default ignorable (zero-width
+/// characters, the byte order mark, fillers, tags) except variation selectors beside emoji.
 ///
 /// # Examples
 ///
@@ -19,7 +20,7 @@
 /// ```
 #[must_use]
 pub fn is_visible(c: char) -> bool {
-    // As nearly always, and quicker than the table.
+    // The usual case, quicker than the table.
     if c.is_ascii() {
         return !c.is_ascii_control();
     }
@@ -27,7 +28,8 @@ pub fn is_visible(c: char) -> bool {
     !is_hidden
 }
 
-/// Where the first character is that can't be printed as it is, in bytes: [`is_visible`] for a whole text.
+/// The position in bytes of the first character that can't be printed as it is: [`is_visible`] for
+/// a whole text.
 ///
 /// # Examples
 ///
@@ -39,7 +41,7 @@ pub fn is_visible(c: char) -> bool {
 /// ```
 #[must_use]
 pub fn first_hidden(text: &str) -> Option<usize> {
-    // As nearly always. No branch for a byte, so that the compiler looks at many at once.
+    // The usual case. Without a branch per byte, so that the compiler vectorizes it.
     let is_printable = |all: bool, byte: u8| all & matches!(byte, b' '..=b'~');
     if text.bytes().fold(true, is_printable) {
         return None;
@@ -48,7 +50,8 @@ pub fn first_hidden(text: &str) -> Option<usize> {
     chars.find(|(_, c)| !is_visible(*c)).map(|(at, _)| at)
 }
 
-/// `Default_Ignorable_Code_Point` of Unicode 16 (without U+FE00 to U+FE0F), line separators, and interlinear annotations.
+/// `Default_Ignorable_Code_Point` of Unicode 16 (without U+FE00 to U+FE0F), line separators, and
+/// interlinear annotations.
 const HIDDEN: &[(char, char)] = &[
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),

@@ -1,4 +1,6 @@
-//! The arguments that say which kind of lock it is, and the list of several keys.
+//! Reads the arguments for the kind of a lock, and the list of several keys.
+//!
+//! Which kinds go together is checked in `rules::kind`.
 
 use super::{
     Args, Count, Keys, TextOrExpr,
@@ -10,10 +12,10 @@ use crate::errors::Errors;
 use syn::{Expr, ExprArray, UnOp};
 
 impl Args {
-    /// Puts a value where it belongs if it has the form that the argument takes; `false` if it was reported.
+    /// Stores a value if it has the form that the argument takes; `false` if an error was reported.
     pub(super) fn store_kind(&mut self, name: &str, value: Shape, errors: &mut Errors) -> bool {
         match (name, value) {
-            // As `renew = true`: what a `macro_rules!` passes in is a value.
+            // Like `renew = true`: a `macro_rules!` passes in a value.
             (word, Shape::Bool(on, _)) if is_bare(word) => {
                 if !on {
                     self.seen.retain(|seen| seen != word);
@@ -37,7 +39,7 @@ impl Args {
                 let all = list.elems.len();
                 let keys = list_of_keys(list, errors);
                 let well = keys.len() == all;
-                // Nothing left is not an empty list: that was reported already.
+                // An empty rest is not an empty list: its errors were reported already.
                 self.keys = (well || !keys.is_empty()).then_some(Keys::List(keys));
                 return well;
             }
@@ -50,7 +52,7 @@ impl Args {
     }
 }
 
-/// A number, or what may give one; else the value as it was.
+/// A number, or an expression that may give one; else the value unchanged.
 fn count(value: Shape) -> Result<Count, Box<Shape>> {
     match value {
         Shape::Number(number) => Ok(Count::Literal(number)),
@@ -66,7 +68,7 @@ fn count(value: Shape) -> Result<Count, Box<Shape>> {
     }
 }
 
-/// The keys that can be read.
+/// The keys that can be read; the others are reported.
 fn list_of_keys(list: ExprArray, errors: &mut Errors) -> Vec<TextOrExpr> {
     let key = |key| match Shape::of(key) {
         Shape::Text(text) => Some(TextOrExpr::Text(text)),

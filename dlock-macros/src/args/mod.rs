@@ -1,6 +1,7 @@
-//! What was written between the parentheses of the attribute, spans kept: names, and values of the right shape.
+//! Reads the arguments of the attribute, with their spans: names, and values of the right form.
 //!
-//! What a value means is for `rules`. Nothing here stops at the first error: a bad argument is skipped up to the next comma.
+//! What a value means is checked in `rules`. Invariant: no error stops the reading; a bad argument
+//! is skipped up to the next comma.
 
 use crate::errors::Errors;
 pub(crate) use names::ARGUMENTS;
@@ -18,7 +19,7 @@ mod names;
 mod shape;
 mod unknown;
 
-/// The arguments of one attribute. `None` is: not written, or written wrongly and already reported.
+/// The arguments of one attribute. `None`: not written, or written wrongly and already reported.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) key: Option<TextOrExpr>,
@@ -40,13 +41,13 @@ pub(crate) struct Args {
     pub(crate) map_err: Option<Named<Expr>>,
     pub(crate) on_error: Option<Named<Expr>>,
     krate: Option<Path>,
-    /// The names as they were written, in that order; those of bare words are all that there is to know of them.
+    /// The names as they were written, in that order; a bare word has no other trace.
     seen: Vec<Ident>,
-    /// Names that were probably meant by what is none.
+    /// Names that an unknown argument probably meant.
     near: Vec<&'static str>,
 }
 
-/// How many: a number that is checked now, or an expression that is checked when the function is called.
+/// A number that is checked now, or an expression that is checked when the function is called.
 pub(crate) enum Count {
     Literal(LitInt),
     Expr(Box<Expr>),
@@ -78,14 +79,15 @@ pub(crate) enum Renew {
     Every(LitStr),
 }
 
-/// A value beside the argument's name, for errors that are not about the value.
+/// A value with the argument's name, for errors that are not about the value.
 pub(crate) struct Named<T> {
     pub(crate) name: Ident,
     pub(crate) value: T,
 }
 
 impl Args {
-    /// Whether the argument was written, be it so that it could not be read: that it is missing would be noise.
+    /// Whether the argument was written, even unreadably: then an error that it is missing would be
+    /// noise.
     pub(crate) fn meant(&self, name: &str) -> bool {
         self.name(name).is_some() || self.near.contains(&name)
     }
@@ -95,7 +97,7 @@ impl Args {
         self.seen.iter().find(|seen| *seen == name)
     }
 
-    /// All that was written or meant, each once, in that order.
+    /// All names that were written or meant, each once, in that order.
     pub(crate) fn names(&self) -> Vec<String> {
         let seen = self.seen.iter().map(ToString::to_string);
         let near = self.near.iter().map(ToString::to_string);
@@ -104,13 +106,13 @@ impl Args {
         names
     }
 
-    /// Where `dlock_runtime` is.
+    /// The path of `dlock_runtime`.
     pub(crate) fn krate(&self) -> TokenStream {
         let written = self.krate.as_ref();
         written.map_or_else(|| quote!(::dlock_runtime), Path::to_token_stream)
     }
 
-    /// Reads all arguments; what cannot be read is reported and left out.
+    /// Reads all arguments; those that cannot be read are reported and left out.
     pub(crate) fn read(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Self::default();
         let all = |input: ParseStream<'_>| {
@@ -123,7 +125,8 @@ impl Args {
                     }
                     skip_argument(input);
                 }
-                // What follows a forgotten comma is read too, so that its mistakes are said now.
+                // The argument after a forgotten comma is read too, so that its errors are shown
+                // now.
                 if !input.is_empty() && !input.peek(Token![,]) {
                     errors.at_span(input.span(), comma);
                     input.parse::<Option<Token![;]>>()?;
@@ -138,7 +141,8 @@ impl Args {
         args
     }
 
-    /// Reads one argument; `false` if something was reported, so that what is left of it is noise.
+    /// Reads one argument; `false` if an error was reported, so that errors about the rest of it
+    /// are noise.
     fn read_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> bool {
         let skip = |input: ParseStream<'_>| {
             skip_argument(input);
@@ -209,7 +213,7 @@ impl Args {
         self.store(name, &text, value, errors)
     }
 
-    /// Puts a value where it belongs if it has the form that the argument takes; `false` if it was reported.
+    /// Stores a value if it has the form that the argument takes; `false` if an error was reported.
     fn store(&mut self, name: Ident, text: &str, value: Option<Expr>, errors: &mut Errors) -> bool {
         let Some(value) = value else {
             if text == "renew" {
@@ -273,7 +277,7 @@ fn refuse(name: &str, value: Shape, errors: &mut Errors) -> bool {
     false
 }
 
-/// Whether an argument begins here, as well as can be seen.
+/// Whether an argument seems to begin here.
 fn begins_argument(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let Ok(name) = ahead.call(Ident::parse_any) else {
@@ -282,7 +286,7 @@ fn begins_argument(input: ParseStream<'_>) -> bool {
     ahead.peek(Token![=]) || ends_argument(&ahead) && ARGUMENTS.contains(&name.to_string().as_str())
 }
 
-/// The expression after `=`, or `None` for a bare name; `Err` if it was reported.
+/// The expression after `=`, or `None` for a bare name; `Err` if an error was reported.
 fn read_value(
     name: &Ident,
     input: ParseStream<'_>,
@@ -294,7 +298,7 @@ fn read_value(
     let text = name.to_string();
     let bare = names::is_bare(&text);
     if bare && input.peek(Ident::peek_any) {
-        return Ok(None); // the next argument, without its comma
+        return Ok(None); // the next argument, its comma is missing
     }
     let write = |what: &str| {
         if bare {
@@ -314,7 +318,8 @@ fn read_value(
     }
     let start = input.fork();
     input.parse().map(Some).map_err(|error| {
-        // At the end of the input syn points at the whole attribute; the value's beginning says more.
+        // At the end of the input, syn points at the whole attribute; the start of the value is
+        // more precise.
         let span = if input.is_empty() {
             start.span()
         } else {
@@ -324,7 +329,7 @@ fn read_value(
     })
 }
 
-/// The expression after `=`, which stays where it is; `None` if none can be read.
+/// The expression after `=`, without consuming it; `None` if there is none that can be read.
 fn value_ahead(input: ParseStream<'_>) -> Option<Expr> {
     let ahead = input.fork();
     ahead.parse::<Token![=]>().ok()?;

@@ -1,6 +1,6 @@
-//! The names of arguments: ours, and what other libraries call them.
+//! The names of arguments: ours, and their equivalents in other libraries.
 
-/// Arguments that work, in the order of the documentation.
+/// All arguments, in the order of the documentation.
 pub(crate) const ARGUMENTS: [&str; 23] = [
     "key",
     "keys",
@@ -27,7 +27,8 @@ pub(crate) const ARGUMENTS: [&str; 23] = [
     "crate",
 ];
 
-/// What Redisson, `ShedLock`, Spring and others say, without `_`: people bring the word along.
+/// What Redisson, `ShedLock`, Spring and others call them, without `_`, for users who are used to
+/// those.
 const ELSEWHERE: [(&str, &[&str]); 23] = [
     (
         "key",
@@ -147,19 +148,19 @@ const ELSEWHERE: [(&str, &[&str]); 23] = [
     ("fair", &["fairlock", "fairness", "fifo", "ordered"]),
 ];
 
-/// The argument that another library calls so; the name without `_`, in small letters.
+/// Our argument for the name in another library; `plain` is in lower case and without `_`.
 pub(super) fn elsewhere(plain: &str) -> Option<&'static str> {
     let mut all = ELSEWHERE.iter();
     let (ours, _) = all.find(|(_, theirs)| theirs.contains(&plain))?;
     Some(ours)
 }
 
-/// Arguments that are a word alone.
+/// Whether the argument is a word without a value.
 pub(super) fn is_bare(name: &str) -> bool {
     ["read", "write", "reentrant", "fair"].contains(&name)
 }
 
-/// What to say of one that has a value.
+/// The error for such an argument with a value.
 pub(super) fn alone(name: &str) -> String {
     format!("`{name}` takes no value: write `{name}` alone, or leave it out")
 }

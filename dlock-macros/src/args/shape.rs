@@ -1,4 +1,4 @@
-//! The forms that the value of an argument is told apart by, and what to write for one of the wrong form.
+//! The forms of an argument's value, and what to write instead of a value of the wrong form.
 
 use super::names::{alone, is_bare};
 use dlock_grammar::duration;
@@ -13,7 +13,7 @@ pub(super) enum Shape {
     Number(LitInt),
     Path(Path),
     List(ExprArray),
-    /// A number with a suffix, bytes, a character: nothing that can be computed.
+    /// A number with a suffix, bytes, a character: a literal that no argument takes.
     Literal(Expr),
     Other(Expr),
 }
@@ -21,7 +21,7 @@ pub(super) enum Shape {
 impl Shape {
     pub(super) fn of(value: Expr) -> Self {
         match value {
-            // What a `macro_rules!` passed in (`key = $key`) comes in an invisible group.
+            // A value that a `macro_rules!` passed in (`key = $key`) comes in an invisible group.
             Expr::Group(group) => Self::of(*group.expr),
             Expr::Paren(paren) if matches!(*paren.expr, Expr::Lit(_)) => Self::of(*paren.expr),
             Expr::Lit(ExprLit {
@@ -65,7 +65,8 @@ fn literal(lit: Lit) -> Expr {
     Expr::Lit(ExprLit { attrs, lit })
 }
 
-/// What to write instead of a value of the wrong form: what was meant where that can be seen, else an example.
+/// What to write instead of a value of the wrong form: what was meant, if that is clear, else an
+/// example.
 pub(super) fn misshapen(name: &str, value: &Expr) -> String {
     let written = value.to_token_stream().to_string();
     let text = match value {
@@ -152,8 +153,8 @@ pub(super) fn misshapen(name: &str, value: &Expr) -> String {
     }
 }
 
-/// What was written under another name or in another place, as the argument that it was meant for; `None` if it does not fit there, or is
-/// long.
+/// A value from another argument, written for the one that was meant; `None` if it does not fit
+/// there or is too long.
 pub(super) fn echo(name: &str, value: Expr) -> Option<String> {
     let written = match (name, Shape::of(value)) {
         ("key" | "owner", Shape::Text(text)) => text.token().to_string(),
@@ -177,10 +178,10 @@ pub(super) fn echo(name: &str, value: Expr) -> Option<String> {
     (written.chars().count() <= LONGEST).then(|| format!("{kind}{name} = {written}"))
 }
 
-/// The most characters that are repeated of what was written: a message is read in one go.
+/// The most characters of the user's text that a message repeats.
 const LONGEST: usize = 80;
 
-/// Of a whole number, without its suffix.
+/// The digits of a whole number, without its suffix.
 fn digits(value: &Expr) -> &str {
     match value {
         Expr::Lit(ExprLit {
@@ -199,7 +200,7 @@ fn unquoted(name: &str, what: &str, value: &str) -> String {
     format!("{what} stands without quotes: write `{name} = {value}`")
 }
 
-/// What a literal that is no text holds, as text.
+/// The content of a literal that is no text, as text.
 pub(super) fn inner(value: &Expr) -> String {
     match value {
         Expr::Lit(ExprLit { lit, .. }) => match lit {
@@ -221,7 +222,7 @@ fn words(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// How an argument is written.
+/// An example of an argument.
 pub(super) fn example(name: &str) -> &'static str {
     match name {
         "ttl" => "ttl = \"10s\"",

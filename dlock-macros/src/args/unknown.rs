@@ -1,4 +1,4 @@
-//! An argument that is none: what was probably meant, and what to write instead.
+//! An unknown argument: what was probably meant, and what to write instead.
 
 use super::{
     names::{ARGUMENTS, elsewhere},
@@ -7,20 +7,21 @@ use super::{
 use dlock_grammar::spelling::nearest;
 use syn::Expr;
 
-/// What to say of it.
+/// The error about an unknown argument.
 pub(super) struct Unknown {
     /// The arguments that were probably meant.
     pub(super) near: Vec<&'static str>,
     pub(super) message: String,
 }
 
-/// Words for a lock that says nothing about its kind.
+/// Words for an exclusive lock, which needs none.
 const EXCLUSIVE: [&str; 3] = ["exclusive", "exclusivelock", "mutex"];
 
-/// Arguments that say a kind, beside those that only go with one.
+/// Arguments that name a kind, and `fair`, which goes with one.
 const KINDS: [&str; 5] = ["read", "write", "permits", "reentrant", "fair"];
 
-/// About a name that is not in [`ARGUMENTS`], and its value where it has one that can be read.
+/// The error for a name that is not in [`ARGUMENTS`], with its value if there is one that can be
+/// read.
 pub(super) fn unknown(text: &str, value: Option<Expr>) -> Unknown {
     let plain = plain(text);
     let (near, what) = match plain.as_str() {
@@ -50,7 +51,7 @@ pub(super) fn unknown(text: &str, value: Option<Expr>) -> Unknown {
     Unknown { near, message }
 }
 
-/// What it means, and how the message goes on.
+/// The arguments that were meant, and the rest of the message.
 type Meant = (Vec<&'static str>, String);
 
 /// A setting of the pool.
@@ -64,7 +65,7 @@ fn exclusive() -> Meant {
     (Vec::new(), what.to_owned())
 }
 
-/// `kind = "read"`, `mode = LockMode::Shared`
+/// The kind in `kind = "read"` or `mode = LockMode::Shared`.
 fn kind(value: Option<Expr>) -> Meant {
     let word = match value.map(Shape::of) {
         Some(Shape::Text(text)) => plain(&text.value()),
@@ -91,7 +92,7 @@ fn kind(value: Option<Expr>) -> Meant {
     (vec![ours], what)
 }
 
-/// Another library's word, a slip, or neither.
+/// Another library's word, a misspelling, or neither.
 fn other(text: &str, plain: &str, value: Option<Expr>) -> Meant {
     if let Some(ours) = elsewhere(plain) {
         let echo = value.and_then(|value| echo(ours, value));
@@ -109,7 +110,7 @@ fn other(text: &str, plain: &str, value: Option<Expr>) -> Meant {
     (Vec::new(), what)
 }
 
-/// `maxHold`, `TTL`, `read-lock`: the spelling of another language.
+/// Removes the spelling of other languages: `maxHold`, `TTL`, `read-lock`.
 fn plain(text: &str) -> String {
     let letters = text.chars().filter(|c| c.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()

@@ -1,7 +1,8 @@
 //! The rewrite. Takes a [`Model`] and returns tokens; nothing can fail here.
 //!
-//! One static, one key, one future, one call: behaviour lives in the runtime. All names of ours are `mixed_site`, so the body
-//! cannot see them, and nothing that is written here may cause a warning in the user's crate.
+//! One static, one key, one future, one call: the behaviour is in the runtime. Invariants: all our
+//! names are `mixed_site`, so the body cannot see them; the generated code causes no warning in the
+//! user's crate.
 
 use crate::{
     model::{Guard, Key, KeyPart, Lock, Model, OnError, OnLost, Pool, Release, Renew, Wait},
@@ -42,7 +43,7 @@ pub(crate) fn function(model: &Model) -> TokenStream {
         locks,
     } = model;
     rewrite(function, form, |statements, brace| {
-        // The first lock comes last: it goes around all others.
+        // The first lock is added last: it goes around all others.
         let locks = locks.iter().rev();
         locks.fold(statements, |inside, lock| {
             lock.around(&inside, brace, output)
@@ -50,7 +51,7 @@ pub(crate) fn function(model: &Model) -> TokenStream {
     })
 }
 
-/// A function that is not locked because something is wrong: what it was, with the guards that its body expects.
+/// A function with errors in its attribute: unlocked, with the guards that its body expects.
 pub(crate) fn refused(function: &Function, form: &Form, guards: &[Guard]) -> TokenStream {
     let guards = guards.iter().map(guard);
     rewrite(
@@ -78,13 +79,14 @@ fn rewrite(
         &function.sig,
         &function.inner_attrs,
     );
-    // With the user's braces the function is his: else lints about it (`missing_docs`, `dead_code`) would be silent.
+    // With the user's braces the function counts as the user's; otherwise lints about it
+    // (`missing_docs`, `dead_code`) would be silent.
     let mut body = Group::new(Delimiter::Brace, quote!(#(#inner_attrs)* #statements));
     body.set_span(function.brace.span.join());
     quote!(#(#attrs)* #vis #sig #body)
 }
 
-/// `lock_key!`: the key alone.
+/// `lock_key!`: only the key.
 pub(crate) fn key(krate: &TokenStream, key: &Key) -> TokenStream {
     match key {
         Key::Template { text, parts } => {
@@ -134,7 +136,7 @@ impl Lock {
         let Call { bind, run } = self.call();
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
-        // The static comes first: an item after statements is a lint of clippy's.
+        // The static comes first: clippy warns about an item after statements.
         quote! {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
             #bind
@@ -147,7 +149,7 @@ impl Lock {
         }
     }
 
-    /// Only what was written: the rest is the pool's to say.
+    /// Only the arguments that were written: the pool has the defaults.
     fn spec(&self) -> TokenStream {
         let krate = &self.krate;
         let wait = self.wait.as_ref().map(|wait| match wait {
@@ -172,7 +174,8 @@ impl Lock {
             Some(Pool::Named(name)) => Some(quote!(.pool(#name))),
             _ => None,
         };
-        // A call that is the user's, by its span: the compiler takes its line, and for all that has ours the topmost attribute's.
+        // With the user's span, the compiler takes this call's line; all tokens with our span have
+        // the line of the topmost attribute.
         let here = self.below.map(|span| quote_spanned!(span=> .here()));
         let written = [
             here,
@@ -193,7 +196,7 @@ impl Lock {
         }
     }
 
-    /// The arm for a lock that is busy and may be.
+    /// The match arm for a busy lock that may be skipped.
     fn skip(&self, error: &Ident, output: &Output) -> Option<TokenStream> {
         let (krate, ty) = (&self.krate, &output.ty);
         let skipped = quote_spanned!(output.span=> <#ty as #krate::__private::Skipped>::skipped());
@@ -223,9 +226,9 @@ impl Lock {
     }
 }
 
-/// `let lock: &LockGuard = …;` in the name that the user chose.
+/// `let lock: &LockGuard = …;`, with the name that the user chose.
 fn guard(Guard { krate, name }: &Guard) -> TokenStream {
-    // What the body does wrong with its guard is shown at the name that was given.
+    // Errors of the body's use of its guard are shown at that name.
     let span = Span::mixed_site().located_at(name.span());
     let held = ours_at("held", span);
     quote_spanned! {span=>
@@ -234,32 +237,35 @@ fn guard(Guard { krate, name }: &Guard) -> TokenStream {
     }
 }
 
-/// `function(error)`, by a detour that tells a closure the type of its argument first: called directly, `|error| error.key()`
-/// could not be inferred. A function that returns another type is reported at the function.
+/// `function(error)`, through a call that tells a closure the type of its argument first: called
+/// directly, `|error| error.key()` could not be inferred. A function that returns another type is
+/// reported at the function.
 fn call(function: &Expr, error: &Ident) -> TokenStream {
     let span = Span::mixed_site().located_at(function.span());
     quote_spanned!(span=> ::core::result::Result::unwrap_or_else(::core::result::Result::Err(#error), #function))
 }
 
-/// A `return` that is never reached: it tells the compiler what the block gives, so that `?`, `Ok(Box::new(…))` as a trait
-/// object and the like work in it as in a function (the idea is tracing-attributes'). There is nothing in it to `allow`, which a
-/// crate may have forbidden. An error that the compiler derives from it is shown at the return type.
+/// A `return` that is never reached: it tells the compiler the type of the block, so that `?`,
+/// `Ok(Box::new(…))` as a trait object and the like work in it as in a function (the idea is from
+/// tracing-attributes). It needs no `allow`, which a crate may have forbidden. An error that the
+/// compiler derives from it is shown at the return type.
 fn edge(krate: &TokenStream, output: &Output) -> TokenStream {
     let (ty, span) = (&output.ty, Span::mixed_site().located_at(output.span));
     quote_spanned!(span=> if false { return <#ty as #krate::__private::Never>::never(); })
 }
 
-/// With the braces of the user's body, an error about its tail points there, and the temporaries of the tail are dropped by the
-/// rules of his edition. Around a body of one expression they look like braces that he need not have written, which is
-/// a warning where they are his: hence the `allow`.
+/// With the braces of the user's body, an error about its tail points there, and the temporaries of
+/// the tail are dropped by the rules of the user's edition. Around a single expression they look
+/// like unnecessary braces of the user's, which is a warning: hence the `allow`.
 fn block(statements: TokenStream, brace: Brace) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, statements);
     block.set_span(brace.span.join());
     quote!(#[allow(unused_braces)] #block)
 }
 
-/// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct of the same name in his
-/// module would be taken for a pattern: hence the underscores. The span is a `mixed_site` one.
+/// A variable of ours. Hygiene hides it from the user's variables, but a constant or a unit struct
+/// of the same name in the user's module would be taken for a pattern: hence the underscores. The
+/// span is a `mixed_site` one.
 fn ours_at(name: &str, span: Span) -> Ident {
     Ident::new(&format!("__{name}"), span)
 }
@@ -270,7 +276,7 @@ fn ours(name: &str) -> Ident {
 
 /// `.name(number of milliseconds)`
 fn millis(name: &str, time: Duration) -> TokenStream {
-    // Every duration was read by `duration::parse`, which counts in `u64` milliseconds.
+    // `duration::parse` has read every duration, and counts in `u64` milliseconds.
     let millis = Literal::u64_unsuffixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let name = Ident::new(name, Span::call_site());
     quote!(.#name(#millis))
@@ -287,7 +293,7 @@ fn borrow(expr: &TokenStream, span: Span) -> TokenStream {
     quote_spanned!(span=> &#expr)
 }
 
-/// An expression to put `&` in front of; parentheses only where they are needed, else they are a warning.
+/// An expression to put `&` in front of; in parentheses only if needed, else they cause a warning.
 fn operand(expr: &Expr) -> TokenStream {
     match expr {
         Expr::Path(_)

@@ -1,4 +1,5 @@
-//! What is made when the function is called, before its body takes the arguments: the key, and what goes beside it.
+//! The code that runs when the function is called, before its body takes the arguments: it makes
+//! the key, the owner, the number of permits and the pool.
 
 use super::{borrow, key, operand, ours};
 use crate::model::{Count, Key, Kind, Lock, Pool, What};
@@ -82,7 +83,7 @@ impl Lock {
         quote!(.pool(#clone))
     }
 
-    /// The kind, as the static says it.
+    /// The kind, as the static has it.
     pub(super) fn kind(&self) -> TokenStream {
         let kind = match &self.kind {
             Kind::Exclusive => TokenStream::new(),
@@ -96,7 +97,8 @@ impl Lock {
     }
 }
 
-/// What the static says of the numbers, or what is left to be said when the function is called: a `take` goes with its `permits`.
+/// The numbers for the static, or those that are known only when the function is called; a `take`
+/// goes with its `permits`.
 fn counts(of: &Count, take: Option<&Count>, in_the_static: bool) -> TokenStream {
     let known = |count: &Count| matches!(count, Count::Known(_));
     let take_is_static = known(of) && take.is_none_or(known);

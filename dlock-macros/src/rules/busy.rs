@@ -1,11 +1,12 @@
-//! The rules of `on_busy`: what is skipped must have a way out, and so must everything else that can fail.
+//! The rules of `on_busy`: a function that skips its body must still have a way to return other
+//! errors.
 
 use super::Scope;
 use crate::{args::Args, signature::OutputKind};
 
 impl Scope<'_> {
-    /// Whether a busy lock leaves the body out. That the return type has something to give back then is for the compiler,
-    /// which knows what an alias stands for.
+    /// Whether a busy lock skips the body. Whether the return type has a value for that is checked
+    /// by the compiler, which can resolve an alias.
     pub(super) fn skips(&mut self, args: &Args) -> bool {
         let Some(on_busy) = &args.on_busy else {
             return false;

@@ -1,5 +1,8 @@
-//! `format!` where it becomes a key: its values stand there as they are, where a template encodes them. For `a b` the two
-//! are different locks, and exclusion is lost between them without a word.
+//! Refuses `format!` as a key: it leaves values as they are, and a template encodes them. For `a b`
+//! the two are different locks, which silently do not exclude each other.
+//!
+//! It works on the expression of the argument alone; a `format!` behind a variable or a function is
+//! not seen.
 
 use super::Scope;
 use crate::template::{self, Part};
@@ -11,11 +14,11 @@ use syn::{
     punctuated::Punctuated,
 };
 
-/// The most characters of a replacement that is shown: a message is read in one go.
+/// The most characters of a proposed replacement, to keep the message readable.
 const LONGEST: usize = 84;
 
 impl Scope<'_> {
-    /// Refuses `format!` wherever it gives the key, and says the template that means the same.
+    /// Refuses `format!` wherever it gives the key, and proposes the template that means the same.
     pub(super) fn no_format_in(&mut self, expr: &Expr, argument: &str) {
         let mut found = Vec::new();
         find(expr, &mut found);
@@ -27,7 +30,7 @@ impl Scope<'_> {
             let shown =
                 shown.unwrap_or_else(|| "{ let part = …; lock_key!(\"item:<part>\") }".to_owned());
             let write = match argument {
-                // Each key of a list stands without a name.
+                // The keys of a list have no names.
                 "keys" => shown,
                 _ if whole => format!("{argument} = {shown}"),
                 _ => shown,
@@ -39,7 +42,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What a placeholder can begin with.
+    /// The names that a placeholder can begin with.
     fn roots(&self) -> Vec<String> {
         let receiver = self.function.receiver();
         let names = receiver.into_iter().chain(self.names());
@@ -47,7 +50,8 @@ impl Scope<'_> {
     }
 }
 
-/// Whether the key is what `format!` gives, and nothing goes around it that is not left out with it.
+/// Whether the key is the result of `format!`, apart from conversions that the template needs no
+/// more.
 fn is_alone(expr: &Expr) -> bool {
     match expr {
         Expr::Macro(it) => is_format(&it.mac),
@@ -73,7 +77,8 @@ fn is_conversion(call: &ExprCall) -> bool {
     })
 }
 
-/// Each `format!` whose text is the expression's value, or part of it. What a function makes of it is the function's.
+/// Finds each `format!` whose text is the expression's value or part of it. The argument of a
+/// function does not count, for the function may make anything of it.
 fn find(expr: &Expr, found: &mut Vec<Macro>) {
     match expr {
         Expr::Macro(it) if is_format(&it.mac) => found.push(it.mac.clone()),
@@ -130,26 +135,27 @@ fn is_format(it: &Macro) -> bool {
     last.is_some_and(|last| last.ident == "format" || last.ident == "format_args")
 }
 
-/// A `format!` as a template: text with placeholders, and what has to get a name before.
+/// A `format!` as a template: text with placeholders, and variables for values that can't be one.
 #[derive(Default)]
 struct Formatted {
     text: String,
     /// `let name = value;`, in order.
     lets: Vec<(String, String)>,
-    /// What the placeholders begin with.
+    /// The names that the placeholders begin with.
     roots: Vec<String>,
 }
 
-/// What `format!` was given behind its text.
+/// The arguments of a `format!` after its text.
 struct Arguments {
     positional: Vec<Expr>,
     named: Vec<(Ident, Expr)>,
-    /// All identifiers in there: a new name is none of them.
+    /// All identifiers in them, so that new names differ.
     taken: BTreeSet<String>,
 }
 
 impl Formatted {
-    /// `None` for what has no such form, or is no valid `format!`: then rustc has a word to say once it is changed.
+    /// `None` if it has no such form or is no valid `format!`: rustc reports that once the key is
+    /// changed.
     fn read(format: &Macro) -> Option<Self> {
         let (literal, arguments) = Arguments::read(format)?;
         let text = literal.value();
@@ -159,7 +165,7 @@ impl Formatted {
         while let Some(at) = rest.find(['{', '}', '<']) {
             let (before, sign) = rest.split_at(at);
             formatted.text.push_str(before);
-            // Each turn takes at least one character off `rest`.
+            // Each turn removes at least one character from `rest`.
             if let Some(after) = sign.strip_prefix('<') {
                 formatted.text.push_str("<<");
                 rest = after;
@@ -180,7 +186,7 @@ impl Formatted {
         Some(formatted)
     }
 
-    /// One `{…}`: a placeholder, or a name for what can't stand in one.
+    /// One `{…}`: a placeholder, or a variable for a value that can't stand in one.
     fn hole(&mut self, hole: &str, next: &mut usize, arguments: &Arguments) -> Option<()> {
         let (name, spec) = hole.split_once(':').unwrap_or((hole, ""));
         let (name, spec) = (name.trim(), spec.trim());
@@ -212,12 +218,12 @@ impl Formatted {
         Some(())
     }
 
-    /// Gives a value a name that nothing else has.
+    /// Gives a value a name that is not taken.
     fn name(&mut self, value: &Expr, spec: &str, arguments: &Arguments) -> String {
         let written = tight(value);
         let value = match (value, spec) {
             (_, spec) if !spec.is_empty() => format!("format!(\"{{:{spec}}}\", {written})"),
-            // A place would be moved out of; `format!` borrows.
+            // A place expression would be moved out of; `format!` borrows.
             (Expr::Field(_) | Expr::Index(_) | Expr::Path(_) | Expr::Unary(_), _) => {
                 format!("&{written}")
             }
@@ -233,13 +239,13 @@ impl Formatted {
         let mut free = names.filter(|name| {
             !arguments.taken.contains(name) && self.lets.iter().all(|(it, _)| it != name)
         });
-        // There are more numbers than names.
+        // There are more numbers than taken names.
         let name = free.next().unwrap_or_default();
         self.lets.push((name.clone(), value));
         name
     }
 
-    /// As it is written instead: the template alone where it can be one, else `lock_key!`.
+    /// The replacement: the template alone if possible, else `lock_key!`.
     fn as_key(&self, whole: bool, known: impl Fn(&str) -> bool) -> Option<String> {
         let literal = proc_macro2::Literal::string(&self.text).to_string();
         let alone = whole && self.lets.is_empty() && self.roots.iter().all(|root| known(root));
@@ -299,7 +305,7 @@ fn identifiers(tokens: proc_macro2::TokenStream, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The value as a placeholder holds it; `None` if none can.
+/// The text of a placeholder for this value; `None` if there is none.
 fn place(value: &Expr) -> Option<String> {
     let written = match value {
         Expr::Path(it) => it.path.get_ident()?.to_string(),
@@ -325,7 +331,8 @@ fn place(value: &Expr) -> Option<String> {
     Some(written)
 }
 
-/// As people write it: tokens have spaces between them. (The source of more than one token is not known to a stable macro.)
+/// The expression as people write it, without the spaces between tokens. (A stable macro can't read
+/// the source of more than one token.)
 fn tight(value: &Expr) -> String {
     let mut written = value.to_token_stream().to_string();
     for (loose, close) in [

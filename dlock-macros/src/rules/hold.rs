@@ -1,4 +1,5 @@
-//! The rules of `max_hold`, `max_renewals` and `min_hold`: together with the lease, by `dlock-grammar`.
+//! The rules of `max_hold`, `max_renewals` and `min_hold`. `dlock-grammar` checks them, with the
+//! lease as far as it is known.
 
 use super::Scope;
 use crate::args::{Args, Named, Renew};
@@ -8,7 +9,7 @@ use quote::ToTokens;
 use std::time::Duration;
 use syn::LitInt;
 
-/// What bounds a lock besides its lease.
+/// The bounds of a lock besides its lease.
 pub(super) struct Bounds {
     pub(super) max_hold: Option<Duration>,
     pub(super) max_renewals: Option<u32>,
@@ -16,7 +17,7 @@ pub(super) struct Bounds {
 }
 
 impl Scope<'_> {
-    /// Compared with each other, and with what is known of the lease.
+    /// Compares them with each other, and with what is known about the lease.
     pub(super) fn bounds(&mut self, args: &Args, ttl: Option<Duration>) -> Bounds {
         let [max_hold, min_hold] = [&args.max_hold, &args.min_hold].map(|written| {
             let written = written.as_ref()?;
@@ -63,7 +64,7 @@ impl Scope<'_> {
     }
 }
 
-/// The value; or the name, where no value would do.
+/// The value, or the name if no value would do.
 fn at_fault<T: ToTokens>(written: Option<&Named<T>>, error: HoldError) -> Option<TokenStream> {
     written.map(|written| match error {
         HoldError::MaxHoldUnrenewed | HoldError::MaxRenewalsUnrenewed => {

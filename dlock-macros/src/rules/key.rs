@@ -1,4 +1,6 @@
-//! The rules of a key template: every placeholder begins with something that exists.
+//! The rules of a key template: every placeholder begins with a name that exists.
+//!
+//! The syntax of a template is checked in `template`.
 
 use super::Scope;
 use crate::{
@@ -73,7 +75,7 @@ fn checked(
 }
 
 impl Scope<'_> {
-    /// The template of a key, which stands in this argument.
+    /// The template of a key in this argument.
     pub(super) fn template(&mut self, literal: &LitStr, argument: &str) -> Option<Key> {
         let template = checked(template::parse, literal, self.errors)?;
         self.parts(template, literal, argument)
@@ -106,10 +108,11 @@ impl Scope<'_> {
         parts.map(|parts| Key::Template { text, parts })
     }
 
-    /// A place whose root is known to exist, or is one that only rustc can know: a constant.
+    /// A placeholder whose root is known to exist, or may be a constant, which only rustc can know.
     ///
-    /// The tokens resolve as the argument does and are shown at the literal: a key that a `macro_rules!` writes for a
-    /// function that was passed in, or the other way round, means the arguments either way.
+    /// The tokens resolve as the argument does and are shown at the literal: if a `macro_rules!`
+    /// writes the key and the function is passed in, or the other way round, the placeholder means
+    /// the arguments either way.
     fn value(
         &mut self,
         place: Place,
@@ -179,7 +182,8 @@ impl Scope<'_> {
         })
     }
 
-    /// Not where it is an argument in capitals: the compiler would propose `key = id` for it, which is another key.
+    /// Whether the root may be a constant. Not if it is an argument in capitals: the compiler would
+    /// propose `key = id` for it, which is another key.
     fn may_be_constant(&self, root: &str) -> bool {
         let constants = self.function.sig.generics.const_params();
         let is_parameter = constants.into_iter().any(|it| it.ident == root);

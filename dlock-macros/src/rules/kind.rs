@@ -1,4 +1,5 @@
-//! The rules of a lock's kind: which words go together, by `dlock-grammar`, and what is locked by it.
+//! The rules of a lock's kind: `dlock-grammar` checks which words go together; this file reads the
+//! kind and the keys.
 
 use super::{Scope, key::is_constant_path};
 use crate::{
@@ -10,7 +11,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::LitInt;
 
-/// What was said about the kind, or was meant to be, in the order in which it was written.
+/// The words about the kind that were written or meant, in order.
 pub(super) fn words(args: &Args) -> Vec<Word> {
     let word = |name: String| {
         Some(match name.as_str() {
@@ -47,7 +48,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The kind that the words say. Past an error it does not matter which.
+    /// The kind that the words name. After an error any kind will do.
     pub(super) fn kind(
         &mut self,
         words: &[Word],
@@ -88,7 +89,7 @@ impl Scope<'_> {
     pub(super) fn what(&mut self, key: Option<TextOrExpr>, keys: Option<Keys>) -> Option<What> {
         let key = key.map(|key| self.key("key", key).map(What::One));
         let keys = keys.map(|keys| match keys {
-            // After a key that is wrong the others are still checked.
+            // After a wrong key the others are still checked.
             Keys::List(list) => {
                 let keys: Vec<_> = list.into_iter().map(|key| self.key("keys", key)).collect();
                 keys.into_iter().collect::<Option<_>>().map(What::List)
@@ -102,7 +103,7 @@ impl Scope<'_> {
         key.or(keys)?
     }
 
-    /// A template, or an expression as it must be written where it is evaluated.
+    /// A template, or an expression rewritten for where it is evaluated.
     pub(super) fn key(&mut self, argument: &'static str, key: TextOrExpr) -> Option<Key> {
         match key {
             TextOrExpr::Text(literal) => self.template(&literal, argument),
@@ -121,7 +122,7 @@ impl Scope<'_> {
     }
 }
 
-/// As far as it is known now.
+/// The number, if it is known now.
 fn number(count: &args::Count) -> Option<u32> {
     match count {
         args::Count::Literal(literal) => Some(digits(literal)),
@@ -129,12 +130,13 @@ fn number(count: &args::Count) -> Option<u32> {
     }
 }
 
-/// A number that is too large for one is too large for any rule.
+/// A number that does not fit is too large for any rule.
 fn digits(literal: &LitInt) -> u32 {
     literal.base10_parse().unwrap_or(u32::MAX)
 }
 
-/// The number where another one would do, else the name; `None` if it was not written but meant, by a word that was reported.
+/// The number if another one would do, else the name; `None` if it was not written, only meant by
+/// an unknown word that is already reported.
 fn at_fault(args: &Args, error: KindError) -> Option<TokenStream> {
     let count = match error {
         KindError::NoPermits | KindError::TooManyPermits => &args.permits,

@@ -1,6 +1,8 @@
-//! What arguments and function must fulfil: every error of one use, then a [`Model`] in which nothing can be wrong.
+//! The rules for arguments and function: reports every error of one use, or builds a [`Model`] in
+//! which nothing can be wrong.
 //!
-//! What a duration, a lease or a key may be is not decided here but in `dlock-grammar`, which the runtime asks too.
+//! Not decided here: what a duration, a lease or a key may be. That is in `dlock-grammar`, which
+//! the runtime uses too.
 
 use crate::{
     args::{self, Args, Named, TextOrExpr},
@@ -25,7 +27,7 @@ mod together;
 pub(crate) use key::lock_key;
 pub(crate) use refused::{guards, without_stacked};
 
-/// Checks one use of the attribute and of those that are stacked below it.
+/// Checks one use of the attribute and the uses stacked below it.
 pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model, syn::Error> {
     let mut errors = Errors::default();
     let (function, uses) = read(arguments, item, &mut errors);
@@ -63,7 +65,7 @@ pub(crate) fn model(arguments: TokenStream, item: &TokenStream) -> Result<Model,
     errors.into_result(model)
 }
 
-/// Reads all that was written: the function, and its uses of the attribute with the path of those that are stacked.
+/// Parses the function, and all uses of the attribute on it; a stacked one comes with its path.
 fn read(
     arguments: TokenStream,
     item: &TokenStream,
@@ -88,8 +90,9 @@ fn read(
     (Some(function), uses)
 }
 
-/// Takes the locks below this one off the function. One expansion writes all of them, because attributes are expanded from
-/// the top down: expanded one by one, the first would be the innermost and so be acquired last.
+/// Takes the locks below this one off the function. One expansion writes all of them, because
+/// attributes are expanded from the top down: expanded one by one, the first would be the innermost
+/// and be acquired last.
 fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
     let ours = |path: &Path| {
         path.segments
@@ -104,7 +107,7 @@ fn take_stacked(attributes: &mut Vec<Attribute>) -> Vec<Attribute> {
 /// What the arguments are checked against.
 struct Scope<'a> {
     function: &'a Function,
-    /// `None` if the function itself is wrong; the arguments are checked all the same.
+    /// `None` if the function itself is wrong; the arguments are checked nevertheless.
     form: Option<&'a Form>,
     output: Option<&'a Output>,
     errors: &'a mut Errors,
@@ -288,7 +291,7 @@ impl Scope<'_> {
         }
     }
 
-    /// An expression of the attribute as it must be written where it is evaluated.
+    /// An expression of the attribute, rewritten for where it is evaluated.
     fn expr(&self, expr: Expr) -> Expr {
         match self.form {
             Some(Form::AsyncTrait(method)) => method.expr(expr),

@@ -1,4 +1,5 @@
-//! Values in the notation of something else, in a key: they are text, and all of them would share one lock without a word.
+//! Refuses placeholders in the notation of other tools: in a key they are text, so all values would
+//! silently share one lock.
 
 use super::Scope;
 use crate::model::KeyPart;
@@ -7,7 +8,8 @@ use quote::ToTokens as _;
 use syn::{Ident, LitStr, ext::IdentExt as _};
 
 impl Scope<'_> {
-    /// Text, unless it names an argument in another notation: then all its values would share one lock.
+    /// Text, unless it names an argument in another notation: then all its values would share one
+    /// lock.
     pub(super) fn text(
         &mut self,
         text: String,
@@ -15,7 +17,7 @@ impl Scope<'_> {
         literal: &LitStr,
         argument: &str,
     ) -> Option<KeyPart> {
-        // `user:id:<id>` is fine, `user:id` is a value that was forgotten.
+        // `user:id:<id>` is fine, `user:id` is a forgotten placeholder.
         let signs: &[char] = if constant {
             &['{', '#', '$', ':', '[', '(', '@', '=', '\'']
         } else {
@@ -43,8 +45,8 @@ impl Scope<'_> {
         None
     }
 
-    /// Reports a template that became part of an expression, where it is text and all its values would share one lock; `true`
-    /// if there is one.
+    /// Reports a template inside an expression, where it is text and all its values would share one
+    /// lock; `true` if there is one.
     pub(super) fn template_in(&mut self, tokens: TokenStream, argument: &str) -> bool {
         let mut found = false;
         let mut own = false;
@@ -59,7 +61,7 @@ impl Scope<'_> {
                     false
                 }
                 TokenTree::Punct(punct) => own && punct.as_char() == '!',
-                // Where it is read as one, and where it is said to be text.
+                // The user calls the macro or says that it is text.
                 TokenTree::Ident(ident) => ident == "lock_key" || ident == "verbatim",
                 TokenTree::Group(_) => false,
             };
@@ -92,7 +94,7 @@ impl Scope<'_> {
     }
 }
 
-/// A value as it is written in its argument; several keys stand in a list, each without a name.
+/// A value as it is written in its argument; the keys of a list have no name.
 fn said(argument: &str, value: &str) -> String {
     match argument {
         "keys" => value.to_owned(),
@@ -100,8 +102,9 @@ fn said(argument: &str, value: &str) -> String {
     }
 }
 
-/// `{id}` and `{id:?}` as in `format!`, `{order.id}`, `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`,
-/// `@id`, `=id`, `'id` as people write, `id>` where the `<` was forgotten: as written, and the place.
+/// Finds a placeholder in another notation: `{id}` and `{id:?}` as in `format!`, `{order.id}`,
+/// `#id` as in Spring, `$id` as in a shell, `:id` as in a route, `[id]`, `(id)`, `@id`, `=id`,
+/// `'id` as people write, `id>` with a forgotten `<`. Returns it as written, and the name in it.
 fn other_notation(text: &str, signs: &[char], names: &[Ident]) -> Option<(String, String)> {
     let of_place = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     let known = |place: &str| {

@@ -1,4 +1,5 @@
-//! The item of a use that had an error: it stays what it was, so that nothing else of the file has to complain.
+//! The item of a use with errors: it is written back as it was, so that the errors cause no others
+//! in the file.
 
 use super::{Scope, read, take_stacked};
 use crate::{
@@ -13,7 +14,8 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// The function and the guards that its body expects; `None` if it expects none. What is wrong is not said again.
+/// The function and the guards that its body expects; `None` if it expects none. Errors are not
+/// reported again.
 pub(crate) fn guards(
     arguments: TokenStream,
     item: &TokenStream,
@@ -37,8 +39,8 @@ pub(crate) fn guards(
     (!guards.is_empty()).then_some((function, form, guards))
 }
 
-/// The item without the locks that are stacked below, for one that had an error: it was about all of them, and what is left of
-/// them would say theirs again.
+/// The item without the locks stacked below a use with errors: the errors were about all of them,
+/// and the stacked ones would report theirs again.
 pub(crate) fn without_stacked(item: &TokenStream) -> TokenStream {
     let parser = |input: ParseStream<'_>| {
         let mut attributes = input.call(Attribute::parse_outer)?;

@@ -1,4 +1,4 @@
-//! What several attributes on one function, and a function that is `main`, must fulfil.
+//! The rules for several attributes on one function, and for a function that is `main`.
 
 use crate::{
     args::{Args, Keys, TextOrExpr},
@@ -9,7 +9,7 @@ use quote::ToTokens as _;
 use std::collections::HashSet;
 use syn::{LitStr, Path};
 
-/// Checks the uses of one function, from the top down; the path is that of a stacked one.
+/// Checks the uses of one function, from the top down; a stacked one comes with its path.
 pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: &mut Errors) {
     // A pool that is an expression may come from elsewhere than `init`.
     let own_pool = |args: &Args| matches!(args.pool, Some(TextOrExpr::Expr(_)));
@@ -27,8 +27,9 @@ pub(super) fn check(function: &Function, uses: &[(Option<Path>, Args)], errors: 
         let mut listed = HashSet::new();
         for key in templates(args) {
             let lock = (key.value(), pool.clone());
-            // The same template of the same pool is the same lock in every call: `WouldDeadlock`, always. Whoever may take
-            // it again says so; whether what is held then is of that kind is known when it is.
+            // The same template of the same pool is the same lock in every call: always
+            // `WouldDeadlock`, unless the lock is of a kind that may be taken again. Whether the
+            // held lock is of that kind is known at run time.
             let again = ["read", "reentrant"].iter().any(|word| args.meant(word));
             if !listed.insert(lock.clone()) {
                 let message = "this key stands in the list already: remove one of the two";
@@ -54,8 +55,8 @@ fn templates(args: &Args) -> impl Iterator<Item = &LitStr> {
     })
 }
 
-/// Refuses uses that stand below one which did not see them, under another name or in a `cfg_attr`: written one after the other,
-/// the upper lock would be the inner one.
+/// Refuses uses below one that did not see them, because they have another name or stand in a
+/// `cfg_attr`: expanded one after the other, the upper lock would be the inner one.
 pub(super) fn refuse_below(uses: &[(Option<Path>, Args)], errors: &mut Errors) {
     let message = "this lock stands below another and would yet be taken first: write both as `#[distributed_lock(…)]`, and put a \
                    `cfg_attr` with one in it above them";

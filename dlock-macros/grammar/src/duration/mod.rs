@@ -1,10 +1,13 @@
-//! Durations as people write them: unsigned integers with `ms s m h d`, the largest unit first, each once.
+//! Durations as people write them: unsigned integers with `ms s m h d`, the largest unit first,
+//! each once.
 //!
-//! No spaces, signs or fractions, so that a text has one meaning and the error can say what to write.
+//! Invariant: no spaces, signs or fractions, so that a text has one meaning and an error can say
+//! what to write.
 
 use std::{fmt, time::Duration};
 
-/// Unit and its length in milliseconds, largest first: [`parse`] demands this order and [`format`] writes it.
+/// Unit and its length in milliseconds, largest first: [`parse`] demands this order and [`format`]
+/// writes it.
 const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
     ("h", 3_600_000),
@@ -13,7 +16,7 @@ const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 
-/// Reads a duration such as `10s`, `250ms` or `1m30s`.
+/// Parses a duration such as `10s`, `250ms` or `1m30s`.
 ///
 /// # Errors
 ///
@@ -62,7 +65,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
             Some(position) => smaller = smaller.get(position + 1..).unwrap_or_default(),
             None => ordered = false,
         }
-        // The number holds digits only, so it fails to parse only when it is too large.
+        // The number has only digits, so it fails to parse only if it is too large.
         let sum = number
             .parse()
             .ok()
@@ -83,7 +86,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
 
 /// Writes a duration in the notation that [`parse`] reads: `1m30s`; zero is `0s`.
 ///
-/// What is finer than a millisecond is cut off.
+/// Anything finer than a millisecond is cut off.
 ///
 /// # Examples
 ///
@@ -128,7 +131,7 @@ enum Fault {
     NoNumber,
     NoUnit,
     UnknownUnit(String),
-    /// What the parts add up to.
+    /// The sum of the parts.
     Order(Duration),
     Overflow,
 }
@@ -178,7 +181,7 @@ impl fmt::Display for DurationError {
     }
 }
 
-/// The unit that was written in full, in capitals, or in the words of another library.
+/// The unit that was meant: written in full, in capitals, or in the words of another library.
 fn nearest(unit: &str) -> Option<&'static str> {
     match unit.to_lowercase().as_str() {
         "msec" | "msecs" | "milli" | "millis" | "millisecond" | "milliseconds" => Some("ms"),

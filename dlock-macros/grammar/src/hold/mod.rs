@@ -1,8 +1,8 @@
-//! How long a lock may be held, and how long it must be: `max_hold` and `max_renewals` bound the watchdog, `min_hold` keeps
-//! the key after a body that was quick.
+//! How long a lock may be held, and how long it must be: `max_hold` and `max_renewals` bound the
+//! watchdog, `min_hold` keeps the key after a quick body.
 //!
-//! These only make sense together, so they are checked together, with what is known then: the compiler may not know the ttl,
-//! the runtime knows all.
+//! They depend on each other, so they are checked in one call, with what is known then: the
+//! compiler may not know the ttl, the runtime knows everything.
 
 use crate::{
     bounds::{TTL_MAX, TTL_MIN},
@@ -10,23 +10,23 @@ use crate::{
 };
 use std::{fmt, time::Duration};
 
-/// What one lock says about how long it is held.
+/// The settings of one lock about how long it is held.
 #[derive(Debug, Clone, Copy)]
 pub struct Hold {
     /// `None`: not known yet, so nothing is compared with it.
     pub ttl: Option<Duration>,
-    /// Whether a watchdog renews the lease.
+    /// Whether the watchdog renews the lease.
     pub renewed: bool,
     /// When a renewed lock is given up.
     pub max_hold: Option<Duration>,
-    /// After how many renewals a lock is left to its end.
+    /// After this many renewals the lease runs out at its deadline.
     pub max_renewals: Option<u32>,
-    /// How long the key stays after the grant at least.
+    /// How long the key stays after the grant, at least.
     pub min_hold: Option<Duration>,
 }
 
 impl Hold {
-    /// Everything that is wrong; empty if it can work.
+    /// All errors; empty if the settings can work.
     #[must_use]
     pub fn check(&self) -> Vec<HoldError> {
         let max_hold = self.max_hold.and_then(|max_hold| self.max_hold(max_hold));
@@ -43,7 +43,7 @@ impl Hold {
     }
 
     fn max_hold(&self, max_hold: Duration) -> Option<HoldError> {
-        // No lease is shorter than `TTL_MIN`, whatever it will be.
+        // No lease is shorter than `TTL_MIN`, so that is the least that the unknown ttl can be.
         let ttl = self.ttl.unwrap_or(TTL_MIN);
         if !self.renewed {
             Some(HoldError::MaxHoldUnrenewed)
@@ -71,7 +71,7 @@ impl Hold {
     }
 }
 
-/// What cannot work; its `Display` says the bound and the fix.
+/// Settings that can't work; the `Display` states the bound and the fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldError {
@@ -79,35 +79,35 @@ pub enum HoldError {
     MaxHoldUnrenewed,
     /// `max_hold` ends before the first lease.
     MaxHoldUnderTtl {
-        /// The bound that was asked for.
+        /// The requested bound.
         max_hold: Duration,
-        /// The lease, or the shortest there is.
+        /// The lease, or the shortest possible one.
         ttl: Duration,
     },
     /// `max_renewals` on a lock that is not renewed.
     MaxRenewalsUnrenewed,
-    /// A watchdog that may not renew.
+    /// `max_renewals` is 0: the watchdog may not renew.
     MaxRenewalsZero,
     /// `min_hold` is shorter than any lease.
     MinHoldTooShort {
-        /// What was asked for.
+        /// The requested time.
         min_hold: Duration,
     },
     /// `min_hold` is longer than any lease.
     MinHoldTooLong {
-        /// What was asked for.
+        /// The requested time.
         min_hold: Duration,
     },
-    /// The lock is given up before it may be.
+    /// The lock is given up before `min_hold` is over.
     MinHoldOverMaxHold {
-        /// What was asked for.
+        /// The requested time.
         min_hold: Duration,
         /// When the lock is given up.
         max_hold: Duration,
     },
-    /// The lease, which nobody renews, ends before `min_hold`.
+    /// The lease, which is not renewed, ends before `min_hold`.
     MinHoldOverTtl {
-        /// What was asked for.
+        /// The requested time.
         min_hold: Duration,
         /// The lease.
         ttl: Duration,
@@ -115,7 +115,7 @@ pub enum HoldError {
 }
 
 impl HoldError {
-    /// The argument that it is about, as it is written in the attribute.
+    /// The argument that it is about, as written in the attribute.
     #[must_use]
     pub fn argument(&self) -> &'static str {
         match self {

@@ -1,7 +1,8 @@
 //! What a key may look like, and the encoding that keeps a value from forging one.
 //!
-//! A key is text that the programmer wrote with values between it. The text may hold one hash tag `{…}`; values are encoded,
-//! so that no value can add a separator, a brace or an `@` of its own: different values give different keys.
+//! A key is text by the programmer with values in it. The text may hold one hash tag `{…}`.
+//! Invariant: no encoded value has a separator, a brace or an `@`, so different values give
+//! different keys.
 
 use std::fmt;
 
@@ -14,9 +15,10 @@ pub const MAX_KEY_BYTES: usize = 512;
 ///
 /// # Errors
 ///
-/// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (kept for our own keys), is named
-/// like one of our own keys of a longer namespace, holds a character that nobody sees (see [`is_visible`](crate::visible::is_visible)), or has
-/// braces that are not exactly one `{tag}` with something in it.
+/// [`KeyError`] for a key that is empty or longer than [`MAX_KEY_BYTES`], begins with `@` (reserved
+/// for dlock's own keys), is named like one of dlock's own keys in a longer namespace, holds an
+/// invisible character (see [`is_visible`](crate::visible::is_visible)), or has braces that are not
+/// exactly one non-empty `{tag}`.
 ///
 /// # Examples
 ///
@@ -41,9 +43,10 @@ pub fn check(key: &str) -> Result<(), KeyError> {
     check_len(key.len())
 }
 
-/// For `shop:` in front of the `@` these are the names that the namespace `<ours>shop:` has for its counter, its counters by
-/// hash slot and those of a lock's named slots (which a later version may have), and the queue of a key without and with a hash tag. A namespace has neither
-/// braces nor an `@`.
+/// Refuses names that a longer namespace has for dlock's own keys. With `shop:` in front of the
+/// `@`, these are the keys of the namespace `<ours>shop:` for its counter, its counters by hash
+/// slot and those of a lock's named slots (the latter two kept for a later version), and for the
+/// queue of a key without and with a hash tag. A namespace has neither braces nor an `@`.
 fn check_companion(key: &str) -> Result<(), KeyError> {
     let Some((namespace, name)) = key.split_once('@') else {
         return Ok(());
@@ -78,8 +81,9 @@ pub fn check_len(bytes: usize) -> Result<(), KeyError> {
     }
 }
 
-/// At most one `{tag}`: Redis Cluster hashes what stands between the first `{` and the next `}`, and the whole key when that
-/// is nothing. Keys that belong together would land on different nodes without a word.
+/// At most one `{tag}`: Redis Cluster hashes the text between the first `{` and the next `}`, and
+/// the whole key if that is empty. With other braces, keys that belong together would silently land
+/// on different nodes.
 fn check_tag(key: &str) -> Result<(), KeyError> {
     let is_brace = |any: bool, byte: u8| any | matches!(byte, b'{' | b'}');
     if !key.bytes().fold(false, is_brace) {
@@ -108,16 +112,17 @@ fn check_tag(key: &str) -> Result<(), KeyError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Nothing is left to lock.
+    /// The key is empty.
     Empty,
     /// It begins with `@`.
     Reserved,
-    /// It is named as the queue or the counter of a longer namespace is: `…@fence`, `…@w:{…}`.
+    /// It is named like the queue or the counter of a longer namespace: `…@fence`, `…@w:{…}`.
     Companion {
         /// Where the `@` is, in bytes.
         at: usize,
     },
-    /// It holds a character that nobody sees: a control character, a line separator, one that hides or reorders text.
+    /// It holds an invisible character: a control character, a line separator, or one that hides or
+    /// reorders text.
     Hidden {
         /// Where, in bytes.
         at: usize,
@@ -132,7 +137,7 @@ pub enum KeyError {
         /// Where, in bytes.
         at: usize,
     },
-    /// A `{` after a tag that was closed.
+    /// A `{` after a closed tag.
     SecondTag {
         /// Where, in bytes.
         at: usize,
@@ -150,7 +155,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// Where in the key the fault begins, in bytes, if it has a place.
+    /// Where in the key the fault begins, in bytes, if it has a position.
     #[must_use]
     pub fn at(self) -> Option<usize> {
         match self {
@@ -221,13 +226,13 @@ pub fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 
-/// Whether a character of the template keeps two values apart: no encoded value can contain it.
+/// Whether a character of the template separates two values: no encoded value can contain it.
 #[must_use]
 pub fn is_separator(c: char) -> bool {
     !is_plain(c) && c != '%'
 }
 
-/// [`encode`] for whatever is written to it, so that a `Display` value needs no `String` of its own.
+/// [`encode`] as a writer, so that a `Display` value needs no `String` of its own.
 ///
 /// # Examples
 ///

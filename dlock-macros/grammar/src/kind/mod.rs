@@ -1,36 +1,38 @@
-//! Which kind of lock is asked for: words that name one, and words that only make sense beside another.
+//! Which words about the kind of a lock go together: words that name a kind, and words that need
+//! another.
 //!
-//! A lock without any of them is exclusive. They are checked together, in the order in which they were written, so that of two
-//! that exclude each other the second is at fault.
+//! A lock without any of them is exclusive. They are checked in the order in which they were
+//! written, so that of two that exclude each other the second is at fault.
 
 use std::fmt;
 
 /// The most permits that a lock can have.
 pub const PERMITS_MAX: u32 = 1_000_000;
 
-/// The most permits that one holder can take: a server looks at each of them, and does nothing else meanwhile.
+/// The most permits that one holder can take: the server handles each of them, and serves no other
+/// client meanwhile.
 pub const TAKE_MAX: u32 = 1_000;
 
 /// The most keys that one call can lock.
 pub const KEYS_MAX: usize = 1_000;
 
-/// The longest name of an owner, in bytes: it stands in each of its entries on the server.
+/// The longest name of an owner, in bytes: it stands in each of the owner's entries on the server.
 pub const OWNER_MAX_BYTES: usize = 256;
 
-/// What can be said about the kind of a lock, by an argument of the attribute or a method of the builder.
+/// What an argument of the attribute or a method of the builder can say about the kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// One of many readers.
     Read,
     /// The one writer.
     Write,
-    /// Up to so many at the same time; `None` where the number is not known.
+    /// Up to this many holders at the same time; `None`: the number is not known yet.
     Permits(Option<u32>),
-    /// So many of the permits at once; `None` where the number is not known.
+    /// This many of the permits at once; `None`: the number is not known yet.
     Take(Option<u32>),
-    /// Whoever holds it may take it again.
+    /// The holder may take it again.
     Reentrant,
-    /// Who counts as the one that holds it.
+    /// Who counts as the holder.
     Owner,
     /// In order of arrival.
     Fair,
@@ -39,7 +41,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// As it is written.
+    /// The word as it is written.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +74,7 @@ impl Word {
         }
     }
 
-    /// What is wrong with it among all that was said.
+    /// What is wrong with it beside the other words.
     fn check_beside(self, words: &[Word]) -> Option<KindError> {
         let find = |wanted: fn(Word) -> bool| words.iter().copied().find(|word| wanted(*word));
         let reentrant = words.contains(&Self::Reentrant);
@@ -104,7 +106,7 @@ impl Word {
     }
 }
 
-/// Everything that is wrong with what was said; empty if it can work.
+/// All errors; empty if the words go together.
 ///
 /// # Examples
 ///
@@ -129,7 +131,7 @@ pub fn check(words: &[Word]) -> Vec<KindError> {
     two_kinds.chain(of_each.flatten()).collect()
 }
 
-/// Checks how many keys are locked at once, before equal ones are put together.
+/// Checks the number of keys that are locked at once, before duplicates are removed.
 ///
 /// # Errors
 ///
@@ -158,13 +160,13 @@ pub fn check_owner(owner: &str) -> Result<(), KindError> {
     }
 }
 
-/// What cannot work; its `Display` says the bound and the fix.
+/// Words that can't work; the `Display` states the bound and the fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KindError {
-    /// A lock is of one kind.
+    /// Two words name a kind; a lock has one.
     TwoKinds {
-        /// The kind that was said first.
+        /// The kind that was written first.
         first: &'static str,
         /// The other.
         second: &'static str,
@@ -177,32 +179,32 @@ pub enum KindError {
     TakeNothing,
     /// More than [`TAKE_MAX`].
     TakeTooMany,
-    /// More than there are.
+    /// More than the lock has.
     TakeOverPermits {
-        /// How many shall be taken.
+        /// How many permits are requested.
         take: u32,
-        /// How many there are.
+        /// How many permits there are.
         of: u32,
     },
-    /// `take` of what?
+    /// `take` without `permits`.
     TakeWithoutPermits,
-    /// Only who may take a lock again needs a name for it.
+    /// `owner` without `reentrant`.
     OwnerWithoutReentrant,
-    /// A kind that has no other order.
+    /// `fair` with a kind that is always granted in order of arrival.
     FairAnyway {
-        /// What says so.
+        /// The word for that kind.
         kind: &'static str,
     },
-    /// A kind that locks one key only, as yet.
+    /// A kind that does not support several keys yet.
     KindOfManyKeys {
-        /// What names it.
+        /// The word for that kind.
         kind: &'static str,
     },
-    /// Nothing is left to lock.
+    /// No keys.
     NoKeys,
     /// More than [`KEYS_MAX`].
     TooManyKeys {
-        /// How many there are.
+        /// How many keys there are.
         count: usize,
     },
     /// An owner without a name.
@@ -215,7 +217,7 @@ pub enum KindError {
 }
 
 impl KindError {
-    /// The argument that it is about, as it is written in the attribute.
+    /// The argument that it is about, as written in the attribute.
     #[must_use]
     pub fn argument(self) -> &'static str {
         match self {
