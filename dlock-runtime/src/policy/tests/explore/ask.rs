@@ -1,5 +1,7 @@
-//! The driver and the attempts past the line: as `engine/waiting/leader`, `engine/acquire.rs` and the
-//! pool's `Listener` do it.
+//! The leader of a process, and what the answers to its commands mean, as in
+//! `engine/waiting/leader`.
+//!
+//! Attempts outside the local queue are in `past`.
 
 use super::mutants::Mutant;
 use super::process::{Leader, Phase, Process, SentAcquire, Turn};
@@ -14,7 +16,7 @@ use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// The driver.
+/// The leader.
 impl Process {
     pub(super) fn drive(&mut self, turn: &mut Turn<'_>) {
         match self.client(turn).next(turn.now()) {
@@ -60,7 +62,7 @@ impl Process {
         self.leader = Leader::Polling { attempt, sent };
     }
 
-    /// What an acquire of this claim asked for.
+    /// The lease that an acquire of this claim requested.
     fn lease_of(&self, turn: &Turn<'_>, claim: &Claim) -> Ttl {
         let asked = entry::read(&claim.value).and_then(|entry| Ttl::new(entry.lease).ok());
         asked.unwrap_or_else(|| turn.run.terms(self.at).lease())
@@ -80,7 +82,7 @@ impl Process {
         }
     }
 
-    /// Its runtime ends under it.
+    /// The leader's runtime ends while it waits.
     pub(super) fn leader_lost(&mut self, turn: &Turn<'_>) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
             Leader::Idle => {}
@@ -121,7 +123,8 @@ impl Process {
         self.queue.pause(turn.now().plus(outage_pause()));
     }
 
-    /// The run has no more tokens for this process: as if the server refused for good.
+    /// The run has no more tokens for this process: all waiters leave, as after a permanent
+    /// refusal.
     fn send_away(&mut self, turn: &Turn<'_>) {
         let (line, unowned) = self.client(turn).clear(turn.now());
         for (_, who) in line {
@@ -140,14 +143,14 @@ impl Process {
     }
 }
 
-/// What the answers mean.
+/// The meaning of the answers.
 impl Process {
     pub(super) fn acquired(&mut self, turn: &mut Turn<'_>, token: Token, answer: Acquired) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
             Leader::Acquiring(attempt) if attempt.token == token => {
                 return self.asked(turn, &attempt, answer);
             }
-            // Only where a poll is an acquire.
+            // Only in the variant whose polls are acquires.
             Leader::Polling { attempt, sent } if attempt.token == token => {
                 return self.asked_for_poll(turn, attempt, sent, answer);
             }
@@ -305,7 +308,7 @@ fn after_busy(turn: &Turn<'_>, busy: &Busy) -> std::time::Duration {
     retry::after_busy(left, turn.run.poll_interval(), &mut Jitter::seeded(1))
 }
 
-/// Less than a tick too.
+/// Less than a tick, too.
 fn outage_pause() -> std::time::Duration {
     retry::after_failure(1, &mut Jitter::seeded(1))
 }

@@ -1,4 +1,5 @@
-//! From writing to reading, and for longer: as `engine/guard/downgrade.rs` and `prolong.rs` do it.
+//! A holder that goes on as a reader, or extends its lease, as in `engine/guard/downgrade.rs` and
+//! `prolong.rs`.
 
 use super::process::{Body, Phase, Process, Turn};
 use super::seen::Witness;
@@ -10,7 +11,7 @@ use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
 impl Process {
-    /// Asks the server, and counts as a reader from now on, whatever the answer.
+    /// Sends the downgrade; the holder counts as a reader from now on, whatever the answer.
     pub(super) fn downgrade(&mut self, turn: &Turn<'_>, who: usize) {
         let now = turn.now();
         let Phase::Body(body) = &mut self.contenders[who].phase else {
@@ -56,7 +57,8 @@ impl Process {
         }
     }
 
-    /// Cut off, or too late: it may be a reader or not. What counted before counts on.
+    /// The connection broke or the command took too long, so the holder may be a reader or not.
+    /// What counted before still counts.
     pub(super) fn downgrade_unclear(&mut self, token: Token) {
         self.commands.forget(token, |what| {
             matches!(what, What::Downgrade(_) | What::Renew(_))
@@ -66,7 +68,7 @@ impl Process {
         }
     }
 
-    /// `LockGuard::extend`: asks for the whole ttl once more.
+    /// `LockGuard::extend`: requests the whole ttl once more.
     pub(super) fn extend(&mut self, turn: &Turn<'_>, who: usize) {
         let ttl = self.order(turn.run, who).terms.ttl;
         let Phase::Body(body) = &mut self.contenders[who].phase else {

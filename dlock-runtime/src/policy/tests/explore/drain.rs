@@ -1,7 +1,7 @@
-//! Liveness: when nothing more goes wrong, everything comes to rest, soon.
+//! Liveness: when nothing more goes wrong, everything comes to rest soon.
 //!
-//! From a state on, whatever stands still goes on, bodies end, and the first (or always the last) of
-//! the steps that are possible is taken, until nobody waits and nothing is left.
+//! From a given state on, stalled processes resume, bodies end, and the first (or always the last)
+//! possible step is taken, until no waiter, no holder and nothing else is left.
 
 use super::kind::{Keeps, token_of_place};
 use super::process::Process;
@@ -11,7 +11,7 @@ use super::step::Step;
 use super::world::{KEY, World, token_in};
 use crate::values::token::Token;
 
-/// The property that is broken on the way, and the way.
+/// The property that is broken on the way to rest, with the steps.
 pub(super) fn comes_to_rest(
     run: &Run,
     world: &World,
@@ -52,7 +52,7 @@ fn rests(
 }
 
 impl World {
-    /// A step of a world in which everything goes on.
+    /// The next step of a world in which nothing goes wrong.
     fn calm_step(&self, run: &Run, last: bool, limbo: bool) -> Step {
         for process in self.processes.iter().filter(|it| it.alive) {
             if process.stall.is_some() {
@@ -80,7 +80,7 @@ impl World {
         choices.iter().find(ends).copied().unwrap_or(Step::Tick)
     }
 
-    /// Nobody waits, nothing is held, nothing is left.
+    /// No waiters, no holders, nothing left.
     fn is_at_rest(&mut self, run: &Run) -> bool {
         let time = self.clock.time();
         let (standing, waiting) = (self.standing(), self.server().waiting(KEY, time));

@@ -1,4 +1,7 @@
-//! What can go wrong; each costs one of the run's budget. What comes back by itself costs nothing.
+//! The faults; each costs one of the run's budget. Recovery costs nothing.
+//!
+//! What a fault does to a process is here; what the process does about it is in `process` and
+//! `ask`.
 
 use super::process::{Leader, Phase, Process, Turn};
 use super::run::Run;
@@ -14,32 +17,32 @@ use std::rc::Rc;
 pub(super) enum Kind {
     /// The command connection, or the watchdog's, breaks.
     Break,
-    /// A push is lost; or the server believes that nobody listens.
+    /// A push is lost, or the server believes that the waiter's channel has no subscriber.
     Push,
-    /// Something stands still, for any time.
+    /// Something stalls, for any time.
     Stall,
-    /// Only this does.
+    /// Only this stalls.
     Only(Stall),
     Crash,
-    /// The same, only of one that stands in the queue, and unnoticed.
+    /// As `Crash`, but only for a process in the queue, and the server does not notice.
     CrashInLine,
     /// A program without dlock takes the lock by `SET NX PX`.
     Foreign,
     /// A command is executed twice.
     Twice,
-    /// The second time at any later time; an acquire is sent once.
+    /// As `Twice`, with the second execution at any later time; an acquire is sent only once.
     TwiceLater,
-    /// The runtime that drives ends.
+    /// The leader's runtime ends.
     Leader,
     /// The queue's keys are evicted.
     QueueLost,
-    /// FLUSHALL, or somebody deletes the key.
+    /// FLUSHALL, or the key is deleted.
     Memory,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// `limbo`: what was sent may yet be executed, and the server has not noticed.
+    /// `limbo`: commands that were sent may yet be executed, and the server has not noticed.
     Break {
         at: usize,
         limbo: bool,
@@ -190,7 +193,7 @@ impl World {
                 seen.saw(Witness::ForeignHolder);
             }
             Fault::Twice(at, watchdog) => {
-                // At once: that an acquire is sent once is a promise of the client (rule 1).
+                // Immediately: the client promises to send an acquire only once (rule 1).
                 let mut first = self.wire(at, watchdog).out.front()?.clone();
                 first.heard = false;
                 let (_, wrong) = self.execute(run, first, seen);
@@ -258,7 +261,7 @@ impl World {
             std::mem::take(&mut process.commands),
             std::mem::take(&mut process.watchdog),
         ];
-        // What a dead process knew makes no difference any more.
+        // The knowledge of a dead process makes no difference.
         let (connection, contenders) = (process.connection, process.contenders.len());
         *process = Process::dead(at, connection, contenders);
         if noticed {
@@ -285,7 +288,7 @@ impl World {
         }
     }
 
-    /// Lets a process do something, and remembers what began.
+    /// Runs one step of a process, and records which body began.
     pub(super) fn turn(
         &mut self,
         run: &Run,
@@ -314,7 +317,8 @@ impl World {
 
 /// The end of a connection.
 impl Process {
-    /// It is told by the next thing that it hears; from here on it has another one. What was on the old one's way.
+    /// The process learns of it with the next reply that it reads; from now on it has a new
+    /// connection. Returns what was on its way on the old one.
     pub(super) fn cut(&mut self, now: Moment) -> Wire {
         let wire = std::mem::take(&mut self.commands);
         let behind = |what: &What| matches!(what, What::Cancel { behind: true, .. });

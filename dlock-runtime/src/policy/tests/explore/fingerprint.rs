@@ -1,20 +1,22 @@
-//! States that differ only in *when* they are count as one: a hasher that sees times relative to now.
+//! Fingerprints of states: states that differ only in the date count as one, because the hasher
+//! sees times relative to now.
 //!
-//! The shipped types hash themselves, number by number; the model's clocks run where no other number
-//! lies, so a number there is a time. It is hashed as how many ticks it is ahead (nothing in between
-//! can be told apart by a world that moves in whole ticks), and as "long ago" past the longest lease.
-//! Epochs are such times too; their order is hashed apart, as ranks (`World::fingerprint`).
+//! The shipped types hash themselves, number by number. The model's clocks run where no other
+//! number lies, so a number there is a time. It is hashed as the number of ticks that it is ahead
+//! (a world that moves in whole ticks can't distinguish anything in between), and as "long ago"
+//! beyond the longest lease. Epochs are such times too; their order is hashed separately, as ranks
+//! (`World::fingerprint`).
 
 use std::hash::Hasher;
 
 use super::world::Clock;
 
-/// Behind this many ticks all times are alike.
+/// All times more than this many ticks ago are alike.
 const LONG_AGO: i64 = 6;
 
 pub(super) struct Fingerprint {
     clock: Clock,
-    /// Only whether a time has come counts: true of everything that a server keeps.
+    /// Only whether a time has come counts; this is so for everything that a server keeps.
     forgets: bool,
     queue_keys: [u64; 2],
 }

@@ -1,4 +1,4 @@
-//! The watchdog: as `engine/watchdog` does it.
+//! The watchdog, as in `engine/watchdog`.
 
 use super::mutants::Mutant;
 use super::process::{Body, Phase, Process, Turn};
@@ -10,7 +10,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl Process {
-    /// `thread::watch`: what is due, on the watchdog's own connection.
+    /// `thread::watch`: sends what is due, on the watchdog's own connection.
     pub(super) fn guard(&mut self, turn: &mut Turn<'_>) {
         for action in self.tokens.due(turn.now()) {
             self.announce(turn, Some(action));

@@ -1,4 +1,4 @@
-//! From the grant to the release: as `engine/acquire.rs` and `engine/guard` do it.
+//! From the grant to the release, as in `engine/acquire.rs` and `engine/guard`.
 
 use super::guarding::kept;
 use super::mutants::Mutant;
@@ -14,9 +14,9 @@ use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// Taking, and beginning.
+/// Taking the lock, and beginning the body.
 impl Process {
-    /// `Ticket::look`, and what `in_line` makes of it.
+    /// `Waiter::look`, and what `acquire::in_queue` does with the result.
     pub(super) fn look(&mut self, turn: &mut Turn<'_>, who: usize) {
         let Phase::Line(waiter_id) = self.contenders[who].phase else {
             return;
@@ -37,7 +37,7 @@ impl Process {
                 turn.seen.saw(Witness::StaleOffer);
                 self.see_to(turn, Some(unowned));
                 if left {
-                    return self.enter(turn, who); // at the end of the line again
+                    return self.enter(turn, who); // at the end of the queue again
                 }
                 self.queue.become_leader();
             }
@@ -48,7 +48,7 @@ impl Process {
         }
     }
 
-    /// As a variant bends it.
+    /// As the mutant `HandedOnAfresh` does it.
     fn look_in_two_steps(&mut self, turn: &mut Turn<'_>, who: usize, waiter_id: WaiterId) {
         match self.queue.look(waiter_id, turn.now()) {
             Look::Wait => drop(self.queue.become_leader()),
@@ -146,7 +146,7 @@ impl Process {
                 return self.drop_guard(turn, &body, who, true);
             }
         }
-        // A lock that is handed on has the same token: its fence has to rise then.
+        // A lock that was handed on has the same token: then its fence has to rise.
         let twice = !self.begun.insert(body.token) && body.fence.1 == 0;
         turn.begun = Some(Begun {
             body: body.clone(),
@@ -184,7 +184,7 @@ impl Process {
         }
     }
 
-    /// Lost before it began: the wait goes on.
+    /// Lost before its body began: the wait goes on.
     pub(super) fn confirm_failed(&mut self, turn: &mut Turn<'_>, who: usize, body: &Body) {
         self.drop_guard(turn, body, who, true);
     }
@@ -192,7 +192,7 @@ impl Process {
 
 /// The end of a hold.
 impl Process {
-    /// The body is done: the lock is given back.
+    /// The body ends: the lock is released or handed on.
     pub(super) fn give_back(&mut self, turn: &mut Turn<'_>, who: usize) {
         let Phase::Body(body) = self.contenders[who].phase.clone() else {
             return;
@@ -269,7 +269,7 @@ impl Process {
     }
 }
 
-/// With `min_hold`, nothing is handed on; else whoever waits could begin with it.
+/// With `min_hold` nothing is handed on; otherwise every waiter of the model can use the grant.
 fn may_hand_on(terms: Terms) -> Option<fn(&usize, &Grant) -> bool> {
     let fits: fn(&usize, &Grant) -> bool = |_, _| true;
     terms.bounds.min_hold.is_none().then_some(fits)

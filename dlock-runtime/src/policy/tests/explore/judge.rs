@@ -1,4 +1,4 @@
-//! What a command may do to those who hold a lock with many holders, and to those who wait for it.
+//! Judges what a command did to the holders of a lock with many holders, and to its waiters.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::world::{Answer, Command, KEY, What, World, token_in};
 use crate::policy::commands::{Acquired, Polled};
 use crate::values::entry::{self, Letter};
 
-/// What stood at the key, and who waited, before a command.
+/// The holders and waiters before a command.
 pub(super) struct Before {
     holders: Vec<(String, u64)>,
     standing: Vec<String>,
@@ -42,7 +42,7 @@ impl World {
             .or_else(|| head_fits(&after, command, answer))
     }
 
-    /// S9, and rule 8: an entry is its owner's, and nothing shortens it.
+    /// S9, and rule 8: only its owner changes an entry, and nothing shortens it.
     fn touches(&self, before: &Before, after: &Before, command: &Command) -> Option<&'static str> {
         let (time, sender) = (self.clock.time(), token_in(&command.claim().value));
         let gives_back = matches!(command.what, What::Release { .. } | What::Cancel { .. });
@@ -50,7 +50,7 @@ impl World {
             let stands = after.holders.iter().find(|(it, _)| is_or_was(it, entry));
             let own = token_in(entry).is_some() && token_in(entry) == sender;
             match stands {
-                // What is kept of an owner is nobody's, and may be kept for longer.
+                // The kept entry of an owner belongs to no token, and may be kept for longer.
                 Some((_, now)) if entry::is_retired(entry) && now > end => {}
                 Some((_, now)) if !own && now != end => return Some("S9 moves another's end"),
                 Some((_, now)) if now < end => return Some("S7 shortens a lease"),
@@ -64,7 +64,8 @@ impl World {
                 .holders
                 .iter()
                 .any(|(it, was)| it == entry && was == end);
-            // What is kept of an owner is one entry for all of its own, and says no lease: it is kept by the command.
+            // An owner has one kept entry for all its entries, without a lease: the command kept
+            // it.
             let kept = entry::is_retired(entry).then(|| &*command.claim().value);
             let lease = entry::read(kept.unwrap_or(entry)).map(|it| it.lease);
             let lease = lease.unwrap_or_default();
@@ -143,7 +144,7 @@ impl World {
     }
 }
 
-/// Who holds the lock that did not before.
+/// The holders that are new.
 fn come<'a>(before: &Before, after: &'a Before) -> Vec<&'a String> {
     let was = |entry: &String| before.standing.iter().any(|it| is_or_was(entry, it));
     let after = after.standing.iter();
@@ -152,7 +153,8 @@ fn come<'a>(before: &Before, after: &'a Before) -> Vec<&'a String> {
         .collect()
 }
 
-/// S5: who came earlier and still waits was passed, but by its owner's own, or when it is dead.
+/// S5: an entry that came earlier and still waits was passed, except by its own owner's entry or
+/// because it is dead.
 fn passes(before: &Before, after: &Before, come: &[&String]) -> Option<&'static str> {
     let passed = |entry: &String| {
         let of_entry = |it: &(Arc<str>, u64)| token_of_place(&it.0) == token_in(entry);
@@ -173,7 +175,7 @@ fn passes(before: &Before, after: &Before, come: &[&String]) -> Option<&'static 
     anybody.then_some("S5 passes a living waiter")
 }
 
-/// S6: whoever is first does not fit, or would have been granted.
+/// S6: the head of the queue does not fit, or would have been granted.
 fn head_fits(after: &Before, command: &Command, answer: &Answer) -> Option<&'static str> {
     let looks = !matches!(command.what, What::Renew(_))
         && !matches!(answer, Answer::Acquired(Acquired::Late { .. }));

@@ -1,8 +1,10 @@
-//! Locks with many holders: who asks for what, and who may hold it beside whom.
+//! Locks with many holders: which kind each process requests, and who may hold the lock beside
+//! whom.
 //!
-//! The engine gives each of their attempts a line of its own (`engine/waiting/queue_key.rs`), so a process of the model
-//! that asks for one has one contender. [`agree`] is the one rule that is written down a second time here: what
-//! the machine's `fits` is judged by.
+//! The engine gives each of their attempts a local queue of its own
+//! (`engine/local_queues/queue_key.rs`), so a process of the model that requests one has one
+//! contender. [`agree`] is the only rule that is written down a second time here: the machine's
+//! `fits` is judged by it.
 
 use super::process::Body;
 use super::world::{KEY, World};
@@ -12,18 +14,18 @@ use crate::values::kind::Kind;
 use crate::values::token::Token;
 use crate::values::ttl::Ttl;
 
-/// What a process asks for.
+/// The kind of lock that a process requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asks {
     Alone,
     Read,
     Write,
-    /// So many permits of so many.
+    /// This many permits of this total.
     Take(u32, u32),
     As(&'static str),
 }
 
-/// How one holder has the lock, or would.
+/// How one holder has the lock, or would have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds<'a> {
     Alone,
@@ -36,9 +38,9 @@ pub(super) enum Holds<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeps {
     Nobodys,
-    /// The first one's, ever; whoever waits for it in vain has its wait end.
+    /// The first process's, for ever; the wait of a process that waits for it in vain ends.
     TheFirst,
-    /// The first one's, before the last one's: the outer of two calls.
+    /// The first process's, until the last one's has ended: the outer of two nested calls.
     TheOuter,
 }
 
@@ -53,7 +55,7 @@ impl Asks {
         }
     }
 
-    /// `engine/attempt.rs`; without an address it never queues.
+    /// As in `engine/attempt.rs`; without an address it never queues.
     pub(super) fn claim(self, number: u64, address: Option<&str>, lease: Ttl) -> Claim {
         let (token, to) = (format!("t{number}"), address.unwrap_or_default());
         Claim {
@@ -65,7 +67,7 @@ impl Asks {
 }
 
 impl<'a> Holds<'a> {
-    /// What a value at the key, or a place in the queue, stands for.
+    /// What a value at the key, or an entry in the queue, stands for.
     pub(super) fn of(value: &'a str) -> Self {
         let Some(entry) = entry::read(value) else {
             return Holds::Alone;
@@ -81,7 +83,7 @@ impl<'a> Holds<'a> {
         }
     }
 
-    /// From when a downgrade was sent, a writer counts as a reader.
+    /// A writer counts as a reader from when its downgrade was sent.
     pub(super) fn of_body(body: &'a Body) -> Self {
         if body.reads {
             Holds::Reads
@@ -99,7 +101,7 @@ pub(super) fn agree(holders: &[Holds<'_>]) -> bool {
     match first {
         Holds::Alone => false,
         Holds::Reads | Holds::As(_) => holders.iter().all(|it| it == first),
-        // The latest of them was let in beside all others, by its own number.
+        // The last of them was granted beside all others, by its own total.
         Holds::Takes { .. } => holders.iter().any(|it| fits_by_number(holders, *it)),
     }
 }
@@ -114,7 +116,7 @@ pub(super) fn fits(newcomer: Holds<'_>, beside: &[String]) -> bool {
     }
 }
 
-/// Whether all of them hold permits, and no more than one of them says that there are.
+/// Whether all hold permits, and no more in all than the total that `one` states.
 fn fits_by_number(holders: &[Holds<'_>], one: Holds<'_>) -> bool {
     let taken = holders.iter().map(|it| match it {
         Holds::Takes { take, .. } => Some(*take),
@@ -124,17 +126,17 @@ fn fits_by_number(holders: &[Holds<'_>], one: Holds<'_>) -> bool {
     matches!(one, Holds::Takes { of, .. } if taken.is_some_and(|taken| taken <= of))
 }
 
-/// The token in a place in the queue, and whose it is.
+/// The token in a queue entry, and its process.
 pub(super) fn token_of_place(entry: &str) -> Option<(usize, Token)> {
     super::world::token_in(entry)
 }
 
-/// Whether what stands at the key is this value, as it is or as a reader that was a writer.
+/// Whether what stands at the key is this value, as it is or as a downgraded writer.
 pub(super) fn is_or_was(stands: &str, value: &str) -> bool {
     stands == value || entry::reader_form(value).is_some_and(|reads| stands == reads)
 }
 
-/// Whether it is what was kept of this value for `min_hold`.
+/// Whether it is what `min_hold` kept of this value.
 pub(super) fn is_kept_of(stands: &str, value: &str) -> bool {
     let of = entry::retired;
     stands == of(value) || entry::reader_form(value).is_some_and(|reads| stands == of(&reads))
@@ -151,8 +153,8 @@ impl World {
         members.into_iter().map(|(member, _)| member).collect()
     }
 
-    /// The holders in the set at the key, each with its end; the further members of one that takes several
-    /// permits left out.
+    /// The holders in the set at the key, each with its end; without the further members of a
+    /// holder with several permits.
     pub(super) fn holders(&mut self) -> Vec<(String, u64)> {
         let time = self.clock.time();
         let mut members = self.server().members(KEY, time);

@@ -9,7 +9,7 @@ use crate::policy::commands::{Acquired, Busy, Claim, Left, Polled, Renewed};
 use crate::policy::server::Server;
 use crate::values::entry::{self, Letter};
 
-/// One command, and who carries it out.
+/// One command, and the server that executes it wrongly.
 pub(super) struct Bad<'a, 'b> {
     pub(super) run: &'a Run,
     pub(super) server: &'a mut Server,
@@ -19,7 +19,7 @@ pub(super) struct Bad<'a, 'b> {
 }
 
 impl Bad<'_, '_> {
-    /// `None`: this one is carried out as it should be.
+    /// `None`: the mutant executes this command correctly.
     pub(super) fn carry_out(&mut self) -> Option<Answer> {
         let mutant = self.run.mutant?;
         match (mutant, self.what) {
@@ -140,7 +140,7 @@ impl Bad<'_, '_> {
         carry_out(&run, self.server, self.what, self.time, self.air)
     }
 
-    /// The same, as if nobody waited.
+    /// As the shipped server does it, with an empty queue.
     fn well_alone(&mut self) -> Answer {
         let queues = self.server.clone();
         self.server.lose_queue(KEY);
@@ -168,7 +168,7 @@ impl Bad<'_, '_> {
         Acquired::Queued(self.somebody())
     }
 
-    /// Whoever is not the first stays where it is.
+    /// In the queue, a waiter that is not the first keeps its position.
     fn polled_in_turn(&mut self, claim: &Claim) -> Option<Answer> {
         let waiting = self.server.waiting(KEY, self.time);
         let (first, _) = waiting.first()?;

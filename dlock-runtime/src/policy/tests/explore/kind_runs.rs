@@ -1,4 +1,5 @@
-//! The kinds with many holders, explored: small runs for every test run, large ones for a table.
+//! The explorations of the kinds with many holders: small ones for every test run, large ones for a
+//! table.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn three(asks: &'static [Asks]) -> Run {
     of_kinds(THREE, asks)
 }
 
-/// Whatever may go wrong.
+/// All faults.
 fn faults(budget: u8, run: Run) -> Run {
     Run {
         budget,
@@ -60,7 +61,7 @@ fn downgrades(run: Run) -> Run {
     }
 }
 
-/// Who comes first holds the lock for ever; who comes second gives up at some time.
+/// The first process holds the lock for ever; the second gives up at some time.
 fn ever(asks: &'static [Asks]) -> Run {
     Run {
         keeps: Keeps::TheFirst,
@@ -69,7 +70,7 @@ fn ever(asks: &'static [Asks]) -> Run {
     }
 }
 
-/// The first one's body calls the last one's, of the same owner, and waits for it.
+/// The first process's body calls the last one's, of the same owner, and waits for it.
 fn outer() -> Run {
     Run {
         keeps: Keeps::TheOuter,

@@ -1,4 +1,5 @@
-//! Where the known-bad variants of the kinds with many holders are looked for, and what has to catch them.
+//! In which runs the known-bad variants of the kinds with many holders are searched, and which
+//! property catches them.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn three(asks: &'static [Asks]) -> Run {
     of_kinds(THREE, asks)
 }
 
-/// The first one holds for ever, the second one gives up at some time.
+/// The first process holds for ever, the second gives up at some time.
 fn ever(asks: &'static [Asks]) -> Run {
     Run {
         keeps: Keeps::TheFirst,

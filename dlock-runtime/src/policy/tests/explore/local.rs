@@ -1,7 +1,9 @@
-//! One gate alone: every order of what three waiters, a driver, its server and time can do to it.
+//! The local queue alone: every order of what three waiters, a leader, its server and time can do
+//! to it.
 //!
-//! A step is what the engine does under the gate's mutex (`engine/waiting`), with the wakers and the
-//! bell as it uses them. Checked in every state: whoever could go on is awake or will be woken.
+//! A step is what the engine does under the mutex (`engine/waiting`), with the wakers and the
+//! leader's notification as it uses them. Checked in every state: a waiter that could go on is
+//! awake or will be woken.
 
 use super::local_steps::{Answer, End, Forgets, Leader, Step, Waiter};
 use std::collections::BTreeMap;
@@ -14,13 +16,13 @@ use crate::values::token::Token;
 
 pub(super) const WAITERS: usize = 3;
 
-/// How far an exploration goes.
+/// The bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) waiters: usize,
     pub(super) tokens: u64,
     pub(super) ticks: u64,
-    /// How often the driver's runtime may end.
+    /// How often the leader's runtime may end.
     pub(super) ends: u8,
 }
 
@@ -30,13 +32,13 @@ pub(super) struct Local {
     pub(super) waiters: [Waiter; WAITERS],
     pub(super) leader: Leader,
     pub(super) notify: bool,
-    /// Who did not take its turn once: others may go first since.
+    /// Waiters that once missed their turn: others may go first since then.
     passed: [bool; WAITERS],
     now: u64,
     pub(super) asked: u64,
     /// What became of each token.
     pub(super) ends: BTreeMap<u64, End>,
-    /// How much may still happen: tokens, ticks, ends of the driver's runtime.
+    /// How much may still happen: tokens, ticks, ends of the leader's runtime.
     rest: (u64, u64, u8),
 }
 
@@ -116,7 +118,7 @@ impl Local {
         }
     }
 
-    /// Does it; what is wrong with it.
+    /// Takes a step; returns what is wrong with the result.
     pub(super) fn step(&mut self, step: Step, forgets: Forgets) -> Option<&'static str> {
         match step {
             Step::Enter(who) => {

@@ -1,4 +1,4 @@
-//! The explorations of the gate alone, and of engines that forget to wake somebody.
+//! The explorations of the local queue alone, and of engines that forget to wake somebody.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -37,7 +37,7 @@ impl Local {
     }
 }
 
-/// How many states there are, or the shortest way to a wrong one.
+/// The number of states, or the shortest way to a wrong one.
 fn explore(bounds: Bounds, forgets: Forgets) -> Result<usize, (&'static str, Vec<Step>)> {
     let mut nodes: Vec<(usize, Step)> = vec![(0, Step::Tick)];
     let mut known = HashSet::from([Local::new(bounds)]);

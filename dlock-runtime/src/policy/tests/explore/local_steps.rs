@@ -1,4 +1,4 @@
-//! What can happen to a gate alone, and who is there.
+//! The steps and states for exploring the local queue alone.
 
 use crate::policy::local_queue::WaiterId;
 use crate::values::moment::Moment;
@@ -35,7 +35,7 @@ pub(super) enum Step {
     Drive,
     Answer(Answer),
     Push,
-    /// A push that says nothing but that something happened.
+    /// A push that says only that something happened: the leader polls now.
     Hurry,
     Tick,
     RuntimeEnds,
@@ -49,11 +49,11 @@ pub(super) enum Answer {
     Granted,
     Nothing,
     Unclear,
-    /// A refusal that will not pass.
+    /// A permanent refusal.
     Refused,
 }
 
-/// An engine that forgets something.
+/// An engine that forgets a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forgets {
     Nothing,

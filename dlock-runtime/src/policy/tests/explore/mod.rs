@@ -1,10 +1,12 @@
-//! The shipped machines, explored: every order of steps and faults of a small fleet, breadth first, so
-//! that a counterexample is the shortest there is. `docs/inside/model.md` says what was explored and found.
+//! The shipped machines, explored: every order of steps and faults of a small fleet, breadth first,
+//! so that a counterexample is the shortest there is. `docs/inside/model.md` says what was explored
+//! and found.
 //!
-//! Read `world` (what there is), `process`, `ask`, `past`, `hold` and `own` (the engine's glue, restated: who
-//! is told what, when), `serve`, `step` and `fault` (what can happen), `properties` and `drain` (what must hold), `search`.
-//! `runs` and `variants` are the tests; `local` explores the gate alone. No rule of the protocol is
-//! written down again here: whatever decides is the code that ships.
+//! Read `world` (what exists), `process`, `ask`, `past`, `hold` and `own` (the engine's part
+//! between the machines, restated: who is told what, when), `serve`, `step` and `fault` (what can
+//! happen), `properties` and `drain` (what must hold), `search`. `runs` and `variants` are the
+//! tests; `local` explores the local queue alone. Never in this folder: a second version of a
+//! protocol rule; the shipped code decides.
 
 #![allow(
     clippy::needless_pass_by_value,

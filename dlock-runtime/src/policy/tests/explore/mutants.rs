@@ -1,6 +1,6 @@
-//! Known-bad variants of the protocol: each has to be caught, or the exploration is blind to it.
+//! Known-bad variants of the protocol: an exploration that does not catch one is blind to it.
 
-/// Where a variant is made is where it is asked for: in the model's glue, or around a machine.
+/// Each variant is made where it is checked for: in the model's glue, or around a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
     DeadlineFromReply,

@@ -1,4 +1,4 @@
-//! What a process does by itself, and how each of its steps is carried out.
+//! What a process does by itself, and how each of these steps is executed.
 
 use super::mutants::Mutant;
 use super::process::{Contender, Leader, Phase, Process, SentAcquire, Turn};
@@ -10,7 +10,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl Process {
-    /// What is to be done by itself, now.
+    /// The steps that the process has to take by itself now.
     pub(super) fn own(&self, run: &Run, now: Moment, steps: &mut Vec<Step>) {
         self.by_itself(run, now, |from, step| {
             if from <= now {
@@ -19,7 +19,7 @@ impl Process {
         });
     }
 
-    /// What is to be done by itself, now or later, and from when on.
+    /// The steps that it has to take by itself, now or later, and from when on.
     pub(super) fn by_itself(&self, run: &Run, now: Moment, mut tell: impl FnMut(Moment, Step)) {
         let at = self.at;
         match self.drives(run, now) {
@@ -149,13 +149,13 @@ impl Process {
         }
     }
 
-    /// The end of its connection is the next thing that it hears.
+    /// The end of its connection is the next thing that it will read.
     pub(super) fn is_cut(&self) -> bool {
         let first = self.commands.back.front();
         first.is_some_and(|reply| matches!(reply.answer, Answer::Broken(_)))
     }
 
-    /// Nothing is left of it but what it sent.
+    /// A dead process: only what it sent is left.
     pub(super) fn dead(at: usize, connection: u32, contenders: usize) -> Self {
         let gone = Contender {
             wants: Wants::Forever,
@@ -183,7 +183,8 @@ impl Contender {
     }
 }
 
-/// The commands of clean-ups and renewals that wait for their answers: whose, whether it renews, and when it was sent.
+/// The commands of clean-ups and renewals that wait for answers: the token, whether it is a
+/// renewal, and when it was sent.
 fn unanswered(wire: &Wire, guarded: bool) -> impl Iterator<Item = (Token, bool, Moment)> {
     let sent = wire
         .out

@@ -1,5 +1,5 @@
-//! What comes beside the driver: attempts past the line, and what the server says unasked. As
-//! `engine/acquire.rs` and the pool's `Listener` do it.
+//! Attempts outside the local queue, as in `engine/acquire.rs` (`past_the_queue`), and pushes, as
+//! in the pool's `Listener`.
 
 use super::ask::grant_of;
 use super::mutants::Mutant;
@@ -13,7 +13,7 @@ use crate::policy::queue::CLAIM;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-/// Past the line.
+/// Outside the local queue.
 impl Process {
     pub(super) fn go_past(&mut self, turn: &mut Turn<'_>, who: usize, again: bool) {
         let Some((mut attempt, command)) = self.prepare(turn, who, false) else {
@@ -71,7 +71,7 @@ impl Process {
     }
 }
 
-/// `Listener::granted`, with the ear's word for since when.
+/// `Listener::granted`; `since` is what the push receiver knows about the time of the grant.
 pub(super) fn pushed(
     process: &mut Process,
     turn: &mut Turn<'_>,

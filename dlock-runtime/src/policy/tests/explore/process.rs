@@ -1,5 +1,6 @@
-//! One process: its gate, its token table, who contends, and its wires. What the engine does between
-//! the machines is restated here and in `ask` (the driver) and `hold` (bodies and the watchdog).
+//! One process: its local queue, its token table, its contenders and its connections. What the
+//! engine does between the machines is restated here, in `ask` (the leader) and in `hold` and
+//! `guarding` (bodies and the watchdog).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,13 +37,13 @@ pub(super) struct Process {
     pub(super) commands: Wire,
     pub(super) watchdog: Wire,
     pub(super) pushes: Vec<Push>,
-    /// Whose bodies have begun.
+    /// Tokens whose bodies have begun.
     pub(super) begun: BTreeSet<Token>,
-    /// Whose clean-up was given up, when nothing of them could be alive any more.
+    /// Tokens whose clean-up was given up, when nothing of them could be left any more.
     pub(super) given_up: BTreeSet<Token>,
 }
 
-/// What the driver waits for.
+/// What the leader waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Leader {
     Idle,
@@ -53,10 +54,10 @@ pub(super) enum Leader {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Contender {
     pub(super) wants: Wants,
-    /// `None`: what the run says of its process.
+    /// `None`: what the run says about its process.
     pub(super) order: Option<Order>,
     pub(super) phase: Phase,
-    /// An attempt past the line, under way.
+    /// An attempt outside the local queue, under way.
     pub(super) over: Option<SentAcquire>,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct Contender {
 pub(super) enum Phase {
     Idle,
     Line(WaiterId),
-    /// Past the line, and never in it.
+    /// Outside the local queue, and never in it.
     Alone,
     /// Makes sure of the whole `min_hold`.
     Confirming {
@@ -88,11 +89,11 @@ pub(super) struct Body {
     pub(super) fence: Fence,
     /// The server's time of the grant.
     pub(super) time: u64,
-    /// It asked to go on as a reader.
+    /// It has asked to go on as a reader.
     pub(super) reads: bool,
     /// When that was sent, while its answer is awaited.
     pub(super) asked: Option<Moment>,
-    /// It asked for a lease of this length instead.
+    /// It has asked for a lease of this length instead.
     pub(super) extends: Option<Ttl>,
 }
 
@@ -107,7 +108,7 @@ pub(super) struct SentAcquire {
     pub(super) sent: Moment,
     pub(super) not_after: u64,
     pub(super) give_up: Moment,
-    /// The one before was late.
+    /// The acquire before it was late.
     pub(super) again: bool,
     /// How long the lock is ours if it is granted.
     pub(super) lease: Ttl,
@@ -163,7 +164,7 @@ impl Process {
         }
     }
 
-    /// What a contender asks for.
+    /// What a contender requests.
     pub(super) fn order(&self, run: &Run, who: usize) -> Order {
         let order = self.contenders.get(who).and_then(|it| it.order);
         order.unwrap_or(Order {
@@ -200,7 +201,7 @@ impl Process {
         self.used += 1;
         let numbers = self.at as u64 * TOKENS_EACH;
         let first = Token::of_test(numbers + 1);
-        // Only once it is forgotten: a token enters the table once, or the table is not one.
+        // Only once it is forgotten: a token enters the table once.
         let reused = run.is(Mutant::TokenReused) && self.tokens.next_look_at(first).is_none();
         let number = numbers + if reused { 1 } else { u64::from(self.used) };
         let token = Token::of_test(number);
@@ -230,7 +231,7 @@ impl Process {
         Some((attempt, command))
     }
 
-    /// The machine, as the engine has it under its lock.
+    /// The machine, as the engine has it under its mutex.
     pub(super) fn client(&mut self, turn: &Turn<'_>) -> Client<'_, usize, Token> {
         Client {
             queue: Some(&mut self.queue),
@@ -239,7 +240,7 @@ impl Process {
         }
     }
 
-    /// A token may be left that nobody owns any more: the watchdog looks at it by itself.
+    /// A token may be left without an owner: the watchdog cleans it up by itself.
     pub(super) fn see_to(&mut self, turn: &Turn<'_>, unowned: Option<Token>) {
         if let Some(token) = unowned
             && turn.run.is(Mutant::NoCleanUp)
@@ -248,7 +249,8 @@ impl Process {
         }
     }
 
-    /// `Drop for OpenAttempt`: nobody will read the answer. `link`: the acquire's connection still works.
+    /// `Drop for OpenAttempt`: the answer will not be read. `link`: the acquire's connection still
+    /// works.
     pub(super) fn abandon(
         &mut self,
         turn: &Turn<'_>,
@@ -265,7 +267,7 @@ impl Process {
         if !at_queue {
             self.tokens.abandoned(token, not_after, give_up, by, now);
         } else if !(self.client(turn)).abandoned(token, not_after, give_up, by, now) {
-            return; // a push was faster, and the token is somebody's
+            return; // a push came first, and the token is in use
         }
         if turn.run.is(Mutant::NoCleanUp) {
             return self.tokens.not_granted(token);
@@ -283,7 +285,7 @@ impl Process {
         }
     }
 
-    /// Told by the connection's end: something may have been missed.
+    /// The process learns of its connection's end: messages may have been missed.
     pub(super) fn broken(&mut self, turn: &mut Turn<'_>, behind: &[Token]) {
         match std::mem::replace(&mut self.leader, Leader::Idle) {
             Leader::Idle => {}
@@ -308,7 +310,7 @@ impl Process {
         self.queue.poll_now(turn.now());
     }
 
-    /// An answer is read.
+    /// The process reads an answer.
     pub(super) fn hear(&mut self, turn: &mut Turn<'_>, by_watchdog: bool, reply: Reply) {
         let (token, now) = (reply.token, turn.now());
         match reply.answer {
@@ -331,7 +333,7 @@ impl Process {
         }
     }
 
-    /// Somebody stops waiting; an attempt past the line has been seen to.
+    /// A contender stops waiting; its attempt outside the queue has been settled.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
         let granted = matches!(self.queue.remote(), Remote::Granted(..));
         let first = granted && self.queue.called() == Some(&who);
@@ -345,9 +347,10 @@ impl Process {
         }
     }
 
-    /// `Ticket::new`: a seat, and the wheel if nobody has it.
+    /// `Waiter::new`: a new waiter, which takes the lead if it is free.
     pub(super) fn enter(&mut self, turn: &mut Turn<'_>, who: usize) {
-        // The pool looks whether it may still be handed on, but to forget it is right at any time.
+        // The pool checks whether the lock may still be handed on, but to forget the queue is right
+        // at any time.
         let is_held = matches!(self.queue.remote(), Remote::Held(..));
         if turn.run.forgets_queues && is_held && !self.queue.is_waited_at() {
             turn.seen.saw(Witness::GateForgotten);
@@ -358,7 +361,8 @@ impl Process {
         self.contenders[who].phase = Phase::Line(waiter_id);
     }
 
-    /// As a driver that has nothing to do: it looks, and sleeps. Whose turn it is has only so much time from then on.
+    /// The leader has nothing to do and sleeps. A waiter's time to claim its grant counts from the
+    /// leader's check.
     pub(super) fn rest(&mut self, now: Moment) {
         let mut rests = self.queue.clone();
         if let Next::Sleep(_) = rests.next(now) {

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The properties that hold in every state.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 impl World {
-    /// A body begins: with a fence above all before it, and as the only one of its token.
+    /// A body begins: its fence is above all before it, and its token has no other body.
     pub(super) fn began(&mut self, begun: &Begun) {
         let body = &begun.body;
         if begun.twice {
@@ -19,7 +19,7 @@ impl World {
         } else if !self.rises(body) && !self.promises_off && !self.is_excused(&body.claim.value) {
             self.wrong = Some("S8 a fence that does not rise");
         }
-        // Of many who are right at once, the numbers order nothing.
+        // Where many may hold the lock at once, the fences order nothing.
         let orders = matches!(Holds::of(&body.claim.value), Holds::Alone | Holds::As(_));
         if orders && !self.is_excused(&body.claim.value) {
             self.last_fence = self.last_fence.max(body.fence);
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// The entries of an owner share the number of their hold.
+    /// The entries of an owner share the epoch of their hold.
     fn rises(&self, body: &Body) -> bool {
         match Holds::of(&body.claim.value) {
             Holds::Takes { .. } => true,
@@ -52,7 +52,7 @@ impl World {
         broken.or_else(|| self.orphan(&stands))
     }
 
-    /// A token at the key or in the queue that its owner, who lives, knows nothing of.
+    /// A token at the key or in the queue that its living process knows nothing about.
     pub(super) fn orphan(&mut self, stands: &[String]) -> Option<&'static str> {
         let time = self.clock.time();
         let queue = self.server().waiting(KEY, time);
@@ -62,7 +62,8 @@ impl World {
             }
             let (at, token) = token_of_place(entry).expect("the model's values");
             let owner = &self.processes[at];
-            // No `cancel` of it was executed for so long that it is dead, and taken out by whoever looks next.
+            // No `cancel` of it was executed for so long that the entry is dead, and the next grant
+            // drops it.
             let was_left = owner.given_up.contains(&token) && *alive_until <= time;
             let is_known = owner.is_place(token) || owner.tokens.is_cleaning_up(token);
             if owner.alive && !is_known && !was_left {
@@ -79,7 +80,7 @@ impl World {
         None
     }
 
-    /// Whose key was deleted behind its back learns of it before its lease would have ended.
+    /// A holder whose key was deleted learns of it before its lease would have ended.
     fn loss(&self, run: &Run, stands: &[String]) -> Option<&'static str> {
         let (now, latest) = (self.clock.now(), self.deleted?.plus(run.ttl));
         let living = self.processes.iter().filter(|it| it.alive);
@@ -91,7 +92,7 @@ impl World {
         unaware.then_some("S9 a loss that is not noticed")
     }
 
-    /// Who believes that it holds the lock, and is promised that it does.
+    /// The bodies that believe that they hold the lock, and may rely on it.
     pub(super) fn believers(&self) -> Vec<&Body> {
         let mut believers = Vec::new();
         for process in self.processes.iter().filter(|it| it.alive) {
@@ -103,7 +104,7 @@ impl World {
         believers
     }
 
-    /// Nothing is promised of this token: it is older than something that breaks promises.
+    /// Nothing is promised for this token: it is older than an event that breaks promises.
     pub(super) fn is_excused(&self, value: &str) -> bool {
         if self.excused.is_empty() {
             return false;
@@ -139,7 +140,7 @@ impl World {
         None
     }
 
-    /// Drops what has passed, so that like states are alike.
+    /// Drops times that have passed, so that equal states have equal fingerprints.
     pub(super) fn tidy(&mut self) {
         let (time, now) = (self.clock.time(), self.clock.now());
         self.server().read(KEY, time);
@@ -166,7 +167,7 @@ impl Process {
         place_of(&self.queue) == Some(token)
     }
 
-    /// Its table has it, or a word about it is on its way.
+    /// The token is in its table, or a release or cancel of it is on its way.
     fn knows(&self, token: Token) -> bool {
         let ends = |what: &What| matches!(what, What::Release { .. } | What::Cancel { .. });
         self.tokens.next_look_at(token).is_some()

@@ -1,4 +1,4 @@
-//! What bounds an exploration: who takes part, what may go wrong, how often.
+//! The bounds of an exploration: who takes part, what may go wrong, how often.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::values::bounds::Bounds;
 use crate::values::handoff::Handoff;
 use crate::values::ttl::{Margin, Ttl};
 
-/// How somebody wants the lock.
+/// How a contender waits for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wants {
-    /// In line, for as long as it takes.
+    /// In the local queue, for as long as it takes.
     Forever,
-    /// In line, and once past it when the wait is over.
+    /// In the local queue, and once outside of it when the wait is over.
     For,
-    /// Past the line at once.
+    /// Only outside the local queue.
     Once,
 }
 
-/// What somebody asks for, and on which terms.
+/// What a contender requests, and on which terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Order {
     pub(super) asks: Asks,
@@ -31,42 +31,43 @@ pub(super) struct Order {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) name: &'static str,
-    /// Who contends, process by process.
+    /// The contenders, process by process.
     pub(super) processes: &'static [&'static [Wants]],
-    /// What each process asks for; an exclusive lock, where nothing is said.
+    /// What each process requests; by default an exclusive lock.
     pub(super) asks: &'static [Asks],
     /// How many tokens a process has.
     pub(super) attempts: u32,
     /// How many faults may happen, and which.
     pub(super) budget: u8,
     pub(super) faults: &'static [Kind],
-    /// How often somebody may go away: a wait cancelled, a guard dropped.
+    /// How often a contender may give up: a wait cancelled, a guard dropped.
     pub(super) cancels: u8,
     pub(super) tick: Duration,
-    /// How often a waiter polls, where it is not each tick.
+    /// How often a waiter polls, if not each tick.
     pub(super) poll: Option<Duration>,
     pub(super) ttl: Duration,
-    /// The ttl of each process, in ticks, where it is another.
+    /// The ttl of each process, in ticks, if it differs.
     pub(super) ttls: &'static [u32],
     pub(super) renews: bool,
     pub(super) min_hold: Option<Duration>,
-    /// How often in a row a lock is handed on inside a process, at any time of its lease.
+    /// The most hand-offs in a chain inside a process, at any time of the lease.
     pub(super) handoffs: u16,
-    /// The gate of a lock that is held is forgotten before somebody else comes.
+    /// The local queue of a held lock is forgotten before another waiter enters.
     pub(super) forgets_queues: bool,
-    /// Who writes may go on as a reader.
+    /// A writer may go on as a reader.
     pub(super) downgrades: bool,
     pub(super) keeps: Keeps,
-    /// Time may pass at any point; else only when everything that is not stalled has been done.
+    /// Time may pass at any point; otherwise only when everything that is not stalled has been
+    /// done.
     pub(super) asynchronous: bool,
-    /// Nothing is known of when a push was sent, so it makes the waiter ask.
+    /// Pushes come without the time at which they were sent, so they make the waiter poll.
     pub(super) timeless_pushes: bool,
-    /// ACL lets nobody publish.
+    /// An ACL forbids publishing.
     pub(super) publish_refused: bool,
     pub(super) mutant: Option<Mutant>,
-    /// From each so-manyth state the world must come to rest …
+    /// From every n-th state the world must come to rest …
     pub(super) drain_every: usize,
-    /// … within so many ticks after the last fault.
+    /// … within this many ticks after the last fault.
     pub(super) rest: u64,
     pub(super) most_states: usize,
 }
@@ -107,7 +108,7 @@ impl Run {
         self.asks.get(at).copied().unwrap_or(Asks::Alone)
     }
 
-    /// What a process asks of its leases.
+    /// The terms of a process's leases.
     pub(super) fn terms(&self, at: usize) -> Terms {
         let length = self
             .ttls
@@ -125,7 +126,7 @@ impl Run {
         }
     }
 
-    /// Within a tick, whatever the jitter.
+    /// Less than a tick, whatever the jitter.
     pub(super) fn poll_interval(&self) -> Duration {
         self.poll.unwrap_or(self.tick * 9 / 10 * 9 / 10)
     }

@@ -1,4 +1,5 @@
-//! The explorations of the shipped machines: small ones for every test run; those for a table are in `large_runs`.
+//! The explorations of the shipped machines: small ones for every test run; `large_runs` has those
+//! for a table.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const F: Wants = Wants::Forever;
 
 const ALL: &[Kind] = &[Break, Push, Stall, Crash, Twice, Leader, Foreign, QueueLost];
 
-/// A run, and what it has to have seen.
+/// A run, and what must have happened in it.
 pub(super) struct Row {
     run: Run,
     sees: &'static [Witness],
@@ -27,7 +28,7 @@ pub(super) fn row(name: &'static str, sees: &'static [Witness], run: Run) -> Row
     }
 }
 
-/// Whatever may go wrong.
+/// All faults.
 pub(super) fn faults(budget: u8) -> Run {
     Run {
         budget,
@@ -36,7 +37,8 @@ pub(super) fn faults(budget: u8) -> Run {
     }
 }
 
-/// Two of three in one process, whose gate is forgotten while one of them has the lock.
+/// Two of three contenders are in one process, which forgets its local queue while one of them has
+/// the lock.
 pub(super) fn forgetful(run: Run) -> Run {
     Run {
         processes: &[&[F, F], &[F]],

@@ -1,4 +1,5 @@
-//! Breadth first, with the way back: of each state its fingerprint, its parent and the step between.
+//! The breadth-first search: it keeps each state's fingerprint, its parent and the step between, to
+//! tell the way back.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use super::seen::Seen;
 use super::step::Step;
 use super::world::World;
 
-/// What an exploration came to.
+/// The result of an exploration.
 pub(super) struct Found {
     pub(super) states: usize,
     pub(super) depth: usize,
@@ -20,7 +21,7 @@ pub(super) struct Found {
     pub(super) violation: Option<Violation>,
 }
 
-/// The shortest way to something that must not be.
+/// The shortest way to a broken property.
 pub(super) struct Violation {
     pub(super) property: &'static str,
     /// How many steps lead there.
@@ -34,7 +35,8 @@ struct Node {
     depth: usize,
 }
 
-/// Explores a run until there is nothing more to find, a property is broken, or enough states are known.
+/// Explores a run until there is nothing more to find, a property is broken, or enough states are
+/// known.
 pub(super) fn explore(run: &Run) -> Found {
     let begun = Instant::now();
     let first = World::new(run);
@@ -112,7 +114,7 @@ fn violation(
     }
 }
 
-/// The steps once more, each with what it led to.
+/// Repeats the steps, and describes the state after each.
 fn retell(run: &Run, steps: &[Step]) -> String {
     use std::fmt::Write as _;
     let mut world = World::new(run);

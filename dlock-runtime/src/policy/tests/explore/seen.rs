@@ -1,4 +1,5 @@
-//! What a run has seen happen: an exploration in which a thing never happened says nothing about it.
+//! What has happened in a run: an exploration in which something never happened proves nothing
+//! about it.
 
 use std::fmt;
 
@@ -55,7 +56,7 @@ impl Seen {
         self.0 |= 1 << witness as u64;
     }
 
-    /// What another run has seen counts too.
+    /// Adds what another run has seen.
     pub(super) fn and(&mut self, other: Self) {
         self.0 |= other.0;
     }

@@ -1,5 +1,5 @@
-//! The server's end of the wires: a command is executed by the shipped machine, and what it published
-//! is on its way. The known-bad servers are made here, around the machine.
+//! The server's end of the connections: the shipped machine executes a command, and its pushes are
+//! on their way. The known-bad servers are made here, around the machine.
 
 use std::rc::Rc;
 
@@ -14,12 +14,12 @@ use crate::policy::commands::{
 use crate::policy::server::{Publish, Reached, Server};
 use crate::values::entry;
 
-/// Who listens, and what was published.
+/// The subscribed channels, and what was published.
 pub(super) struct Air<'a> {
     channels: &'a [(usize, u32)],
     pub(super) grants: Vec<(usize, u32, PushedGrant)>,
     unheard: Vec<(usize, u32)>,
-    /// The server lets nobody publish.
+    /// The server refuses to publish.
     refuses: bool,
 }
 
@@ -85,7 +85,7 @@ impl World {
         (command.heard.then_some(answer), wrong)
     }
 
-    /// Where all want an exclusive lock.
+    /// For runs in which all request an exclusive lock.
     fn judge_alone(
         &mut self,
         before: &[(std::sync::Arc<str>, u64)],
@@ -249,7 +249,7 @@ fn acquire_by(
     }
     let answer = server.acquire(&acquire, time, air);
     if run.is(Mutant::QueuedTwice) && matches!(answer, Acquired::Queued(_)) {
-        // The same place under other bytes, as a list would have it twice.
+        // The same entry in other bytes, as a list instead of a set would have it twice.
         let again = claim.value.replacen("|3000|", "|03000|", 1);
         server.enter(KEY, &again, time);
     }

@@ -1,4 +1,4 @@
-//! What can be told of a process by looking at it.
+//! Read-only views of a process: what it would do next, and what it has.
 
 use super::mutants::Mutant;
 use super::process::{Body, Contender, Fence, Leader, Phase, Process};
@@ -10,7 +10,7 @@ use crate::policy::tokens::Census;
 use crate::values::moment::Moment;
 
 impl Process {
-    /// Whether a look would show this waiter anything.
+    /// Whether a check would tell this waiter anything.
     pub(super) fn can_look(&self, who: usize, now: Moment) -> bool {
         let Phase::Line(waiter_id) = self.contenders[who].phase else {
             return false;
@@ -25,7 +25,7 @@ impl Process {
         self.queue.clone().look(waiter_id, now) != Look::Wait
     }
 
-    /// What the driver would do; `None` while it waits for something.
+    /// What the leader would do; `None` while it waits for something.
     pub(super) fn drives(&self, run: &Run, now: Moment) -> Option<Next> {
         if !self.is_driven() || self.leader != Leader::Idle {
             return None;
@@ -35,12 +35,13 @@ impl Process {
         (!polls || !run.is(Mutant::NoPoll)).then_some(next)
     }
 
-    /// The machine does not say; it gives the wheel only if nobody has it.
+    /// The machine does not say whether it has a leader; but it gives the lead only if it is free.
     pub(super) fn is_driven(&self) -> bool {
         if self.queue.is_waited_at() {
             !self.queue.clone().become_leader()
         } else {
-            // Nobody waits: only a driver that has not noticed yet keeps an empty gate from being idle.
+            // No waiters: only a leader that has not noticed that yet keeps an empty queue from
+            // being idle.
             matches!(self.queue.remote(), Remote::Vacant { .. }) && !self.queue.is_idle()
         }
     }
@@ -55,7 +56,7 @@ impl Process {
             && self.queue.is_idle()
     }
 
-    /// Nobody of this process waits for the lock or holds it.
+    /// This process has no waiters and no holders.
     pub(super) fn wants_nothing(&self) -> bool {
         let is_done = |it: &Contender| matches!(it.phase, Phase::Done | Phase::Idle);
         self.contenders.iter().all(is_done)
@@ -68,7 +69,7 @@ impl Process {
         })
     }
 
-    /// Everything that may yet become a fence.
+    /// Every grant that may yet become a fence.
     pub(super) fn fences(&self, mut tell: impl FnMut(Fence)) {
         if let Remote::Granted(_, grant) | Remote::Held(_, grant) = self.queue.remote() {
             tell((grant.epoch, grant.chain.index));

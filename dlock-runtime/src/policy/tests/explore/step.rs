@@ -25,7 +25,7 @@ pub(super) enum Step {
     Stopped(usize, usize),
     Drive(usize),
     Guard(usize),
-    /// The head of a wire; `true`: the watchdog's.
+    /// The first command of a connection; `true`: the watchdog's.
     Execute(usize, bool),
     Hear(usize, bool),
     Push(usize, usize),
@@ -35,7 +35,7 @@ pub(super) enum Step {
     BehindTimesOut(usize),
     /// A connection that has been silent for two timeouts is replaced.
     Rebuild(usize, bool),
-    /// A late command of a broken connection.
+    /// A late command of a broken connection is executed.
     Limbo(usize),
     ForeignReleases,
     Resume(usize),
@@ -70,7 +70,7 @@ impl World {
         steps
     }
 
-    /// What is done before time passes, unless it stands still.
+    /// The steps that are taken before time passes, unless they are stalled.
     pub(super) fn urgent(&self, run: &Run) -> Vec<Step> {
         let mut steps = Vec::new();
         for process in self.processes.iter().filter(|it| it.alive) {
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// What somebody may do at any time.
+    /// The steps that a process may take at any time.
     fn choices(&self, run: &Run, process: &Process, steps: &mut Vec<Step>) {
         let at = process.at;
         if process.stall.is_some() {
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// However slow the wires are, at some time somebody waits for them.
+    /// However slow the connections are, at some time a contender waits for them.
     fn is_not_flooded(&self) -> bool {
         let few = |wire: &Wire| wire.out.len() < 3;
         let mut processes = self.processes.iter();
@@ -168,7 +168,7 @@ impl World {
         server.read(KEY, self.clock.time()).as_deref() == Some(FOREIGN)
     }
 
-    /// Does it; the property that is broken by it, if any.
+    /// Takes a step; returns the property that it breaks, if any.
     pub(super) fn step(&mut self, run: &Run, step: Step, seen: &mut Seen) -> Option<&'static str> {
         let wrong = self.act(run, step, seen);
         self.tidy();

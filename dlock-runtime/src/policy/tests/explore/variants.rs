@@ -1,4 +1,4 @@
-//! Where each known-bad variant is looked for, and what has to catch it.
+//! In which runs the known-bad variants are searched, and which property catches each.
 
 use super::fault::{Kind, Stall};
 use super::mutants::Mutant;
@@ -6,7 +6,7 @@ use super::run::{Run, Wants};
 use super::search::explore;
 use std::time::Duration;
 
-/// A variant, where it is looked for, and what catches it after how many steps.
+/// A variant, the run that finds it, and what catches it after how many steps.
 pub(super) struct Bad {
     mutant: Mutant,
     run: Run,
@@ -16,7 +16,7 @@ pub(super) struct Bad {
 
 const F: Wants = Wants::Forever;
 
-/// A variant is looked for in this run.
+/// A variant and the run that finds it.
 pub(super) fn of(mutant: Mutant, caught_by: &'static str, steps: usize, run: Run) -> Bad {
     Bad {
         mutant,
@@ -31,7 +31,7 @@ pub(super) fn of(mutant: Mutant, caught_by: &'static str, steps: usize, run: Run
     }
 }
 
-/// `far`: also those that take many states to find.
+/// `far`: includes those that take many states to find.
 fn bad(far: bool) -> Vec<Bad> {
     let faults = |faults| Run {
         budget: 1,
@@ -167,7 +167,7 @@ fn bad(far: bool) -> Vec<Bad> {
     bad
 }
 
-/// The variants that nothing, or something else than expected, has caught.
+/// The variants that nothing has caught, or another property than expected.
 pub(super) fn missed(bad: Vec<Bad>) -> Vec<String> {
     let mut missed = Vec::new();
     for Bad {
@@ -206,7 +206,7 @@ fn explore_large_variants() {
     silent_without(bad(true));
 }
 
-/// Whatever catches one has to be silent without it.
+/// The property that catches a variant must hold without it.
 pub(super) fn silent_without(bad: Vec<Bad>) {
     for Bad { mutant, run, .. } in bad {
         let found = explore(&run);

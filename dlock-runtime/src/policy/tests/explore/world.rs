@@ -1,4 +1,5 @@
-//! What there is: a server, some processes, the wires between them, and what may yet arrive.
+//! The state of the model: a server, some processes, the connections between them, and what may yet
+//! arrive.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -19,10 +20,10 @@ use crate::values::token::Token;
 
 pub(super) const KEY: &str = "k";
 
-/// Each process draws its tokens from so many numbers of its own.
+/// Each process draws its tokens from this many numbers of its own.
 pub(super) const TOKENS_EACH: u64 = 1 << 24;
 
-/// What a program without dlock sets.
+/// The value that a program without dlock sets.
 pub(super) const FOREIGN: &str = "foreign";
 
 /// The time, as both sides see it: they agree, and the model's world moves in whole ticks.
@@ -35,10 +36,10 @@ pub(super) struct Clock {
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) clock: Clock,
-    /// The clock of each process, where it is another.
+    /// The clock of each process, if it differs.
     pub(super) clocks: Vec<Clock>,
     pub(super) server: Rc<Server>,
-    /// Who can be told of grants: process and connection, as the server believes.
+    /// The channels that the server believes to be subscribed: process and connection.
     pub(super) channels: Vec<(usize, u32)>,
     pub(super) processes: Vec<Rc<Process>>,
     /// Commands of broken connections, which may yet be executed.
@@ -49,15 +50,15 @@ pub(super) struct World {
     pub(super) foreign: Option<Moment>,
     /// The fence of the last body that began.
     pub(super) last_fence: Fence,
-    /// Whose that was.
+    /// The value of that body.
     pub(super) last_begun: Option<Arc<str>>,
-    /// `min_hold`: each value, or what is left of it, must stand until then (server time).
+    /// `min_hold`: each value, or what is kept of it, must stand until then (server time).
     pub(super) kept: Vec<(Arc<str>, u64)>,
     /// Memory was lost or a key deleted behind our back: nothing is promised about exclusion.
     pub(super) promises_off: bool,
     /// When that was.
     pub(super) deleted: Option<Moment>,
-    /// Of each process, the number up to which nothing is promised of its tokens (the simulator's).
+    /// Of each process, the token number up to which nothing is promised (used by the simulator).
     pub(super) excused: Vec<u64>,
     /// What the last step did wrong; never part of a state that is kept.
     pub(super) wrong: Option<&'static str>,
@@ -69,7 +70,7 @@ pub(super) struct Command {
     pub(super) token: Token,
     pub(super) sent: Moment,
     pub(super) what: What,
-    /// Somebody still waits for the answer.
+    /// Its sender still waits for the answer.
     pub(super) heard: bool,
 }
 
@@ -85,7 +86,7 @@ pub(super) enum What {
         claim: Claim,
         keep_until: u64,
         not_after: u64,
-        /// On the way of the token's acquire.
+        /// On the acquire's connection, behind it.
         behind: bool,
     },
     Renew(Renewal),
@@ -108,7 +109,7 @@ pub(super) enum Answer {
     Cancelled(Cancelled, bool),
     Renewed(Renewed),
     Downgraded(bool),
-    /// The connection is gone; of these cancels behind their acquires nothing will be heard.
+    /// The connection is gone; no answer will come for these cancels sent behind their acquires.
     Broken(Vec<Token>),
 }
 
@@ -120,7 +121,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Nobody waits for the answer to this command any more.
+    /// The sender no longer waits for the answer to this command.
     pub(super) fn forget(&mut self, token: Token, is: impl Fn(&What) -> bool) {
         for command in &mut self.out {
             if command.token == token && is(&command.what) {
@@ -132,7 +133,7 @@ impl Wire {
 }
 
 impl Clock {
-    /// µs of a server, ns of a client: far from each other and from all else.
+    /// µs of a server, ns of a client: far from each other and from all other numbers.
     const SERVER: u64 = 1_700_000_000_000_000;
     const CLIENT: u64 = 5_000_000_000_000_000_000;
     const SPAN: u64 = 1_000_000_000_000_000;
@@ -145,14 +146,14 @@ impl Clock {
         Self::SERVER + self.ticks * self.nanos() / 1000
     }
 
-    /// When it was that time at the server.
+    /// The moment at which it was that time at the server.
     pub(super) fn moment_of(time: u64) -> Moment {
         Moment::from_nanos(Self::CLIENT + (time - Self::SERVER) * 1000)
     }
 
-    /// In how many ticks a time has come; `None` if the number is no time.
+    /// In how many ticks a time comes; `None` if the number is no time.
     pub(super) fn ticks_ahead(self, number: u64) -> Option<i64> {
-        // Epochs of one tick follow each other by a microsecond: those count as of the tick.
+        // Epochs of one tick follow each other by a microsecond: they count as of the tick.
         let (from, tick, slack) = if number.abs_diff(self.time()) < Self::SPAN / 10 {
             (self.time(), self.nanos() / 1000, 500)
         } else if number.abs_diff(self.now().as_nanos()) < Self::SPAN {
@@ -207,7 +208,7 @@ impl World {
         self.clocks.get(at).copied().unwrap_or(self.clock)
     }
 
-    /// Alike for all states that can't be told apart but by the date.
+    /// Equal for all states that differ only in the date.
     pub(super) fn fingerprint(&self) -> u128 {
         let mut hasher = Fingerprint::new(self.clock);
         hasher.forget_the_past(true);
@@ -240,7 +241,7 @@ impl World {
         hasher.value()
     }
 
-    /// For whoever reads a trace.
+    /// For people who read a trace.
     pub(super) fn describe(&self) -> String {
         let time = self.clock.time();
         let holds = self.clone().standing().join(" + ");
@@ -275,7 +276,7 @@ impl What {
     }
 }
 
-/// The token in a value that a process of the model wrote, and whose it is.
+/// The token in a value that a process of the model wrote, and the process.
 pub(super) fn token_in(value: &str) -> Option<(usize, Token)> {
     let name = entry::read(value)?.token;
     let number: u64 = name.strip_prefix('t')?.parse().ok()?;

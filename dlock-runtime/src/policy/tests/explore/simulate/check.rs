@@ -1,5 +1,7 @@
-//! What must hold, at each step and at the end. The properties are the explorer's (`properties`, `judge`); here is what only time
-//! and numbers show: that nobody waits in vain, that a claim ends, that nothing is left.
+//! What must hold in a simulation, at each step and at the end.
+//!
+//! The properties are the explorer's (`properties`, `judge`). This file adds what only time and
+//! numbers show: that no waiter starves, that a claim ends, that nothing is left.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,30 +17,33 @@ use crate::values::entry;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A lock that somebody could have is somebody's after this, if nothing goes wrong meanwhile.
+/// If a waiter could have the lock, somebody has it after this time, if nothing goes wrong
+/// meanwhile.
 const WAITS_AT_MOST: u64 = 12_000_000;
 
-/// After a server's clock was set, a connection may believe in the old time for so long.
+/// After a server's clock was set, a connection may use the old time for this long.
 const OLD_TIME: u64 = 3_000_000;
 
-/// Looked at so often.
+/// The interval of the audits.
 const EVERY: u64 = 500_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Check {
     /// The latest time at which something went wrong.
     disturbed: u64,
-    /// Until when what exists is excused.
+    /// Until when everything that exists is excused.
     excuses_until: u64,
-    /// Since when somebody could have the lock and has it not.
+    /// Since when a waiter could have the lock, but does not have it.
     idle_since: Option<u64>,
     began: u64,
     seen_begun: u64,
-    /// Values that were granted out of the queue, and when: by the server's clock, and truly. Those whose bodies began are out.
+    /// Values that were granted out of the queue, with the times of their grants: by the server's
+    /// clock, and true. A value is removed when its body begins.
     claims: BTreeMap<String, (u64, u64)>,
-    /// When the server last saw a sign of life of each place, by its own clock.
+    /// When the server last saw a sign of life of each queue entry, by its own clock.
     signs: BTreeMap<String, u64>,
-    /// Who held the lock when it was deleted, and the latest deadline that a command of before can give.
+    /// The holders of the lock when it was deleted, with the latest deadline that a command sent
+    /// before can give.
     deleted: Vec<(usize, Token, Moment)>,
     twice: bool,
 }
@@ -97,7 +102,7 @@ impl Check {
         self.claims.remove(value);
     }
 
-    /// Notes who was granted the lock out of the queue.
+    /// Records the values that were granted out of the queue.
     pub(super) fn executed(&mut self, before: &Before, world: &mut World, now: u64) {
         let time = world.clock.time();
         for value in world.standing() {
@@ -113,7 +118,8 @@ fn is_shared(value: &str) -> bool {
 }
 
 impl Check {
-    /// S12: after a command of a kind with many holders nobody stands first who has shown no sign of life for too long.
+    /// S12: after a command of a kind with many holders, the head of the queue has shown a sign of
+    /// life recently enough.
     pub(super) fn head_is_dead(
         &mut self,
         world: &mut World,
@@ -143,7 +149,7 @@ impl Check {
 }
 
 impl Fleet {
-    /// After each step.
+    /// Checks each step.
     pub(super) fn judge(&mut self) {
         if self.wrong.is_some() {
             return;
@@ -167,7 +173,8 @@ impl Fleet {
         self.wrong = broken.or_else(|| self.unnoticed(&stands));
     }
 
-    /// A key is deleted behind the backs of those who hold the lock. It may go on to others of a process, with other terms.
+    /// A key is deleted behind its holders' backs. The lock may still be handed on inside a
+    /// process, on other terms.
     pub(super) fn notes_holders(&mut self) {
         let longest = Duration::from_micros(self.plan.longest());
         for process in self.world.processes.iter().filter(|it| it.alive) {
@@ -179,7 +186,7 @@ impl Fleet {
         }
     }
 
-    /// S9: whose lock was deleted learns of it before its lease would have ended.
+    /// S9: a holder whose lock was deleted learns of it before its lease would have ended.
     fn unnoticed(&mut self, stands: &[String]) -> Option<&'static str> {
         let (world, check) = (&self.world, &mut self.check);
         check.deleted.retain(|(at, token, _)| {
@@ -199,7 +206,7 @@ impl Fleet {
         unnoticed.then_some("S9 a loss that is not noticed")
     }
 
-    /// From time to time.
+    /// Checks at regular intervals.
     pub(super) fn audit(&mut self) {
         self.at(self.now + EVERY, super::fleet::Next::Audit);
         if !self.site.is_up {
@@ -223,7 +230,7 @@ impl Fleet {
         }
     }
 
-    /// S10: what was granted to a waiter that had died before ends with its claim.
+    /// S10: a grant to a waiter that had died before ends with its claim.
     fn overdue_claim(&mut self, stands: &[String]) -> Option<&'static str> {
         let time = self.world.clock.time();
         self.check.claims.retain(|value, _| stands.contains(value));
@@ -249,12 +256,12 @@ impl Fleet {
         left.then_some("S11 something is left of a process that was shut down")
     }
 
-    /// Somebody who lives and can reach the server waits, and would fit beside those who hold the lock.
+    /// A living waiter that can reach the server would fit beside the holders.
     fn somebody_could_have_it(&mut self, stands: &[String]) -> bool {
         let time = self.world.clock.time();
         let waiting = self.world.server().waiting(KEY, time);
         let lives = |at: usize| self.world.processes[at].alive;
-        // Who comes first of the living; the dead in front of it are to be passed over.
+        // The first living waiter; the dead in front of it are to be passed over.
         let mut living = waiting
             .iter()
             .filter(|(entry, _)| token_of_place(entry).is_some_and(|(at, _)| lives(at)));

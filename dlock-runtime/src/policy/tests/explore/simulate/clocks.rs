@@ -1,17 +1,17 @@
-//! Virtual clocks. True time is counted in µs; each process and the server has a clock of its own, which
+//! Virtual clocks. True time is counted in µs; each process and the server has its own clock, which
 //! runs at another rate, is slewed, and on the server also stepped.
 
 use crate::policy::tests::explore::world::Clock;
 use std::time::Duration;
 
-/// A clock that shows another time than the true one.
+/// A clock that differs from true time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drifting {
     /// At this true time …
     since: u64,
     /// … it showed this.
     showed: u64,
-    /// By so many millionths it is faster than true time.
+    /// It is faster than true time by this many millionths.
     ppm: i64,
 }
 
@@ -39,7 +39,7 @@ impl Drifting {
         *self = Self::new(now, shows, self.ppm);
     }
 
-    /// The true time at which it shows this or more.
+    /// The true time at which it shows `shows` or more.
     pub(super) fn when(&self, shows: u64, now: u64) -> u64 {
         let left = shows.saturating_sub(self.at(now)).cast_signed();
         let passes = left * 1_000_000 / (1_000_000 + self.ppm);
@@ -50,7 +50,7 @@ impl Drifting {
         when
     }
 
-    /// As the machines see it.
+    /// The clock for the machines.
     pub(super) fn clock(&self, now: u64) -> Clock {
         Clock {
             ticks: self.at(now),

@@ -1,5 +1,5 @@
-//! A fleet of processes, their server, the network between them, and what happens next: one event after the other, in the order
-//! of their times, everything drawn from one seed.
+//! A fleet of processes, their server and the network between them: events happen one after the
+//! other, in the order of their times, and everything is drawn from one seed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -22,10 +22,10 @@ use crate::policy::tests::explore::world::{Answer, Command, Push, World};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-/// A fleet that is very busy has its calm after so many steps.
+/// A very busy fleet comes to its calm after this many steps.
 const STORM_AT_MOST: u64 = 20_000;
 
-/// What is to happen at some time.
+/// An event at some time.
 #[derive(Clone, Debug)]
 pub(super) enum Next {
     /// To a process; with a number, only if it is the latest.
@@ -59,9 +59,9 @@ pub(super) enum Next {
     ClientNotices(usize),
     ServerNotices(usize),
     Listens(usize),
-    /// Those who wait are polled again.
+    /// The waiters of a process are polled again.
     Polled(usize),
-    /// A command is executed (again), and nobody waits for its answer.
+    /// A command is executed (again), and no sender waits for its answer.
     Late(Command),
     ForeignReleases,
     Forged(usize),
@@ -75,20 +75,20 @@ pub(super) enum Next {
     Calm,
 }
 
-/// One process, and the person who uses it.
+/// One process, and its simulated user.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) host: Host,
     pub(super) scripts: Vec<Script>,
-    /// Its connections, commands' and watchdog's.
+    /// Its connections: for commands, and the watchdog's.
     pub(super) links: [usize; 2],
     pub(super) paused_until: u64,
-    /// Its number in the plan: who comes in its place has the same.
+    /// Its number in the plan; the process that replaces it has the same.
     pub(super) place: usize,
     pub(super) wake: u64,
-    /// It is to end when nothing of it is left.
+    /// It ends when nothing of it is left.
     pub(super) leaves: bool,
-    /// It has ended so.
+    /// It has ended that way.
     pub(super) left: bool,
     pub(super) died: Option<u64>,
 }
@@ -100,7 +100,7 @@ pub(super) struct Fleet {
     pub(super) now: u64,
     pub(super) next: BTreeMap<(u64, u64), Next>,
     order: u64,
-    /// The number of what happens now.
+    /// The number of the current event.
     happening: u64,
     pub(super) world: World,
     pub(super) seen: Seen,
@@ -108,7 +108,7 @@ pub(super) struct Fleet {
     pub(super) links: Vec<Link>,
     pub(super) site: Site,
     pub(super) check: Check,
-    /// No new wishes, and nothing goes wrong any more.
+    /// No new requests, and nothing goes wrong any more.
     pub(super) calm: Option<u64>,
     pub(super) wrong: Option<&'static str>,
     pub(super) steps: u64,
@@ -118,7 +118,7 @@ pub(super) struct Fleet {
     pub(super) count: Count,
 }
 
-/// What a run has seen, so that one that saw nothing proves nothing.
+/// What happened in a run; a run in which nothing happened proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) bodies: u64,
@@ -127,7 +127,7 @@ pub(super) struct Count {
     pub(super) micros: u64,
 }
 
-/// What became of a seed.
+/// The outcome of a seed.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) wrong: Option<&'static str>,
@@ -175,7 +175,7 @@ impl Fleet {
         fleet
     }
 
-    /// Lives through the seed's storm, and the calm after it, or until something is wrong.
+    /// Runs the seed's storm and the calm after it, or until something is wrong.
     pub(super) fn live(mut self, steps: u64) -> Outcome {
         while self.wrong.is_none() && self.steps < steps {
             let Some(((at, order), next)) = self.next.pop_first() else {
@@ -218,7 +218,7 @@ impl Fleet {
         self.next.insert((time, self.order), next);
     }
 
-    /// What happens now happens later instead, before what was to come behind it.
+    /// Postpones the current event, ahead of the events that follow it at that time.
     pub(super) fn later(&mut self, time: u64, next: Next) {
         self.next.insert((time, self.happening), next);
     }
@@ -289,12 +289,12 @@ impl Fleet {
             Next::Audit => self.audit(),
             Next::Exits(at) => self.exits(at),
             Next::Calm if self.calm.is_none() => self.calms(),
-            // No longer the latest; calm already.
+            // Superseded; already calm.
             Next::Wake(..) | Next::Calm => {}
         }
     }
 
-    /// What comes to a process that stands still waits for it.
+    /// An event for a stalled process waits for it.
     fn delayed(&self, next: &Next) -> Option<u64> {
         let at = match next {
             Next::Process(at, _)
@@ -312,7 +312,7 @@ impl Fleet {
         (until > self.now).then_some(until)
     }
 
-    /// Tells a process something, and lets it do what follows from it.
+    /// Tells a process an event, and lets it do what follows from it.
     pub(super) fn process(&mut self, at: usize, event: Event) {
         if !self.world.processes[at].alive {
             return;
@@ -327,7 +327,7 @@ impl Fleet {
         self.settle(at);
     }
 
-    /// Until it has nothing more to do now.
+    /// Runs a process until it has nothing more to do now.
     fn settle(&mut self, at: usize) {
         for _ in 0..1_000 {
             if !self.world.processes[at].alive {
@@ -435,7 +435,7 @@ impl Fleet {
         self.links.push(link);
     }
 
-    /// A process takes another connection in place of one that has ended, or that it holds for dead.
+    /// A process replaces a connection that has ended, or that it takes for dead.
     fn reconnect(&mut self, at: usize, watchdog: bool) {
         let link = self.members[at].links[usize::from(watchdog)];
         self.close(link);

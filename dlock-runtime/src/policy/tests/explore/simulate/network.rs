@@ -1,5 +1,6 @@
-//! The virtual network: one connection is in order both ways, two are not. What is on its way when a connection
-//! ends is lost, or executed later, as a server reads from its socket what arrived before the end.
+//! The virtual network: one connection is in order both ways, two are not. Messages on the way when
+//! a connection ends are lost, or executed later, as a server still reads from its socket what
+//! arrived before the end.
 
 use fastrand::Rng;
 
@@ -8,7 +9,7 @@ use fastrand::Rng;
 pub(super) struct Latency {
     pub(super) least: u64,
     pub(super) usual: u64,
-    /// Once in so many messages a packet is lost, and is sent again.
+    /// Once in this many messages a packet is lost, and is sent again.
     pub(super) lost_once_in: u32,
 }
 
@@ -27,7 +28,7 @@ impl Latency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnItsWay {
     Lost,
-    /// Executed, at this time or later; nobody hears the answers.
+    /// Executed, at this time or later; the answers are not read.
     Executed {
         from: u64,
     },
@@ -36,24 +37,24 @@ pub(super) enum OnItsWay {
 /// One connection of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// Whose.
+    /// Its process.
     pub(super) at: usize,
     pub(super) watchdog: bool,
-    /// As it stands in the address.
+    /// Its number in the address.
     pub(super) number: u32,
-    /// When the latest message arrives: the next one comes behind it.
+    /// When the latest message arrives: the next one comes after it.
     to_server: u64,
     to_client: u64,
     pushed: u64,
     /// Nothing arrives before then, either way.
     pub(super) blocked_until: u64,
-    /// The client has another one by now, or is dead.
+    /// The client has replaced it, or is dead.
     pub(super) client_gone: Option<OnItsWay>,
     /// The server has closed it.
     pub(super) server_gone: bool,
-    /// Nothing passes any more, and nobody has been told.
+    /// Nothing passes any more, and neither side knows.
     pub(super) dead: bool,
-    /// The end of it is to be told, and no other.
+    /// The end of this connection is reported only once.
     pub(super) told: bool,
 }
 
@@ -89,7 +90,7 @@ impl Link {
         self.to_client
     }
 
-    /// A push comes on the same connection as the replies, or on one of its own.
+    /// A push comes on the connection of the replies, or on one of its own.
     pub(super) fn push(&mut self, now: u64, takes: u64, apart: bool) -> u64 {
         if !apart {
             return self.reply(now, takes);

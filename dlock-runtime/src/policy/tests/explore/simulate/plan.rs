@@ -1,6 +1,8 @@
-//! What a seed says: who takes part, how far they are from the server, what they ask for, and what may go wrong.
+//! What a seed decides: who takes part, how far they are from the server, what they request, and
+//! what may go wrong.
 //!
-//! Each seed draws a plan of its own, so that some fleets meet one kind of fault often and others meet all kinds.
+//! Each seed draws its own plan, so that some fleets often meet one kind of fault and others meet
+//! all kinds.
 
 use std::time::Duration;
 
@@ -14,12 +16,12 @@ use crate::policy::tests::explore::run::{Order, Run, Wants};
 use crate::values::bounds::Bounds;
 use crate::values::ttl::{Margin, Ttl};
 
-/// What a fleet asks for.
+/// What a fleet requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Theme {
-    /// Several contenders in a process, who hand the lock on.
+    /// Several contenders in a process, which hand the lock on.
     Exclusive,
-    /// A queue of its own for each contender.
+    /// A local queue of its own for each contender.
     Fair,
     ReadWrite,
     Permits,
@@ -42,28 +44,28 @@ pub(super) const THEMES: [Theme; 6] = [
 pub(super) enum Hazard {
     /// A connection ends, and both sides are told.
     Reset,
-    /// It passes nothing any more, and nobody is told.
+    /// It passes nothing any more, and neither side is told.
     HalfOpen,
     /// Nothing passes for some time, and then everything.
     Partition,
-    /// The server believes that nobody listens.
+    /// The server believes that the channel has no subscriber.
     Deaf,
     PushLost,
     /// A command is executed twice.
     Twice,
     Pause,
-    /// A task that waits is not polled.
+    /// A waiting task is not polled.
     Unpolled,
     Crash,
     Shutdown,
-    /// The runtime of the task that polls ends.
+    /// The runtime of the leader's task ends.
     Leader,
     /// A program without dlock takes the lock.
     Foreign,
     Forged,
     Slew,
     ServerDown,
-    /// The server comes back without what was last written.
+    /// The server comes back without the latest writes.
     DataLost,
     QueueLost,
     Deleted,
@@ -103,9 +105,9 @@ pub(super) struct Plan {
     pub(super) hazards: Vec<Hazard>,
     /// The mean time between two of them, µs.
     pub(super) hazard_every: u64,
-    /// How long it goes on, µs, before all becomes calm.
+    /// How long things go wrong, µs, before the calm.
     pub(super) storm: u64,
-    /// The mean time from one lock to the next wish, µs.
+    /// The mean time from one lock to the next request, µs.
     pub(super) think: u64,
     /// The mean time that a body takes, µs.
     pub(super) body: u64,
@@ -113,9 +115,9 @@ pub(super) struct Plan {
     renews: bool,
     min_holds: bool,
     max_holds: bool,
-    /// One wait in so many is cancelled, or a guard dropped.
+    /// One wait in this many is cancelled, or a guard dropped.
     pub(super) cancels: u32,
-    /// The same, of waits that have an end.
+    /// One wait in this many has an end.
     bounded: u32,
     pub(super) downgrades: bool,
     /// For the processes of the explorer.
@@ -176,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// What somebody wants next, and for how long its body runs.
+    /// What a contender requests next, and for how long its body runs.
     pub(super) fn wish(&self, rng: &mut Rng, at: usize) -> (Wants, Order, u64) {
         let asks = self.asks(rng, at);
         let length = Duration::from_millis(self.ttls[rng.usize(0..3)]);
@@ -184,7 +186,7 @@ impl Plan {
         let renews = self.renews && rng.u8(0..4) > 0;
         let mut body = exponential(rng, self.body);
         if renews && rng.u8(0..12) == 0 {
-            body = rng.u64(15_000_000..40_000_000); // held for long
+            body = rng.u64(15_000_000..40_000_000); // a long hold
         }
         let some = |rng: &mut Rng, is: bool| is && rng.u8(0..3) == 0;
         let min_hold =

@@ -1,5 +1,5 @@
-//! The seam between the simulator and a process: events in, what it sends out. Whatever drives a process of the explorer
-//! is called from here and from nowhere else of the simulator.
+//! The boundary between the simulator and a process: events in, commands out. Only this file of the
+//! simulator calls the explorer's process.
 
 use std::rc::Rc;
 
@@ -23,20 +23,20 @@ use crate::values::ttl::Margin;
 pub(super) enum Event {
     /// A contender begins to wait.
     Enter(usize, Wants, Order),
-    /// A contender's wait is over, or cancelled; its body ends, its guard is dropped, …
+    /// A contender's wait is over or cancelled, its body ends, its guard is dropped, …
     Deed(Step),
-    /// The oldest command of a connection that has no answer yet is answered.
+    /// The oldest unanswered command of a connection is answered.
     Answered {
         watchdog: bool,
         reply: Reply,
     },
     Pushed(Push),
-    /// Somebody says so, who need not be the server.
+    /// A message says that this value was granted; the sender need not be the server.
     Hinted(String),
-    /// The connection for commands has ended; from here on there is another one.
+    /// The command connection has ended; from now on there is another one.
     Cut,
     WatchdogCut,
-    /// The task that polls ended with its runtime.
+    /// The leader's task ended with its runtime.
     DriverLost,
 }
 
@@ -44,19 +44,19 @@ pub(super) enum Event {
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) begun: Option<Begun>,
-    /// Commands that it wants to be sent, and on which connection.
+    /// The commands that it sends, and on which connection.
     pub(super) sent: Vec<(bool, Command)>,
-    /// It wants another connection in place of this one (`true`: the watchdog's).
+    /// It replaces this connection (`true`: the watchdog's).
     pub(super) reconnects: Option<bool>,
-    /// What it did by itself, for whoever reads a trace.
+    /// What it did by itself, for people who read a trace.
     pub(super) step: Option<Step>,
 }
 
-/// A process, and what its connections know of the server's time.
+/// A process, and what its connections know about the server's time.
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) clock: Drifting,
-    /// How many of the commands without an answer have been sent, on either connection.
+    /// How many of the unanswered commands have been sent, on either connection.
     sent: [usize; 2],
     executed: Option<Executed>,
     server: Option<ServerClock>,
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// The connection says hello, and hears the server's time.
+    /// The connection's handshake tells the server's time.
     pub(super) fn greeted(&mut self, time: u64, sent: Moment, now: u64) {
         let now = self.clock.clock(now).now();
         self.heard_time(time, sent, now);
@@ -86,7 +86,7 @@ impl Host {
         server.hear(time, sent, now);
     }
 
-    /// With the server's time as this host estimates it.
+    /// A turn with the server's time as this host estimates it.
     fn turn<'a>(&self, run: &'a Run, clock: Clock, seen: &'a mut Seen) -> Turn<'a> {
         let time = self.server.map(|it| it.at(clock.now()));
         Turn {
@@ -152,7 +152,8 @@ impl Host {
         self.done(process, turn.begun)
     }
 
-    /// One of the things that it has to do by itself, if there is any, in any order; else when it has to do something again.
+    /// Takes one of the steps that the process has to take by itself, in any order; without one,
+    /// returns when the next is due.
     pub(super) fn acts(
         &mut self,
         process: &mut Rc<Process>,
@@ -244,12 +245,12 @@ impl Host {
     }
 }
 
-/// What can be told of a process from outside.
+/// The phase of a contender, as an outsider sees it.
 pub(super) fn phase(process: &Process, who: usize) -> &Phase {
     &process.contenders[who].phase
 }
 
-/// Whose body has this token.
+/// The contender whose body has this token.
 pub(super) fn holder(process: &Process, token: Token) -> Option<usize> {
     let of = |it: &Phase| matches!(it, Phase::Body(body) if body.token == token);
     process.contenders.iter().position(|it| of(&it.phase))

@@ -1,4 +1,5 @@
-//! The gate alone at random: longer than the explorer goes, and each engine that forgets to wake somebody with a seed that shows it.
+//! The local queue alone, at random: longer than the explorer goes, and a seed for each engine that
+//! forgets to wake somebody.
 
 use fastrand::Rng;
 
@@ -12,7 +13,8 @@ const LONG: Bounds = Bounds {
     ends: 3,
 };
 
-/// Steps at random until nothing can happen any more; what was wrong, and after how many.
+/// Random steps until nothing more can happen; returns what was wrong and after which steps, or the
+/// number of steps.
 fn walk(seed: u64, forgets: Forgets) -> Result<usize, (&'static str, Vec<Step>)> {
     let mut rng = Rng::with_seed(seed);
     let mut local = Local::new(LONG);

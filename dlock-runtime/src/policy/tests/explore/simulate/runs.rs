@@ -1,4 +1,5 @@
-//! An hour of fleets for every run of the tests, a year for a night, and one seed again.
+//! The simulations: an hour of fleets in every test run, a year for a night, and a single seed
+//! again.
 
 use std::time::Instant;
 
@@ -6,17 +7,17 @@ use super::fleet::{Count, Fleet, Outcome};
 use crate::policy::tests::explore::mutants::Mutant;
 use crate::policy::tests::explore::seen::{Seen, Witness};
 
-/// Where the seeds of each run of the tests begin.
+/// The first seed of each test run.
 const FIRST: u64 = 1;
 
 pub(super) const HOUR: u64 = 3_600_000_000;
 
-/// Lives one seed.
+/// Runs one seed.
 pub(super) fn live(seed: u64, mutant: Option<Mutant>) -> Outcome {
     Fleet::new(seed, mutant, 0).live(u64::MAX)
 }
 
-/// What went wrong, with the last steps before it, and how to see it again.
+/// What went wrong, with the last steps before it, and how to repeat it.
 pub(super) fn report(seed: u64, mutant: Option<Mutant>) -> String {
     let again = Fleet::new(seed, mutant, 60).live(u64::MAX);
     let wrong = again.wrong.unwrap_or("nothing");
@@ -34,7 +35,7 @@ fn add(total: &mut Count, more: Count) {
     total.micros += more.micros;
 }
 
-/// Fleets from this seed on, until they have lived so long together.
+/// Runs fleets from this seed on, until their simulated time adds up to `micros`.
 fn simulate(first: u64, micros: u64, tells: bool) -> (Count, Seen) {
     let (mut total, mut saw) = (Count::default(), Seen::default());
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! The server: its clock, its connections, what it executes, and what it may lose.
+//! The simulated server: its clock, its connections, what it executes, and what it may lose.
 
 use std::rc::Rc;
 
@@ -14,8 +14,8 @@ use crate::policy::tests::explore::world::{
 };
 use crate::values::moment::Moment;
 
-/// A `not_after` is no later than this from when its acquire was sent, µs, if the server's clock has not been set: its timeout, and
-/// what two clocks differ by.
+/// A `not_after` is at most this much later than the sending of its acquire, µs, unless the
+/// server's clock was set: the timeout, and the difference of two clocks.
 const OLD_BY_AT_MOST: u64 = 700_000;
 
 /// Where its clock begins, so that it can be stepped back.
@@ -27,9 +27,9 @@ pub(super) struct Site {
     pub(super) is_up: bool,
     /// What a replica has.
     copy: Rc<Server>,
-    /// Not only slewed.
+    /// Set, not only slewed.
     was_set: bool,
-    /// From here on fences rise by the clock, which must not be set back too.
+    /// From now on fences rise by the clock alone, which then must not be set back.
     lost_its_counter: bool,
 }
 
@@ -49,7 +49,7 @@ impl Site {
     }
 }
 
-/// For how long a command stands in a buffer after its connection has ended.
+/// For how long a command stays in a buffer after its connection has ended.
 pub(super) fn late(rng: &mut Rng) -> u64 {
     let most = [50_000, 500_000, 5_000_000][rng.usize(0..3)];
     rng.u64(0..most)
@@ -74,7 +74,7 @@ impl Fleet {
         }
     }
 
-    /// The server knows that this connection can be told of grants.
+    /// The server learns that this connection is subscribed to its channel.
     pub(super) fn listens(&mut self, link: usize) {
         let it = &self.links[link];
         let channel = (it.at, it.number);
@@ -108,7 +108,7 @@ impl Fleet {
                 return;
             }
             None if it.dead => {
-                // It stands in a buffer somewhere, and may come yet.
+                // It is in a buffer somewhere, and may still arrive.
                 if self.rng.bool() {
                     let late = late(&mut self.rng);
                     self.at(self.now + late, Next::Late(command));
@@ -138,7 +138,7 @@ impl Fleet {
         }
     }
 
-    /// By the shipped machine; what it published is on its way.
+    /// The shipped machine executes a command, and its pushes are on their way.
     pub(super) fn execute(&mut self, command: &Command, heard: bool) -> Option<Answer> {
         self.count.commands += 1;
         self.world.clock = self.site.clock(self.now);
@@ -159,7 +159,7 @@ impl Fleet {
             .check
             .head_is_dead(&mut self.world, &command, answer.as_ref());
         self.wrong = self.wrong.or(dead);
-        // A `keep_until` of before the clock was set back is far ahead.
+        // A `keep_until` from before the clock was set back is far ahead.
         let is_old = wrong.is_some_and(|it| it.starts_with("S9 outlives")) && is_excused;
         self.wrong = self.wrong.or(wrong.filter(|_| !is_old));
         self.check.executed(&before, &mut self.world, self.now);
@@ -220,19 +220,20 @@ impl Fleet {
         }
     }
 
-    /// After a loss of the counter fences rise by the clock alone, if it is not behind what was drawn before.
+    /// After a loss of the counter, fences rise by the clock alone, if it is not behind the last
+    /// epoch.
     pub(super) fn counter_is_lost(&mut self) {
         self.site.lost_its_counter = true;
         let time = self.site.clock(self.now).time();
         let last = self.world.last_fence.0;
-        // Who joins an owner's hold that a replica still has shares its number.
+        // A claim that joins an owner's hold on a replica has the epoch of that hold.
         let is_older = self.world.hold_epoch().is_some_and(|epoch| epoch < last);
         if time <= last || is_older {
             self.world.last_fence = (0, 0);
         }
     }
 
-    /// Nothing is promised of the tokens that exist now: data was lost, or a clock was set.
+    /// Nothing is promised for the tokens that exist now: data was lost, or a clock was set.
     pub(super) fn breaks_promises(&mut self) {
         for (at, process) in self.world.processes.iter().enumerate() {
             let numbers = at as u64 * TOKENS_EACH;
@@ -252,8 +253,9 @@ impl Fleet {
         self.breaks_promises();
     }
 
-    /// Who has heard nothing of the server since its clock was set back says a `not_after` that is too late: then a clean-up ends
-    /// before the acquire that it is for, and what that creates stays until it lapses. Nothing is promised of such a token.
+    /// A process that has heard nothing from the server since its clock was set back sends a
+    /// `not_after` that is too late. Then a clean-up ends before its acquire is executed, and what
+    /// that creates stays until it lapses. Nothing is promised for such a token.
     pub(super) fn excuses_old_time(&mut self, at: usize, command: &Command) {
         let What::Acquire(acquire) = &command.what else {
             return;

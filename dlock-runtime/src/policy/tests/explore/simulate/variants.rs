@@ -1,14 +1,17 @@
-//! Each known-bad variant of the explorer, and a seed that shows it. The machines as they ship pass the same seeds.
+//! Each known-bad variant of the explorer, with a seed that shows it. The shipped machines pass the
+//! same seeds.
 
 use std::collections::BTreeSet;
 
 use super::runs::{live, report};
 use crate::policy::tests::explore::mutants::Mutant;
 
-/// A change of the machines may move a variant to another seed: one of the next so many has to show it then.
+/// A change of the machines may move a variant to another seed: one of the next this many must show
+/// it then.
 const AHEAD: u64 = 600;
 
-/// The first seed from this one on that shows a variant, what it breaks there, and after how many steps.
+/// The first seed from `from` on that shows a variant, what it breaks there, and after how many
+/// steps.
 fn shown(mutant: Mutant, from: u64, seeds: u64) -> Option<(u64, &'static str, u64)> {
     (from..from + seeds).find_map(|seed| {
         let outcome = live(seed, Some(mutant));

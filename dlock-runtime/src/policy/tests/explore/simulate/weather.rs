@@ -51,7 +51,7 @@ impl Fleet {
                 self.links[link].dead = true;
                 self.links[link].told = true;
                 self.within(15_000_000, Next::ServerNotices(link));
-                // At the latest the kernel's own signs of life find out.
+                // The kernel's keep-alive finds out at the latest.
                 self.at(self.now + 15_000_000, Next::ClientNotices(link));
             }
             Hazard::Partition => {
@@ -127,7 +127,7 @@ impl Fleet {
         }
     }
 
-    /// A command on its way is executed twice: an acquire at once, any other at any time.
+    /// A command on its way is executed twice: an acquire immediately, any other at any time.
     pub(super) fn twice(&mut self, command: &crate::policy::tests::explore::world::Command) {
         use crate::policy::tests::explore::world::What;
         if !self.check.takes_twice() {
@@ -141,7 +141,8 @@ impl Fleet {
         }
     }
 
-    /// What an attacker may publish without the fleet's secret: that somebody's place was granted, or anything.
+    /// What an attacker without the fleet's secret may publish: that an entry was granted, or
+    /// anything.
     fn forges(&mut self) {
         for _ in 0..self.rng.u8(1..30) {
             let at = self.rng.usize(0..self.members.len());
@@ -183,7 +184,8 @@ impl Fleet {
         self.world.processes[at] = Rc::new(dead);
     }
 
-    /// A pool that was shut is dropped when nothing of it is left, or when that takes too long.
+    /// A pool that was shut down is dropped when nothing of it is left, or when that takes too
+    /// long.
     pub(super) fn exits(&mut self, at: usize) {
         if !self.world.processes[at].alive {
             return;
@@ -200,8 +202,8 @@ impl Fleet {
         }
     }
 
-    /// Nothing goes wrong any more: what is broken is mended (what stands still or is blocked, when its time is over), and what people have
-    /// they give back.
+    /// Nothing goes wrong any more: broken things are repaired (stalled or blocked ones when their
+    /// time is over), and users release their locks.
     pub(super) fn calms(&mut self) {
         self.calm = Some(self.now);
         self.check.calms(self.now);

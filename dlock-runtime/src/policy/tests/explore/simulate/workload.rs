@@ -1,4 +1,4 @@
-//! Who wants the lock when, for how long, and who goes away: what people do with it.
+//! What users do with the lock: who wants it when, for how long, and who gives up.
 
 use super::fleet::{Fleet, Next};
 use super::plan::{Theme, exponential};
@@ -8,11 +8,11 @@ use crate::policy::tests::explore::process::{Begun, Phase};
 use crate::policy::tests::explore::run::Wants;
 use crate::policy::tests::explore::step::Step;
 
-/// What a person does at a time that was drawn before.
+/// What a user does at a time that was drawn before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Enter,
-    /// The wait that it said is over.
+    /// The time that the wait may take is over.
     WaitOver,
     /// The wait is cancelled, or the guard dropped.
     Leave,
@@ -24,21 +24,21 @@ pub(super) enum Deed {
 /// One contender, and what it is about to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Script {
-    /// Of the wish: what was to be done for another one is done no more.
+    /// The number of the request: events for an earlier one are ignored.
     number: u64,
     /// How long the body takes.
     body: u64,
-    /// A wish is under way.
+    /// A request is under way.
     wants: bool,
     has_begun: bool,
-    /// Its body waits until this one has had its own: a process and a contender.
+    /// Its body waits until this contender's body has ended: a process and a contender.
     waits_for: Option<(usize, usize)>,
-    /// Nobody polls it before then.
+    /// The task is not polled before then.
     pub(super) unpolled_until: u64,
 }
 
 impl Fleet {
-    /// The next wish comes some time later.
+    /// The next request comes some time later.
     pub(super) fn thinks(&mut self, at: usize, who: usize) {
         if self.calm.is_none() && !self.members[at].leaves {
             let pause = exponential(&mut self.rng, self.plan.think);
@@ -101,7 +101,7 @@ impl Fleet {
             return;
         }
         if self.plan.theme != Theme::Exclusive && !self.world.processes[at].queue.is_idle() {
-            // Each attempt is to have a queue of its own: what is left of the one before comes to its end first.
+            // Each attempt needs a local queue of its own: the one before comes to its end first.
             return self.deed_in(at, who, 20_000, Deed::Enter);
         }
         let place = self.members[at].place;
@@ -122,7 +122,7 @@ impl Fleet {
         self.process(at, Event::Enter(who, wants, order));
     }
 
-    /// A body begins: it is decided how long it takes.
+    /// A body begins: draws how long it takes.
     pub(super) fn begins(&mut self, at: usize, begun: &Begun) {
         let Some(who) = holder(&self.world.processes[at], begun.body.token) else {
             return;
@@ -150,7 +150,7 @@ impl Fleet {
         }
     }
 
-    /// The body waits for somebody else's of the same owner.
+    /// The body waits for another one of the same owner.
     fn calls_inside(&mut self, at: usize, who: usize, asks: Asks) {
         let idle = (0..self.members.len()).find(|inner| {
             let is_ours = *inner != at && self.world.processes[*inner].alive;
@@ -172,7 +172,7 @@ impl Fleet {
         }
     }
 
-    /// Whether the body waits for one that has not come to its end.
+    /// Whether the body waits for one that has not ended.
     fn inner_waits(&self, at: usize, who: usize) -> bool {
         let Some((inner, number)) = self.members[at].scripts[who].waits_for else {
             return false;
@@ -182,7 +182,7 @@ impl Fleet {
         self.world.processes[inner].alive && is_it && script.wants
     }
 
-    /// Whoever waits looks once a second; to one that could not for a while, that makes a difference.
+    /// A waiter checks once a second; that matters for one whose task was not polled for a while.
     pub(super) fn polled(&mut self, at: usize) {
         for who in 0..self.members[at].scripts.len() {
             let waits = matches!(self.phase_of(at, who), Phase::Line(_));
@@ -193,7 +193,7 @@ impl Fleet {
         }
     }
 
-    /// What has come to its end since the last step.
+    /// Records what has ended since the last step.
     pub(super) fn follow(&mut self, at: usize) {
         for who in 0..self.members[at].scripts.len() {
             let done = matches!(self.phase_of(at, who), Phase::Done);
@@ -204,7 +204,7 @@ impl Fleet {
         }
     }
 
-    /// Everybody is done with what they have.
+    /// All contenders release what they have.
     pub(super) fn hurries_home(&mut self, at: usize) {
         for who in 0..self.members[at].scripts.len() {
             if matches!(self.phase_of(at, who), Phase::Body(_)) {
@@ -214,7 +214,7 @@ impl Fleet {
         }
     }
 
-    /// A pool that is shut sends away who waits.
+    /// A pool that is shut down sends its waiters away.
     pub(super) fn sends_away(&mut self, at: usize) {
         for who in 0..self.members[at].scripts.len() {
             if matches!(self.phase_of(at, who), Phase::Line(_) | Phase::Alone) {
