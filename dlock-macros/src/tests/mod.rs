@@ -1,4 +1,5 @@
-//! The macro as a function of tokens: what it writes, what it refuses and where, and that nothing makes it panic.
+//! The macro as a function of tokens: its output, its errors with their positions, and that it
+//! never panics.
 
 mod diagnostics;
 mod expansion;

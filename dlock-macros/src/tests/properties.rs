@@ -1,5 +1,5 @@
-//! What holds for any input: an accepted template keeps values apart and renders a valid key, and nothing makes the macros panic
-//! or lose the user's item.
+//! Properties for any input: an accepted template keeps values apart and renders a valid key, and
+//! the macros never panic or lose the user's item.
 
 use crate::args::ARGUMENTS;
 use crate::template::{Part, Template, parse};
@@ -41,7 +41,8 @@ fn texts(characters: &str) -> Vec<String> {
     two.collect::<HashSet<_>>().into_iter().collect()
 }
 
-/// The rule about separators is enough: whatever stands between two placeholders, an accepted template keeps them apart.
+/// The rule about separators is sufficient: whatever stands between two placeholders, an accepted
+/// template keeps them apart.
 #[test]
 fn an_accepted_template_is_injective() {
     let values = texts("a.-:%");
@@ -71,7 +72,7 @@ fn an_accepted_template_is_injective() {
     }
 }
 
-/// What tokens can be beside [`ARGUMENTS`]: more that mean something here, and all the other kinds.
+/// Tokens besides [`ARGUMENTS`]: others with a meaning here, and all other kinds of token.
 const TOKENS: [&str; 45] = [
     "5",
     "timeout",
@@ -120,7 +121,7 @@ const TOKENS: [&str; 45] = [
     "\"item:<id>\"",
 ];
 
-/// All that can be said about the kind.
+/// All words about the kind.
 const KIND: [Word; 8] = [
     Word::Read,
     Word::Write,
@@ -132,7 +133,7 @@ const KIND: [Word; 8] = [
     Word::Keys,
 ];
 
-/// Any tokens, in groups of every kind: `macro_rules!` makes the invisible one.
+/// Any tokens, in groups of every delimiter; `macro_rules!` makes the invisible ones.
 fn tokens() -> impl Strategy<Value = TokenStream> {
     let known: Vec<_> = ARGUMENTS.into_iter().chain(TOKENS).collect();
     let token = prop_oneof![
@@ -154,7 +155,8 @@ fn tokens() -> impl Strategy<Value = TokenStream> {
     vec(tokens, 0..12).prop_map(|all: Vec<TokenStream>| all.into_iter().collect())
 }
 
-/// The item comes out as it went in, behind an error for whatever is wrong; or a function that keeps its signature and its body.
+/// Checks the output: errors and the unchanged item, or a function that keeps its signature and
+/// body.
 fn keeps(arguments: &TokenStream, item: &TokenStream, kept: &[&TokenStream]) -> Result<(), String> {
     let expansion = crate::attribute(arguments.clone(), item).to_string();
     let refused = crate::rules::model(arguments.clone(), item).is_err();
@@ -181,7 +183,8 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// What the compiler accepts, the runtime accepts: only an empty tag and the length depend on values.
+    /// The runtime accepts what the compiler accepts: only an empty tag and the length depend on
+    /// values.
     #[test]
     fn an_accepted_template_renders_a_valid_key(text in "([a:{}@]|<a>|<<){1,8}", value in "\\PC{1,4}") {
         if let Ok(template) = parse(&text) {
@@ -205,7 +208,8 @@ proptest! {
         }
     }
 
-    /// Whatever is said about the kind, the compiler refuses what the runtime would, in the same words.
+    /// For any words about the kind, the compiler refuses what the runtime would, with the same
+    /// message.
     #[test]
     fn a_kind_is_refused_as_the_runtime_does(
         words in subsequence(KIND.to_vec(), 0..=KIND.len()).prop_shuffle(),
@@ -237,7 +241,7 @@ proptest! {
 
     #[test]
     fn garbage_in_the_body_is_kept(arguments in tokens(), body in tokens()) {
-        // `#![…]` may stand at the beginning only, and moves there.
+        // `#![…]` may stand only at the beginning, and moves there.
         let body = quote!(let x = 1; #body);
         let signature = quote!(pub async fn f<T>(&self, id: u64, (a, _): (T, u8)) -> Result<u64, E> where T: Send);
         let item = quote!(#[doc = "x"] #signature { #body });

@@ -1,8 +1,8 @@
-//! Key templates as they are parsed: their parts, or each fault with the text that it underlines.
+//! Parsed key templates: their parts, or each fault with the text that it underlines.
 
 use crate::template::{Part, Step, parse};
 
-/// Text in quotes, places as they would be written in Rust.
+/// Text in quotes, placeholders as expressions in Rust.
 fn show(part: &Part) -> String {
     match part {
         Part::Text(text) => format!("{text:?}"),

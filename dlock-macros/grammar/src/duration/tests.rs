@@ -1,4 +1,5 @@
-//! Durations: what is read, what is refused and with which hint, and that what is written is read again.
+//! Durations: which are accepted, which are refused and with which hint; what `format` writes is
+//! parsed again.
 
 use super::{format, parse};
 use proptest::prelude::{any, proptest};
@@ -83,7 +84,7 @@ fn refuses_what_has_no_single_meaning() {
     }
 }
 
-/// What was meant is written out where it can be seen.
+/// The hint spells out what was meant, if that is clear.
 #[test]
 fn says_what_was_meant() {
     for (text, meant) in [

@@ -1,3 +1,4 @@
+//! The bounds of a hold: which are refused, and with which words.
 use super::{Hold, HoldError};
 use crate::bounds::{TTL_MAX, TTL_MIN};
 use std::time::Duration;
@@ -14,13 +15,13 @@ const RENEWED: Hold = Hold {
     min_hold: None,
 };
 
-/// The same without a watchdog.
+/// The same without the watchdog.
 const ONCE: Hold = Hold {
     renewed: false,
     ..RENEWED
 };
 
-/// The arguments that are wrong, each with its words.
+/// The wrong arguments, each with its message.
 #[track_caller]
 fn check(hold: Hold, expected: &[(&str, &str)]) {
     let found = hold.check();

@@ -1,3 +1,4 @@
+//! Keys that are accepted and refused, and an encoding that keeps all values apart.
 use super::{Encoder, KeyError, MAX_KEY_BYTES, check, check_len, encode, is_separator};
 use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_assume, proptest};
 use std::{collections::HashSet, fmt::Write as _};
@@ -97,7 +98,7 @@ fn encodes() {
     }
 }
 
-/// Random strings seldom differ by an encoding only; these are made of little else.
+/// Random strings seldom differ only in an encoding; these consist of little else.
 #[test]
 fn encoding_is_injective_over_look_alikes() {
     let pieces = ["", "%", "3", "A", ":", "%3A", "%25", "a", "%3a", "{", "%7B"];
@@ -127,7 +128,7 @@ proptest! {
         prop_assert!(out.bytes().all(|b| (b' '..=b'~').contains(&b)));
     }
 
-    /// Whatever the values are, they can neither break the tag nor begin another.
+    /// No value can break the tag or begin another.
     #[test]
     fn values_cannot_make_a_key_invalid(a in "\\PC{1,20}", b in any::<[char; 4]>()) {
         let b: String = b.iter().collect();

@@ -1,10 +1,11 @@
+//! Words about a lock's kind: which go together, and the messages for the others.
 use super::{
     KEYS_MAX, KindError, OWNER_MAX_BYTES, PERMITS_MAX, TAKE_MAX, Word, check as all_wrong,
     check_keys, check_owner,
 };
 use Word::{Fair, Keys, Owner, Permits, Read, Reentrant, Take, Write};
 
-/// The arguments that are wrong, each with its words.
+/// The wrong arguments, each with its message.
 #[track_caller]
 fn check(words: &[Word], expected: &[(&str, &str)]) {
     let found = all_wrong(words);
@@ -36,7 +37,7 @@ fn what_goes_together() {
         &[Keys, Fair],
         &[Keys, Read],
         &[Write, Keys],
-        // What is not known is not compared.
+        // An unknown number is not compared.
         &[Permits(None), Take(Some(2))],
         &[Permits(Some(2)), Take(None)],
     ] {
@@ -106,7 +107,7 @@ fn numbers() {
             "take 0 would hold nothing: give at least 1, or leave `take` out to take one",
         )],
     );
-    // Not that it is more than five as well: one mistake gives one error.
+    // Not also that it is more than five: one mistake gives one error.
     check(
         &[Permits(Some(5)), Take(Some(TAKE_MAX + 1))],
         &[(

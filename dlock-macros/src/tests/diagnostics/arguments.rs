@@ -1,4 +1,5 @@
-//! The attribute's arguments as a list: names that are none, missing, twice, not together, or in the wrong notation.
+//! The list of arguments: names that are unknown, missing, duplicate, conflicting, or in the wrong
+//! notation.
 
 use super::{ITEM, check, check_on};
 
@@ -37,7 +38,7 @@ fn unknown_arguments() {
     );
 }
 
-/// People bring the words of the library that they come from.
+/// Users know the words of other libraries.
 #[test]
 fn names_of_other_libraries() {
     for (theirs, ours, write) in [
@@ -90,7 +91,7 @@ fn names_of_other_libraries() {
     );
 }
 
-/// What was written stands in what to write, where it fits there.
+/// The proposal repeats the written value, if it fits there.
 #[test]
 fn values_under_another_name() {
     for (written, theirs, ours, write) in [
@@ -128,7 +129,7 @@ fn values_under_another_name() {
     check(&format!("name = \"{long}\""), &[("name", message)]);
 }
 
-/// A kind as the value of an argument, and what is none.
+/// A kind as the value of an argument, and values that are no kind.
 #[test]
 fn kinds_by_other_words() {
     let is = |kind| format!(": a kind is an argument itself, so write `{kind}`");
@@ -183,7 +184,7 @@ fn settings_of_the_pool() {
     }
 }
 
-/// One mistake gives one error: what was meant is not reported as missing.
+/// One mistake gives one error: an argument that was meant is not reported as missing.
 #[test]
 fn a_near_miss_is_not_missing_as_well() {
     check(
@@ -264,7 +265,7 @@ fn an_argument_needs_its_name() {
     );
 }
 
-/// What others have as an argument, and what takes its place.
+/// Arguments that other libraries have, and what replaces them.
 #[test]
 fn arguments_that_there_are_none_of() {
     for theirs in [
@@ -341,7 +342,7 @@ fn equals_signs_and_commas() {
     check(r#"key = "a"; ttl = "1s""#, &[(";", comma)]);
     check(r#"key = "a" renew, ttl = "1s""#, &[("renew", comma)]);
     check(r#"key = "a" "b" "c", ttl = "1s""#, &[("\"b\"", comma)]);
-    // What comes after the slip is read all the same.
+    // The arguments after the mistake are read nevertheless.
     check(
         r#"key = "a" tll = "1s"; ttl = "0s""#,
         &[
@@ -354,7 +355,7 @@ fn equals_signs_and_commas() {
             ),
         ],
     );
-    // What is left of a value that was reported is noise.
+    // Errors about the rest of a reported value would be noise.
     check(
         r#"key = "a", ttl = 10 s, wait = "3s""#,
         &[(

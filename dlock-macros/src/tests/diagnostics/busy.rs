@@ -1,4 +1,4 @@
-//! `on_busy = "skip"` where something is left without a way out.
+//! `on_busy = "skip"` on functions that can't return all other errors.
 
 use super::{check, check_on};
 

@@ -1,4 +1,5 @@
-//! Items that the attribute refuses, locks that one function can't have, and all errors of a use at once.
+//! Items that the attribute refuses, locks that one function can't have, and all errors of a use in
+//! one compile.
 
 use super::check_on;
 
@@ -81,7 +82,7 @@ fn other_items() {
     }
 }
 
-/// Neither above nor below what starts its runtime; a pool of its own makes the difference.
+/// Neither above nor below the attribute that starts its runtime, unless it has a pool of its own.
 #[test]
 fn main_function() {
     let message = "the lock of `main` would be taken before its body calls `init`: put `#[distributed_lock]` on an `async fn` that \
@@ -127,7 +128,7 @@ fn the_same_lock_twice() {
     twice(r#"key = "a:<id>""#, r#"keys = ["b", "a:<id>"]"#, &found);
     let [read, reentrant] = ["read", "reentrant"].map(|word| format!("key = \"a:<id>\", {word}"));
     twice(&read, r#"key = "a:<id>", write"#, &found);
-    // These may hold it already, each its own kind.
+    // These may hold it already, if it is of their kind.
     twice(&read, &read, &[]);
     twice(&reentrant, &reentrant, &[]);
 }

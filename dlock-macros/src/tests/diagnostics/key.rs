@@ -1,4 +1,5 @@
-//! Keys that are refused, in the attribute and in `lock_key!`: names, templates, other notations, templates in expressions.
+//! Keys that are refused, in the attribute and in `lock_key!`: names, templates, other notations,
+//! templates in expressions.
 
 use super::{accept, check, check_on};
 
@@ -35,7 +36,7 @@ fn names_in_the_key() {
             ),
         ],
     );
-    // Once, wherever else it stands.
+    // Reported once, however often the name occurs.
     check_key(
         "<idd>:<idd.x>:<id>",
         "unknown name `idd` in the key template, arguments are: id, buyer",
@@ -101,7 +102,7 @@ fn key_templates() {
     );
 }
 
-/// A value in the notation of something else is text: all values would share one lock.
+/// A placeholder in another notation is text: all values would share one lock.
 #[test]
 fn other_notations() {
     for (key, written, meant) in [
@@ -179,7 +180,7 @@ fn templates_in_expressions() {
     }
 }
 
-/// `format!` does not encode: beside a template it would be another lock for some values.
+/// `format!` does not encode: for some values it would be another lock than the template's.
 #[test]
 fn format_where_it_becomes_a_key() {
     let said = |write: &str| {
@@ -224,7 +225,7 @@ fn format_where_it_becomes_a_key() {
         let message = said(&format!("key = {template}"));
         check(&format!("key = {format}"), &[(format, &message)]);
     }
-    // Wherever it becomes the key.
+    // In every expression that gives the key.
     let format = r#"format!("item:{id}")"#;
     let template = said(r#"key = "item:<id>""#);
     for around in [
@@ -266,7 +267,7 @@ fn format_where_it_becomes_a_key() {
         &format!("key = \"a\", reentrant, owner = {format}"),
         &[(format, &owner)],
     );
-    // What can't be put otherwise, or is no `format!` that compiles, gets the form alone.
+    // A key without a template form, or an invalid `format!`, gets the general form.
     let general = said(r#"key = { let part = …; lock_key!("item:<part>") }"#);
     for format in [
         r#"format!("{id}{buyer}")"#,
@@ -283,7 +284,7 @@ fn format_where_it_becomes_a_key() {
     check(&format!("key = {long}"), &[(&long, &general)]);
 }
 
-/// What a function makes of a text is the function's, and what is said to be verbatim is meant.
+/// A function may make anything of its argument, and a verbatim key is intended.
 #[test]
 fn format_that_is_no_key() {
     for expression in [
@@ -299,7 +300,7 @@ fn format_that_is_no_key() {
     accept(r#"key = "a", reentrant, owner = Key::verbatim(format!("{id}"))"#);
 }
 
-/// The text that the error underlines (`#[…]` for the whole call), and what it says.
+/// The text that the error underlines (`#[…]` for the whole call), and its message.
 #[track_caller]
 fn check_lock_key(input: &str, underlined: &str, expected: &str) {
     let error = crate::rules::lock_key(input.parse().unwrap())

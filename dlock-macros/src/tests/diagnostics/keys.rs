@@ -1,4 +1,4 @@
-//! `keys`: a list, beside what, and what each of its keys must be.
+//! `keys`: its form, what it goes with, and what each of its keys must be.
 
 use super::{check, check_on};
 

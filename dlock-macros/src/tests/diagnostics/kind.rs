@@ -42,7 +42,7 @@ fn words_stand_alone() {
     );
 }
 
-/// Who gives `reentrant` a name means its owner's.
+/// A name given to `reentrant` is the owner's.
 #[test]
 fn a_name_for_reentrant_is_its_owners() {
     for name in ["\"w\"", "\"step:<id>\"", "workflow", "self::WORKFLOW"] {
@@ -149,12 +149,12 @@ fn numbers_of_the_running_program() {
             &[(value, "write `permits = 5`")],
         );
     }
-    // What is known is checked all the same.
+    // The known number is checked now nevertheless.
     let take = "one holder takes at most 1000 permits: lower `take`, or count in larger units";
     check(r#"key = "a", permits = N, take = 1001"#, &[("1001", take)]);
 }
 
-/// The second is at fault, and what stands between does not matter.
+/// The second word is at fault, whatever stands between the two.
 #[test]
 fn two_kinds() {
     let text = |first, second| {
@@ -171,7 +171,7 @@ fn two_kinds() {
             ("read", &text("permits", "read")),
         ],
     );
-    // Meant, and said already.
+    // The second kind was only meant, and is reported already.
     check(
         r#"key = "a", read, semaphore = 5"#,
         &[(
@@ -206,7 +206,7 @@ fn what_needs_another() {
         r#"key = "a", take = 2, owner = id, write"#,
         &[("take", take), ("owner", owner)],
     );
-    // What is missing was meant.
+    // The missing word was meant.
     check(
         r#"key = "a", take = 2, permit = 5"#,
         &[(
@@ -251,7 +251,7 @@ fn owners_have_a_text() {
     );
 }
 
-/// The rules of a template, in an owner's words.
+/// The rules of a template, in messages about an owner.
 #[test]
 fn owners_are_templates() {
     let owned = |owner: &str| format!("key = \"a\", reentrant, owner = {owner}");

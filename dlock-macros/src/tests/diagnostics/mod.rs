@@ -1,4 +1,4 @@
-//! What is refused: the text that each error underlines, and what it says.
+//! The errors: the text that each underlines, and its message.
 
 mod arguments;
 mod busy;
@@ -41,9 +41,10 @@ fn check_on(item: &str, arguments: &str, expected: &[(&str, &str)]) {
         .map(|(text, message)| (text.as_str(), message.as_str()))
         .collect();
     assert_eq!(found, expected);
-    // Whatever is wrong, the user's item comes out as it went in.
+    // Whatever is wrong, the user's item comes out unchanged.
     let expansion = crate::attribute(arguments, &item).to_string();
-    // The stacked ones were checked above: left where they are, they would say it again.
+    // The stacked attributes were checked above; left in place, they would report their errors
+    // again.
     let kept = crate::rules::without_stacked(&item).to_string();
     assert!(!kept.contains("distributed_lock"), "{kept}");
     assert!(expansion.ends_with(&kept), "{expansion}");

@@ -1,8 +1,8 @@
-//! What comes out behind the errors: the item as it was, for the rest of the file.
+//! The tokens after the errors: the unchanged item, for the rest of the file.
 
 use proc_macro2::TokenStream;
 
-/// What follows the errors; spaces do not count.
+/// The tokens after the errors; spaces do not count.
 #[track_caller]
 fn check(item: &str, arguments: &str, expected: &str) {
     let [arguments, item]: [TokenStream; 2] = [arguments, item].map(|text| text.parse().unwrap());
@@ -31,7 +31,8 @@ fn an_item_is_what_it_was() {
     }
 }
 
-/// Stacked attributes were read with the first: left where they are, they would say theirs again.
+/// Stacked attributes were read with the first; left in place, they would report their errors
+/// again.
 #[test]
 fn stacked_attributes_are_taken_off() {
     check(
@@ -41,7 +42,7 @@ fn stacked_attributes_are_taken_off() {
     );
 }
 
-/// A body that uses its guard would say that there is none.
+/// Otherwise a body that uses its guard would cause an error about an unknown variable.
 #[test]
 fn a_guard_is_still_bound() {
     check(
@@ -67,7 +68,7 @@ fn a_guard_is_still_bound() {
         "guard = lock",
         &method(&format!("{BINDING} lock.get()")),
     );
-    // In the place of an argument it would be one more thing that is wrong.
+    // A guard in the place of an argument would cause another error.
     let item = "async fn f(id: u8) { g(id) }";
     check(item, r#"key = "a", guard = id"#, item);
 }

@@ -25,7 +25,8 @@ fn an_argument_needs_its_value() {
     }
 }
 
-/// One argument with a value of the wrong form: what to write, in the words of what was written where that can be told.
+/// One argument with a value of the wrong form: the message, which repeats the written value if
+/// possible.
 #[track_caller]
 fn check_value(argument: &str, value: &str, message: &str) {
     let before = match argument {

@@ -1,10 +1,10 @@
-//! What each kind writes into the static, and what is made beside the key when the function is called.
+//! What each kind adds to the static, and what is made with the key when the function is called.
 
 use super::check;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The chain of the static, behind its name.
+/// The method calls of the static, after its name.
 #[track_caller]
 fn check_spec(arguments: TokenStream, expected: &str) {
     let item = quote!(

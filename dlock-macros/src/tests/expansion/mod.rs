@@ -1,11 +1,12 @@
-//! What the attribute writes, compared with a snapshot for each form; that it compiles and works is for `tests/forms`.
+//! The attribute's output, compared with a snapshot for each form. `tests/forms` tests that it
+//! compiles and works.
 
 mod kinds;
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// Compares with `snapshots/<name>.snap`; a change is accepted with `INSTA_UPDATE=always`.
+/// Compares with `snapshots/<name>.snap`; `INSTA_UPDATE=always` accepts a change.
 #[track_caller]
 fn check(name: &str, arguments: TokenStream, item: &TokenStream) {
     check_tokens(name, crate::attribute(arguments, item));
@@ -138,7 +139,8 @@ fn on_error_without_return_type() {
     );
 }
 
-/// The lock is tried once, whatever the pool's wait is, and what is busy goes before `on_error`.
+/// The lock is tried once, whatever the pool's wait is; a busy lock is skipped before `on_error` is
+/// called.
 #[test]
 fn skip() {
     check(
@@ -274,9 +276,8 @@ fn async_trait_without_return_type() {
     );
 }
 
-/// What async-trait 0.1.92 makes of
-/// `async fn get(&self, (a, b): (u8, u8), name: &str, mut id: u8) -> Result<u8, E> { Ok(a + b + id + self.x) }`.
-/// What an attribute in between has put into a future of its own: the lock goes around all of it.
+/// If an attribute in between has wrapped the body in a future of its own, the lock goes around all
+/// of it.
 #[test]
 fn async_trait_in_a_span() {
     check_method(
@@ -300,6 +301,9 @@ fn async_trait_in_a_span() {
     );
 }
 
+/// The output of async-trait 0.1.92 for
+/// `async fn get(&self, (a, b): (u8, u8), name: &str, mut id: u8) -> Result<u8, E>`
+/// with the body `{ Ok(a + b + id + self.x) }`.
 fn async_trait_output() -> TokenStream {
     quote! {
         #[allow(clippy::used_underscore_binding)]

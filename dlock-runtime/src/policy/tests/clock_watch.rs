@@ -1,4 +1,4 @@
-//! What is proved of the server's clock, whatever the network does.
+//! What the answers prove about the server's clock, whatever the network does.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::policy::clock_watch::{ClockAnswer, ClockWatch, News};
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-/// A server whose clock runs at a rate, and may be set; times in ms of ours.
+/// A server whose clock runs at a given rate, and may be set; times in ms of our clock.
 struct Server {
     ppm: i64,
-    /// Where the rate began.
+    /// When the rate began.
     since: u64,
-    /// What it showed then, µs.
+    /// What the clock showed then, µs.
     shown: i64,
     watch: ClockWatch,
     news: Vec<News>,
@@ -45,7 +45,7 @@ impl Server {
         (self.shown, self.since) = (self.shows(now) + by_ms * 1_000, now);
     }
 
-    /// An answer given at `now`, which took so long there and back.
+    /// An answer given at `now`; its command and the answer took this long on their way.
     fn answers(&mut self, now: u64, (there, back): (u64, u64)) {
         let time = u64::try_from(self.shows(now)).unwrap();
         let (sent, heard) = (at(now.saturating_sub(there)), at(now + back));
@@ -53,7 +53,7 @@ impl Server {
             .extend(self.watch.hear(ClockAnswer { sent, heard, time }));
     }
 
-    /// One answer a second, by a quick network.
+    /// One answer a second, over a quick network.
     fn seconds(&mut self, of: std::ops::Range<u64>) -> Vec<News> {
         for second in of {
             self.answers(second * 1_000, (1, 1));
@@ -129,7 +129,8 @@ fn a_clock_that_is_set_is_told_by_at_least_how_much() {
     }
 }
 
-/// The clock of a machine that is suspended goes on, and so does the server's; one whose clock stops meanwhile sees a step.
+/// The clock of a suspended machine goes on, and so does the server's; a clock that stops meanwhile
+/// sees a step.
 #[test]
 fn a_suspended_machine_whose_clock_goes_on_has_nothing_to_tell() {
     let mut server = Server::new(1);
@@ -168,7 +169,7 @@ fn what_a_server_says_may_be_anything() {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(15), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Answers of two connections, each as late as it likes.
+    /// Answers of two connections, with any delays.
     #[test]
     fn no_delay_makes_a_clock_that_keeps_pace_look_otherwise(
         ppm in -9_900_i64..=9_900,
@@ -181,14 +182,14 @@ proptest! {
             now += pause;
             heard.push((now + back, now, (there, back)));
         }
-        heard.sort_unstable(); // as they come in
+        heard.sort_unstable(); // in the order of arrival
         for (_, now, delays) in heard {
             server.answers(now, delays);
         }
         prop_assert!(server.news.is_empty(), "{:?}", server.news);
     }
 
-    /// Within a minute of an answer every two seconds that took no longer than 20 ms.
+    /// Found within a minute of an answer every two seconds, none of which took longer than 20 ms.
     #[test]
     fn a_rate_beyond_the_margin_is_found(ppm in 15_000_i64..200_000, is_slow in any::<bool>(), delays in prop::collection::vec((0_u64..10, 0_u64..10), 30)) {
         let mut server = Server::new(1);

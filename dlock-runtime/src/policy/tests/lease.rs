@@ -17,7 +17,7 @@ use crate::values::ttl::Margin;
 
 const OVER: Due = Due::End(LostCause::Deadline);
 
-/// A lease that was granted whole.
+/// A lease that was granted for its whole ttl.
 fn granted(since: Moment, length: u64, renew: Option<u64>) -> Lease {
     Lease::granted(since, ms(length), &terms(length, renew))
 }
@@ -101,8 +101,8 @@ fn a_lease_may_be_renewed_a_quarter_of_its_interval_early() {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens to it, in any order: the deadline never moves back, never behind what some command gave, counted
-    /// from when that was sent, and never behind `max_hold`.
+    /// After any events in any order: the deadline never moves back, is never later than a command
+    /// gave, counted from when that was sent, and never later than `max_hold`.
     #[test]
     fn the_deadline_only_grows_and_never_past_what_was_given(
         length in 10..5000u64,

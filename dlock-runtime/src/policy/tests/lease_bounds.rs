@@ -1,4 +1,5 @@
-//! A lease between its bounds: a short grant and how it is made whole, `max_hold`, `max_renewals`, `min_hold`.
+//! A lease and its bounds: a short grant and how it is made whole, `max_hold`, `max_renewals`,
+//! `min_hold`.
 
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use crate::values::bounds::Bounds;
 use crate::values::error::LostCause;
 use crate::values::moment::Moment;
 
-/// What of 3000 ms counts.
+/// The validity of 3000 ms.
 const CLAIM: u64 = 3000 - 30 - 2;
-/// What of 9000 ms counts.
+/// The validity of 9000 ms.
 const WHOLE: u64 = 9000 - 90 - 2;
 
 /// Terms of 9 s.
@@ -21,7 +22,7 @@ fn bound(renew: Option<u64>, bounds: Bounds) -> Terms {
     }
 }
 
-/// Granted in turn at 0: 3 s of the 9.
+/// Granted from the queue at 0: 3 s of the 9.
 fn claimed(renew: Option<u64>, max_renewals: Option<u32>) -> Lease {
     let bounds = Bounds {
         max_renewals,
@@ -30,7 +31,7 @@ fn claimed(renew: Option<u64>, max_renewals: Option<u32>) -> Lease {
     Lease::granted(at(0), ms(3000), &bound(renew, bounds))
 }
 
-/// Granted at once at 0, for all of the 9 s.
+/// Granted by its own acquire at 0, for all of the 9 s.
 fn whole(renew: Option<u64>, bounds: Bounds) -> Lease {
     Lease::granted(at(0), ms(9000), &bound(renew, bounds))
 }
@@ -60,7 +61,7 @@ fn a_short_grant_is_made_whole_at_a_third_of_what_was_given() {
     for (watchdog, first, then) in [
         (None, 1000, None),
         (Some(3000), 1000, Some(4000)),
-        (Some(400), 400, Some(800)), // the watchdog's own is sooner
+        (Some(400), 400, Some(800)), // the watchdog's own interval is shorter
     ] {
         let mut lease = claimed(watchdog, None);
         assert_eq!((lease.deadline(), lease.next()), (at(CLAIM), at(first)));
@@ -110,7 +111,7 @@ fn a_holder_that_extends_makes_a_short_grant_whole_itself() {
     }
 }
 
-/// The renewal that was to make it whole went out before the holder extended, and is answered after it.
+/// The renewal that makes it whole was sent before the holder extended, and is answered after that.
 #[test]
 fn a_making_whole_that_the_holder_was_faster_than_is_still_no_renewal() {
     let mut lease = claimed(Some(3000), Some(1));
@@ -223,7 +224,7 @@ fn the_server_keeps_the_key_for_min_hold_and_the_holder_counts_on_its_ttl() {
         (None, 9000),
         (Some(ms(8999)), 9000),
         (Some(ms(60_000)), 60_000),
-        (Some(Duration::from_secs(86_401)), 9000), // no lease: refused where it is asked for
+        (Some(Duration::from_secs(86_401)), 9000), // no lease: refused when it is configured
     ] {
         let bounds = Bounds {
             min_hold,

@@ -1,4 +1,4 @@
-//! The gate, one way through it at a time: the line, the place, and what becomes of a token.
+//! The local queue, one path at a time: the waiters, the attempt, and what becomes of a token.
 
 use super::{at, ms};
 use crate::policy::commands::Claim;
@@ -8,7 +8,7 @@ use crate::values::token::Token;
 
 pub(super) type Line = LocalQueue<&'static str>;
 
-/// What of 1000 ms counts.
+/// The validity of 1000 ms.
 pub(super) const COUNTS: u64 = 1000 - 10 - 2;
 
 pub(super) fn token(number: u64) -> Token {
@@ -44,7 +44,7 @@ fn queued(number: u64, poll: u64) -> Remote {
     }
 }
 
-/// These wait, and token 1 was asked for on their behalf.
+/// These wait, and an acquire of token 1 is under way for them.
 pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Line, [WaiterId; N]) {
     let mut queue = Line::default();
     let waiter_ids = names.map(|name| queue.enter(name));
@@ -52,14 +52,14 @@ pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Line, [Wai
     (queue, waiter_ids)
 }
 
-/// The same, and token 1 was granted at 0.
+/// As [`acquiring`], and token 1 was granted at 0.
 pub(super) fn granted<const N: usize>(names: [&'static str; N]) -> (Line, [WaiterId; N]) {
     let (mut queue, waiter_ids) = acquiring(names);
     assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
     (queue, waiter_ids)
 }
 
-/// The same, and the first, who was alone, took it.
+/// As [`granted`], and the only waiter took it.
 pub(super) fn held() -> Line {
     let (mut queue, [waiter_id]) = granted(["a"]);
     assert_eq!(
@@ -163,7 +163,8 @@ fn a_stale_grant_is_named_and_its_finder_stays_in_line() {
     assert_eq!(yours, Look::Yours(attempt(1), grant(0)), "just in time");
 }
 
-/// With nobody left, the place is given up, whatever it is by then, and its token is named exactly once.
+/// When no waiter is left, the attempt is given up in whatever state, and its token is returned
+/// exactly once.
 #[test]
 fn a_place_that_nobody_waits_for_is_named_once() {
     type News = fn(&mut Line) -> Outcome;
@@ -261,7 +262,7 @@ fn a_place_moves_on_with_each_answer() {
     }
 }
 
-/// Whatever is said of a token that is not the place, or is not waited for there any more: it changes nothing.
+/// Messages about a token that is not our attempt, or is no longer awaited, change nothing.
 #[test]
 fn news_of_other_tokens_are_not_ours() {
     let mut queued = acquiring(["a"]).0;

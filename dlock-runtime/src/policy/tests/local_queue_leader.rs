@@ -1,4 +1,4 @@
-//! The gate's driver: who it is, what it has to do, and when.
+//! The leader of a local queue: whether there is one, what it has to do, and when.
 
 use super::local_queue::{COUNTS, Line, acquiring, attempt, grant, granted, held, token, vacant};
 use super::{at, ms};
@@ -43,7 +43,7 @@ fn a_leader_is_dismissed_when_nobody_waits_and_not_before() {
     assert!(queue.become_leader(), "and a new one is needed");
 }
 
-/// Whatever the place is: with somebody in line there is something to do, or something to wait for.
+/// In every state: with a waiter, the leader has something to do or something to wait for.
 #[test]
 fn what_a_leader_has_to_do() {
     let held = || {
@@ -112,7 +112,8 @@ fn a_pause_holds_back_the_next_acquire_and_nothing_else() {
     }
 }
 
-/// No connection, say, to ask behind one's own process: the server is left alone all the same.
+/// For example without a connection to send the next acquire: the server gets no command either
+/// way.
 #[test]
 fn a_pause_counts_while_another_of_this_process_holds_the_lock() {
     let mut queue = held();
@@ -153,7 +154,7 @@ fn who_hurries_acquires_at_once_and_never_later() {
     }
 }
 
-/// A driver that goes with its runtime leaves the place to the next one, as it stands.
+/// A leader that ends with its runtime leaves the attempt to the next one, as it is.
 #[test]
 fn a_new_leader_takes_up_the_place_of_the_old_one() {
     let mut queue = queued();
@@ -174,7 +175,7 @@ fn what_is_missed_while_the_acquire_is_on_its_way_is_looked_for_at_once() {
     assert_eq!(queue.next(at(7)), Next::Sleep(at(1000)), "once");
 }
 
-/// Whoever may publish can say each millisecond that a place was granted.
+/// Any client that may publish can send a hint each millisecond.
 #[test]
 fn hints_cost_ten_polls_a_second_however_many_there_are() {
     let (mut queue, _) = acquiring(["a"]);
@@ -190,7 +191,7 @@ fn hints_cost_ten_polls_a_second_however_many_there_are() {
     assert_eq!(polls, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
 }
 
-/// A poll costs the server a hundred times what a message does that hints at a place.
+/// A poll costs the server a hundred times what a hint does.
 #[test]
 fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
     let mut queue = queued();
@@ -198,7 +199,7 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
     for now in 0..500 {
         queue.hint(at(now));
         if now == 250 {
-            queue.poll_now(at(now)); // this was not said by just anybody
+            queue.poll_now(at(now)); // not a hint: this comes from the server
         }
         if queue.next(at(now)) == Next::Poll(attempt(1)) {
             if queue.polls_by_itself() {
@@ -210,7 +211,8 @@ fn only_the_first_hint_of_a_place_is_a_poll_of_its_own() {
     assert_eq!(alone, [0, 250]);
 }
 
-/// A fleet with different secrets is told of every grant by a hint: ten a second for the key would be ten locks a second.
+/// In a fleet with different secrets every grant comes as a hint: ten hints a second per key would
+/// allow only ten locks a second.
 #[test]
 fn each_place_may_be_hinted_at_at_once() {
     let mut queue = queued();
@@ -227,7 +229,7 @@ fn each_place_may_be_hinted_at_at_once() {
     assert_eq!(queue.next(at(13)), Next::Sleep(at(112)));
 }
 
-/// The poll that is on its way may have been executed before the grant that is told of now.
+/// The poll under way may have been executed before the grant that is hinted at.
 #[test]
 fn what_is_hinted_at_while_a_command_is_on_its_way_is_asked_for_afterwards() {
     let mut queue = queued();
@@ -262,7 +264,7 @@ fn a_hint_never_puts_a_poll_off_and_says_nothing_elsewhere() {
     }
 }
 
-/// Three wait, and the lock is offered at 0 for a minute.
+/// Three wait, and the lock is granted at 0 for a minute.
 fn granted_for_long() -> (super::local_queue::Line, [WaiterId; 3]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b", "c"]);
     let mut long = grant(0);
@@ -292,7 +294,7 @@ fn whoever_does_not_take_its_turn_is_passed_over_and_keeps_its_waiter_id() {
 fn a_turn_passes_on_when_its_waiter_leaves_and_skips_the_unresponsive() {
     let (mut queue, [a, b, c]) = granted_for_long();
     assert_eq!(queue.next(at(0)), Next::Sleep(at(1000)));
-    assert_eq!(queue.next(at(1000)), Next::PassOn); // a is deaf
+    assert_eq!(queue.next(at(1000)), Next::PassOn); // a is unresponsive
     assert_eq!(queue.leave(b), None);
     assert_eq!(queue.called(), Some(&"c"));
     assert_eq!(queue.leave(a), None, "not its turn");
@@ -310,7 +312,7 @@ fn with_nobody_who_hears_the_lock_is_given_up_and_not_asked_for() {
     assert_eq!(queue.next(at(1000)), Next::GiveUp(attempt(1)));
     assert_eq!(queue.next(at(9000)), Next::Sleep(Moment::NEVER));
 
-    // What was asked for before that is unwanted as well.
+    // What was acquired before that is unwanted as well.
     queue.enter("b");
     assert_eq!(queue.next(at(9000)), Next::Acquire);
     queue.acquiring(attempt(2));
@@ -339,7 +341,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
     assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)));
 }
 
-/// Of 1 s granted at 0, to be handed on once within 50 ms; taken at 1, and one more waits.
+/// Granted at 0 for 1 s, to be handed on once within 50 ms; taken at 1, and one more waits.
 fn held_in_a_row() -> (Line, [WaiterId; 2]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b"]);
     let bounds = Handoff::up_to(1, ms(50));
@@ -369,7 +371,8 @@ fn an_grant_is_over_earlier_where_the_margin_is_wider() {
     }
 }
 
-/// A grant that was on its way for 80 ms may be handed on for as long as any other; the tenth of the lease counts from it.
+/// A grant that was on its way for 80 ms may be handed on for as long as any other; only the tenth
+/// of the lease counts from the grant.
 #[test]
 fn how_long_a_lock_is_handed_on_counts_from_when_the_grant_is_known() {
     let bounds = Handoff::up_to(1, ms(10));

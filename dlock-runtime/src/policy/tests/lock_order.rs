@@ -1,4 +1,4 @@
-//! Inversions: each one is found when it becomes possible, once, and nothing else is taken for one.
+//! Inversions: each one is found when it becomes possible, once, and nothing else counts as one.
 
 use std::collections::BTreeSet;
 use std::panic::Location;
@@ -27,13 +27,14 @@ fn nesting(held: Lock<'_>, wanted: Lock<'_>) -> Nesting {
     }
 }
 
-/// As [`nesting`], of any keys: `"ab"` asks for a lock of class `b` while one of class `a` is held.
+/// As [`nesting`], with any keys: `"ab"` requests a lock of class `b` while one of class `a` is
+/// held.
 fn one_in_another(pair: &'static str) -> Nesting {
     let (held, wanted) = pair.split_at(1);
     nesting((held, held), (wanted, wanted))
 }
 
-/// The steps of an inversion, each as a pair of classes: first the one here, then the way back.
+/// The steps of an inversion, each as a pair of classes: first the one here, then the path back.
 fn steps(inversion: &Inversion) -> Vec<String> {
     let all = [&inversion.here].into_iter().chain(&inversion.before);
     all.map(|step| {
@@ -48,7 +49,7 @@ fn told(orders: &mut LockOrders, pair: &'static str) -> Option<Vec<String>> {
     orders.note(&one_in_another(pair)).as_ref().map(steps)
 }
 
-/// Notes the pairs before the last one without a word; what is told of the last.
+/// Records the pairs before the last one, which report nothing; returns the report for the last.
 fn at_last(pairs: &'static str) -> Option<Vec<String>> {
     let mut orders = LockOrders::default();
     let pairs: Vec<_> = pairs.split(' ').collect();
@@ -88,7 +89,7 @@ fn each_pair_is_told_once() {
         ("ba", false),
         ("bc", false),
         ("ca", true),
-        ("ac", false), // `c` and `a` were told of when a longer way led back
+        ("ac", false), // reported above, when a longer path led back
         ("cb", true),
     ] {
         assert_eq!(told(&mut orders, pair).is_some(), is_told, "{pair}");
@@ -128,14 +129,15 @@ fn what_is_refused_is_not_noted_and_so_refused_again() {
     };
     assert_eq!(ask(&["ab"]), None);
     let way = Some(vec!["ba".to_owned(), "ab".to_owned()]);
-    // All or none: `c → a`, which stands before it, is not noted either.
+    // All or none: `c → a`, which comes first, is not recorded either.
     assert_eq!(ask(&["ca", "ba"]), way);
     assert_eq!(ask(&["ba"]), way);
     assert_eq!(ask(&["ac"]), None);
     assert_eq!(ask(&["ab", "cb"]), None);
 }
 
-/// Whether the last of these pairs of keys is told as an inversion of their class, and the others are not.
+/// Whether the last of these pairs of keys is reported as an inversion of their class, and the
+/// others are not.
 fn at_last_within(pairs: &[(&str, &str)]) -> bool {
     let mut orders = LockOrders::default();
     let mut note = |(held, wanted): (&str, &str)| {
@@ -183,7 +185,7 @@ fn a_class_in_itself_is_an_inversion_when_its_keys_come_in_both_orders() {
         (&[("x:2:a", "x:10:a"), ("x:2:a", "x:3:a")], false),
         (&[("07", "8"), ("7", "08"), ("6", "07")], false),
         (&[("3fa", "9aa"), ("12b", "3fa")], false),
-        // One key is no order.
+        // One key has no order.
         (&[("1", "1"), ("1", "2"), ("1", "1")], false),
     ] {
         assert_eq!(at_last_within(pairs), is_told, "{pairs:?}");
@@ -217,7 +219,7 @@ const CLASSES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 type Edges = BTreeSet<(usize, usize)>;
 
-/// By trying: whether a way of any length leads from one to the other.
+/// By trial: whether a path of any length leads from one to the other.
 fn reaches(edges: &Edges, from: usize, to: usize) -> bool {
     let mut reached = BTreeSet::from([from]);
     for _ in CLASSES {
@@ -231,7 +233,7 @@ fn between(a: usize, b: usize) -> Nesting {
     nesting((CLASSES[a], "1"), (CLASSES[b], "2"))
 }
 
-/// Whether it begins with `pair`, and leads back over edges that are there.
+/// Whether it begins with `pair`, and leads back over existing edges.
 fn is_round(steps: &[String], pair: (usize, usize), edges: &Edges) -> bool {
     let number = |name: char| CLASSES.iter().position(|it| it.starts_with(name)).unwrap();
     let steps: Vec<_> = steps
@@ -249,7 +251,7 @@ fn is_round(steps: &[String], pair: (usize, usize), edges: &Edges) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(7), failure_persistence: None, cases: 1000, ..ProptestConfig::default() })]
 
-    /// Told is what closes a way that is there, for each pair the first time, and nothing else.
+    /// Exactly the pairs that close an existing path are reported, each the first time.
     #[test]
     fn told_is_what_closes_a_round(pairs in vec((0..CLASSES.len(), 0..CLASSES.len()), 0..30)) {
         let (mut orders, mut edges, mut before) = (LockOrders::default(), Edges::new(), Edges::new());
@@ -270,7 +272,7 @@ proptest! {
         prop_assert_eq!(any_told, has_round);
     }
 
-    /// What is let pass never makes a round; what is refused would have.
+    /// Accepted nestings never form a cycle; a refused one would have.
     #[test]
     fn refused_is_what_would_close_a_round(asks in vec((vec(0..CLASSES.len(), 1..4), 0..CLASSES.len()), 0..30)) {
         let (mut orders, mut edges) = (LockOrders::default(), Edges::new());
@@ -286,7 +288,8 @@ proptest! {
         }
     }
 
-    /// As long as the keys of a class keep the order of their numbers, or that of their texts, nothing is told.
+    /// As long as the keys of a class keep their numeric order, or that of their texts, nothing is
+    /// reported.
     #[test]
     fn who_sorts_is_not_told(numbers in vec((0_u32..2000, 0_u32..2000), 0..20), by_text: bool) {
         let mut orders = LockOrders::default();

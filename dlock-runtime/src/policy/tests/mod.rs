@@ -1,4 +1,5 @@
-//! The machines, each by itself: tables for what is promised at a boundary, random sequences for what always holds.
+//! The machines, each by itself: tables for what is promised at a boundary, random sequences for
+//! what always holds.
 
 mod clock_watch;
 mod commands;

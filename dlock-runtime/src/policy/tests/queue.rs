@@ -1,4 +1,4 @@
-//! How long something of a token can be left at the server.
+//! How long something of a token can stay on the server.
 
 use super::{ms, ttl};
 use crate::policy::commands::Claim;
@@ -6,7 +6,7 @@ use crate::policy::queue::longest_stay;
 use crate::values::entry;
 use crate::values::kind::Kind;
 
-/// A second more than the lease, or than a place can live, be granted and lapse.
+/// A second more than the lease, or than a queue entry can live, be granted and lapse.
 #[test]
 fn what_a_token_leaves_behind_has_an_end() {
     for (lease, longest) in [(10, 7500), (6500, 7500), (6501, 7501), (30_000, 31_000)] {

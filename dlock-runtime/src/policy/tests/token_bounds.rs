@@ -1,4 +1,4 @@
-//! The table of tokens where it meets the bounds: a key that is kept, and what ends a lease.
+//! The token table and the bounds of a hold: a key that is kept, and what ends a lease.
 
 use super::token_wait::{
     Table, cancel, claim, holding, in_every_state, lease, state, token, waiting,
@@ -155,14 +155,15 @@ fn a_short_grant_is_renewed_for_the_whole_ttl() {
     let renew = Action::Renew {
         token: token(),
         renewal,
-        within: at(100).until(at(0).plus(Margin::DEFAULT.validity(ms(300)))) / 2, // of what is left of the short one
+        within: at(100).until(at(0).plus(Margin::DEFAULT.validity(ms(300)))) / 2, // of the short grant
     };
     assert_eq!(table.due(at(100)), [renew]);
     table.renewed(token(), at(100), Renewed::Yes, at(110));
     assert_eq!(table.next_look(), at(100 + 889));
 }
 
-/// A clean-up after `min_hold` is not given up while the key may still be there; a renewal may have been executed 6 s late.
+/// A clean-up after `min_hold` is not given up while the key may still be there; a renewal may have
+/// been executed 6 s late.
 #[test]
 fn a_clean_up_goes_on_for_as_long_as_the_key_may_stay() {
     for (min_hold, until) in [(None, 900), (Some(ms(30_000)), 30_000)] {

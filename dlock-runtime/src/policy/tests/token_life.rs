@@ -1,4 +1,4 @@
-//! The table of tokens, one path at a time.
+//! The token table, one path at a time.
 
 use super::{at, ms, terms, ttl};
 use crate::policy::commands::{Cancelled, Claim, GivenBack, Renewed};
@@ -192,7 +192,7 @@ fn what_the_server_denies_is_lost_and_needs_no_clean_up() {
     assert_empty(&table);
 }
 
-/// After the deadline the lock has to be gone: the server's word is no news then, and no second cause.
+/// After the deadline the lock is expected to be gone: the server's answer is no second cause.
 #[test]
 fn what_the_server_denies_after_the_deadline_was_over_by_then() {
     for (at_end, cause) in [(899, LostCause::Gone), (900, LostCause::Deadline)] {

@@ -1,4 +1,4 @@
-//! The table of tokens where it meets the queue: waiting for a turn, giving up, strays.
+//! The token table and the queue: waiting for a turn, giving up, strays.
 
 use super::{at, ms, terms, ttl};
 use crate::policy::commands::{Cancelled, Claim, GivenBack};
@@ -69,7 +69,7 @@ pub(super) fn cancel(keep_until: u64) -> Action<u64> {
     }
 }
 
-/// The table in words: one letter for its one token.
+/// The state of the table's only token, as one letter.
 pub(super) fn state(table: &Table) -> char {
     let census = table.census();
     let all = [
@@ -152,7 +152,7 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
 #[test]
 fn a_giving_up_ends_when_nothing_can_be_left() {
     let mut table = cleaning_up();
-    assert_eq!(table.due(at(10)), [cancel(0)]); // and nothing is heard of it
+    assert_eq!(table.due(at(10)), [cancel(0)]); // and it is never answered
     assert_eq!(table.next_look(), at(3000));
     let done = Action::CleanedUp {
         holder: None,
@@ -170,7 +170,7 @@ fn only_what_nobody_holds_is_given_up() {
         let after = if "aw".contains(before) { 'c' } else { before };
         assert_eq!(state(&table), after);
         if before == 'c' {
-            table.due(at(20)); // the first one's end counts
+            table.due(at(20)); // the first clean-up's end counts
             assert_eq!(table.next_look(), at(3000));
         }
     }
@@ -190,7 +190,7 @@ fn a_grant_that_nobody_knows_of_is_cleaned_up() {
     }
 }
 
-/// A forged grant named a number that was drawn only afterwards.
+/// A forged grant named a number that was drawn only later.
 #[test]
 fn a_token_that_was_taken_for_a_stray_may_still_enter() {
     let mut table = Table::default();

@@ -1,4 +1,4 @@
-//! Batches: which are refused before anything is sent, and what the others ask of the data.
+//! Batches: which are refused before anything is sent, and what the others require of the data.
 
 use std::time::Duration;
 

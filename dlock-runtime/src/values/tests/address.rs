@@ -1,4 +1,4 @@
-//! URLs: what is understood, what is refused with which words, and that no secret is among them.
+//! URLs: which are understood, which are refused and how, and that no error contains a secret.
 
 use crate::values::config::{Address, Config, Endpoint, RedisAddress};
 

@@ -81,7 +81,7 @@ fn the_namespace_makes_no_difference() {
     check(&of(&namespaced), &of(&constant_key), true);
 }
 
-/// What a key is made by is no part of its name.
+/// The origin of a key is no part of its name.
 #[test]
 fn keys_of_one_name_are_equal() {
     let text = Key::from("item:7");

@@ -1,4 +1,4 @@
-//! An entry as it stands on the server: written, read, and what is none of ours.
+//! An entry on the server: written, read, and values that are none of ours.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ proptest! {
         }
     }
 
-    /// Whatever stands there: read without a panic, and what is read is an entry.
+    /// Any value: reading does not panic, and whatever is read is an entry.
     #[test]
     fn any_text_can_be_read(text in any::<String>(), fields in r"[rwpox]{0,2}\|t?\|[0-9|]{0,30}") {
         for text in [format!("1|{fields}"), text, fields] {
@@ -64,7 +64,7 @@ fn what_is_no_entry_of_ours_is_not_read() {
         "1|r|t|a|900|0|0|", // a field is missing
         "r|t|a|900|0|0||",  // the layout is
         "2|r|t|a|900|0|0||",
-        "1|s|t|a|900|0|0||", // a kind to come
+        "1|s|t|a|900|0|0||", // a future kind
         "1|R|t|a|900|0|0||",
         "1|rw|t|a|900|0|0||",
         "1|r||a|900|0|0||",               // no token
@@ -107,7 +107,8 @@ fn an_entry_is_told_by_its_layout_and_its_kind() {
     }
 }
 
-/// Its rules are not known here, so that it is refused: neither misread nor taken for a program without dlock.
+/// Its rules are not known, so it is refused: neither misread nor taken for a program without
+/// dlock.
 #[test]
 fn a_number_in_front_of_what_is_not_read_is_another_layout() {
     for (value, expected) in [
@@ -117,7 +118,7 @@ fn a_number_in_front_of_what_is_not_read_is_another_layout() {
         ("11|x|t", true),
         ("01|x|t", true),
         ("99999999999999999999999|x", true),
-        ("1|s|t|a|900|0|0||", true), // a kind to come
+        ("1|s|t|a|900|0|0||", true), // a future kind
         ("1|z|", true),
         ("1|token|host|12|f|5", false),
         ("1|S|t", false),
@@ -135,7 +136,8 @@ fn a_number_in_front_of_what_is_not_read_is_another_layout() {
     }
 }
 
-/// What a later version of this layout says behind the rest: it is read, and stays whatever becomes of the entry.
+/// The fields that a later version of this layout appends: they are accepted, and stay whatever
+/// becomes of the entry.
 #[test]
 fn unknown_fields_are_kept() {
     for (kind, ..) in kinds() {
@@ -159,7 +161,7 @@ fn unknown_fields_are_kept() {
     }
 }
 
-/// It counts as before, and no token is its own.
+/// It counts as before, and matches no token.
 #[test]
 fn what_is_kept_is_an_entry_of_nobody() {
     for (kind, ..) in kinds() {

@@ -107,7 +107,8 @@ fn every_variable_sets_its_setting() {
     assert!(!settings("DLOCK_LAZY", "false").lazy && !settings("DLOCK_LAZY", "0").lazy);
 }
 
-/// A waiter that is told needs to look seldom; one that is not, often. What was written counts for both.
+/// A waiter that gets pushes needs to poll seldom, others often. A configured interval counts for
+/// both.
 #[test]
 fn the_poll_interval_depends_on_whether_waiters_are_told() {
     let both = |settings: Settings| [true, false].map(|pushes| settings.poll_interval(pushes));
@@ -134,7 +135,7 @@ fn without_a_word_a_release_is_confirmed() {
     assert_eq!(settings("DLOCK_LAZY", "0").release, Release::Confirmed);
 }
 
-/// Whoever develops is told, whoever runs it in production pays nothing.
+/// Developers get a warning; production pays nothing.
 #[test]
 fn without_a_word_the_order_of_locks_is_looked_at_in_a_debug_build() {
     let built = if cfg!(debug_assertions) {
@@ -224,7 +225,7 @@ fn a_missing_address_and_an_unknown_variable_are_refused() {
     assert_eq!(said.matches("DLOCK_HOLDER_NAME").count(), 1, "{said}");
 }
 
-/// A namespace that a deployment's template left empty would exclude nobody.
+/// A namespace that a deployment's template left empty would exclude no other program.
 #[test]
 fn an_empty_value_is_refused() {
     for name in ["DLOCK_NAMESPACE", "DLOCK_HOLDER_NAME", "DLOCK_LAZY"] {

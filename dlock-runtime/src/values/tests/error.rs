@@ -48,12 +48,12 @@ fn lost(cause: LostCause, finished: bool) -> LockError {
     }
 }
 
-/// As a call of the guard says it.
+/// As from a call of the guard.
 fn undone() -> LockError {
     told(false, "NOTHING OF IT WAS DONE")
 }
 
-/// What a call of a guard says.
+/// As from a call of the guard.
 fn told(finished: bool, source: &str) -> LockError {
     LockError::Lost {
         key: key(),
@@ -143,7 +143,7 @@ fn a_servers_words_are_the_source() {
     );
 }
 
-/// What `unwrap` and a failing `main` print: nothing may be left out, and nothing said twice.
+/// What `unwrap` and a failing `main` print: nothing may be left out or said twice.
 #[test]
 fn debug_is_the_variant_the_text_and_its_source_in_one_line() {
     for (error, says) in [
@@ -206,7 +206,8 @@ fn a_refusal_says_what_to_do() {
     }
 }
 
-/// What a text sends to stands in what every user of the crate has, and says what the page for operators says.
+/// An error may refer only to documentation that every user of the crate has, and that says the
+/// same as the page for operators.
 #[test]
 fn the_rights_stand_in_the_documentation_of_the_crate() {
     let page = include_str!("../../../../docs/operate/server.md");
@@ -265,7 +266,8 @@ fn others_say_what_to_do() {
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),
         (undone(), "what was done before that stands"),
-        (told(true, "NOT FOUND"), "its body, if it had one"), // a strict release; a guard of `acquire` has none
+        // A strict release; a guard of `acquire` has no body.
+        (told(true, "NOT FOUND"), "its body, if it had one"),
         (
             lost(LostCause::MaxHold, false),
             "its `max_hold` allows; raise",

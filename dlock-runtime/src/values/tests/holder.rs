@@ -1,4 +1,4 @@
-//! The value at a key: written and read back, foreign and unknown ones, and never a token in what is shown.
+//! The value at a key: written and read back, foreign and unknown ones; no output shows a token.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -66,7 +66,7 @@ proptest! {
         prop_assert!(process.is_this_process());
     }
 
-    /// Whatever somebody else writes: read without a panic, and never as a process unless every field fits.
+    /// Any foreign value: reading does not panic, and it is no process unless every field fits.
     #[test]
     fn any_text_can_be_read(value in any::<String>(), fields in "[0-9a-f|%]{0,20}") {
         let _ = read(&value);
@@ -74,7 +74,8 @@ proptest! {
     }
 }
 
-/// Names as they are: a fully qualified host, one of Kubernetes, none at all, and what no host should be called.
+/// Names of all kinds: a fully qualified host, one of Kubernetes, an empty one, and what no host
+/// should be called.
 #[test]
 fn odd_host_names_survive() {
     for host in [
@@ -144,8 +145,8 @@ fn a_token_of_elsewhere_is_another_process() {
     assert!(process(&ours).is_this_process());
 }
 
-/// What the server makes of a value when its holder is done before `min_hold` is over: a dash before the token, so
-/// that no command takes it for the holder's any more.
+/// The value that the server keeps when its holder is done before `min_hold` is over: with a dash
+/// before the token, so that no command takes it for the holder's.
 fn retired(value: &str) -> String {
     value.replacen("1|x|", "1|x|-", 1)
 }
@@ -194,7 +195,7 @@ fn a_token_is_read_from_what_its_pool_wrote_and_holds() {
     }
 }
 
-/// Of two texts for one token, one would be another value at the server.
+/// Another text for the same token would be another value at the server.
 #[test]
 fn a_token_is_recognized_in_its_own_spelling_only() {
     let source = TokenSource::new().unwrap();
@@ -217,7 +218,7 @@ fn a_token_is_recognized_in_its_own_spelling_only() {
     }
 }
 
-/// Everybody sees the beginning of a token in a value, and can guess what comes next.
+/// Any client can see the beginning of a token in a value, and guess the next number.
 #[test]
 fn a_number_that_is_not_drawn_yet_is_nobodys() {
     let source = TokenSource::new().unwrap();
@@ -300,7 +301,8 @@ fn tokens_are_never_the_same() {
     assert_ne!(one.scatter(), two.scatter());
 }
 
-/// A clone of this process (a snapshot that is restored twice) has its instance, and counts on as it does.
+/// A clone of this process (a snapshot that is restored twice) has the same instance, and counts on
+/// as it does.
 #[test]
 fn a_pool_is_told_from_others_by_chance_and_not_by_counting() {
     let number = |_| {

@@ -37,7 +37,7 @@ fn the_namespace_of_a_guards_key_is_not_put_in_front_twice() {
     );
 }
 
-/// A name that merely looks like one with a namespace is the user's own text.
+/// A name that only looks like one with a namespace is the user's own text.
 #[test]
 fn a_written_namespace_is_part_of_the_name() {
     assert_eq!(
@@ -157,7 +157,7 @@ fn text_that_looks_like_a_template_is_refused() {
     ] {
         assert!(refused(Key::from(text)).is_ok(), "{text}");
     }
-    // A value that stands in a template can't look like one, and `<<` is text that is meant.
+    // A value in a template can't look like one, and `<<` is literal text.
     let built = KeyBuilder::of("<<<tag>>")
         .text("<")
         .value("a>:<b")
@@ -179,7 +179,7 @@ fn a_long_key_is_shown_by_its_beginning() {
     assert!(said.len() < 500, "{said}");
 }
 
-/// The inverse of what the builder does, written from the documentation.
+/// The inverse of the builder, written from the documentation.
 fn decode(encoded: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = encoded.bytes();

@@ -1,4 +1,4 @@
-//! The nouns, by what is promised of each.
+//! The values, by what is promised for each.
 
 mod address;
 mod class;

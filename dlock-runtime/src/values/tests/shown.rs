@@ -1,4 +1,4 @@
-//! What others wrote is printed on one line, visibly, and not without end.
+//! Text from outside is printed on one line, visibly, and at a bounded length.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -17,7 +17,7 @@ use crate::values::holder::{Holder, Reading, read};
 use crate::values::key::Key;
 use crate::values::shown::{NAME_AT_MOST, TEXT_AT_MOST, shown};
 
-/// One of each family.
+/// One character of each family.
 const HOSTILE: &str = "a\nb\r\t\0\u{1b}[31m\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{2069}\u{3164}\u{feff}\u{fffb}\u{e0041}";
 
 #[track_caller]
@@ -79,7 +79,7 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// A value of a process whose names are hostile, and long.
+/// A process description whose names are hostile, and long.
 fn planted() -> Vec<Holder> {
     let names = [HOSTILE.to_owned(), HOSTILE.repeat(9_000)];
     let values = names.into_iter().flat_map(|name| {

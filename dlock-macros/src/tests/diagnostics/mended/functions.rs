@@ -1,9 +1,9 @@
-//! Mistakes in the function below the attribute, or that depend on it, and the same mended.
+//! Mistakes in the function below the attribute, or that depend on it, with their fixes.
 
 use super::{Told, check_mended};
 use crate::tests::diagnostics::check_on;
 
-/// What is wrong and on which function, what is said about it, and the same mended.
+/// The mistake and its function, the message, and the fixed use and function.
 const USES: &[(&str, &str, Told, &str, &str)] = &[
     (
         r#"key = "item:<id>""#,

@@ -1,8 +1,9 @@
-//! Who follows the words gets what compiles: a mistake, and the same use mended. What the mended one has and the mistake has not
-//! stands in the words.
+//! A user who follows the message gets code that compiles: each mistake comes with its fix, and
+//! every word that the fix adds is in the message.
 //!
-//! Here are mistakes whose words the other files of `diagnostics` check to the letter. `told` has those that stand nowhere else, with
-//! their words; `functions` those in which the function matters.
+//! This file has mistakes whose messages the other files of `diagnostics` check literally. `told`
+//! has mistakes that occur nowhere else, with their messages; `functions` those that depend on the
+//! function.
 
 mod functions;
 mod told;
@@ -13,7 +14,7 @@ use proc_macro2::TokenStream;
 
 const PURCHASE: &str = "async fn purchase(id: u64) -> Result<u64, LockError> { Ok(id) }";
 
-/// The text that is underlined, and what is said about it; nothing where another file of `diagnostics` says it.
+/// The underlined text and its message; empty if another file of `diagnostics` checks it.
 type Told = &'static [(&'static str, &'static str)];
 
 #[track_caller]
@@ -30,7 +31,7 @@ fn check_mended(wrong: (&str, &str), mended: (&str, &str)) {
     assert!(missing.is_empty(), "{wrong:?} is not told: {missing:?}");
 }
 
-/// All that is said about a use of the attribute, if anything is.
+/// All errors of a use of the attribute, if there are any.
 fn errors((arguments, item): (&str, &str)) -> Option<String> {
     let [arguments, item]: [TokenStream; 2] = [arguments, item].map(|text| text.parse().unwrap());
     let errors = crate::rules::model(arguments, &item).err()?;
@@ -42,7 +43,7 @@ fn errors((arguments, item): (&str, &str)) -> Option<String> {
     )
 }
 
-/// `"10s"` is `10` and `s`.
+/// Splits `"10s"` into `10` and `s`.
 fn words(text: &str) -> BTreeSet<String> {
     let kind = |c: char| (c.is_ascii_digit(), c.is_alphanumeric() || c == '_');
     let chars: Vec<char> = text.chars().collect();
@@ -53,7 +54,7 @@ fn words(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What is wrong, and the same mended.
+/// The mistake, and the fixed use.
 const USES: &[(&str, &str)] = &[
     (
         r#"key = "item:<id>", ttl("10s")"#,

@@ -1,9 +1,9 @@
-//! Mistakes, what is said about each and where, and the same mended.
+//! Mistakes, each with its message, the place of the message, and the fix.
 
 use super::{PURCHASE, Told, check_mended};
 use crate::tests::diagnostics::check_on;
 
-/// What is wrong, what is said about it, and the same mended.
+/// The mistake, the message, and the fixed use.
 const USES: &[(&str, Told, &str)] = &[
     (
         r#"key: "item:<id>""#,

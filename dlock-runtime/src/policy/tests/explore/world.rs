@@ -54,7 +54,7 @@ pub(super) struct World {
     pub(super) last_begun: Option<Arc<str>>,
     /// `min_hold`: each value, or what is kept of it, must stand until then (server time).
     pub(super) kept: Vec<(Arc<str>, u64)>,
-    /// Memory was lost or a key deleted behind our back: nothing is promised about exclusion.
+    /// Memory was lost or a key deleted behind our back: exclusion is not promised.
     pub(super) promises_off: bool,
     /// When that was.
     pub(super) deleted: Option<Moment>,

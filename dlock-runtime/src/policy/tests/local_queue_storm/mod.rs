@@ -1,4 +1,5 @@
-//! The gate under any sequence of events, beside a simple account of who is in line and of every token.
+//! The local queue under random sequences of events, compared with a simple model of its waiters
+//! and tokens.
 
 mod account;
 
@@ -9,13 +10,14 @@ use proptest::test_runner::RngSeed;
 
 use self::account::Account;
 
-/// Who: an index, modulo all seats that ever were; a token: so many before the last that was asked for.
+/// A waiter is an index, modulo all waiters that ever were; a token is this many before the last
+/// acquired.
 #[derive(Clone, Debug)]
 enum Event {
     Enter,
     Leave(usize),
     Look(usize),
-    /// The driver does what it has to do; what it sends is answered, or not, by the others.
+    /// The leader does what it has to do; other events answer what it sends, or not.
     Drive,
     TakeWheel,
     DriverGone,
@@ -23,7 +25,7 @@ enum Event {
         ago: u64,
         poll: u64,
     },
-    /// At once, in turn, by a push, by a poll; that began some time ago.
+    /// By any answer or push; the grant began some time ago.
     Granted {
         ago: u64,
         since: u64,
@@ -37,7 +39,7 @@ enum Event {
     Left {
         ago: u64,
     },
-    /// Its holder is done; whether the next one could begin.
+    /// Its holder is done; `fits`: whether the next waiter could use the grant.
     HandOn {
         ago: u64,
         fits: bool,

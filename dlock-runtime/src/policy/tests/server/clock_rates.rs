@@ -1,4 +1,5 @@
-//! A server whose clock runs at another rate than its client's: whether a second holder can come before the first one's deadline.
+//! A server whose clock runs at another rate than its client's: whether a second holder can come
+//! before the first one's deadline.
 
 use std::time::Duration;
 
@@ -10,18 +11,18 @@ use crate::values::bounds::Bounds;
 use crate::values::moment::Moment;
 use crate::values::ttl::{Margin, Ttl};
 
-/// What the world's acquires ask for.
+/// The lease of the world's acquires.
 const TTL: Duration = Duration::from_secs(30);
 
-/// chrony's `maxslewrate`, if nobody sets it.
+/// chrony's default `maxslewrate`.
 const CHRONY: u64 = 83_333;
 
 fn at(millis: u64) -> Moment {
     Moment::from_nanos(millis * 1_000_000)
 }
 
-/// The first one's deadline and when a second one gets the lock, in ms of the client's clock, if the server's is fast by so
-/// many ppm. Where it is renewed, that is at 10 s.
+/// The first holder's deadline and when a second one gets the lock, in ms of the client's clock, if
+/// the server's is fast by this many ppm. A renewal is at 10 s.
 fn hold(fast_ppm: u64, margin: usize, renews: bool) -> (u64, u64) {
     let mut world = World::new();
     let show = |world: &mut World, millis: u64| {
@@ -74,7 +75,7 @@ fn with_a_wider_margin_the_second_one_never_comes_before_the_deadline() {
 #[test]
 fn each_margin_covers_the_rates_that_it_says() {
     for margin in [1, 2, 8, 16, 20] {
-        // Of n seconds there, the client's clock shows n less the margin.
+        // While the server's clock shows n seconds, the client's shows n less the margin.
         let percent = u64::try_from(margin).unwrap();
         let fast_ppm = percent * 1_000_000 / (100 - percent);
         for renews in [false, true] {

@@ -1,4 +1,4 @@
-//! Who gets a free lock, and who finds it free.
+//! Who gets a free lock, and which commands find it free.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::policy::commands::{Acquired, Polled};
 use crate::policy::queue;
 use crate::values::ttl::Ttl;
 
-/// A place of a kind to come.
+/// An entry of a future kind.
 const STRANGE: &str = "1|s|token|a|30000|0|0||host|1|f|0";
 
 #[test]
@@ -49,7 +49,8 @@ fn each_grant_draws_a_higher_epoch() {
     assert!(epochs.is_sorted_by(|one, next| one < next), "{epochs:?}");
 }
 
-/// K5, first form: the holder lapsed, its release comes late; somebody fits and would sleep until its poll.
+/// K5, first form: the holder lapsed and its release comes late; a waiter fits and would sleep
+/// until its poll.
 #[test]
 fn k5_a_release_that_finds_nothing_grants_too() {
     let mut world = World::with_waiters(&[]);
@@ -140,7 +141,7 @@ fn m14_a_duplicate_of_the_heads_acquire_is_yours() {
 #[test]
 fn m12_any_poll_grants_to_the_head() {
     let mut world = World::with_waiters(&["a", "b"]);
-    world.server.remove(KEY); // a foreign release tells nobody
+    world.server.remove(KEY); // a foreign release notifies no waiter
     assert!(matches!(world.poll(&waiter("b")), Polled::Queued(_)));
     assert_eq!(world.pushed(), ["a"]);
     assert_eq!(world.holder().as_deref(), Some("a"));
@@ -220,7 +221,7 @@ fn more_silent_places_than_one_sweep_takes_are_passed_over_in_one_grant() {
     assert!(world.waiting().is_empty());
 }
 
-/// One look at the queue must not block the server; the next one goes on.
+/// One pass over the queue must not block the server; the next one goes on.
 #[test]
 fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
     let mut world = World::with_waiters(&[]);
@@ -230,7 +231,7 @@ fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
         world.acquire(&waiter(&format!("{number}")));
     }
     world.pass(3500);
-    // Nobody else is left alive, and the head is alive and can't be read.
+    // No readable entry is left alive, and the head is alive and can't be read.
     world.server.enter(KEY, STRANGE, world.time);
     world.release(&once("holder"));
     assert_eq!(world.waiting(), ["?", "200", "201", "202", "203"]);
@@ -238,7 +239,7 @@ fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
     assert_eq!(world.waiting(), ["?"]);
 }
 
-/// Only what can be read is granted; who wrote the rest will see to it.
+/// Only readable entries are granted; the clients that wrote the others handle those.
 #[test]
 fn behind_a_place_that_cant_be_read_everybody_waits_until_it_lapses() {
     let mut world = World::new();
@@ -258,7 +259,7 @@ fn behind_a_place_that_cant_be_read_everybody_waits_until_it_lapses() {
     assert!(matches!(world.poll(&waiter("a")), Polled::Yours { .. }));
 }
 
-/// `min_hold`: before its time the lock stays, as nobody's; K12, K13.
+/// `min_hold`: before its time the lock stays, without an owner; K12, K13.
 #[test]
 fn k13_a_lock_that_is_kept_is_nobodys_and_is_not_granted() {
     let mut world = World::with_waiters(&["a"]);

@@ -1,4 +1,5 @@
-//! The server's side at its boundaries; that the scripts do the same is tested with them.
+//! The server's side at its boundaries. That the scripts do the same is tested in
+//! `backend/redis/tests`.
 
 mod clock_rates;
 mod granting;
@@ -19,7 +20,7 @@ use crate::values::ttl::Ttl;
 const NOW: u64 = 1_700_000_000_000_000;
 const MS: u64 = 1000;
 
-/// A server at which nobody waits.
+/// A server without waiters.
 #[derive(Default)]
 struct Quiet(Server);
 
@@ -237,7 +238,7 @@ fn a_key_without_a_time_to_live_is_endless_unless_repaired() {
     assert!(is_granted(&server.acquire(&command, NOW + 1000 * MS)));
 }
 
-/// Ids as keys: a program that locks each order once must not fill its memory with leases that ended.
+/// Ids as keys: a program that locks each order once must not fill its memory with ended leases.
 #[test]
 fn lapsed_keys_do_not_pile_up() {
     let mut server = Quiet::default();

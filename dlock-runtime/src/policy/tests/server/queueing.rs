@@ -1,4 +1,4 @@
-//! Who stands in the queue, and for how long.
+//! Which entries stand in the queue, and for how long.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ fn m3_yours_says_what_is_left_and_lengthens_nothing() {
     assert!(matches!(world.poll(&waiter("a")), Polled::Gone { .. }));
 }
 
-/// A waiter that polls is alive, also when its heartbeat has lapsed before anybody saw it.
+/// A waiter that polls is alive, even if its heartbeat lapsed and no command has noticed it.
 #[test]
 fn a_poll_comes_before_the_sweep() {
     let mut world = World::with_waiters(&["a"]);
@@ -211,7 +211,7 @@ fn a_cancel_of_a_granted_waiter_passes_the_lock_on() {
     assert_eq!(world.holder().as_deref(), Some("b"));
 }
 
-/// The entry is a place's name: the same value at another address is another place.
+/// An entry is identified by all of its bytes: the same token at another address is another entry.
 #[test]
 fn a_cancel_takes_out_only_its_own_entry() {
     let mut world = World::with_waiters(&["a"]);

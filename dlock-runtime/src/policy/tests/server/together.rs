@@ -1,4 +1,5 @@
-//! Several exclusive locks in one step, at its boundaries: all of them for their whole lease, or none.
+//! Several exclusive locks in one step, at its boundaries: all of them for their whole lease, or
+//! none.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::{MS, NOW};
 use crate::policy::commands::{Acquire, Claim, TakenTogether};
 use crate::values::ttl::Ttl;
 
-/// What two claims at one key are called does not matter; their keys do.
+/// The claim at another key. Values at different keys may be equal.
 fn at_key(key: &str, claim: Claim) -> Claim {
     Claim {
         key: key.into(),
@@ -15,7 +16,7 @@ fn at_key(key: &str, claim: Claim) -> Claim {
     }
 }
 
-/// Each key for so many seconds, by one caller.
+/// Each key for this many seconds, by one caller.
 fn commands(keys: &[(&str, u64)]) -> Vec<Acquire> {
     let command = |(key, seconds): &(&str, u64)| Acquire {
         claim: at_key(key, once("ours")),
@@ -31,7 +32,7 @@ impl World {
         self.server.acquire_all(commands, self.time, &mut self.wire)
     }
 
-    /// Their epochs; none of them was there before.
+    /// Their epochs; none of the locks was held before.
     #[track_caller]
     fn all_taken(&mut self, commands: &[Acquire]) -> Vec<u64> {
         match self.acquire_all(commands) {
@@ -79,7 +80,7 @@ fn where_one_is_somebody_elses_it_is_named_and_none_is_taken() {
     assert_eq!(world.reads("b").as_deref(), Some("other"));
 }
 
-/// Also where the lock is free, and whoever is first is left to the commands of its own kind.
+/// Even if the lock is free; the commands of its own kind grant to the head.
 #[test]
 fn who_waits_is_not_passed() {
     let mut world = World::new();
@@ -124,7 +125,7 @@ fn after_the_last_moment_of_one_of_them_nothing_is_created() {
     world.all_taken(&both); // at that very moment
 }
 
-/// Counted on is what the first to end has left: not a lease that begins anew.
+/// The time left is that of the first lock to end, not of a lease that begins anew.
 #[test]
 fn executed_twice_they_are_ours_for_what_is_left() {
     let mut world = World::new();
@@ -139,7 +140,7 @@ fn executed_twice_they_are_ours_for_what_is_left() {
     assert!(epochs.iter().min() > before.iter().max());
 }
 
-/// One of them has lapsed and is somebody else's by now.
+/// One of them has lapsed and has another holder by now.
 #[test]
 fn executed_twice_where_one_is_lost_what_is_left_of_it_is_given_back() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! One lock, its waiters, and who hears of grants.
+//! One lock, its waiters, and the pushes to them.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) struct World {
 
 #[derive(Default)]
 pub(super) struct Wire {
-    /// Addresses that nobody listens to any more.
+    /// Addresses without a subscriber.
     pub(super) unresponsive: BTreeSet<String>,
     /// The server refuses to publish.
     pub(super) forbidden: bool,
@@ -65,7 +65,7 @@ pub(super) fn once(name: &str) -> Claim {
     }
 }
 
-/// Of whoever this entry is; `?` of one that can't be read.
+/// The name in an entry; `?` if it can't be read.
 pub(super) fn name(entry: &str) -> String {
     entry::read(entry).map_or("?", |it| it.token).to_owned()
 }
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Somebody holds the lock for 30 s and these wait for it, in order.
+    /// The lock is held for 30 s, and these wait for it, in order.
     pub(super) fn with_waiters(names: &[&str]) -> Self {
         let mut world = Self::new();
         world.acquire(&once("holder"));
@@ -122,24 +122,24 @@ impl World {
             .found
     }
 
-    /// Of a claim whose acquire was answered.
+    /// For a claim whose acquire was answered.
     pub(super) fn cancel(&mut self, claim: &Claim) -> Cancelled {
         self.server.cancel(claim, 0, 0, self.time, &mut self.wire)
     }
 
-    /// Who holds the lock, by name.
+    /// The holder, by name.
     pub(super) fn holder(&mut self) -> Option<String> {
         let value = self.server.read(KEY, self.time)?;
         Some(name(&value))
     }
 
-    /// Who waits, by name, in order.
+    /// The waiters by name, in order.
     pub(super) fn waiting(&mut self) -> Vec<String> {
         let places = self.server.waiting(KEY, self.time);
         places.iter().map(|(entry, _)| name(entry)).collect()
     }
 
-    /// Who was told of a grant since the last look, by name.
+    /// The waiters that got a push since the last call, by name.
     pub(super) fn pushed(&mut self) -> Vec<String> {
         let pushed = std::mem::take(&mut self.wire.pushed);
         pushed.iter().map(|it| name(&it.value)).collect()

@@ -1,4 +1,4 @@
-//! The table of tokens under any sequence of events, beside a simple account of who may hold what.
+//! The token table under random sequences of events, beside a simple model of each token's state.
 
 mod account;
 
@@ -12,7 +12,7 @@ use self::account::Account;
 use super::ms;
 use crate::values::bounds::Bounds;
 
-/// An index is taken modulo what there is.
+/// An index is taken modulo the number of tokens or commands that exist.
 #[derive(Clone, Debug)]
 enum Event {
     Start,
@@ -28,7 +28,7 @@ enum Event {
     NotGranted(usize),
     GiveUp(usize),
     Stray(usize),
-    /// Of a number that is drawn only afterwards: so many ahead.
+    /// Of a number that is drawn only later: this many ahead.
     StrayAhead(u64),
     Keep {
         who: usize,

@@ -1,3 +1,4 @@
+//! The entries and their timeline stay in step, even for tokens and slots that should not exist.
 use super::{Entries, State};
 use crate::policy::commands::Claim;
 use crate::values::moment::Moment;

@@ -1,3 +1,4 @@
+//! The timeline against a plain set of pairs.
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
@@ -27,7 +28,7 @@ proptest! {
         cases: 500, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default()
     })]
 
-    /// Like a set of pairs, and two with the same content are equal however they came about.
+    /// Like a set of pairs; two with the same content are equal however they came about.
     #[test]
     fn it_is_a_set_of_moments_with_tokens(steps in prop::collection::vec((0..4_u64, 1..9_u64, any::<bool>()), 0..80)) {
         let (mut timeline, mut all) = (Timeline::default(), BTreeSet::new());

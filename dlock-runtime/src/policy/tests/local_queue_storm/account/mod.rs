@@ -1,4 +1,5 @@
-//! A simple account of the line and of every token that was asked for, kept beside the gate.
+//! A simple model of the waiters and of every token, kept beside the local queue and compared with
+//! it.
 
 mod serving;
 
@@ -14,7 +15,8 @@ use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
-/// Where a token stands. Two of the three ends are told to the host, which cleans up; each ends once.
+/// The state of a token. The host is told of two of the three ends, and cleans up; each token ends
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
     Asked,
@@ -33,12 +35,12 @@ pub(super) struct Account {
     waiter_ids: WaiterId,
     stands: BTreeMap<u64, Stand>,
     has_leader: bool,
-    /// The driver was told to ask, and is looking for a connection.
+    /// The leader was told to acquire, and is getting a connection.
     to_acquire: bool,
-    /// Nobody but who holds this has asked since.
+    /// No acquire but the holder's own has been sent since.
     held: Option<(u64, Grant)>,
     not_before: u64,
-    /// Something may have been missed since the acquire went out.
+    /// The acquire under way may have missed something.
     flushes_early: bool,
 }
 
@@ -47,7 +49,7 @@ impl Account {
         at(self.now)
     }
 
-    /// The token at the place: the last that was asked for, or none.
+    /// The token of the current attempt: the last one acquired, or none.
     fn remote(&self) -> Option<(u64, Stand)> {
         let last = self.stands.last_key_value();
         last.map(|(number, stand)| (*number, *stand))
@@ -146,7 +148,7 @@ impl Account {
         self.expect_given_up(unwanted.as_ref());
     }
 
-    /// What was queued or offered is named as soon as nobody waits, and only then.
+    /// A queued or granted token is returned as soon as no waiter is left, and only then.
     fn expect_given_up(&mut self, unwanted: Option<&Attempt>) {
         let expected = self
             .remote()
@@ -178,7 +180,7 @@ impl Account {
         assert_eq!(found, expected);
     }
 
-    /// The same token is offered again, with the next index.
+    /// The same token is granted again, with the next index.
     fn hand_on(&mut self, number: u64, fits: bool) {
         let now = self.now();
         let held = self.held.filter(|(held, _)| *held == number);
@@ -210,7 +212,7 @@ impl Account {
         self.has_leader |= taken;
     }
 
-    /// A step of the driver, if there is one.
+    /// A step of the leader, if there is one.
     fn drive(&mut self) -> Option<Next> {
         if !self.has_leader {
             return None;
@@ -268,7 +270,8 @@ impl Account {
         self.expect_fate(number, &outcome, Stand::Granted(grant));
     }
 
-    /// News count for the place, before it is offered; with nobody in line, the token is named.
+    /// A message counts for the current attempt, before it is granted; without waiters, the token
+    /// is returned.
     fn expect_fate(&mut self, number: u64, outcome: &Outcome, becomes: Stand) {
         let expected = if !self.awaits(number) {
             Outcome::NotOurs
@@ -308,7 +311,7 @@ impl Account {
         matches!(stand, Some(Stand::Asked | Stand::Queued { .. }))
     }
 
-    /// The token at the place comes to its end.
+    /// The token of the current attempt comes to its end.
     fn end(&mut self, how: Stand, not_before: u64) {
         let (number, _) = self.remote().expect("an end of something");
         self.stands.insert(number, how);

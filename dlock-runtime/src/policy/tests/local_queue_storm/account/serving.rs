@@ -1,4 +1,4 @@
-//! The end of a storm: everybody is served.
+//! The end of a storm: all waiters get the lock.
 
 use super::{Account, is_there};
 use crate::policy::local_queue::{Grant, Next};
@@ -8,8 +8,8 @@ use crate::policy::tests::ms;
 use crate::values::moment::Moment;
 
 impl Account {
-    /// From here on the server answers and nobody goes: each in line, and a crowd that comes, gets the lock
-    /// in turn, and every token has come to an end.
+    /// From here on the server answers and no waiter leaves: each waiter, and a crowd of new ones,
+    /// gets the lock in turn, and every token comes to an end.
     pub(in crate::policy::tests::local_queue_storm) fn serve_all(mut self, crowd: usize) {
         (0..crowd).for_each(|_| self.enter());
         let mut steps = 10 * (self.fifo.len() + 1);
@@ -52,7 +52,7 @@ impl Account {
             self.drive();
         }
         if let Some((number, _)) = self.remote() {
-            self.granted(number, grant(self.now)); // asked for, and everybody went
+            self.granted(number, grant(self.now)); // acquired, and all waiters left
         }
         if let Some((number, _)) = self.held {
             self.take(&Event::Left {

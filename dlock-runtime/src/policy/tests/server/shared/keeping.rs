@@ -1,4 +1,4 @@
-//! `min_hold`: before its time an entry that was given back stays, as nobody's.
+//! `min_hold`: before its time an entry that was released stays, without an owner.
 
 use super::*;
 use crate::values::holder::{self, Holder, Reading};
@@ -76,7 +76,7 @@ fn permits_that_are_kept_are_in_use() {
     world.granted(&permits("c", 2, 3));
 }
 
-/// A writer that reads by now is kept as a reader.
+/// A writer that has become a reader is kept as a reader.
 #[test]
 fn a_downgraded_writer_is_kept_as_what_it_became() {
     let mut world = World::held_by(&[writer("w")]);
@@ -106,7 +106,7 @@ fn an_owners_kept_entry_is_not_counted() {
     ));
 }
 
-/// Who looks is told of somebody who lives, if there is one.
+/// The named holder is a living one, if there is one.
 #[test]
 fn the_holder_that_is_named_lives() {
     let mut world = World::held_by(&[reader("kept")]);

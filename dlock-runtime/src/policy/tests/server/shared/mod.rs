@@ -1,5 +1,5 @@
-//! The kinds with many holders at their boundaries. K and F numbers are those of the protocol's counterexamples
-//! and of the list of faults that the tests of this project are named after.
+//! The kinds with many holders at their boundaries. K and F numbers are those of the protocol's
+//! counterexamples and of the list of faults that the tests of this project are named after.
 
 mod keeping;
 mod owners;
@@ -135,25 +135,25 @@ impl World {
         self.server.holds(claim, self.time)
     }
 
-    /// Who holds the lock, by name, in the order of their ends; a permit each.
+    /// The holders by name, in the order of their ends; one for each permit.
     fn holders(&mut self) -> Vec<String> {
         let members = self.server.members(KEY, self.time);
         members.iter().map(|(entry, _)| name(entry)).collect()
     }
 
-    /// Who waits, by name, in order.
+    /// The waiters by name, in order.
     fn line(&mut self) -> Vec<String> {
         let places = self.server.waiting(KEY, self.time);
         places.iter().map(|(entry, _)| name(entry)).collect()
     }
 
-    /// Who was told of a grant since the last look.
+    /// The waiters that got a push since the last call.
     fn told(&mut self) -> Vec<String> {
         let pushed = std::mem::take(&mut self.wire.pushed);
         pushed.iter().map(|grant| name(&grant.value)).collect()
     }
 
-    /// Everybody who waits polls, every 500 ms, for so long.
+    /// All these waiters poll every 500 ms, for this long.
     fn wait_alive(&mut self, waiters: &[Claim], millis: u64) {
         for _ in 0..millis / 500 {
             self.pass(500);

@@ -1,4 +1,4 @@
-//! All entries of one owner hold the lock together; other owners wait.
+//! All entries of one owner hold the lock at the same time; other owners wait.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_release_says_how_many_entries_still_hold_the_lock() {
     assert_eq!(world.server.len(), 0);
 }
 
-/// The others of a read/write lock are none of this one's.
+/// The other holders of a read/write lock are not counted for this one.
 #[test]
 fn a_release_counts_for_owners_only() {
     let mut world = World::held_by(&[reader("a"), reader("b")]);
@@ -52,7 +52,7 @@ fn k2_f15_an_entry_that_is_taken_or_given_back_twice_counts_once() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// A fenced resource would refuse one process of the owner after another has written.
+/// Otherwise a fenced resource would refuse one process of the owner after another has written.
 #[test]
 fn all_entries_of_a_hold_share_its_epoch_and_the_next_hold_has_a_higher_one() {
     let mut world = World::new();
@@ -112,7 +112,7 @@ fn k9_an_owner_that_comes_to_hold_the_lock_is_let_in_by_its_poll() {
     assert_eq!(world.line(), ["b"]);
 }
 
-/// Only behind itself: a free lock is the head's.
+/// Only behind itself: a free lock goes to the head.
 #[test]
 fn k9_an_owner_that_does_not_hold_the_lock_passes_nobody() {
     let mut world = World::new();

@@ -29,7 +29,7 @@ fn several_are_taken_all_or_none() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// Else small requests keep a big one out for ever.
+/// Otherwise small requests keep a big one out for ever.
 #[test]
 fn a_small_request_does_not_pass_a_big_one() {
     let mut world = World::held_by(&[permits("a", 1, 3), permits("b", 1, 3)]);
@@ -57,7 +57,7 @@ fn as_many_as_fit_are_granted_at_once() {
     assert_eq!(world.told(), ["a", "b"]);
 }
 
-/// F61, K3: with a number, each of these would have freed a permit of somebody else's.
+/// F61, K3: with a counter, each of these would have freed a permit of another holder.
 #[test]
 fn k3_f61_an_expired_permit_that_is_released_late_frees_nobody_elses() {
     let mut world = World::new();
@@ -84,7 +84,8 @@ fn f61_the_permit_of_a_dead_holder_comes_back() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// F61: while two numbers meet, each request counts all that are in use, and is let in by its own.
+/// F61: while programs with two totals meet, each request counts all permits in use, and is granted
+/// by its own total.
 #[test]
 fn f61_each_is_let_in_by_its_own_number() {
     let mut world = World::held_by(&[permits("a", 1, 3), permits("b", 1, 2)]);

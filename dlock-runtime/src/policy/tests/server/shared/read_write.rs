@@ -52,7 +52,7 @@ fn k14_a_renewal_never_shortens_and_never_creates() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// Of one that is in the set and in the queue: a server that lost some of what it had written has both.
+/// For a claim that is in the set and in the queue: a server that lost part of its writes has both.
 #[test]
 fn k14_a_grant_shortens_nothing_that_is_held_already() {
     let mut world = World::held_by(&[reader("a")]);
@@ -63,7 +63,7 @@ fn k14_a_grant_shortens_nothing_that_is_held_already() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// K2: a count would be 2, and held by nobody after one release.
+/// K2: a counter would be 2, and 1 without any holder after one release.
 #[test]
 fn k2_an_acquire_executed_twice_is_one_holder() {
     let mut world = World::held_by(&[reader("a")]);
@@ -86,7 +86,7 @@ fn a_release_frees_only_itself() {
     assert_eq!(world.holders(), ["b"]);
 }
 
-/// Else readers that come and go keep a writer out for ever.
+/// Otherwise readers that come and go keep a writer out for ever.
 #[test]
 fn f59_a_waiting_writer_stops_new_readers() {
     let mut world = World::held_by(&[reader("a")]);
@@ -111,7 +111,8 @@ fn all_readers_at_the_head_are_granted_at_once() {
     assert_eq!(world.line(), ["v", "c"]);
 }
 
-/// The scripts do so in steps, so that the server is never blocked for long; their sender goes on at once.
+/// The scripts do so in steps, so that the server is never blocked for long; their sender repeats
+/// them at once.
 #[test]
 fn all_readers_are_granted_however_many_they_are() {
     let mut world = World::held_by(&[writer("w")]);

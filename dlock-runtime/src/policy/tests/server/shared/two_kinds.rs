@@ -1,9 +1,9 @@
-//! Two kinds at one key: they never hold the lock together. Who may wait stands in the one queue and has its turn; who may not
-//! is told what is there.
+//! Two kinds at one key: they never hold the lock at the same time. A claim that may wait stands in
+//! the one queue and has its turn; a claim that may not wait is told which kind is there.
 
 use super::*;
 
-/// Nothing is needed of the holder but to go.
+/// The holder only has to leave.
 fn kinds() -> [(Claim, &'static str); 5] {
     [
         (waiter("x"), "an exclusive lock"),
@@ -22,7 +22,7 @@ fn pairs() -> impl Iterator<Item = ((Claim, &'static str), Claim)> {
     })
 }
 
-/// K15: under different names, both would hold it.
+/// K15: with a key name per kind, both would hold it.
 #[test]
 fn k15_who_does_not_wait_is_refused_by_every_other_kind() {
     for ((holder, there), newcomer) in pairs() {
@@ -78,7 +78,7 @@ fn k5_who_waits_behind_another_kind_that_lapsed_is_let_in_by_any_look() {
     }
 }
 
-/// Nobody passes a head that lives, of whatever kind: not who would fit beside those who hold.
+/// No claim passes a living head of whatever kind, not even one that fits beside the holders.
 #[test]
 fn m14_a_head_of_another_kind_is_not_passed() {
     let mut world = World::held_by(&[reader("a")]);
@@ -97,7 +97,7 @@ fn m14_a_head_of_another_kind_is_not_passed() {
     assert_eq!(world.told(), ["p"]);
 }
 
-/// The batch goes as far as the head's kind does.
+/// Grants go on as far as the head's kind does.
 #[test]
 fn a_release_of_an_exclusive_lock_lets_in_all_that_fit() {
     let mut world = World::held_by(&[once("x")]);
@@ -109,7 +109,7 @@ fn a_release_of_an_exclusive_lock_lets_in_all_that_fit() {
     assert_eq!(world.line(), ["w", "c"]);
 }
 
-/// A dead one stops nobody for longer than its heartbeat.
+/// A dead head stops no waiter for longer than its heartbeat.
 #[test]
 fn k7_a_dead_head_of_another_kind_is_passed_over() {
     let mut world = World::held_by(&[once("x")]);
@@ -139,14 +139,14 @@ fn readers_and_writers_are_one_kind_and_owners_are() {
     }
 }
 
-/// A value is somebody's right to release: no more of it than its kind.
+/// Whoever knows the value may release the lock: only its kind is told.
 #[test]
 fn of_an_exclusive_holder_no_token_is_told() {
     let mut world = World::held_by(&[once("secret")]);
     assert_eq!(world.refused(&at_once(reader("a"))), "1|x|");
 }
 
-/// It has no end, or its rules are not known: no matter of waiting, for no kind.
+/// It has no end, or its rules are not known: no kind can wait for it.
 #[test]
 fn what_can_not_be_waited_for_is_not_queued_for() {
     for value in ["2|x|t", "1|s|t"] {
@@ -164,7 +164,7 @@ fn what_can_not_be_waited_for_is_not_queued_for() {
     assert!(world.line().is_empty());
 }
 
-/// A foreign lease at the key is a lease too and ends.
+/// A foreign lease at the key is a lease too, and ends.
 #[test]
 fn who_waits_keeps_its_place_behind_a_foreign_lock() {
     let mut world = World::held_by(&[writer("w")]);
@@ -184,7 +184,7 @@ fn who_waits_keeps_its_place_behind_a_foreign_lock() {
     assert!(matches!(world.poll(&waiting), Polled::Yours { .. }));
 }
 
-/// The lock is free, and its next kind is whatever comes.
+/// The lock is free, and its next kind is whichever comes.
 #[test]
 fn when_all_have_gone_any_kind_may_come() {
     let mut world = World::new();

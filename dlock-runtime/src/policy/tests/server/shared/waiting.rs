@@ -1,4 +1,4 @@
-//! Who is granted, by whom, and who is passed over.
+//! Which waiters are granted, by which commands, and which are passed over.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn k5_a_downgrade_that_finds_nothing_grants_too() {
     assert_eq!(world.told(), ["a"]);
 }
 
-/// K6: the push of a holder was lost, the head's heartbeat has lapsed and the next one fits.
+/// K6: the push to a holder was lost, the head's heartbeat has lapsed and the next entry fits.
 #[test]
 fn k6_a_poll_of_a_holder_grants_first() {
     let mut world = World::held_by(&[reader("a")]);
@@ -74,7 +74,8 @@ fn k6_a_poll_of_a_holder_grants_first() {
     assert_eq!(world.told(), ["b"]);
 }
 
-/// F59: while a reader renews, a dead or stopped writer stops those behind it for 3.5 s and no longer.
+/// F59: while a reader renews, a dead or stopped writer stops the waiters behind it for 3.5 s and
+/// no longer.
 #[test]
 fn k7_f59_a_dead_writer_at_the_head_is_passed_over() {
     let mut world = World::held_by(&[reader("a")]);
@@ -89,7 +90,7 @@ fn k7_f59_a_dead_writer_at_the_head_is_passed_over() {
     assert_eq!(world.line(), [""; 0]);
 }
 
-/// Else they would look a second after it, as they do when a holder stays.
+/// Otherwise they would poll a second after it, as they do when a holder stays.
 #[test]
 fn who_waits_is_told_when_the_head_may_have_lapsed() {
     let mut world = World::held_by(&[reader("a")]);
@@ -109,7 +110,7 @@ fn who_waits_is_told_when_the_head_may_have_lapsed() {
     assert_eq!(busy.left, Left::For(Duration::from_millis(500)));
 }
 
-/// F60, redisson#1104 and its like: however many of them there are.
+/// F60, redisson#1104 and similar issues: however many of them there are.
 #[test]
 fn k7_f60_forty_dead_waiters_cost_no_more_than_one() {
     let mut world = World::held_by(&[permits("a", 1, 2)]);
@@ -130,7 +131,7 @@ impl World {
     }
 }
 
-/// F60: of those who live, in the order of their arrival, also when they poll in another one.
+/// F60: the living waiters in the order of their arrival, even if they poll in another order.
 #[test]
 fn f60_those_who_live_are_served_in_order() {
     let mut world = World::held_by(&[writer("w")]);
@@ -163,7 +164,7 @@ fn k8_an_acquire_executed_twice_keeps_its_one_place() {
     assert_eq!(world.told(), ["a", "b"], "one grant each");
 }
 
-/// The answer to the first one was lost: it has not polled yet.
+/// The answer to the first one was lost, so the waiter has not polled yet.
 #[test]
 fn k8_an_acquire_executed_twice_is_a_sign_of_life() {
     let mut world = World::held_by(&[writer("w")]);
@@ -213,7 +214,7 @@ fn m13_who_does_not_hear_is_skipped_at_once() {
     assert_eq!(world.holders(), ["a"]);
 }
 
-/// Beside a holder that stays: its own grant is taken back and nothing else.
+/// Beside a holder that stays: only its own grant is taken back.
 #[test]
 fn where_nobody_hears_the_others_keep_the_lock() {
     let mut world = World::held_by(&[permits("a", 1, 3), permits("b", 2, 3)]);
@@ -243,7 +244,7 @@ fn a_refused_push_keeps_the_grant_and_the_poll_finds_it() {
     );
 }
 
-/// What is left is counted on: never more than there is.
+/// The holder counts on the time left, so it is never more than there is.
 #[test]
 fn m3_yours_rounds_down() {
     let mut world = World::held_by(&[reader("a")]);
@@ -284,7 +285,7 @@ fn a_cancel_is_conclusive_once_it_found_something_or_nothing_can_come() {
     assert_eq!(world.server.len(), 0);
 }
 
-/// A claim is there for processes that may have been stopped.
+/// A short claim protects against processes that may have stopped.
 #[test]
 fn in_one_process_a_grant_is_for_the_whole_lease() {
     let mut world = World::held_by(&[]);

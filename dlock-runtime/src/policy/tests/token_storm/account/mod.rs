@@ -1,4 +1,4 @@
-//! A simple account of what the table may think of each token, kept beside it.
+//! A simple model of the states that the table may have for each token, kept beside it.
 
 use super::Event;
 use crate::policy::commands::Claim;
@@ -13,7 +13,7 @@ mod news;
 
 use std::collections::BTreeMap;
 
-/// What the table may think of a token.
+/// The state of a token, as the table may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Acquiring,
@@ -24,7 +24,7 @@ enum Phase {
 }
 
 impl Phase {
-    /// Asked for, and nobody's yet.
+    /// Acquired or queued, and without a holder yet.
     fn is_unowned(self) -> bool {
         matches!(self, Phase::Acquiring | Phase::Waiting)
     }
@@ -44,7 +44,7 @@ pub(super) struct Account {
     phases: BTreeMap<Token, Phase>,
     /// Until when the key of each token stays, as far as its holder said so in time.
     kept: BTreeMap<Token, u64>,
-    /// At most one for each token: the map's key is the proof.
+    /// At most one for each token, as it is the map's key.
     under_way: BTreeMap<Token, Command>,
 }
 
@@ -53,7 +53,7 @@ impl Account {
         Moment::from_nanos(self.now * 1_000_000)
     }
 
-    /// Any token that was ever there, dead ones included: what comes late must not hurt.
+    /// Any token that ever was, dead ones included: late messages must not hurt.
     fn any(&self, index: usize) -> Token {
         Token::of_test(self.any_number(index))
     }
@@ -84,7 +84,7 @@ impl Account {
                 self.started += 1;
                 self.table.acquiring(token, claim(self.started));
                 self.phases.insert(token, Phase::Acquiring);
-                // A stray of this number was cleaned up after; what comes of that means nothing any more.
+                // A stray of this number was cleaned up; the outcome means nothing any more.
                 self.under_way.remove(&token);
                 self.kept.remove(&token);
             }
@@ -197,8 +197,9 @@ impl Account {
         }
     }
 
-    /// What is known here is left alone; what is not, dead or never there, has to go. (With a renewal of a
-    /// dead token still under way there may be two commands; a cancel more does no harm.)
+    /// A known token is left alone; an unknown one, dead or never there, has to be cleaned up.
+    /// (While a renewal of a dead token is under way there may be two commands; one more cancel
+    /// does no harm.)
     fn stray(&mut self, number: u64) {
         let token = Token::of_test(number);
         let is_known = self.phases.contains_key(&token);

@@ -1,4 +1,4 @@
-//! What the table wants done, what becomes of it, and what it tells.
+//! The actions that the table asks for, their outcomes, and what it tells.
 
 use super::{Account, Command, Phase};
 use crate::policy::commands::{Cancelled, Renewed};
@@ -124,14 +124,14 @@ impl Account {
                 let number: u64 = claim.value.parse().unwrap();
                 let token = Token::of_test(number - 1);
                 assert_eq!(self.phases.remove(&token), Some(Phase::CleaningUp));
-                self.under_way.remove(&token); // given up on: its answer means nothing any more
+                self.under_way.remove(&token); // given up: its answer means nothing any more
             }
             None => {}
         }
     }
 
-    /// Everybody goes home and time passes: nothing stays, whether commands are answered (`how` as in
-    /// [`Event::Answer`]) or never (3).
+    /// All holders and waiters leave and time passes: nothing stays, whether commands are answered
+    /// (`how` as in [`Event::Answer`]) or never (3).
     pub(in crate::policy::tests::token_storm) fn run_dry(mut self, how: u8) {
         for token in self.phases.keys().copied().collect::<Vec<_>>() {
             match self.phases[&token] {
