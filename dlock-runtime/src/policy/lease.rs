@@ -21,7 +21,7 @@ use crate::values::ttl::{Margin, Ttl};
 /// A failed renewal is repeated after a tenth of the lease, and at the latest after this.
 const RETRY_AT_MOST: Duration = Duration::from_millis(250);
 
-/// What a holder asks of its lease.
+/// What a holder wants of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Terms {
     pub(crate) ttl: Ttl,
@@ -157,7 +157,7 @@ impl Lease {
         }
     }
 
-    /// A renewal is on its way.
+    /// Whether a renewal is under way.
     pub(crate) fn is_renewing(&self) -> bool {
         self.renewals.sent.is_some()
     }
@@ -199,7 +199,7 @@ impl Lease {
         it.sent.is_none() && !it.short && it.every.is_some_and(soon)
     }
 
-    /// A renewal goes out now.
+    /// A renewal is sent now.
     pub(crate) fn renewing(&mut self) {
         self.is_as_granted = false;
         let it = &mut self.renewals;

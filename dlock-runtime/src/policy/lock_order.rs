@@ -22,7 +22,7 @@ pub(crate) struct Nesting {
     pub(crate) keys: [Key; 2],
 }
 
-/// As [`Nesting`], of any keys.
+/// As [`Nesting`], without the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     held: Asked,

@@ -16,7 +16,7 @@ impl Jitter {
         Self(seed)
     }
 
-    /// Between nothing and `most`.
+    /// Between zero and `most`.
     fn up_to(&mut self, most: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

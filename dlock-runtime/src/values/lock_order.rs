@@ -41,7 +41,7 @@
 ///
 /// let sold = item().run(async |_| user().run(async |_| "sold").await).await??;
 ///
-/// // The other way round, and nobody else is there. Yet the two could meet:
+/// // The other way round. No other call is waiting, but the two could meet:
 /// let error = user().run(async |_| item().acquire().await.map(drop)).await?.unwrap_err();
 /// assert!(matches!(error, LockError::WouldDeadlock { .. }));
 /// # let _ = sold; Ok(()) }

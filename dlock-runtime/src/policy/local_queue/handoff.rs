@@ -55,7 +55,7 @@ impl Grant {
     }
 
     /// Whether this grant is as good as an own one for a waiter with these terms: nine tenths of
-    /// its ttl are left, and it lasts as long as the waiter asks for, or as a grant from the queue
+    /// its ttl are left, and it lasts as long as the waiter wants, or as a grant from the queue
     /// lasts at first. With `min_hold`, nothing is handed on.
     pub(crate) fn suits(&self, terms: &Terms, now: Moment) -> bool {
         let is_long = match self.how {

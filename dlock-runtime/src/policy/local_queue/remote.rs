@@ -56,7 +56,7 @@ pub(crate) struct Grant {
 /// How the lock was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GrantKind {
-    /// By our own acquire, for the lease that it asked for.
+    /// By our own acquire, for the lease that it requested.
     AtOnce,
     /// From the queue, by another client's command, for a short claim.
     InTurn,

@@ -154,8 +154,8 @@ impl Config {
         self
     }
 
-    /// The longest time between two polls of a waiter for a lock that another holder has: 1 ms to 1
-    /// s. If the holder's lease ends sooner, the waiter polls when it ends.
+    /// The longest time between two polls of a waiter for a lock that another holder has: 1 ms to
+    /// 1 s. If the holder's lease ends sooner, the waiter polls when it ends.
     ///
     /// If the server can push a grant to a waiter (RESP3), this is only a safety net, 1 s by
     /// default. If not (RESP2, a proxy, an ACL without the channel), polling is the only way, every
@@ -205,10 +205,10 @@ impl Config {
     /// The secret with which the programs of a fleet authenticate their messages about grants.
     /// Default: derived from the URL's password; without a password there is none.
     ///
-    /// A waiter acts on an authenticated message immediately, so a client that may only
-    /// `PUBLISH` must not be able to forge one. Give the same text in all programs that share locks, if
-    /// they log in with different passwords or with none: at least 16 bytes, better 32 random ones.
-    /// A message that is not authenticated costs one poll of the server, at most ten a second for
+    /// A waiter acts on an authenticated message immediately, so a client that may only `PUBLISH`
+    /// must not be able to forge one. Give the same text in all programs that share locks, if they
+    /// log in with different passwords or with none: at least 16 bytes, better 32 random ones. A
+    /// message that is not authenticated costs one poll of the server, at most ten a second for
     /// each queue entry. The secret is never shown.
     pub fn grant_secret(mut self, secret: impl Into<String>) -> Self {
         self.grant_secret = Some(Secret::new(secret.into()));

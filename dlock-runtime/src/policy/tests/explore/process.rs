@@ -67,7 +67,7 @@ pub(super) enum Phase {
     Line(WaiterId),
     /// Outside the local queue, and never in it.
     Alone,
-    /// Makes sure of the whole `min_hold`.
+    /// Prolongs a short grant to the whole `min_hold` before the body begins.
     Confirming {
         body: Body,
         sent: Moment,
