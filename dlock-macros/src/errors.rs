@@ -1,6 +1,6 @@
 //! All errors of one use of the macro, collected so that one compile shows them all.
 //!
-//! Invariant: an error never stops the checks that follow it.
+//! It decides nothing: after an error its callers go on with what can still be checked.
 
 use proc_macro2::Span;
 use quote::ToTokens;

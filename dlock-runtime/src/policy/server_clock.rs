@@ -1,4 +1,4 @@
-//! An estimate of the server's time from its answers, never ahead of the truth.
+//! An estimate of the server's time from its answers, which errs towards too early.
 //!
 //! An answer with time T came from a command sent at `sent` and was read at `heard`, so the
 //! server's clock now is between T + (now - heard) and T + (now - sent). The largest lower bound is

@@ -185,8 +185,8 @@ pub(crate) fn reader_form(entry: &str) -> Option<String> {
 }
 
 /// The entry that `min_hold` keeps after its holder is done: it still counts, and answers to no
-/// token. An owner has one for all its entries, so that scripts need not search for the living
-/// ones.
+/// token. All kept entries of an owner are this same text, so they are one member of the set and
+/// the living entries are counted without a search.
 pub(crate) fn retired(entry: &str) -> String {
     if let Some(Entry {
         letter: Letter::Owner,

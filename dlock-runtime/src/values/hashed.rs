@@ -1,5 +1,5 @@
 //! Maps whose keys bring their own hash. Only for keys that no outsider chooses, or whose hash no
-//! outsider can predict: the hasher does not protect against collisions on purpose.
+//! outsider can predict: the hasher does not protect against deliberate collisions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,6 +1,6 @@
 //! Several locks in one step: all of them, or none.
 //!
-//! For exclusive locks only. Invariant: a call that does not get all locks holds none of them.
+//! For exclusive locks only. Invariant: an answer `Not` leaves none of them ours.
 
 use super::{Publish, Server};
 use crate::policy::commands::{Acquire, TakenTogether};
