@@ -1,4 +1,7 @@
 //! The names of arguments: ours, and their equivalents in other libraries.
+//!
+//! What a name takes as its value is in `shape`. The tests of the docs compare [`ARGUMENTS`] with
+//! the tables in the README and in `attribute.md`.
 
 /// All arguments, in the order of the documentation.
 pub(crate) const ARGUMENTS: [&str; 23] = [

@@ -1,4 +1,6 @@
 //! The forms of an argument's value, and what to write instead of a value of the wrong form.
+//!
+//! It distinguishes forms by syntax alone; `rules` checks what a value means.
 
 use super::names::{alone, is_bare};
 use dlock_grammar::duration;

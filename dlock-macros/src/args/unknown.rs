@@ -1,4 +1,6 @@
 //! An unknown argument: what was probably meant, and what to write instead.
+//!
+//! It only makes the message; `super` reports it and skips the argument.
 
 use super::{
     names::{ARGUMENTS, elsewhere},

@@ -1,4 +1,6 @@
 //! The rules for several attributes on one function, and for a function that is `main`.
+//!
+//! The arguments of each single attribute are checked in `super`.
 
 use crate::{
     args::{Args, Keys, TextOrExpr},
