@@ -20,7 +20,7 @@ pub(crate) enum Violation {
     #[error("item {0} was sold twice, to {1} and to {2}")]
     SoldTwice(Item, User, User),
     #[error("item {0} is in two places: {1} and {2}")]
-    InTwoPlaces(Item, Where, Where),
+    QueuedTwice(Item, Where, Where),
     #[error("item {0} was sold to {1} and is not there")]
     NotDelivered(Item, User),
     #[error("item {0} vanished")]
@@ -191,7 +191,7 @@ fn items(books: &Books, found: &mut Vec<Violation>) -> HashMap<Item, Where> {
             found.push(Violation::Appeared(*item));
         }
         if let Some(other) = place.insert(*item, *at) {
-            found.push(Violation::InTwoPlaces(*item, other, *at));
+            found.push(Violation::QueuedTwice(*item, other, *at));
         }
     }
     let ids = (0..books.made).map(Item);

@@ -60,7 +60,7 @@ async fn a_look_never_releases(world: &World) {
     assert!(world.pool.lock("item").run(body).await.unwrap());
 }
 
-async fn whoever_keeps_a_look_is_told_of_the_loss(world: &World) {
+async fn a_kept_handle_is_told_of_the_loss(world: &World) {
     let mut watch = None;
     let body = async |_: &dlock_runtime::LockGuard| {
         let held = current().unwrap();
@@ -83,5 +83,5 @@ async fn whoever_keeps_a_look_is_told_of_the_loss(world: &World) {
 everywhere!(
     it_is_the_innermost_lock,
     a_look_never_releases,
-    whoever_keeps_a_look_is_told_of_the_loss
+    a_kept_handle_is_told_of_the_loss
 );

@@ -11,8 +11,8 @@ use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::line::{Processes, Turn, Turns, no_queue_is_left, request, wait_here};
 use crate::polls::{Cut, When, dropped_at};
+use crate::waiters::{Processes, Turn, Turns, no_queue_is_left, request, wait_here};
 use crate::world::{A_WHILE, World};
 
 const IN_ORDER: [Turn; 3] = [Turn::Local(1), Turn::Stranger, Turn::Local(2)];
@@ -50,8 +50,8 @@ async fn hands_on(processes: &Processes<'_>, what: &str, end: impl AsyncFnOnce(L
     let guard = request(&world.pool, &key).acquire().await.unwrap();
     let mut tasks = wait_behind(world, &key, &turns);
     // With local hand-off, this process has no queue entry while it holds the lock.
-    let no_place = || world.hands_on;
-    tasks.extend(processes.let_stranger_queue(&key, &turns, no_place).await);
+    let no_entry = || world.hands_on;
+    tasks.extend(processes.let_stranger_queue(&key, &turns, no_entry).await);
     end(guard).await;
     all_had_it(processes, &key, tasks, &turns, what).await;
     processes.assert_turns(&turns, &in_order(processes), what);
@@ -140,8 +140,8 @@ async fn a_call_hands_on(
         if gone.get() {
             return None; // a waiter that came now might be first
         }
-        let no_place = || gone.get() || world.hands_on;
-        let queue = processes.let_stranger_queue(&key, &turns, no_place);
+        let no_entry = || gone.get() || world.hands_on;
+        let queue = processes.let_stranger_queue(&key, &turns, no_entry);
         let stranger = queue.await;
         let all_were_there = !gone.get();
         go.notify_one();

@@ -10,8 +10,8 @@ use dlock_runtime::{LockGuard, LockPool, LockRequest};
 use dlock_tests::{KINDS, alone, of_kind};
 use tokio::task::JoinHandle;
 
-use crate::line::{TTL, no_queue_is_left};
 use crate::polls::{Cut, When, at_every_poll, dropped_at};
+use crate::waiters::{TTL, no_queue_is_left};
 use crate::world::{A_WHILE, SOON, World, patient};
 
 /// Several keys count as a kind here: the word, and a kind that excludes it.
@@ -199,7 +199,7 @@ async fn one_goes(world: &World, kind: &str, held: &str, cut: Cut) -> bool {
 
 /// Dropped at the head of the queue, where it blocks others that fit beside the holder: they get
 /// in, though the holder stays.
-async fn the_first_in_line_lets_the_others_by(world: &World) {
+async fn the_first_waiter_lets_the_others_by(world: &World) {
     for (held, first) in [("r", "w"), ("p:1/3", "p:3/3")] {
         for when in [When::AtOnce, When::Woken] {
             for polls in 0..4 {
@@ -271,7 +271,7 @@ everywhere!(
     an_owner_that_waits_leaves_nothing,
     who_waits_in_order_of_arrival_leaves_nothing,
     who_waits_for_several_keys_leaves_nothing,
-    the_first_in_line_lets_the_others_by,
+    the_first_waiter_lets_the_others_by,
     a_body_under_each_kind_leaves_nothing,
 );
 

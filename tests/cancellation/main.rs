@@ -4,8 +4,8 @@
 //! and what must be back as it was) and `record` (what the server saw). Then, by topic:
 //! `every_poll` and `guards` (everything that can be dropped, wherever it can be); `in_flight` and
 //! `waiting` (dropped while a command is under way, or while another caller has the lock); `queue`,
-//! `on_the_wire` and `handed_on` (one of several waiters goes; `line` records their order);
-//! `combined` (one of several in one command); `ways_out` (timeout, abort, panic, `?` …);
+//! `on_the_wire` and `handed_on` (one of several waiters goes; `waiters` records their order);
+//! `batched` (one of several in one command); `ways_out` (timeout, abort, panic, `?` …);
 //! `left_behind` (threads and the table of tokens, in a process of its own); `scopes` and `current`
 //! (what surrounds a body); `kinds` (every kind of lock); `storm` (many tasks, and everything at
 //! random); `paused` (virtual time).
@@ -24,7 +24,7 @@ mod record;
 #[macro_use]
 mod world;
 
-mod combined;
+mod batched;
 mod current;
 mod every_poll;
 mod guards;
@@ -32,11 +32,11 @@ mod handed_on;
 mod in_flight;
 mod kinds;
 mod left_behind;
-mod line;
 mod on_the_wire;
 mod paused;
 mod queue;
 mod scopes;
 mod storm;
+mod waiters;
 mod waiting;
 mod ways_out;

@@ -9,8 +9,8 @@ use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
 use tokio::task::JoinHandle;
 
-use crate::line::{
-    STRANGER, TTL, Turn, Turns, no_queue_is_left, places, request, until_places, wait_here,
+use crate::waiters::{
+    STRANGER, TTL, Turn, Turns, no_queue_is_left, places, request, until_entries, wait_here,
 };
 use crate::world::{A_WHILE, Baseline, World};
 
@@ -53,7 +53,7 @@ impl Wire {
             })
             .await;
             next.abort();
-            until_places(world.server(), "warm", (0, 0)).await;
+            until_entries(world.server(), "warm", (0, 0)).await;
             warm.release().await.unwrap();
             world.freed("warm").await;
         }
@@ -165,7 +165,7 @@ async fn its_acquire_has_not_arrived() {
         assert_eq!(places(wire.world.server(), KEY).await, (0, 0));
         wire.proxy.release_held();
         if neighbour {
-            until_places(wire.world.server(), KEY, (1, 0)).await;
+            until_entries(wire.world.server(), KEY, (1, 0)).await;
         }
         wire.stranger().await;
         holder.release().await.unwrap();
@@ -185,7 +185,7 @@ async fn it_is_queued_and_does_not_know() {
         wire.others().await;
         wire.goes(first).await;
         // Its queue entry passes to its neighbour, or is given up before the reply arrives.
-        until_places(wire.world.server(), KEY, (neighbour.into(), 1)).await;
+        until_entries(wire.world.server(), KEY, (neighbour.into(), 1)).await;
         holder.release().await.unwrap();
         if neighbour {
             wire.proxy.release_held();
@@ -220,11 +220,11 @@ async fn its_place_is_being_polled() {
             let holder = wire.hold().await;
             let poll = wire.proxy.on(scripts().nth(2), action);
             let first = wire.first();
-            until_places(wire.world.server(), KEY, (1, 0)).await;
+            until_entries(wire.world.server(), KEY, (1, 0)).await;
             wire.others().await;
             poll.seen().await;
             wire.goes(first).await;
-            until_places(wire.world.server(), KEY, (neighbour.into(), 1)).await;
+            until_entries(wire.world.server(), KEY, (neighbour.into(), 1)).await;
             wire.proxy.release_held();
             holder.release().await.unwrap();
             let order = wire.locals_first();
@@ -239,12 +239,12 @@ async fn its_grant_is_on_its_way() {
         let mut wire = Wire::new(neighbour).await;
         let holder = wire.hold().await;
         let first = wire.first();
-        until_places(wire.world.server(), KEY, (1, 0)).await;
+        until_entries(wire.world.server(), KEY, (1, 0)).await;
         wire.others().await;
         wire.proxy.stall_replies();
         holder.release().await.unwrap();
         // Its queue entry was the first, so the lock is this process's now.
-        until_places(wire.world.server(), KEY, (0, 1)).await;
+        until_entries(wire.world.server(), KEY, (0, 1)).await;
         assert!(!wire.world.is_free(KEY).await);
         wire.goes(first).await;
         if neighbour {
@@ -266,7 +266,7 @@ async fn it_confirms_its_min_hold() {
             let confirm = wire.proxy.on(renewals(), action);
             let confirmed = request(&wire.world.pool, KEY).min_hold(A_WHILE);
             let first = tokio::spawn(async move { drop(confirmed.acquire().await) });
-            until_places(wire.world.server(), KEY, (1, 0)).await;
+            until_entries(wire.world.server(), KEY, (1, 0)).await;
             wire.others().await;
             holder.release().await.unwrap();
             confirm.seen().await;
@@ -281,7 +281,7 @@ async fn it_confirms_its_min_hold() {
 }
 
 #[tokio::test]
-async fn it_looks_past_the_line() {
+async fn it_tries_past_the_queue() {
     for action in [Action::Hold, Action::HoldReply] {
         for neighbour in BOTH {
             let mut wire = Wire::new(neighbour).await;
@@ -289,11 +289,11 @@ async fn it_looks_past_the_line() {
             let look = wire.proxy.on(last_looks(), action);
             let impatient = request(&wire.world.pool, KEY).wait(Duration::from_millis(300));
             let first = tokio::spawn(async move { drop(impatient.acquire().await) });
-            until_places(wire.world.server(), KEY, (1, 0)).await;
+            until_entries(wire.world.server(), KEY, (1, 0)).await;
             wire.others().await;
             look.seen().await;
             wire.goes(first).await;
-            until_places(wire.world.server(), KEY, (neighbour.into(), 1)).await;
+            until_entries(wire.world.server(), KEY, (neighbour.into(), 1)).await;
             wire.proxy.release_held();
             holder.release().await.unwrap();
             let order = wire.locals_first();
@@ -312,7 +312,7 @@ async fn a_last_look_that_comes_late_keeps_no_lock() {
     let first = tokio::spawn(async move { drop(impatient.acquire().await) });
     look.seen().await;
     wire.goes(first).await;
-    until_places(wire.world.server(), KEY, (0, 0)).await;
+    until_entries(wire.world.server(), KEY, (0, 0)).await;
     holder.release().await.unwrap();
     let monitor = wire.world.monitor().unwrap();
     wire.proxy.release_held();

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use dlock_harness::wait::within;
 
-use crate::line::{Processes, Turn, Turns, no_queue_is_left, request, seated, wait_here};
 use crate::polls::{Cut, When, dropped_at};
+use crate::waiters::{Processes, Turn, Turns, no_queue_is_left, request, seated, wait_here};
 use crate::world::{A_WHILE, World};
 
 /// A queue of `count` waiters, of which the one with the number `leaver` is dropped at every poll.
@@ -109,7 +109,7 @@ async fn the_only_one_leaves_the_lock_to_another_process(world: &World) {
     one_leaves(world, 1, 0).await;
 }
 
-async fn the_first_leaves_its_place_to_its_neighbour(world: &World) {
+async fn the_first_leaves_its_entry_to_its_neighbour(world: &World) {
     one_leaves(world, 2, 0).await;
 }
 
@@ -127,7 +127,7 @@ async fn the_last_leaves_the_order_as_it_is(world: &World) {
 
 everywhere!(
     the_only_one_leaves_the_lock_to_another_process,
-    the_first_leaves_its_place_to_its_neighbour,
+    the_first_leaves_its_entry_to_its_neighbour,
     the_first_of_four_leaves_the_order_as_it_is,
     one_in_the_middle_leaves_the_order_as_it_is,
     the_last_leaves_the_order_as_it_is,

@@ -125,9 +125,9 @@ async fn an_answer_comes_after_the_release(world: &World) {
 
 /// When dropped, checks whether the lock is still held, after a pause in which a release that came
 /// too early would have freed it.
-struct LooksAtItsLock<'a>(&'a World, &'a mut Option<bool>);
+struct ChecksItsLock<'a>(&'a World, &'a mut Option<bool>);
 
-impl Drop for LooksAtItsLock<'_> {
+impl Drop for ChecksItsLock<'_> {
     fn drop(&mut self) {
         // Blocks the runtime; the watchdog has a thread of its own.
         std::thread::sleep(Duration::from_millis(50));
@@ -141,7 +141,7 @@ async fn looks(
     free: &mut Option<bool>,
     dropped_at: Option<&Notify>,
 ) -> Result<(), LockError> {
-    let _looks = LooksAtItsLock(world, free);
+    let _looks = ChecksItsLock(world, free);
     if let Some(begun) = dropped_at {
         begun.notify_one();
         std::future::pending::<()>().await;

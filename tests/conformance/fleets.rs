@@ -212,7 +212,7 @@ async fn once_leaves_no_place_in_the_queue() {
 }
 
 #[tokio::test]
-async fn the_holder_is_told_of_whoever_has_the_key() {
+async fn the_holder_is_told_who_has_the_key() {
     let server = RedisServer::start();
     let [one, two] = pools(&server).await;
     let held = taken(&one).await;

@@ -36,7 +36,7 @@ macro_rules! on_each_site {
 on_each_site!(
     every_command_is_written_while_the_lock_is_held,
     the_value_is_bytes,
-    a_lapsed_holder_writes_nothing_whoever_has_the_lock_now,
+    a_lapsed_holder_writes_nothing_whether_or_not_another_holds_the_lock,
     a_holder_that_gave_up_its_max_hold_writes_nothing,
     a_key_in_another_slot_is_refused_before_anything_is_sent,
     a_command_of_another_type_leaves_those_before_it_unwritten,
@@ -121,7 +121,7 @@ async fn the_value_is_bytes(site: Site) {
     assert_eq!(found, [Some(every), text("")]);
 }
 
-async fn a_lapsed_holder_writes_nothing_whoever_has_the_lock_now(site: Site) {
+async fn a_lapsed_holder_writes_nothing_whether_or_not_another_holds_the_lock(site: Site) {
     let pool = &site.pool;
     let late = pool.lock("{7}").ttl(ms(50)).wait(LONG).acquire();
     let late = late.await.unwrap();

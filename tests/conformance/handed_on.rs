@@ -49,8 +49,8 @@ macro_rules! handing_on {
 }
 
 handing_on!(
-    fences_rise_within_a_row_and_from_row_to_row,
-    a_row_ends_after_so_many,
+    fences_rise_within_a_chain_and_from_chain_to_chain,
+    a_chain_ends_after_so_many,
     a_waiter_has_its_own_bounds,
     the_end_of_a_body_gives_back_nothing_that_is_handed_on,
     a_lock_that_is_lost_is_not_handed_on,
@@ -58,7 +58,7 @@ handing_on!(
     who_asks_for_longer_is_granted_by_the_server,
     a_key_that_is_kept_is_not_handed_on,
     who_is_fair_is_granted_by_the_server,
-    nobody_waits_for_the_end_of_a_row,
+    no_waiter_waits_for_the_end_of_a_chain,
     who_was_chosen_may_go_away,
     a_lock_is_not_handed_on_while_a_write_may_come_late,
     a_guard_that_was_kept_asks_and_writes_nothing_under_the_next_holder,
@@ -101,7 +101,7 @@ async fn row(pool: &LockPool, count: usize) -> Vec<Fence> {
     fences.clone()
 }
 
-async fn fences_rise_within_a_row_and_from_row_to_row(pool: LockPool) {
+async fn fences_rise_within_a_chain_and_from_chain_to_chain(pool: LockPool) {
     let mut fences = row(&pool, 5).await;
     fences.extend(row(&pool, 5).await);
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
@@ -109,7 +109,7 @@ async fn fences_rise_within_a_row_and_from_row_to_row(pool: LockPool) {
     assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
 }
 
-async fn a_row_ends_after_so_many(pool: LockPool) {
+async fn a_chain_ends_after_so_many(pool: LockPool) {
     let fences = row(&pool, 20).await;
     assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
     let numbers: Vec<u64> = fences.into_iter().map(handed_on).collect();
@@ -198,7 +198,7 @@ async fn who_is_fair_is_granted_by_the_server(pool: LockPool) {
 /// If a lock can't be handed on locally, the waiter asks the server at once, not when the second is
 /// over in which a hand-off could have come. A bug would show in every round; a stalled machine
 /// only in one.
-async fn nobody_waits_for_the_end_of_a_row(pool: LockPool) {
+async fn no_waiter_waits_for_the_end_of_a_chain(pool: LockPool) {
     let request = || request(&pool);
     let mut took = Vec::new();
     while took.len() < 5 {
@@ -296,7 +296,7 @@ mod nobody_sleeps {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn when_the_next_in_line_cannot_have_it_from_its_holder() {
+    async fn when_the_next_waiter_cannot_have_it_from_its_holder() {
         let pool = memory().await;
         let held = request(&pool).acquire().await.unwrap();
         let begun = Instant::now();
@@ -308,10 +308,10 @@ mod nobody_sleeps {
     #[tokio::test(start_paused = true)]
     async fn when_a_lock_that_came_in_turn_is_held_for_longer() {
         let pool = LockPool::connect("memory://").await.unwrap();
-        let past_the_line = pool.lock("k").try_acquire().await.unwrap().unwrap();
+        let past_the_queue = pool.lock("k").try_acquire().await.unwrap().unwrap();
         let [first, second] = [(); 2].map(|()| tokio::spawn(request(&pool).acquire()));
         settled(&pool).await;
-        past_the_line.release().await.unwrap();
+        past_the_queue.release().await.unwrap();
         let first = first.await.unwrap().unwrap();
         // Too long for a local hand-off, but before the next poll.
         tokio::time::sleep(ms(100)).await;

@@ -11,14 +11,14 @@ use crate::backends::{LONG, grants_claims, ms, settled, soon};
 on_every_backend!(
     waiters_are_served_in_the_order_they_came,
     who_leaves_changes_nothing_for_those_who_stay,
-    a_release_is_told_long_before_anybody_looks,
-    a_lease_that_ends_lets_the_whole_line_on,
+    a_release_is_pushed_long_before_any_waiter_polls,
+    a_lease_that_ends_lets_the_whole_queue_on,
     a_deadlock_is_told_at_once_while_others_wait;
     seconds:
     who_does_not_queue_never_goes_first,
-    who_inherits_a_place_has_its_own_ttl_if_that_is_shorter;
+    an_heir_of_an_entry_has_its_own_ttl_if_that_is_shorter;
     by_the_server:
-    who_inherits_a_place_has_its_own_ttl_if_that_is_longer,
+    an_heir_of_an_entry_has_its_own_ttl_if_that_is_longer,
     a_body_that_was_granted_in_turn_keeps_its_lock,
 );
 
@@ -83,7 +83,7 @@ async fn who_leaves_changes_nothing_for_those_who_stay(pool: LockPool) {
 
 /// A poll comes one second after the waiter was queued, or after the previous poll. At least five
 /// of nine turns were faster than that.
-async fn a_release_is_told_long_before_anybody_looks(pool: LockPool) {
+async fn a_release_is_pushed_long_before_any_waiter_polls(pool: LockPool) {
     let mut took = Vec::new();
     for _ in 0..9 {
         let held = pool.lock("k").acquire().await.unwrap(); // for 30 s
@@ -131,7 +131,7 @@ async fn who_does_not_queue_never_goes_first(pool: LockPool) {
     assert!(pool.lock("k").try_acquire().await.unwrap().is_some());
 }
 
-async fn a_lease_that_ends_lets_the_whole_line_on(pool: LockPool) {
+async fn a_lease_that_ends_lets_the_whole_queue_on(pool: LockPool) {
     let held = pool.lock("k").ttl(ms(400)).acquire().await.unwrap();
     let turns = Turns::default();
     let begun = Instant::now();
@@ -160,7 +160,7 @@ async fn inherited(pool: &LockPool, asked: u64, ttl: u64) -> LockGuard {
     heir.await.unwrap().unwrap()
 }
 
-async fn who_inherits_a_place_has_its_own_ttl_if_that_is_longer(pool: LockPool) {
+async fn an_heir_of_an_entry_has_its_own_ttl_if_that_is_longer(pool: LockPool) {
     let held = inherited(&pool, 2_500, 60_000).await;
     assert!(held.remaining() <= ms(2_500), "nobody promised more yet");
     soon("its lease is made whole", async || {
@@ -172,7 +172,7 @@ async fn who_inherits_a_place_has_its_own_ttl_if_that_is_longer(pool: LockPool) 
     assert!(pool.lock("k").try_acquire().await.unwrap().is_none());
 }
 
-async fn who_inherits_a_place_has_its_own_ttl_if_that_is_shorter(pool: LockPool) {
+async fn an_heir_of_an_entry_has_its_own_ttl_if_that_is_shorter(pool: LockPool) {
     let begun = Instant::now();
     let held = inherited(&pool, 60_000, 1_000).await;
     assert!(held.remaining() <= ms(1_000), "{:?}", held.remaining());

@@ -12,7 +12,7 @@ on_every_backend!(
     without_the_word_it_would_deadlock,
     a_spawned_task_is_somebody_else,
     siblings_are_somebody_else,
-    a_nested_call_needs_no_free_line,
+    a_nested_call_needs_no_free_queue,
 );
 
 async fn a_nested_call_holds_the_same_lease(pool: LockPool) {
@@ -91,7 +91,7 @@ async fn siblings_are_somebody_else(pool: LockPool) {
     assert_ne!(first, second, "each had it for itself");
 }
 
-async fn a_nested_call_needs_no_free_line(pool: LockPool) {
+async fn a_nested_call_needs_no_free_queue(pool: LockPool) {
     let request = pool.lock("k").ttl(LONG);
     let waiting = std::cell::Cell::new(None);
     let body = async |_: &_| {

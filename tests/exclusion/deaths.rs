@@ -7,7 +7,7 @@ use dlock_harness::{Interval, RedisServer, check_exclusive, now_ns, until};
 use dlock_tests::Seeded;
 
 use crate::fleet::CAP;
-use crate::line::{Kind, LOCK, Member, closed};
+use crate::waiters::{Kind, LOCK, Member, closed};
 
 /// Between the end of a lease and the next turn: one poll, and the delays of a busy machine.
 const SLACK: Duration = Duration::from_secs(4);

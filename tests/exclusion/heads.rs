@@ -7,7 +7,7 @@ use std::time::Instant;
 use dlock_harness::wait;
 
 use crate::fleet::CAP;
-use crate::seats::{CLAIM, HEARTBEAT, POLL, SLACK, Seats, had_after};
+use crate::item::{CLAIM, HEARTBEAT, Item, POLL, SLACK, had_after};
 
 /// The kinds of the holder, of the head of the queue, and of waiters that would fit if the head
 /// were not there.
@@ -27,11 +27,11 @@ enum Fault {
 /// the waiters behind it get the lock. A stopped process then continues, and gets its turns.
 async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
     let [holds, first, behind] = kinds;
-    let seats = Seats::new().await;
-    let holder = seats.close(holds).await;
-    let mut head = seats.asks(first, 1, many, 0);
-    seats.until_places(usize::try_from(many).unwrap()).await;
-    let waiters = [seats.waits(behind).await, seats.waits(behind).await];
+    let item = Item::new().await;
+    let holder = item.close(holds).await;
+    let mut head = item.asks(first, 1, many, 0);
+    item.until_entries(usize::try_from(many).unwrap()).await;
+    let waiters = [item.waits(behind).await, item.waits(behind).await];
     assert!(
         waiters.iter().all(|it| !it.is_finished()),
         "behind a live one"
@@ -52,13 +52,13 @@ async fn stops_nobody(kinds: Kinds, many: u64, fault: Fault) {
     if fault == Fault::Stopped {
         head.cont();
         // It is at the head again, and all others release.
-        seats.until_places(usize::try_from(many).unwrap()).await;
+        item.until_entries(usize::try_from(many).unwrap()).await;
         drop((holder, guards));
         head.expect_line("done", CAP).await;
     } else {
         drop((holder, guards));
     }
-    seats.nothing_is_left().await;
+    item.nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -90,11 +90,11 @@ async fn a_stopped_big_request_stops_no_small_one() {
 /// lock.
 #[tokio::test]
 async fn a_writer_stopped_as_its_turn_comes_costs_one_claim() {
-    let seats = Seats::new().await;
-    let holder = seats.close("w").await;
-    let head = seats.asks("w", 1, 1, 0);
-    seats.until_places(1).await;
-    let waiter = seats.waits("r").await;
+    let item = Item::new().await;
+    let holder = item.close("w").await;
+    let head = item.asks("w", 1, 1, 0);
+    item.until_entries(1).await;
+    let waiter = item.waits("r").await;
     head.stop();
     let since = Instant::now();
     holder.release().await.unwrap();

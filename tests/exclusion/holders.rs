@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::wait;
 
-use crate::seats::{SLACK, Seats, had_after};
+use crate::item::{Item, SLACK, had_after};
 
 /// A process that holds the lock as `killed` is killed. A waiter of kind `waits` gets the lock when
 /// that lease ends, even if this process holds the lock as `beside` meanwhile.
 async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
-    let seats = Seats::new().await;
-    let mut doomed = seats.holds(killed).await;
+    let item = Item::new().await;
+    let mut doomed = item.holds(killed).await;
     let beside = match beside {
-        Some(kind) => Some(seats.close(kind).await),
+        Some(kind) => Some(item.close(kind).await),
         None => None,
     };
-    let waiter = seats.waits(waits).await;
+    let waiter = item.waits(waits).await;
     doomed.kill();
     let since = Instant::now();
-    let left = seats.left(doomed.pid()).await.expect("it has a lease");
+    let left = item.left(doomed.pid()).await.expect("it has a lease");
     let (guard, took) = had_after(waiter, since).await;
     assert!(
         took < wait::scaled(left + SLACK),
@@ -34,18 +34,18 @@ async fn comes_back(killed: &str, beside: Option<&str>, waits: &str) {
         beside.release().await.unwrap();
     }
     drop(guard);
-    seats.nothing_is_left().await;
+    item.nothing_is_left().await;
 }
 
 /// One of two holders is killed: the other keeps the lock, which is free when both have ended.
 async fn takes_nobody_along(kind: &str, waits: &str) {
-    let seats = Seats::new().await;
-    let mut doomed = seats.holds(kind).await;
-    let beside = seats.close(kind).await;
-    let waiter = seats.waits(waits).await;
+    let item = Item::new().await;
+    let mut doomed = item.holds(kind).await;
+    let beside = item.close(kind).await;
+    let waiter = item.waits(waits).await;
     doomed.kill();
     dlock_harness::until("its place is gone", crate::fleet::CAP, async || {
-        seats.left(doomed.pid()).await.is_none()
+        item.left(doomed.pid()).await.is_none()
     })
     .await;
     beside.verify().await.unwrap();
@@ -55,7 +55,7 @@ async fn takes_nobody_along(kind: &str, waits: &str) {
     let (guard, took) = had_after(waiter, since).await;
     assert!(took < wait::scaled(SLACK), "it was told: {took:?}");
     drop(guard);
-    seats.nothing_is_left().await;
+    item.nothing_is_left().await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlock_harness::{Child, Interval, RedisServer, check_exclusive, now_ns, until};
 
 use crate::fleet::{CAP, worker};
-use crate::together::Promise;
+use crate::overlaps::Promise;
 
 const PROCESSES: u64 = 3;
 const TASKS: u64 = 4;

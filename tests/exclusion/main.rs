@@ -3,10 +3,10 @@
 //!
 //! `fleet` starts the processes and checks what they print. `processes` runs it, with a control run
 //! without locks that must fail. `killed` kills a holder; `threads` tests `memory://` inside this
-//! process. `line` starts processes that queue; `turns` tests how often and in which order they get
+//! process. `waiters` starts processes that queue; `turns` tests how often and in which order they get
 //! the lock, `deaths` the same when some are killed, `fair` the strict order.
 //!
-//! `together` checks the holds of the kinds with several holders, `kinds` produces them. `seats` is
+//! `overlaps` checks the holds of the kinds with several holders, `kinds` produces them. `item` is
 //! a lab for one lock of any kind, used by `fair`, by `heads` (dead waiters at the head) and by
 //! `holders` (killed holders).
 
@@ -21,11 +21,11 @@ mod fair;
 mod fleet;
 mod heads;
 mod holders;
+mod item;
 mod killed;
 mod kinds;
-mod line;
+mod overlaps;
 mod processes;
-mod seats;
 mod threads;
-mod together;
 mod turns;
+mod waiters;

@@ -4,7 +4,7 @@
 use dlock_harness::{Interval, RedisServer, check_exclusive, until};
 
 use crate::fleet::CAP;
-use crate::line::{Kind, Member, closed, in_queue};
+use crate::waiters::{Kind, Member, closed, in_queue};
 
 const PROCESSES: usize = 4;
 const TASKS: u64 = 125;

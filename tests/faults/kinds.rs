@@ -9,7 +9,7 @@ use dlock_runtime::{Config, LockPool, LockRequest, Wait};
 use dlock_tests::{KINDS, of_kind};
 
 use crate::lab::{self, CAP, ITEM, LONG, Lab, ON_SERVER, SLACK, TTL, tell};
-use crate::line::{A, AT_ONCE, W, WAIT, turn, waits};
+use crate::waiters::{A, AT_ONCE, W, WAIT, turn, waits};
 
 const HALF: &str = "DLOCK_TEST_HALF_URL";
 

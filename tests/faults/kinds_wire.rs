@@ -10,7 +10,7 @@ use dlock_tests::{KINDS, of_kind};
 use futures_util::future::join_all;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SOON, is_held, requests, sha};
-use crate::line::{AT_ONCE, WAIT, turn, waits};
+use crate::waiters::{AT_ONCE, WAIT, turn, waits};
 
 const CUTS: [Action; 6] = [
     Action::CutBefore,

@@ -1,6 +1,6 @@
 //! What a lock does when the wire, the server or its own process fails under it.
 //!
-//! - Ambiguity, an acquire or release with an unclear outcome: `cuts`, `combined`, `late`,
+//! - Ambiguity, an acquire or release with an unclear outcome: `cuts`, `batched`, `late`,
 //!   `releases`, `outages`, `connecting`.
 //! - Loss, a lease that ends under its holder: `loss`, `deadlines`, `causes`, `paused`, `finish`,
 //!   `fence_order`.
@@ -8,12 +8,12 @@
 //! - Waiting, a turn that must come: `waiting_pushes`, `waiting_late`, `waiting_dead`,
 //!   `waiting_connections`, `waiting_polls`, `waiting_full`, `waiting_background`,
 //!   `waiting_min_hold`.
-//! - Several keys: `several`. What only the log says: `told`.
+//! - Several keys: `several_keys`. What only the log says: `logged`.
 //! - Guarded writes, which must not come late: `writes`.
 //! - Every kind of lock: `kinds_wire` (ambiguity and waiting), `kinds_lost` (renewal and loss),
 //!   `kinds` (bugs of other systems, by number).
-//! - `lab` is the server and the wire, `body` what runs under a lock here, `beside` a thread that
-//!   watches, `line` the waiters, `logs` the captured events.
+//! - `lab` is the server and the wire, `body` what runs under a lock here, `observer` a thread that
+//!   watches, `waiters` the waiters, `logs` the captured events.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,11 +22,10 @@
 )]
 
 mod afterwards;
+mod batched;
 mod batches;
-mod beside;
 mod body;
 mod causes;
-mod combined;
 mod connecting;
 mod cuts;
 mod deadlines;
@@ -38,15 +37,16 @@ mod kinds_lost;
 mod kinds_wire;
 mod lab;
 mod late;
-mod line;
+mod logged;
 mod logs;
 mod loss;
+mod observer;
 mod outages;
 mod paused;
 mod releases;
 mod renewal;
-mod several;
-mod told;
+mod several_keys;
+mod waiters;
 mod waiting_background;
 mod waiting_connections;
 mod waiting_dead;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockGuard, Released};
 
-use crate::beside::Onlooker;
 use crate::lab::{CAP, ITEM, Lab, TTL, requests};
+use crate::observer::Onlooker;
 
 async fn nothing(_: &Lab) {}
 

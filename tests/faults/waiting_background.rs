@@ -7,8 +7,8 @@ use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockPool, LockRequest, Release, Wait};
 
 use crate::lab::{self, CAP, LONG, Lab, SOON, TTL, requests, tell};
-use crate::line::{turn, waits};
 use crate::logs::{listen, told};
+use crate::waiters::{turn, waits};
 
 const URL: &str = "DLOCK_TEST_BACKGROUND_URL";
 

@@ -10,7 +10,7 @@ use dlock_runtime::{LockPool, Wait};
 use tokio::task::JoinSet;
 
 use crate::lab::{CAP, COMMAND, ITEM, LONG, Lab, SLACK};
-use crate::line::{A, AT_ONCE, W, item, one_waits, turn};
+use crate::waiters::{A, AT_ONCE, W, item, one_waits, turn};
 
 const TASKS: usize = 100;
 

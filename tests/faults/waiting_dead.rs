@@ -10,7 +10,7 @@ use dlock_runtime::{Config, LockGuard, LockPool, Wait};
 use futures_util::future::join_all;
 
 use crate::lab::{self, CAP, COMMAND, ITEM, LONG, Lab, ON_SERVER, SLACK, tell};
-use crate::line::{A, AT_ONCE, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
+use crate::waiters::{A, AT_ONCE, CLAIM, HEARTBEAT, Turn, W, Waiter, item, turn};
 
 const WAITER: &str = "DLOCK_TEST_WAITER_URL";
 const HOLDER: &str = "DLOCK_TEST_HOLDER_URL";
@@ -122,7 +122,7 @@ async fn a_lock_of_a_killed_holder_is_had_when_its_lease_ends() {
     let mut waiters = Vec::new();
     for lease in LEASES {
         let lock = pool.lock(lease.to_string()).ttl(LONG).wait(Wait::Forever);
-        waiters.push(crate::line::waits(lock));
+        waiters.push(crate::waiters::waits(lock));
     }
     let waits = |lease: u64| format!("lock:@w:{{lock:{lease}}}");
     for lease in LEASES {

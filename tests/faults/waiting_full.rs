@@ -5,7 +5,7 @@ use dlock_harness::wait;
 use dlock_runtime::{LockError, Refusal, Released, Wait};
 
 use crate::lab::{CAP, ITEM, LONG, Lab, ON_SERVER, SLACK};
-use crate::line::{POLL, item, one_waits, turn};
+use crate::waiters::{POLL, item, one_waits, turn};
 
 /// From here on every write that needs memory fails.
 async fn fill(lab: &Lab) {

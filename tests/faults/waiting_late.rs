@@ -10,7 +10,7 @@ use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockGuard, LockPool, LostCause, Wait};
 
 use crate::lab::{CAP, ITEM, Lab, ON_SERVER, SLACK, acquires, requests};
-use crate::line::{AT_ONCE, CLAIM, Waiter, grants, item, one_waits, turn, waits};
+use crate::waiters::{AT_ONCE, CLAIM, Waiter, grants, item, one_waits, turn, waits};
 
 /// A lease that is over before a waiter's second poll.
 const SHORT: Duration = Duration::from_millis(300);
@@ -165,7 +165,7 @@ async fn check_claim(pool: &LockPool, lab: &Lab, direct: &LockPool) {
     let had = turn.at.elapsed();
     assert!(had < wait::scaled(CLAIM + SLACK * 2), "lost after {had:?}");
     drop(turn.guard);
-    let rival = crate::line::turn(rival).await;
+    let rival = crate::waiters::turn(rival).await;
     assert!(rival.at >= begun + left, "two hold it");
 }
 

@@ -7,7 +7,7 @@ use dlock_harness::{Action, until, wait};
 use dlock_runtime::{LockPool, LockRequest};
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, SOON, requests};
-use crate::line::{CLAIM, item, turn, waits};
+use crate::waiters::{CLAIM, item, turn, waits};
 
 const MIN_HOLD: Duration = Duration::from_secs(2);
 

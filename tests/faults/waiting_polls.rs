@@ -7,8 +7,8 @@ use dlock_harness::{Proxy, RedisServer, wait};
 use dlock_runtime::{Config, LockPool};
 
 use crate::lab::{CAP, ON_SERVER, SLACK};
-use crate::line::{POLL, Turn, W, item, turn, waits};
 use crate::logs::{listen, told};
+use crate::waiters::{POLL, Turn, W, item, turn, waits};
 
 /// A waiter without pushes polls every 100 ms and a tenth. One that polled once a second would need
 /// 10 s for this many polls.

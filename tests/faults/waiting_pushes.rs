@@ -11,7 +11,7 @@ use dlock_runtime::LockPool;
 use dlock_tests::{Seeded, patient};
 
 use crate::lab::{CAP, LONG, Lab, ON_SERVER, SLACK, acquires, requests};
-use crate::line::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
+use crate::waiters::{AT_ONCE, POLL, grants, item, one_waits, turn, waits};
 
 #[tokio::test]
 async fn a_waiter_gets_a_free_lock_by_push() {
@@ -32,7 +32,7 @@ async fn a_waiter_gets_a_free_lock_by_push() {
 /// A turn that a poll finds costs one poll, and there are fewer polls than turns: only those of the
 /// second that a busy machine may take.
 #[tokio::test]
-async fn in_a_quiet_run_turns_come_by_push_whoever_gives_up() {
+async fn in_a_quiet_run_turns_come_by_push_also_when_waiters_give_up() {
     let lab = Lab::new();
     let pool = lab.pool_of(patient(lab.proxy.url())).await;
     let polls = lab.proxy.on(requests("poll").every(), Action::Signal);

@@ -6,9 +6,9 @@ use dlock_harness::{until, wait};
 use dlock_runtime::{LockGuard, LockPool};
 use tokio::task::JoinHandle;
 
-use crate::beside::Beside;
 use crate::eve::{Eve, Message};
 use crate::lab::{CAP, LONG, Lab, channel, ms};
+use crate::observer::Beside;
 
 /// A held item, and a waiter of another pool.
 struct Scene {

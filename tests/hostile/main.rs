@@ -4,7 +4,7 @@
 //!
 //! * `eve`: what Eve sees; `forge`: the messages made from it, seeded (`DLOCK_TEST_SEED` repeats a
 //!   run).
-//! * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap; `beside`:
+//! * `life`: tasks that take locks of all kinds, and a judge of which holds may overlap; `observer`:
 //!   a task that must not hang.
 //! * `storm`: all of them at once. `findings`: attacks that once succeeded. `cost`: what a message
 //!   costs.
@@ -15,11 +15,11 @@
     reason = "test code, also where clippy does not see it"
 )]
 
-mod beside;
 mod cost;
 mod eve;
 mod findings;
 mod forge;
 mod lab;
 mod life;
+mod observer;
 mod storm;

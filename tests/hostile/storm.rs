@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use dlock_harness::wait;
 use tokio::task::JoinSet;
 
-use crate::beside::Beside;
 use crate::forge;
 use crate::lab::{CAP, Lab};
 use crate::life::{Judge, Life};
+use crate::observer::Beside;
 
 const TASKS_OF_A_POOL: u64 = 8;
 

@@ -64,7 +64,7 @@ async fn a_late_transaction_leaves_nothing_in_any_table() {
 }
 
 #[tokio::test]
-async fn who_does_not_look_at_the_rows_writes_late() {
+async fn a_writer_that_ignores_the_row_count_writes_late() {
     let (ann, bob) = in_memory().await;
     let (ann, bob, mut db) = (column(ann), column(bob), open_memory());
     assert!(transfer(&mut db, bob, false));

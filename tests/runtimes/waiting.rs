@@ -158,7 +158,7 @@ fn wait_up_to(point: Point, world: &mut World, doomed: &Runtime, behind: impl Fn
 }
 
 #[test]
-fn a_runtime_that_ends_while_it_drives_leaves_the_lock_to_the_others() {
+fn a_runtime_that_ends_while_it_leads_leaves_the_lock_to_the_others() {
     for point in POINTS {
         for doomed in [current_thread(), multi_thread()] {
             let mut world = World::new();
@@ -206,7 +206,7 @@ fn one_runtime_after_the_other_may_end() {
 /// Its connection receives nothing meanwhile: other processes are held up for the 3 s of a claim,
 /// and its own runtimes until they notice that the leader is stuck.
 #[test]
-fn a_blocked_runtime_that_drives_holds_up_nobody_for_as_long_as_it_blocks() {
+fn a_blocked_runtime_that_leads_does_not_hold_up_others_for_as_long_as_it_blocks() {
     let mut world = World::with(|config| config);
     let (turns, order) = channel();
     let (block, blocks) = channel::<()>();

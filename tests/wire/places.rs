@@ -133,7 +133,7 @@ async fn a_key_with_a_hash_tag_keeps_it_in_its_queues_names() {
 }
 
 #[tokio::test]
-async fn an_entry_of_a_connection_that_hears_nothing_has_no_channel() {
+async fn an_entry_of_a_connection_without_pushes_has_no_channel() {
     let server = RedisServer::start();
     let pool = connect(format!("{}?protocol=resp2", server.url())).await;
     let _held = pool.lock("key").acquire().await.unwrap();

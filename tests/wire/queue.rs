@@ -117,7 +117,7 @@ async fn a_hand_over_is_two_commands_with_100_waiters_in_each_process() {
 
 /// Two commands for a chain of 17 holders.
 #[tokio::test]
-async fn a_row_of_local_handoffs_is_two_commands() {
+async fn a_chain_of_local_handoffs_is_two_commands() {
     const TURNS: usize = 1_700;
     let server = RedisServer::start();
     let (one, two) = (
@@ -176,7 +176,7 @@ async fn said_of(monitor: &Monitor, key: &str, after: u64) -> Vec<Line> {
 }
 
 /// A foreign lock is held for long; the tasks of a pool wait for it.
-async fn check_an_idle_line_is_cheap(tasks: usize) {
+async fn check_an_idle_queue_is_cheap(tasks: usize) {
     let server = RedisServer::start();
     let pool = connect(server.url()).await;
     let held = ["SET", "lock:key", "foreign", "NX", "PX", "600000"];
@@ -208,12 +208,12 @@ async fn check_an_idle_line_is_cheap(tasks: usize) {
 
 #[tokio::test]
 async fn one_waiting_task_sends_about_a_command_a_second() {
-    check_an_idle_line_is_cheap(1).await;
+    check_an_idle_queue_is_cheap(1).await;
 }
 
 #[tokio::test]
 async fn fifty_waiting_tasks_send_no_more_than_one() {
-    check_an_idle_line_is_cheap(50).await;
+    check_an_idle_queue_is_cheap(50).await;
 }
 
 /// The cost is per key, not per process: two keys cost twice as much, and no more.

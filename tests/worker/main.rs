@@ -14,8 +14,8 @@ mod counter;
 mod forked;
 mod holder;
 mod kinds;
-mod line;
 mod settings;
+mod waiters;
 mod watchdogs;
 
 use settings::Settings;
@@ -36,7 +36,7 @@ fn main() {
         "kinds" => kinds::take_turns(&settings),
         "ask" => kinds::ask(&settings),
         "both" => kinds::both(&settings),
-        "line" => line::wait(&settings),
+        "line" => waiters::wait(&settings),
         "shutdown-anywhere" => watchdogs::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),
     }

@@ -73,8 +73,8 @@ impl fmt::Display for CommandError {
 
 /// Runs code that panics in a tokio runtime without timers or I/O, and turns that panic into an
 /// error that names what is missing. Tokio offers no way to ask. Any other panic goes on.
-pub(crate) fn needs_drivers<T>(use_driver: impl FnOnce() -> T) -> Result<T, CommandError> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_driver)).map_err(|panic| {
+pub(crate) fn needs_drivers<T>(use_drivers: impl FnOnce() -> T) -> Result<T, CommandError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_drivers)).map_err(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
         if !words.is_some_and(|words| words.contains("Tokio 1.x context was found, but")) {

@@ -23,8 +23,8 @@ use tokio::runtime::Handle;
 use self::clock::Clock;
 use self::command_error::CommandError;
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal, Renewed,
-    TakenTogether,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
+    Renewed,
 };
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
@@ -139,7 +139,7 @@ pub(crate) trait Link: Debug + Send + Sync {
         &'a self,
         commands: &'a [Acquire],
         within: Duration,
-    ) -> Answer<'a, TakenTogether>;
+    ) -> Answer<'a, AcquiredAll>;
 
     /// Asks what became of a queued claim, and refreshes its heartbeat.
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled>;

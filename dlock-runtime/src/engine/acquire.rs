@@ -27,7 +27,7 @@ use crate::values::moment::Moment;
 use crate::values::wait::Wait;
 
 /// How often a waiter checks that the queue's leader still responds.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// When a call began to wait, and until when it waits.
 pub(super) struct Deadline {
@@ -56,7 +56,7 @@ pub(crate) async fn acquire(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
 ) -> Result<LockGuard, LockError> {
-    let may_wait = match nested::look(core, spec) {
+    let may_wait = match nested::check(core, spec) {
         Nested::Join(guard) => return Ok(guard),
         Nested::WouldDeadlock(outer) => return Err(nested::would_deadlock(spec, &outer)),
         Nested::Acquire => true,
@@ -116,13 +116,13 @@ async fn in_queue(
     let here = command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
     let pause = |now: Moment| {
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
-        rest.min(LOOK_AT_LEAST_EVERY)
+        rest.min(CHECK_AT_LEAST_EVERY)
     };
     let mut timer: Option<Pin<Box<Sleep>>> = None; // boxed, and set when it is first needed
     // An attempt may connect, find that the connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
     let mut waiter = Waiter::new(core, spec, &here, now);
-    let mut last_look = None; // boxed when it is needed, which is seldom
+    let mut last_try = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
     let mut begins = Some(now);
     std::future::poll_fn(|cx| {
@@ -143,8 +143,8 @@ async fn in_queue(
                 waiter = Waiter::new(core, spec, &here, now);
             }
             if is_over {
-                let look = || Box::pin(past_the_queue(core, spec, begun));
-                return last_look.get_or_insert_with(look).as_mut().poll(cx);
+                let try_once_more = || Box::pin(past_the_queue(core, spec, begun));
+                return last_try.get_or_insert_with(try_once_more).as_mut().poll(cx);
             }
             // While this waiter sends the first acquire itself, it needs no timer if that attempt's
             // own timeouts end it before the deadline.

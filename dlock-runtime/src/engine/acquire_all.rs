@@ -18,7 +18,7 @@ use super::lock_order;
 use super::nested::{self, Nested};
 use super::spec::AcquireSpec;
 use crate::backend::command_error::{self, CommandError};
-use crate::policy::commands::{Acquire, TakenTogether};
+use crate::policy::commands::{Acquire, AcquiredAll};
 use crate::policy::local_queue::Grant;
 use crate::values::error::{LockError, Reason};
 use crate::values::kind::Kind;
@@ -41,7 +41,7 @@ pub(crate) async fn acquire(
         return acquire::acquire(core, first).await;
     }
     command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
-    let nested: Vec<Nested> = specs.iter().map(|it| nested::look(core, it)).collect();
+    let nested: Vec<Nested> = specs.iter().map(|it| nested::check(core, it)).collect();
     for (spec, nested) in specs.iter().zip(&nested) {
         if let Nested::WouldDeadlock(outer) = nested {
             return Err(nested::would_deadlock(spec, outer));
@@ -108,7 +108,7 @@ async fn at_once(
         )));
     }
     match answer {
-        Ok(TakenTogether::All { time, epochs, left }) => {
+        Ok(AcquiredAll::All { time, epochs, left }) => {
             open.into_iter().for_each(OpenAttempt::answered);
             let taken = specs.iter().zip(&sent).zip(epochs);
             let taken = taken.map(|((spec, sent), epoch)| {
@@ -127,7 +127,7 @@ async fn at_once(
                 CommandError::Unclear(Reason::new("the lock was over before its grant arrived"))
             })
         }
-        Ok(TakenTogether::Not { .. } | TakenTogether::Late { .. }) => {
+        Ok(AcquiredAll::Not { .. } | AcquiredAll::Late { .. }) => {
             open.into_iter().for_each(OpenAttempt::created_nothing);
             Ok(None) // taking them one by one tells why
         }
@@ -159,7 +159,7 @@ async fn in_order(
         if held.is_empty() {
             keep_at = core.now().plus(third);
         }
-        let may_wait = match nested::look(core, spec) {
+        let may_wait = match nested::check(core, spec) {
             Nested::Join(guard) => {
                 held.push((guard, None));
                 continue;
@@ -228,11 +228,11 @@ async fn begin(
         return Err(acquire::lost_before_its_body());
     }
     let guards = held.into_iter().map(|(guard, _)| guard).collect();
-    let guard = LockGuard::of_several(guards);
+    let guard = LockGuard::of_all(guards);
     let guard = guard.ok_or_else(|| CommandError::Setup(Reason::new(KindError::NoKeys)))?;
     // One may have been lost while another was waited for; and the outer body may have lost a
     // joined one.
-    if guard.look().is_err() {
+    if guard.check().is_err() {
         return Err(acquire::lost_before_its_body());
     }
     Ok(guard)

@@ -10,12 +10,12 @@ use super::scope::{self, ScopedGuard};
 use super::spec::AcquireSpec;
 use crate::observe;
 use crate::policy::lock_order::Nesting;
-use crate::values::class::Asked;
+use crate::values::class::LockSite;
 use crate::values::error::{LockError, Reason};
 use crate::values::lock_order::LockOrder;
 use crate::values::wait::Wait;
 
-/// Records that this lock is asked for inside the held ones; logs an order that can deadlock, or
+/// Records that this lock is lock_site for inside the held ones; logs an order that can deadlock, or
 /// refuses it.
 ///
 /// A call with `Wait::Once` never waits, so it can't deadlock and is not recorded; the lock that it
@@ -29,9 +29,9 @@ pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Result<(), LockErro
     if enclosing.is_empty() {
         return Ok(());
     }
-    let wanted = Asked::new(&spec.key, spec.site);
+    let wanted = LockSite::new(&spec.key, spec.site);
     let nesting = |guard: &ScopedGuard| Nesting {
-        held: guard.asked(),
+        held: guard.lock_site(),
         wanted: wanted.clone(),
         keys: [guard.key().clone(), spec.key.clone()],
     };

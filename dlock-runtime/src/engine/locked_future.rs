@@ -75,14 +75,14 @@ impl Stage {
         }
     }
 
-    /// The body has ended. `looked`: when its lease was checked, if that was in this poll.
-    fn release(self, looked: Option<Moment>) -> Self {
+    /// The body has ended. `checked`: when its lease was checked, if that was in this poll.
+    fn release(self, checked: Option<Moment>) -> Self {
         let Stage::Run { owner, .. } = self else {
             return self; // only a running body ends
         };
         Stage::Release {
             in_background: owner.guard().is_released_in_background(),
-            release: Box::pin(give_back(owner, looked)),
+            release: Box::pin(give_back(owner, checked)),
         }
     }
 }
@@ -147,14 +147,14 @@ impl<F: Future> Future for LockedFuture<F> {
                         // The body is dropped before its lock is released.
                         this.slot.set(Slot::Value { value: Some(value) });
                         match *this.on_lost {
-                            OnLost::Cancel => look(&frame.guard, true).map(Some),
+                            OnLost::Cancel => check(&frame.guard, true).map(Some),
                             OnLost::Finish => Ok(None),
                         }
                     });
                     match ended {
-                        Ok(looked) => {
+                        Ok(checked) => {
                             let run = std::mem::replace(this.stage, Stage::Done);
-                            *this.stage = run.release(looked);
+                            *this.stage = run.release(checked);
                         }
                         Err(error) => {
                             this.slot.set(Slot::Value { value: None });
@@ -210,7 +210,7 @@ fn run<F: Future>(
         return Poll::Ready(Ok(value));
     }
     if !is_fresh {
-        look(guard, false)?;
+        check(guard, false)?;
     }
     let entered = scope::enter(Frame::Lock(frame.clone()));
     let polled = body.poll(cx);
@@ -222,8 +222,8 @@ fn run<F: Future>(
 }
 
 /// The time of the check, if the lock is held.
-fn look(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
-    let held = guard.look();
+fn check(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
+    let held = guard.check();
     held.map_err(|(part, cause)| lost_error(part, cause, finished))
 }
 
@@ -231,7 +231,7 @@ fn look(guard: &LockGuard, finished: bool) -> Result<Moment, LockError> {
 fn poll_lost(guard: &LockGuard, lost: &mut Option<Lost>, cx: &mut Context<'_>) -> Poll<LockError> {
     let lost = lost.get_or_insert_with(|| guard.wait_lost());
     let cause = ready!(Pin::new(lost).poll(cx));
-    let (part, cause) = guard.look().err().unwrap_or((guard, cause));
+    let (part, cause) = guard.check().err().unwrap_or((guard, cause));
     Poll::Ready(lost_error(part, cause, false))
 }
 
@@ -247,8 +247,8 @@ fn lost_error(guard: &LockGuard, cause: LostCause, finished: bool) -> LockError 
 
 /// A release that fails is logged, and goes on in the background; it replaces the body's value only
 /// if it is strict.
-async fn give_back(owner: Owner, looked: Option<Moment>) -> Result<(), LockError> {
-    let given_back = owner.guard().give_back(looked).await;
+async fn give_back(owner: Owner, checked: Option<Moment>) -> Result<(), LockError> {
+    let given_back = owner.guard().give_back(checked).await;
     if owner.guard().is_strict() {
         given_back?;
     }

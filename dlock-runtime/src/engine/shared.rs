@@ -53,7 +53,7 @@ impl State {
     /// Whether the watchdog wakes by itself before anything is due.
     fn is_in_time(&self) -> bool {
         let planned = self.planned;
-        planned.is_some_and(|planned| planned <= self.tokens.next_look())
+        planned.is_some_and(|planned| planned <= self.tokens.next_check())
     }
 }
 

@@ -28,7 +28,7 @@ impl Claim {
     }
 
     /// Its entry in the key's queue, byte for byte; empty: it never queues.
-    pub(crate) fn place(&self) -> &str {
+    pub(crate) fn queue_entry(&self) -> &str {
         if self.queues { &self.value } else { "" }
     }
 
@@ -92,7 +92,7 @@ pub(crate) enum Acquired {
 
 /// The answer to several [`Acquire`]s of exclusive locks in one step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum TakenTogether {
+pub(crate) enum AcquiredAll {
     /// All are ours, for the whole lease, or for what is `left` of it: the command was duplicated.
     All {
         time: u64,
@@ -106,13 +106,13 @@ pub(crate) enum TakenTogether {
     Late { time: u64 },
 }
 
-impl TakenTogether {
+impl AcquiredAll {
     /// The server's time when it answered.
     pub(crate) fn time(&self) -> u64 {
         match self {
-            TakenTogether::All { time, .. }
-            | TakenTogether::Not { time, .. }
-            | TakenTogether::Late { time } => *time,
+            AcquiredAll::All { time, .. }
+            | AcquiredAll::Not { time, .. }
+            | AcquiredAll::Late { time } => *time,
         }
     }
 }

@@ -10,14 +10,14 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 
-use crate::values::class::{Asked, Class};
+use crate::values::class::{Class, LockSite};
 use crate::values::key::Key;
 
 /// One lock that is requested while another is held.
 #[derive(Debug)]
 pub(crate) struct Nesting {
-    pub(crate) held: Asked,
-    pub(crate) wanted: Asked,
+    pub(crate) held: LockSite,
+    pub(crate) wanted: LockSite,
     /// The keys of both.
     pub(crate) keys: [Key; 2],
 }
@@ -25,8 +25,8 @@ pub(crate) struct Nesting {
 /// As [`Nesting`], without the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    held: Asked,
-    wanted: Asked,
+    held: LockSite,
+    wanted: LockSite,
 }
 
 /// Two orders that can't both be kept.
@@ -45,7 +45,7 @@ pub(crate) struct LockOrders {
     /// Which class was requested inside which, as it was seen first.
     between: BTreeMap<(usize, usize), Step>,
     within: HashMap<usize, Within>,
-    told: HashSet<(usize, usize)>,
+    reported: HashSet<(usize, usize)>,
 }
 
 impl LockOrders {
@@ -59,7 +59,7 @@ impl LockOrders {
         let inversion = self.against(pair, nesting);
         self.keep(pair, nesting);
         let (a, b) = pair;
-        inversion.filter(|_| self.told.insert((a.min(b), a.max(b))))
+        inversion.filter(|_| self.reported.insert((a.min(b), a.max(b))))
     }
 
     /// Records the nestings, or returns the inversion that one of them would make possible, each

@@ -15,7 +15,7 @@ pub(crate) const QUEUE_TTL: Duration = Duration::from_secs(7);
 
 /// The most queue entries that one call of a script handles, over all queues, so that it never
 /// blocks the server for long; the sender repeats the call at once. In this machine it is one step.
-pub(crate) const PLACES_AT_ONCE: usize = 200;
+pub(crate) const ENTRIES_AT_ONCE: usize = 200;
 
 /// How long something of a token can stay on the server after the last command that could create or
 /// prolong it: a lock for its lease, or a queue entry that is granted just before its heartbeat

@@ -82,7 +82,7 @@ impl Retries {
     }
 
     /// The server answers, and the key is as it should be.
-    pub(crate) fn works(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         (self.failures, self.outage, self.endless_since) = (0, None, None);
     }
 
@@ -120,7 +120,7 @@ impl Retries {
     /// over.
     pub(crate) fn endless(&mut self, now: Moment, cap: Duration) -> Option<Duration> {
         let since = self.endless_since.unwrap_or(now);
-        self.works();
+        self.succeeded();
         let waited = since.until(now);
         let rest = TWO_STEPS_AT_MOST.saturating_sub(waited);
         self.endless_since = (!rest.is_zero()).then_some(since);

@@ -134,12 +134,12 @@ impl<'a> Iterator for Pieces<'a> {
 
 /// One lock as it is requested at one site, as a report names it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct LockSite {
     pub(crate) class: Class,
     site: Site,
 }
 
-impl Asked {
+impl LockSite {
     pub(crate) fn new(key: &Key, site: Site) -> Self {
         let class = match key.origin() {
             Origin::Template(text) => Class::Template(text),
@@ -150,7 +150,7 @@ impl Asked {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for LockSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let site = self.site;
         match &self.class {

@@ -35,7 +35,7 @@ async fn an_item_that_was_sold_twice() {
     let sales = [ANN, BOB].map(|buyer| Sale { offer, buyer });
     let found = lab.audit(&sales).await;
     let twice = Violation::SoldTwice(offer.id, ANN, BOB);
-    let places = Violation::InTwoPlaces(offer.id, Where::With(ANN), Where::With(BOB));
+    let places = Violation::QueuedTwice(offer.id, Where::With(ANN), Where::With(BOB));
     assert!(found.contains(&twice), "{found:?}");
     assert!(found.contains(&places), "{found:?}");
 }
@@ -61,7 +61,7 @@ async fn an_item_that_is_sold_and_still_offered() {
     let (mut lab, sale, _) = after_a_sale().await;
     let (offers, member) = (lab.market.offers(), sale.offer.member());
     lab.cmd(&["ZADD", &offers, "1", &member]).await;
-    let places = Violation::InTwoPlaces(sale.offer.id, Where::With(ANN), Where::OnTheMarket);
+    let places = Violation::QueuedTwice(sale.offer.id, Where::With(ANN), Where::OnTheMarket);
     let found = lab.audit(&[sale]).await;
     assert_eq!(found.first(), Some(&places), "{found:?}");
 }

@@ -104,7 +104,7 @@ fn inversion(error: &LockError) -> Option<String> {
 }
 
 #[tokio::test]
-async fn an_inversion_is_told_once_with_file_and_line_of_both_orders() {
+async fn an_inversion_is_logged_once_with_file_and_line_of_both_orders() {
     everywhere(LockOrder::Warn, async |pool, log| {
         let there = || pool.scope(item(7, async || user("ann", nothing).await));
         let back = || pool.scope(user("bob", async || item(8, nothing).await));

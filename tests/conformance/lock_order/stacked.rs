@@ -30,7 +30,7 @@ fn at(text: &str, function: &str, line: u32) -> String {
 }
 
 #[tokio::test]
-async fn each_is_told_at_its_own_line() {
+async fn each_is_logged_at_its_own_line() {
     everywhere(LockOrder::Refuse, async |pool, _| {
         pool.scope(stacked(7, "ann")).await.unwrap();
         let back = pool.scope(user("bob", async || item(8, nothing).await));

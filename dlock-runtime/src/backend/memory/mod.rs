@@ -17,8 +17,8 @@ use super::clock::Clock;
 use super::command_error::CommandError;
 use super::{Answer, Backend, Link, Listener, WatchdogKind};
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal, Renewed,
-    TakenTogether,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
+    Renewed,
 };
 use crate::policy::data::Data;
 use crate::policy::server::{Publish, Reached, Server};
@@ -125,8 +125,8 @@ impl Backend for Memory {
     }
 
     fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError> {
-        let look = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
-        Ok(self.0.run(look))
+        let read = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
+        Ok(self.0.run(read))
     }
 }
 
@@ -155,7 +155,7 @@ impl Link for Shared {
         &'a self,
         commands: &'a [Acquire],
         _within: Duration,
-    ) -> Answer<'a, TakenTogether> {
+    ) -> Answer<'a, AcquiredAll> {
         ready(self.run(|server, time, outbox| server.acquire_all(commands, time, outbox)))
     }
 

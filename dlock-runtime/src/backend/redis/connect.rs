@@ -134,14 +134,14 @@ where
     let abort_on_failure = AbortOnDrop(Some(driver));
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
-    let asked = ask(connection.clone());
+    let server_info = read_server_info(connection.clone());
     let subscribed = subscribe(protocol, push_receiver.channel(), connection.clone());
-    let (asked, subscribed) = both(asked, subscribed).await;
-    let Asked {
+    let (server_info, subscribed) = both(server_info, subscribed).await;
+    let ServerInfo {
         time,
         native,
         run_id,
-    } = asked?;
+    } = server_info?;
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let address = match subscribed {
@@ -218,7 +218,7 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     let mut who = RedisConnectionInfo::default()
         .set_db(address.database)
         .set_protocol(protocol)
-        .set_skip_set_lib_name(); // one right fewer to ask for
+        .set_skip_set_lib_name(); // one right fewer to read_server_info for
     if let Some(user) = &address.user {
         who = who.set_username(user);
     }
@@ -229,16 +229,18 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
 }
 
 /// The server's answers to a new connection.
-struct Asked {
+struct ServerInfo {
     time: u64,
     native: Option<Native>,
-    /// The first digits of the server's run id; empty if the user may not ask for it.
+    /// The first digits of the server's run id; empty if the user may not read_server_info for it.
     run_id: String,
 }
 
 /// Asks in one round trip for the kind of server, its time, its native compare-and-delete command
 /// and its run id. The kind comes first: a sentinel has no TIME.
-async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, CommandError> {
+async fn read_server_info(
+    mut connection: MultiplexedConnection,
+) -> Result<ServerInfo, CommandError> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
     all.cmd("INFO").arg("server");
@@ -256,7 +258,7 @@ async fn ask(mut connection: MultiplexedConnection) -> Result<Asked, CommandErro
         },
     }
     let time = reply::time(&time.map_err(|error| errors::handshake_error(&error))?)?;
-    Ok(Asked {
+    Ok(ServerInfo {
         time,
         native: native.ok().as_ref().and_then(Native::among),
         run_id: info.ok().and_then(|info| run_id(&info)).unwrap_or_default(),

@@ -38,11 +38,11 @@ pub(super) struct Plan {
     pub(super) failures: AtomicU32,
 }
 
-/// The poll interval with pushes (`told`), and without (`untold`).
+/// The poll interval with pushes (`with_pushes`), and without (`without_pushes`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PollInterval {
-    pub(super) told: Duration,
-    pub(super) untold: Duration,
+    pub(super) with_pushes: Duration,
+    pub(super) without_pushes: Duration,
 }
 
 impl Plan {

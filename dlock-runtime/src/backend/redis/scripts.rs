@@ -100,8 +100,8 @@ pub(super) static SHARED_DOWNGRADE: LazyLock<Script> =
 /// Refreshes the heartbeats of waiters of every kind.
 pub(super) static HEARTBEAT: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/heartbeat.lua")));
-pub(super) static SHARED_LOOK: LazyLock<Script> =
-    LazyLock::new(|| Script::shared(include_str!("lua/shared_look.lua")));
+pub(super) static SHARED_HOLDERS: LazyLock<Script> =
+    LazyLock::new(|| Script::shared(include_str!("lua/shared_holders.lua")));
 
 const TIMES: &str = include_str!("lua/times.lua");
 const PRELUDE: &str = include_str!("lua/prelude.lua");
@@ -150,7 +150,7 @@ pub(super) fn all() -> [&'static Script; 17] {
         &SHARED_RELEASE,
         &SHARED_CANCEL,
         &SHARED_DOWNGRADE,
-        &SHARED_LOOK,
+        &SHARED_HOLDERS,
         &HEARTBEAT,
     ]
 }

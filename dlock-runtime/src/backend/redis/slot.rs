@@ -36,7 +36,7 @@ struct State {
     last: Option<CommandError>,
 }
 
-enum Look {
+enum SlotState {
     Live(Arc<RedisLink>),
     Failed(CommandError),
     /// An attempt is under way; this many have failed before it.
@@ -58,10 +58,10 @@ impl Slot {
         let mut failed_before = None;
         loop {
             let ended = self.ended.notified();
-            match self.look(plan, failed_before) {
-                Look::Live(link) => return Ok(link),
-                Look::Failed(error) => return Err(error),
-                Look::Connecting(failed) => failed_before.get_or_insert(failed),
+            match self.state(plan, failed_before) {
+                SlotState::Live(link) => return Ok(link),
+                SlotState::Failed(error) => return Err(error),
+                SlotState::Connecting(failed) => failed_before.get_or_insert(failed),
             };
             if tokio::time::timeout_at(deadline, ended).await.is_err() {
                 let last = self.lock().last.clone();
@@ -87,9 +87,9 @@ impl Slot {
         state.live.clone()
     }
 
-    fn look(self: &Arc<Self>, plan: &Arc<Plan>, failed_before: Option<u64>) -> Look {
+    fn state(self: &Arc<Self>, plan: &Arc<Plan>, failed_before: Option<u64>) -> SlotState {
         if let Some(link) = self.live() {
-            return Look::Live(link);
+            return SlotState::Live(link);
         }
         let mut state = self.lock();
         let failed = state.failed;
@@ -98,7 +98,7 @@ impl Slot {
             && (failed_before.is_some_and(|before| failed > before)
                 || (spaced_out && !state.connecting && !error.may_pass()))
         {
-            return Look::Failed(error.clone());
+            return SlotState::Failed(error.clone());
         }
         if !state.connecting {
             state.connecting = true;
@@ -108,7 +108,7 @@ impl Slot {
             drop(state);
             tokio::spawn(ConnectAttempt::new(self.clone()).run(plan.clone(), pause_until));
         }
-        Look::Connecting(failed)
+        SlotState::Connecting(failed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

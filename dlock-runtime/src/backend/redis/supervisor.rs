@@ -58,8 +58,8 @@ impl Supervisor {
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
                 poll_interval: PollInterval {
-                    told: settings.poll_interval(true),
-                    untold: settings.poll_interval(false),
+                    with_pushes: settings.poll_interval(true),
+                    without_pushes: settings.poll_interval(false),
                 },
                 command_timeout: settings.command_timeout,
                 clock,

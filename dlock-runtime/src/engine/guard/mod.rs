@@ -24,7 +24,7 @@ use super::spec::AcquireSpec;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::Claim;
-use crate::values::class::{Asked, Site};
+use crate::values::class::{LockSite, Site};
 use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
@@ -104,7 +104,7 @@ impl LockGuard {
     }
 
     /// One guard for all of these; `None` if there are none.
-    pub(crate) fn of_several(guards: Vec<LockGuard>) -> Option<Self> {
+    pub(crate) fn of_all(guards: Vec<LockGuard>) -> Option<Self> {
         let mut guards = guards.into_iter();
         let mut first = guards.next()?;
         first.others = guards.collect();
@@ -206,11 +206,11 @@ impl LockGuard {
         self.still_held()?;
         let timeout = self.hold.core.settings().command_timeout;
         for part in self.parts() {
-            let asked = async {
+            let lock_site = async {
                 let link = part.hold.link(timeout).await?;
                 link.holds(&part.hold.claim, timeout).await
             };
-            match asked.await {
+            match lock_site.await {
                 Ok(true) => {}
                 Ok(false) | Err(CommandError::Refused(Refusal::WrongType, _)) => {
                     return Err(part.gone());
@@ -275,7 +275,7 @@ impl LockGuard {
         if let Some(part) = self.parts().find(|part| part.hold.cell.is_handed_on()) {
             return Err(part.lost_error(LostCause::Gone));
         }
-        match self.look() {
+        match self.check() {
             Err((part, cause)) => Err(part.lost_error(cause)),
             Ok(_) => Ok(()),
         }
@@ -313,7 +313,7 @@ impl LockGuard {
     }
 
     /// The time of the check if all parts are held; otherwise a part that is lost, and why.
-    pub(crate) fn look(&self) -> Result<Moment, (&LockGuard, LostCause)> {
+    pub(crate) fn check(&self) -> Result<Moment, (&LockGuard, LostCause)> {
         if self.hold.cell.is_inherited() {
             return Err((self, LostCause::Forked));
         }
@@ -341,7 +341,7 @@ impl LockGuard {
         Arc::ptr_eq(&self.hold.core, core)
     }
 
-    /// Where in the program it was asked for.
+    /// Where in the program it was lock_site for.
     pub(crate) fn site(&self) -> Site {
         self.hold.spec.site
     }
@@ -350,9 +350,9 @@ impl LockGuard {
         self.hold.spec.terms.renew.is_some()
     }
 
-    /// What it was asked for as, for the lock order.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked::new(self.key(), self.site())
+    /// What it was lock_site for as, for the lock order.
+    pub(crate) fn lock_site(&self) -> LockSite {
+        LockSite::new(self.key(), self.site())
     }
 
     pub(crate) fn held(&self) -> LockHandle {

@@ -58,14 +58,14 @@ enum Leaves {
 
 impl LockGuard {
     /// Gives all parts back at the same time; returns the first error, or else the worst result.
-    /// `looked`: when the caller found the lock held, in its own process, if that was in this very
+    /// `checked`: when the caller found the lock held, in its own process, if that was in this very
     /// poll.
-    pub(crate) async fn give_back(&self, looked: Option<Moment>) -> Result<Released, LockError> {
+    pub(crate) async fn give_back(&self, checked: Option<Moment>) -> Result<Released, LockError> {
         if self.others.is_empty() {
-            return self.give_back_part(looked).await;
+            return self.give_back_part(checked).await;
         }
         let parts = self.parts();
-        let parts = parts.map(|part| Box::pin(part.give_back_part(looked)));
+        let parts = parts.map(|part| Box::pin(part.give_back_part(checked)));
         let mut found = Released::Freed;
         for answer in all(parts.collect()).await {
             found = found.and(answer?);
@@ -73,8 +73,8 @@ impl LockGuard {
         Ok(found)
     }
 
-    async fn give_back_part(&self, looked: Option<Moment>) -> Result<Released, LockError> {
-        let released = self.give_back_however(looked).await;
+    async fn give_back_part(&self, checked: Option<Moment>) -> Result<Released, LockError> {
+        let released = self.give_back_however(checked).await;
         if self.is_strict() {
             self.found(released)
         } else {
@@ -102,14 +102,14 @@ impl LockGuard {
         })
     }
 
-    async fn give_back_however(&self, looked: Option<Moment>) -> Result<Released, LockError> {
+    async fn give_back_however(&self, checked: Option<Moment>) -> Result<Released, LockError> {
         if self.entered.is_inner() {
             let Hold { cell, .. } = &self.hold;
             let left = self.entered.leave(&cell.holds);
             let left = left.filter(|_| cell.is_held());
             return Ok(left.map_or(Released::NotHeld, Released::StillHeld));
         }
-        let now = match self.leave(looked) {
+        let now = match self.leave(checked) {
             None => return Ok(Released::NotHeld),
             Some(Leaves::Forked) => return Err(self.lost_error(LostCause::Forked)),
             Some(Leaves::At(now)) => now,
@@ -176,12 +176,12 @@ impl LockGuard {
     }
 
     /// Marks the lock as given back; `None` if it was given back before.
-    fn leave(&self, looked: Option<Moment>) -> Option<Leaves> {
+    fn leave(&self, checked: Option<Moment>) -> Option<Leaves> {
         let Hold { core, cell, .. } = &self.hold;
         if !cell.release() {
             return None;
         }
-        Some(match looked {
+        Some(match checked {
             Some(now) => Leaves::At(now),
             None if cell.is_inherited() => Leaves::Forked,
             None => Leaves::At(core.now()),

@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::lease_cell::LeaseCell;
 use super::shared::{Shared, State};
 use super::spec::AcquireSpec;
-use crate::policy::client::{Client, Looked, Settled};
+use crate::policy::client::{Checked, Client, Settled};
 use crate::policy::lease::Lease;
 use crate::policy::local_queue::{Attempt, Grant, WaiterId};
 use crate::sync::MutexGuard;
@@ -158,7 +158,7 @@ impl LocalQueues {
     }
 
     /// `answered`: the answer that this waiter has read.
-    pub(super) fn look(
+    pub(super) fn check(
         &self,
         spec: &AcquireSpec,
         waiter_id: WaiterId,
@@ -166,12 +166,12 @@ impl LocalQueues {
         waker: &Waker,
         answered: Option<Answered>,
     ) -> (PollResult, SideEffects) {
-        let looked = self.at(&spec.queue_key, |it| {
+        let checked = self.at(&spec.queue_key, |it| {
             let granted = answered.and_then(|it| it.granted).map(|(token, grant)| {
                 let grant = self.to_be_handed_on(grant, now);
                 it.client().granted(token, grant, now)
             });
-            let (poll_result, unowned) = self.look_at(it, spec, waiter_id, now, waker);
+            let (poll_result, unowned) = self.check_in(it, spec, waiter_id, now, waker);
             if granted == Some(Settled::Taken) && !matches!(poll_result, PollResult::Yours(_)) {
                 it.queue_state.wake_called(); // the grant is another waiter's
             }
@@ -184,10 +184,10 @@ impl LocalQueues {
             (poll_result, side_effects)
         });
         // Unreachable: a queue with a waiter is kept.
-        looked.unwrap_or((PollResult::Wait, SideEffects::default()))
+        checked.unwrap_or((PollResult::Wait, SideEffects::default()))
     }
 
-    fn look_at(
+    fn check_in(
         &self,
         it: &mut Locked<'_>,
         spec: &AcquireSpec,
@@ -200,9 +200,9 @@ impl LocalQueues {
         }
         it.queue_state.notifies |= it.queue_state.queue.responds(waiter_id);
         let holder = |attempt: &Attempt, lease: &_| self.cell(attempt, lease);
-        let looked = it.client().look(waiter_id, now, &spec.terms, holder);
-        let mut unowned = match looked {
-            Looked::Yours(attempt, grant, cell) => {
+        let checked = it.client().check(waiter_id, now, &spec.terms, holder);
+        let mut unowned = match checked {
+            Checked::Yours(attempt, grant, cell) => {
                 if spec.terms.bounds.min_hold.is_some() {
                     it.queue_state.queue.end_chain(); // it is not handed on
                 } else {
@@ -220,14 +220,14 @@ impl LocalQueues {
                 };
                 return (PollResult::Yours(taken), None);
             }
-            Looked::TooLate { unowned, left } => {
+            Checked::TooLate { unowned, left } => {
                 it.queue_state.notifies = true;
                 if left {
                     return (PollResult::TooLate, Some(unowned));
                 }
                 Some(unowned)
             }
-            Looked::Wait => None,
+            Checked::Wait => None,
         };
         if let Some(waiter) = it.queue_state.queue.waiter(waiter_id) {
             waiter.listen_with(waker);

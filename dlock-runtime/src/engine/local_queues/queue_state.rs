@@ -156,8 +156,8 @@ impl QueueState {
     }
 
     pub(in crate::engine) fn new_leader(&mut self, now: Moment) -> LeaderEpoch {
-        static WHEELS: AtomicU64 = AtomicU64::new(1);
-        self.leader = WHEELS.fetch_add(1, Ordering::Relaxed);
+        static EPOCHS: AtomicU64 = AtomicU64::new(1);
+        self.leader = EPOCHS.fetch_add(1, Ordering::Relaxed);
         self.leader_seen = Some(now);
         self.leader
     }
@@ -254,8 +254,8 @@ impl Locked<'_> {
     }
 
     pub(in crate::engine) fn send_away(&mut self, error: &LockError, now: Moment) -> Option<Token> {
-        let (line, unowned) = self.client().clear(now);
-        for (waiter_id, waiter) in line {
+        let (waiters, unowned) = self.client().clear(now);
+        for (waiter_id, waiter) in waiters {
             self.queue_state.sent_away.insert(waiter_id, error.clone());
             self.queue_state.wakes.add(waiter.waker);
         }

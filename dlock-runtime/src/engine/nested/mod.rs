@@ -26,7 +26,7 @@ pub(super) enum Nested {
     WouldDeadlock(Reason),
 }
 
-pub(super) fn look(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
+pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
     let outer = scope::holds(core, &spec.key);
     let mut parts = outer.iter().filter_map(|guard| guard.part(&spec.key));
     let Some(innermost) = parts.next() else {

@@ -78,6 +78,6 @@ impl FirstAttempt for FirstAcquire {
 
 impl fmt::Debug for FirstAcquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FirstAsk")
+        f.write_str("FirstAcquire")
     }
 }

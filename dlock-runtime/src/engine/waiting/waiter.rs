@@ -79,7 +79,7 @@ impl Waiter {
         {
             (self.own, leader) = (None, has_done);
         }
-        self.look(cx, now, leader)
+        self.check(cx, now, leader)
     }
 
     /// Whether it sends the first acquire itself. It is woken if that moves to a task of its own;
@@ -89,7 +89,7 @@ impl Waiter {
     }
 
     /// `leader`: it has sent the first acquire, and been answered.
-    fn look(
+    fn check(
         &mut self,
         cx: &mut Context<'_>,
         now: Moment,
@@ -98,7 +98,7 @@ impl Waiter {
         let (core, queue_key) = (&self.core, &self.spec.queue_key);
         let answered = leader.as_mut().map(Leader::answered);
         let (poll_result, side_effects) =
-            (core.local_queues()).look(&self.spec, self.id, now, cx.waker(), answered);
+            (core.local_queues()).check(&self.spec, self.id, now, cx.waker(), answered);
         for unowned in side_effects.unowned {
             core.see_to(unowned);
         }

@@ -15,45 +15,45 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// Watches over one lease until its token is forgotten, or the lock is handed on.
-pub(super) fn watch(work: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>) {
+pub(super) fn watch(leases: &Arc<LeaseTable>, token: Token, cell: Arc<LeaseCell>) {
     let last_word = LastWord {
-        work: work.clone(),
+        leases: leases.clone(),
         token,
         cell: cell.clone(),
     };
     if let Ok(here) = Handle::try_current() {
         here.spawn(async move {
-            let LastWord { work, token, .. } = &last_word;
+            let LastWord { leases, token, .. } = &last_word;
             loop {
                 let changed = cell.changed(); // created first, so that no change is missed
-                let next = next_look(work, *token).filter(|_| !cell.is_handed_on());
+                let next = next_check(leases, *token).filter(|_| !cell.is_handed_on());
                 let Some(next) = next else {
                     return;
                 };
-                let pause = work.shared.clock.now().until(next);
+                let pause = leases.shared.clock.now().until(next);
                 let _ = tokio::time::timeout(pause, changed).await;
-                look(work, *token);
+                check(leases, *token);
             }
         });
     }
 }
 
-fn next_look(work: &LeaseTable, token: Token) -> Option<Moment> {
-    work.shared.lock().tokens.next_look_at(token)
+fn next_check(leases: &LeaseTable, token: Token) -> Option<Moment> {
+    leases.shared.lock().tokens.next_check_at(token)
 }
 
-/// One look ends a lease, the next sends its `cancel`; no answer needs more at once.
+/// One check ends a lease, the next sends its `cancel`; no answer needs more at once.
 const LOOKS_AT_MOST: usize = 3;
 
 /// Does what is due about a token, now.
-pub(super) fn look(work: &Arc<LeaseTable>, token: Token) {
+pub(super) fn check(leases: &Arc<LeaseTable>, token: Token) {
     for _ in 0..LOOKS_AT_MOST {
-        let now = work.shared.clock.now();
-        let Some(action) = work.shared.lock().tokens.due_of(token, now) else {
+        let now = leases.shared.clock.now();
+        let Some(action) = leases.shared.lock().tokens.due_of(token, now) else {
             return;
         };
-        for job in work.sort(vec![action]) {
-            let job = pin!(lease_table::carry_out(work.clone(), job));
+        for job in leases.sort(vec![action]) {
+            let job = pin!(lease_table::carry_out(leases.clone(), job));
             // `memory://` answers at once; a job that did not would report a failure on drop.
             let _ = job.poll(&mut Context::from_waker(Waker::noop()));
         }
@@ -63,14 +63,14 @@ pub(super) fn look(work: &Arc<LeaseTable>, token: Token) {
 /// Ends the lease if its task is dropped: a runtime that ends takes its timers along, so its leases
 /// are lost.
 struct LastWord {
-    work: Arc<LeaseTable>,
+    leases: Arc<LeaseTable>,
     token: Token,
     cell: Arc<LeaseCell>,
 }
 
 impl Drop for LastWord {
     fn drop(&mut self) {
-        let shared = &self.work.shared;
+        let shared = &self.leases.shared;
         if shared.home.is_elsewhere() {
             return;
         }
@@ -83,7 +83,7 @@ impl Drop for LastWord {
         drop(state);
         if lost.is_some() {
             shared.announce(lost);
-            look(&self.work, self.token);
+            check(&self.leases, self.token);
         }
     }
 }

@@ -130,18 +130,18 @@ impl LeaseTable {
 }
 
 /// Sends what a job asks for on the current runtime's own connection.
-pub(super) async fn carry_out(work: Arc<LeaseTable>, job: Job) {
+pub(super) async fn carry_out(leases: Arc<LeaseTable>, job: Job) {
     match job {
-        Job::Renew(batch) => renew(work, batch).await,
+        Job::Renew(batch) => renew(leases, batch).await,
         Job::Cancel {
             token,
             claim,
             keep_until,
             not_after,
         } => {
-            let mut report = CancelReport::new(work.clone(), token, false);
-            let within = work.shared.command_timeout;
-            if let Ok(link) = work.backend.link(&claim.key, within).await {
+            let mut report = CancelReport::new(leases.clone(), token, false);
+            let within = leases.shared.command_timeout;
+            if let Ok(link) = leases.backend.link(&claim.key, within).await {
                 // A server in this process has executed the acquire, if it was ever sent, so
                 // nothing can come later.
                 report.behind_acquire = link.runtime().is_none();
@@ -152,7 +152,7 @@ pub(super) async fn carry_out(work: Arc<LeaseTable>, job: Job) {
     }
 }
 
-async fn renew(work: Arc<LeaseTable>, batch: Batch) {
+async fn renew(leases: Arc<LeaseTable>, batch: Batch) {
     let Batch {
         tokens,
         items,
@@ -162,23 +162,23 @@ async fn renew(work: Arc<LeaseTable>, batch: Batch) {
         return;
     };
     let mut report = RenewReport {
-        work: &work,
+        leases: &leases,
         tokens: &tokens,
         sent: None,
     };
     let key = &first.claim.key;
     let answered = async {
-        let link = work.backend.link(key, within).await?;
-        let sent = work.shared.clock.now();
+        let link = leases.backend.link(key, within).await?;
+        let sent = leases.shared.clock.now();
         Ok::<_, CommandError>((sent, link.renew(&items, within).await?))
     };
     match answered.await {
         Ok(answered) => {
             report.sent = Some(answered);
-            work.warned.store(false, Ordering::Relaxed);
+            leases.warned.store(false, Ordering::Relaxed);
         }
         Err(why) => {
-            if !work.warned.swap(true, Ordering::Relaxed) {
+            if !leases.warned.swap(true, Ordering::Relaxed) {
                 observe::renewals_fail(key, items.len(), &why);
             }
         }
@@ -187,14 +187,14 @@ async fn renew(work: Arc<LeaseTable>, batch: Batch) {
 
 /// Reports a renewal on drop, as failed unless it was answered.
 struct RenewReport<'a> {
-    work: &'a LeaseTable,
+    leases: &'a LeaseTable,
     tokens: &'a [Token],
     sent: Option<(Moment, Vec<Renewed>)>,
 }
 
 impl Drop for RenewReport<'_> {
     fn drop(&mut self) {
-        self.work.report(|tokens, now| {
+        self.leases.report(|tokens, now| {
             let (sent, outcomes) = self.sent.take().unwrap_or((now, Vec::new()));
             let outcomes = outcomes.into_iter().chain(repeat(Renewed::Failed));
             let each = self.tokens.iter().zip(outcomes);
@@ -209,16 +209,16 @@ impl Drop for RenewReport<'_> {
 ///
 /// The report exists before the first poll: a runtime that has ended drops a future unpolled.
 pub(super) fn cancel_behind(
-    work: Arc<LeaseTable>,
+    leases: Arc<LeaseTable>,
     token: Token,
     claim: Claim,
     not_after: u64,
     link: Arc<dyn Link>,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let mut report = CancelReport::new(work.clone(), token, true);
+    let mut report = CancelReport::new(leases.clone(), token, true);
     async move {
         let cancelled = link
-            .cancel(&claim, 0, not_after, work.shared.command_timeout)
+            .cancel(&claim, 0, not_after, leases.shared.command_timeout)
             .await;
         report.answer = cancelled.ok();
         drop(report);
@@ -227,16 +227,16 @@ pub(super) fn cancel_behind(
 
 /// Reports a cancel on drop, as failed unless it was answered.
 struct CancelReport {
-    work: Arc<LeaseTable>,
+    leases: Arc<LeaseTable>,
     token: Token,
     behind_acquire: bool,
     answer: Option<Cancelled>,
 }
 
 impl CancelReport {
-    fn new(work: Arc<LeaseTable>, token: Token, behind_acquire: bool) -> Self {
+    fn new(leases: Arc<LeaseTable>, token: Token, behind_acquire: bool) -> Self {
         Self {
-            work,
+            leases,
             token,
             behind_acquire,
             answer: None,
@@ -247,7 +247,7 @@ impl CancelReport {
 impl Drop for CancelReport {
     fn drop(&mut self) {
         let (token, behind_acquire) = (self.token, self.behind_acquire);
-        self.work.report(|tokens, now| {
+        self.leases.report(|tokens, now| {
             let Some(answer) = self.answer else {
                 tokens.cancel_failed(token, now);
                 return None;

@@ -34,7 +34,7 @@ const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
 /// A pool's watchdog.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
-    work: Arc<LeaseTable>,
+    leases: Arc<LeaseTable>,
     kind: WatchdogKind,
 }
 
@@ -42,15 +42,15 @@ impl Watchdog {
     /// Starts the watchdog that the backend's leases need.
     pub(super) fn start(shared: Arc<Shared>, backend: Arc<dyn Backend>) -> Result<Self, LockError> {
         let kind = backend.watchdog();
-        let work = Arc::new(LeaseTable {
+        let leases = Arc::new(LeaseTable {
             shared,
             backend,
             warned: AtomicBool::new(false),
         });
         if kind == WatchdogKind::Thread {
-            thread::start(work.clone())?;
+            thread::start(leases.clone())?;
         }
-        Ok(Self { work, kind })
+        Ok(Self { leases, kind })
     }
 
     /// Restarts the watchdog's thread if a panic ended it, so that new leases are watched over.
@@ -60,7 +60,7 @@ impl Watchdog {
             return Ok(());
         }
         drop(state);
-        thread::start(self.work.clone()).inspect_err(|_| self.shared().lock().dead = true)
+        thread::start(self.leases.clone()).inspect_err(|_| self.shared().lock().dead = true)
     }
 
     /// The server granted this process a token that no local queue waits for: unless it is known
@@ -68,7 +68,7 @@ impl Watchdog {
     /// must not make us send a command for each. What is skipped ends with its claim.
     pub(crate) fn stray(&self, token: Token, claim: Claim, stay: Duration) {
         let now = self.shared().clock.now();
-        let give_up = now.plus(self.work.shared.command_timeout + stay);
+        let give_up = now.plus(self.leases.shared.command_timeout + stay);
         let mut state = self.shared().lock();
         if state.next_stray <= now {
             state.next_stray = now.plus(STRAYS_AT_LEAST_APART);
@@ -83,7 +83,7 @@ impl Watchdog {
     pub(super) fn watch(&self, token: Token, cell: &Arc<LeaseCell>) {
         match self.kind {
             WatchdogKind::Thread => {} // `Shared::begun` has woken it
-            WatchdogKind::Caller => caller::watch(&self.work, token, cell.clone()),
+            WatchdogKind::Caller => caller::watch(&self.leases, token, cell.clone()),
         }
     }
 
@@ -96,7 +96,7 @@ impl Watchdog {
     /// none can follow it there.
     pub(super) fn cancelled_by(&self, link: &Arc<dyn Link>, now: Moment) -> Option<Moment> {
         link.runtime()
-            .map(|_| now.plus(self.work.shared.command_timeout))
+            .map(|_| now.plus(self.leases.shared.command_timeout))
     }
 
     /// An acquire got no clear answer, or its caller is gone, and its token is being cleaned up.
@@ -112,9 +112,9 @@ impl Watchdog {
             return self.nudge(token);
         };
         self.shared().wake_if_needed();
-        let work = self.work.clone();
+        let leases = self.leases.clone();
         runtime.spawn(lease_table::cancel_behind(
-            work, token, claim, not_after, link,
+            leases, token, claim, not_after, link,
         ));
     }
 
@@ -177,18 +177,18 @@ impl Watchdog {
     /// In a forked child: leaks what it shared with the watchdog's thread, which does not exist
     /// there.
     pub(crate) fn stay(&self) {
-        std::mem::forget(self.work.clone());
+        std::mem::forget(self.leases.clone());
     }
 
     fn shared(&self) -> &Shared {
-        &self.work.shared
+        &self.leases.shared
     }
 
     /// Tells the watchdog that something has to be done about a token.
     pub(super) fn nudge(&self, token: Token) {
         match self.kind {
             WatchdogKind::Thread => self.shared().wake_if_needed(),
-            WatchdogKind::Caller => caller::look(&self.work, token),
+            WatchdogKind::Caller => caller::check(&self.leases, token),
         }
     }
 }

@@ -19,8 +19,8 @@ fn in_a_forked_child_it_goes_without_a_look_at_the_table() {
     let mut shared = Shared::new(memory.clock(), CAP);
     shared.home = Home::elsewhere();
     let watchdog = Watchdog::start(Arc::new(shared), memory).unwrap();
-    let work = watchdog.work.clone();
-    let locked_for_ever = work.shared.lock();
+    let leases = watchdog.leases.clone();
+    let locked_for_ever = leases.shared.lock();
     let goes = std::thread::spawn(move || drop(watchdog));
     until_blocking("it is gone", CAP, || goes.is_finished());
     drop(locked_for_ever);

@@ -14,12 +14,12 @@ use crate::values::moment::Moment;
 
 /// Timers do not count suspended time, deadlines do: so the table is checked this often. Anything
 /// due later than that needs no wake-up, so an acquire seldom costs one.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// For how long the clean-ups of a closed pool go on.
 const LAST_CLEAN_UPS: Duration = Duration::from_secs(5);
 
-pub(super) fn start(work: Arc<LeaseTable>) -> Result<(), LockError> {
+pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -29,7 +29,7 @@ pub(super) fn start(work: Arc<LeaseTable>) -> Result<(), LockError> {
     std::thread::Builder::new()
         .name("dlock-watchdog".to_owned())
         .spawn(move || {
-            let watched = LastWord(work);
+            let watched = LastWord(leases);
             runtime.block_on(watch(&watched.0));
         })
         .map(drop)
@@ -40,28 +40,33 @@ pub(super) fn start(work: Arc<LeaseTable>) -> Result<(), LockError> {
         })
 }
 
-async fn watch(work: &Arc<LeaseTable>) {
+async fn watch(leases: &Arc<LeaseTable>) {
     let mut close_at = None;
     loop {
-        let now = work.shared.clock.now();
+        let now = leases.shared.clock.now();
         let (actions, next, closing) = {
-            let mut state = work.shared.lock();
+            let mut state = leases.shared.lock();
             let actions = state.tokens.due(now);
-            let next = state.tokens.next_look();
-            state.planned = Some(next.min(now.plus(LOOK_AT_LEAST_EVERY)));
+            let next = state.tokens.next_check();
+            state.planned = Some(next.min(now.plus(CHECK_AT_LEAST_EVERY)));
             (actions, next, state.closing)
         };
-        for job in work.sort(actions) {
-            tokio::spawn(lease_table::carry_out(work.clone(), job));
+        for job in leases.sort(actions) {
+            tokio::spawn(lease_table::carry_out(leases.clone(), job));
         }
         if closing {
             let close_at = *close_at.get_or_insert(now.plus(LAST_CLEAN_UPS));
-            if now >= close_at || work.shared.lock().tokens.census() == Census::default() {
+            if now >= close_at || leases.shared.lock().tokens.census() == Census::default() {
                 return;
             }
         }
-        let pause = work.shared.clock.now().until(next).min(LOOK_AT_LEAST_EVERY);
-        let woken = work.shared.wake.notified();
+        let pause = leases
+            .shared
+            .clock
+            .now()
+            .until(next)
+            .min(CHECK_AT_LEAST_EVERY);
+        let woken = leases.shared.wake.notified();
         let _ = tokio::time::timeout(round_up(pause), woken).await;
     }
 }

@@ -23,7 +23,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 pub(crate) use self::holding::GivenBack;
-pub(crate) use self::waiting::Looked;
+pub(crate) use self::waiting::Checked;
 
 /// One key's queue, and the tokens of all keys.
 pub(crate) struct Client<'a, W, H> {
@@ -37,7 +37,7 @@ pub(crate) struct Client<'a, W, H> {
 
 /// What an answer or a push led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "whoever watches over the tokens has to look at one that nobody owns"]
+#[must_use = "the watchdog has to check a token that nobody owns"]
 pub(crate) enum Settled {
     /// The queue has recorded it; the waiter whose turn it is must be notified.
     Taken,

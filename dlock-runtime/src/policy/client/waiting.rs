@@ -4,13 +4,13 @@
 
 use super::Client;
 use crate::policy::lease::{Lease, Terms};
-use crate::policy::local_queue::{Attempt, Fifo, Grant, Look, Next, WaiterId};
+use crate::policy::local_queue::{Attempt, Check, Fifo, Grant, Next, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// The result of a waiter's check.
 #[derive(Debug)]
-pub(crate) enum Looked<H> {
+pub(crate) enum Checked<H> {
     /// It is not this waiter's turn.
     Wait,
     /// The waiter holds the lock, and has left the queue.
@@ -24,27 +24,27 @@ pub(crate) enum Looked<H> {
 impl<W, H: Clone> Client<'_, W, H> {
     /// Takes the lock, if it is granted and this waiter's turn. `holder` makes the handle through
     /// which the holder learns about its lease.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
         waiter_id: WaiterId,
         now: Moment,
         terms: &Terms,
         holder: impl FnOnce(&Attempt, &Lease) -> H,
-    ) -> Looked<H> {
+    ) -> Checked<H> {
         let Some(queue) = &mut self.queue else {
-            return Looked::Wait;
+            return Checked::Wait;
         };
-        match queue.look(waiter_id, now) {
-            Look::Wait => Looked::Wait,
-            Look::Stale(attempt) => Looked::TooLate {
+        match queue.check(waiter_id, now) {
+            Check::Wait => Checked::Wait,
+            Check::Stale(attempt) => Checked::TooLate {
                 unowned: self.clean_up(&attempt, now),
                 left: false,
             },
-            Look::Yours(attempt, grant) => {
+            Check::Yours(attempt, grant) => {
                 let holder = |lease: &Lease| holder(&attempt, lease);
                 match self.take(&attempt, &grant, terms, now, holder) {
-                    Some(holder) => Looked::Yours(attempt, grant, holder),
-                    None => Looked::TooLate {
+                    Some(holder) => Checked::Yours(attempt, grant, holder),
+                    None => Checked::TooLate {
                         unowned: attempt.token,
                         left: true,
                     },

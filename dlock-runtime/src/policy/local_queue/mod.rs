@@ -94,7 +94,7 @@ pub(crate) enum Outcome {
 
 /// The result of a waiter's check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Check {
     /// It is not this waiter's turn.
     Wait,
     /// The lock is this waiter's, and it has left the queue.
@@ -151,26 +151,26 @@ impl<W> LocalQueue<W> {
     }
 
     /// Takes the lock, if it is granted and this waiter's turn.
-    pub(crate) fn look(&mut self, waiter_id: WaiterId, now: Moment) -> Look {
+    pub(crate) fn check(&mut self, waiter_id: WaiterId, now: Moment) -> Check {
         if self.turn.is_none_or(|(whose, _)| whose != waiter_id) {
-            return Look::Wait;
+            return Check::Wait;
         }
         let (attempt, grant) = match std::mem::replace(&mut self.remote, Remote::vacant(now)) {
             Remote::Granted(attempt, grant) => (attempt, grant),
             kept => {
                 self.remote = kept;
-                return Look::Wait;
+                return Check::Wait;
             }
         };
         self.turn = None;
         if now >= grant.deadline() {
-            return Look::Stale(attempt);
+            return Check::Stale(attempt);
         }
         self.fifo.remove(waiter_id);
         if self.fifo.is_empty() || grant.handed_on_until(now).is_some() {
             self.remote = Remote::Held(attempt.clone(), grant);
         }
-        Look::Yours(attempt, grant)
+        Check::Yours(attempt, grant)
     }
 
     pub(crate) fn waiter(&mut self, waiter_id: WaiterId) -> Option<&mut W> {

@@ -3,7 +3,7 @@
 //! For exclusive locks only. Invariant: an answer `Not` leaves none of them ours.
 
 use super::{Publish, Server};
-use crate::policy::commands::{Acquire, TakenTogether};
+use crate::policy::commands::{Acquire, AcquiredAll};
 
 impl Server {
     /// Takes all locks if each is free and has no waiters, else none. Never queues.
@@ -12,9 +12,9 @@ impl Server {
         commands: &[Acquire],
         time: u64,
         publish: &mut dyn Publish,
-    ) -> TakenTogether {
+    ) -> AcquiredAll {
         if commands.iter().any(|command| time > command.not_after) {
-            return TakenTogether::Late { time };
+            return AcquiredAll::Late { time };
         }
         let mut ours = Vec::new();
         for (at, command) in commands.iter().enumerate() {
@@ -29,7 +29,7 @@ impl Server {
                 for claim in ours {
                     self.release(claim, 0, time, publish);
                 }
-                return TakenTogether::Not { time, at };
+                return AcquiredAll::Not { time, at };
             }
         }
         if ours.len() == commands.len() {
@@ -43,7 +43,7 @@ impl Server {
             self.sweep(time);
             self.set(&claim.key, &claim.value, time, lease.get());
         }
-        TakenTogether::All {
+        AcquiredAll::All {
             time,
             epochs,
             left: None,
@@ -51,13 +51,13 @@ impl Server {
     }
 
     /// The command was duplicated on its way.
-    fn all_ours(&mut self, commands: &[Acquire], time: u64) -> TakenTogether {
+    fn all_ours(&mut self, commands: &[Acquire], time: u64) -> AcquiredAll {
         let lefts = commands.iter().filter_map(|command| {
             let (_, left) = self.yours_alone(&command.claim, time)?;
             Some(left)
         });
         let left = lefts.min();
         let epochs = commands.iter().map(|_| self.draw_epoch(time)).collect();
-        TakenTogether::All { time, epochs, left }
+        AcquiredAll::All { time, epochs, left }
     }
 }

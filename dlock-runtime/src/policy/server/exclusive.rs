@@ -61,14 +61,14 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Polled {
-        let place = claim.place();
+        let entry = claim.queue_entry();
         // Before lapsed entries are dropped: a waiter that polls is alive, even if its heartbeat
         // has just lapsed.
-        self.queues.beat(&claim.key, place, time);
+        self.queues.beat(&claim.key, entry, time);
         self.grant_unless_taken(&claim.key, time, publish);
         if let Some((epoch, left)) = self.yours_alone(claim, time) {
             Polled::Yours { time, epoch, left }
-        } else if self.queues.has(&claim.key, place, time) {
+        } else if self.queues.has(&claim.key, entry, time) {
             Polled::Queued(self.in_the_way(&claim.key, time))
         } else {
             Polled::Gone { time }

@@ -135,7 +135,7 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Cancelled {
-        let waited = self.queues.leave(&claim.key, claim.place(), time);
+        let waited = self.queues.leave(&claim.key, claim.queue_entry(), time);
         let given_back = self.release(claim, keep_until, time, publish);
         let found = waited || given_back.found;
         Cancelled {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::micros;
-use crate::policy::queue::{HEARTBEAT, PLACES_AT_ONCE, QUEUE_TTL};
+use crate::policy::queue::{ENTRIES_AT_ONCE, HEARTBEAT, QUEUE_TTL};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Queues(BTreeMap<Arc<str>, Queue>);
@@ -17,7 +17,7 @@ pub(super) struct Queues(BTreeMap<Arc<str>, Queue>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Queue {
     /// In order of arrival.
-    places: Vec<Waiting>,
+    entries: Vec<Waiting>,
     expires: u64,
 }
 
@@ -45,29 +45,29 @@ impl Queues {
 
     pub(super) fn has(&mut self, key: &str, entry: &str, time: u64) -> bool {
         self.live(key, time)
-            .is_some_and(|queue| queue.places.iter().any(|place| *place.entry == *entry))
+            .is_some_and(|queue| queue.entries.iter().any(|waiting| *waiting.entry == *entry))
     }
 
     pub(super) fn first(&mut self, key: &str, time: u64) -> Option<Waiting> {
-        self.live(key, time)?.places.first().cloned()
+        self.live(key, time)?.entries.first().cloned()
     }
 
     /// Adds an entry behind all others, or leaves it where it is; either way it is alive now.
     pub(super) fn enter(&mut self, key: &Arc<str>, entry: &Arc<str>, arrival: u64, time: u64) {
         if !self.has(key, entry, time) {
             let queue = self.0.entry(key.clone()).or_insert(Queue {
-                places: Vec::new(),
+                entries: Vec::new(),
                 expires: 0,
             });
             let at = queue
-                .places
-                .partition_point(|place| place.arrival <= arrival);
-            let place = Waiting {
+                .entries
+                .partition_point(|waiting| waiting.arrival <= arrival);
+            let waiting = Waiting {
                 entry: entry.clone(),
                 arrival,
                 alive_until: 0,
             };
-            queue.places.insert(at, place);
+            queue.entries.insert(at, waiting);
             queue.expires = time + micros(QUEUE_TTL);
         }
         self.beat(key, entry, time);
@@ -78,17 +78,17 @@ impl Queues {
         let Some(queue) = self.live(key, time) else {
             return;
         };
-        let Some(place) = queue.places.iter_mut().find(|it| *it.entry == *entry) else {
+        let Some(waiting) = queue.entries.iter_mut().find(|it| *it.entry == *entry) else {
             return;
         };
-        place.alive_until = time + micros(HEARTBEAT);
+        waiting.alive_until = time + micros(HEARTBEAT);
         queue.expires = time + micros(QUEUE_TTL);
     }
 
     /// Removes an entry; whether it was there.
     pub(super) fn leave(&mut self, key: &str, entry: &str, time: u64) -> bool {
         let found = self.has(key, entry, time);
-        self.retain(key, time, |place| *place.entry != *entry);
+        self.retain(key, time, |waiting| *waiting.entry != *entry);
         found
     }
 
@@ -98,15 +98,15 @@ impl Queues {
             return;
         };
         let mut lapsed: Vec<_> = queue
-            .places
+            .entries
             .iter()
-            .filter(|place| !place.is_alive(time))
-            .map(|place| (place.alive_until, place.entry.clone()))
+            .filter(|waiting| !waiting.is_alive(time))
+            .map(|waiting| (waiting.alive_until, waiting.entry.clone()))
             .collect();
         lapsed.sort_unstable();
-        lapsed.truncate(PLACES_AT_ONCE);
-        self.retain(key, time, |place| {
-            !lapsed.iter().any(|(_, entry)| *entry == place.entry)
+        lapsed.truncate(ENTRIES_AT_ONCE);
+        self.retain(key, time, |waiting| {
+            !lapsed.iter().any(|(_, entry)| *entry == waiting.entry)
         });
     }
 
@@ -121,11 +121,11 @@ impl Queues {
 
     #[cfg(test)]
     pub(super) fn list(&mut self, key: &str, time: u64) -> Vec<(Arc<str>, u64)> {
-        let places = self.live(key, time).map(|queue| queue.places.iter());
-        places
+        let entries = self.live(key, time).map(|queue| queue.entries.iter());
+        entries
             .into_iter()
             .flatten()
-            .map(|place| (place.entry.clone(), place.alive_until))
+            .map(|waiting| (waiting.entry.clone(), waiting.alive_until))
             .collect()
     }
 
@@ -143,8 +143,8 @@ impl Queues {
         let Some(queue) = self.live(key, time) else {
             return;
         };
-        queue.places.retain(stays);
-        if queue.places.is_empty() {
+        queue.entries.retain(stays);
+        if queue.entries.is_empty() {
             self.0.remove(key);
         }
     }

@@ -25,14 +25,14 @@ impl Server {
         publish: &mut dyn Publish,
     ) -> Acquired {
         let (claim, key) = (&command.claim, &command.claim.key);
-        let place = claim.place();
+        let queued = claim.queue_entry();
         let epoch = self.draw_epoch(time);
         self.grant_next(key, time, publish);
         if let Some((epoch, left)) = self.yours_among(claim, time) {
             return Acquired::Yours { time, epoch, left };
         }
-        if self.queues.has(key, place, time) {
-            self.queues.beat(key, place, time);
+        if self.queues.has(key, queued, time) {
+            self.queues.beat(key, queued, time);
             return Acquired::Queued(self.before_who_waits(key, time));
         }
         if !claim.queues
@@ -62,16 +62,16 @@ impl Server {
         time: u64,
         publish: &mut dyn Publish,
     ) -> Polled {
-        let (key, place) = (&claim.key, claim.place());
+        let (key, queued) = (&claim.key, claim.queue_entry());
         // Before lapsed entries are dropped: a waiter that polls is alive, even if its heartbeat
         // has just lapsed.
-        self.queues.beat(key, place, time);
+        self.queues.beat(key, queued, time);
         self.grant_next(key, time, publish);
-        if self.queues.has(key, place, time) {
+        if self.queues.has(key, queued, time) {
             if !self.is_owners(key, entry, time) {
                 return Polled::Queued(self.before_who_waits(key, time));
             }
-            self.queues.leave(key, place, time);
+            self.queues.leave(key, queued, time);
             let (lease, epoch) = (entry.lease.min(self.claim), self.draw_epoch(time));
             self.add(key, &claim.value, entry, lease, epoch, time);
         }

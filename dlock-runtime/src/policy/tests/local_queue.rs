@@ -2,11 +2,11 @@
 
 use super::{at, ms};
 use crate::policy::commands::Claim;
-use crate::policy::local_queue::{Attempt, Grant, LocalQueue, Look, Outcome, Remote, WaiterId};
+use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue, Outcome, Remote, WaiterId};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
-pub(super) type Line = LocalQueue<&'static str>;
+pub(super) type Queue = LocalQueue<&'static str>;
 
 /// The validity of 1000 ms.
 pub(super) const COUNTS: u64 = 1000 - 10 - 2;
@@ -45,37 +45,37 @@ fn queued(number: u64, poll: u64) -> Remote {
 }
 
 /// These wait, and an acquire of token 1 is under way for them.
-pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Line, [WaiterId; N]) {
-    let mut queue = Line::default();
+pub(super) fn acquiring<const N: usize>(names: [&'static str; N]) -> (Queue, [WaiterId; N]) {
+    let mut queue = Queue::default();
     let waiter_ids = names.map(|name| queue.enter(name));
     queue.acquiring(attempt(1));
     (queue, waiter_ids)
 }
 
 /// As [`acquiring`], and token 1 was granted at 0.
-pub(super) fn granted<const N: usize>(names: [&'static str; N]) -> (Line, [WaiterId; N]) {
+pub(super) fn granted<const N: usize>(names: [&'static str; N]) -> (Queue, [WaiterId; N]) {
     let (mut queue, waiter_ids) = acquiring(names);
     assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
     (queue, waiter_ids)
 }
 
 /// As [`granted`], and the only waiter took it.
-pub(super) fn held() -> Line {
+pub(super) fn held() -> Queue {
     let (mut queue, [waiter_id]) = granted(["a"]);
     assert_eq!(
-        queue.look(waiter_id, at(0)),
-        Look::Yours(attempt(1), grant(0))
+        queue.check(waiter_id, at(0)),
+        Check::Yours(attempt(1), grant(0))
     );
     queue
 }
 
-fn names(queue: &Line) -> Vec<&'static str> {
+fn names(queue: &Queue) -> Vec<&'static str> {
     queue.waiters().copied().collect()
 }
 
 #[test]
-fn the_line_is_in_order_of_arrival() {
-    let mut queue = Line::default();
+fn the_queue_is_in_order_of_arrival() {
+    let mut queue = Queue::default();
     assert!(!queue.is_waited_at() && queue.first().is_none());
     let waiter_ids = ["a", "b", "c"].map(|name| queue.enter(name));
     assert!(waiter_ids.is_sorted() && queue.is_waited_at());
@@ -87,19 +87,19 @@ fn the_line_is_in_order_of_arrival() {
     queue.leave(waiter_ids[0]);
     queue.leave(waiter_ids[1]);
     let later = queue.enter("d");
-    assert!(later > waiter_ids[2], "a seat is nobody's again");
+    assert!(later > waiter_ids[2], "a waiter id is never used again");
     assert_eq!(names(&queue), ["c", "d"]);
     assert_eq!(queue.waiter(waiter_ids[0]), None);
 }
 
 #[test]
-fn only_the_first_in_line_finds_the_lock_and_only_once() {
+fn only_the_first_in_the_queue_finds_the_lock_and_only_once() {
     let (mut queue, [a, b]) = granted(["a", "b"]);
-    assert_eq!(queue.look(b, at(1)), Look::Wait);
-    assert_eq!(queue.look(a, at(2)), Look::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(b, at(1)), Check::Wait);
+    assert_eq!(queue.check(a, at(2)), Check::Yours(attempt(1), grant(0)));
     assert_eq!((queue.remote(), names(&queue)), (&vacant(2), vec!["b"]));
-    assert_eq!(queue.look(a, at(3)), Look::Wait, "it has left the line");
-    assert_eq!(queue.look(b, at(3)), Look::Wait, "it is taken");
+    assert_eq!(queue.check(a, at(3)), Check::Wait, "it has left the queue");
+    assert_eq!(queue.check(b, at(3)), Check::Wait, "it is taken");
     assert_eq!(queue.leave(a), None, "there is nothing of its to clean up");
     assert_eq!(names(&queue), ["b"]);
 }
@@ -126,48 +126,48 @@ fn an_end_of_what_is_no_longer_held_changes_nothing() {
 }
 
 #[test]
-fn an_grant_is_inherited_by_the_next_in_line() {
+fn a_grant_is_inherited_by_the_next_in_the_queue() {
     let (mut queue, [a, b, c]) = granted(["a", "b", "c"]);
     assert_eq!(queue.leave(b), None);
     assert_eq!(queue.leave(a), None, "somebody still wants it");
-    assert_eq!(queue.look(a, at(1)), Look::Wait);
-    assert_eq!(queue.look(c, at(1)), Look::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(a, at(1)), Check::Wait);
+    assert_eq!(queue.check(c, at(1)), Check::Yours(attempt(1), grant(0)));
 }
 
 #[test]
-fn whoever_comes_last_inherits_what_was_asked_for_those_before() {
+fn the_last_waiter_inherits_what_was_acquired_for_those_before() {
     let (mut queue, [a]) = acquiring(["a"]);
     assert_eq!(queue.leave(a), None, "the acquire is on its way");
     let b = queue.enter("b");
     assert_eq!(queue.granted(token(1), grant(0)), Outcome::Taken);
-    assert_eq!(queue.look(b, at(1)), Look::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(b, at(1)), Check::Yours(attempt(1), grant(0)));
 }
 
 #[test]
-fn a_stale_grant_is_named_and_its_finder_stays_in_line() {
+fn a_stale_grant_is_named_and_its_finder_stays_in_the_queue() {
     let (mut queue, [a, b]) = granted(["a", "b"]);
     assert_eq!(
-        queue.look(b, at(COUNTS)),
-        Look::Wait,
+        queue.check(b, at(COUNTS)),
+        Check::Wait,
         "not this one's to find"
     );
-    assert_eq!(queue.look(a, at(COUNTS)), Look::Stale(attempt(1)));
+    assert_eq!(queue.check(a, at(COUNTS)), Check::Stale(attempt(1)));
     assert_eq!(
         (queue.remote(), names(&queue)),
         (&vacant(COUNTS), vec!["a", "b"])
     );
-    assert_eq!(queue.look(a, at(COUNTS)), Look::Wait, "named once");
+    assert_eq!(queue.check(a, at(COUNTS)), Check::Wait, "named once");
 
     let (mut queue, [a]) = granted(["a"]);
-    let yours = queue.look(a, at(COUNTS - 1));
-    assert_eq!(yours, Look::Yours(attempt(1), grant(0)), "just in time");
+    let yours = queue.check(a, at(COUNTS - 1));
+    assert_eq!(yours, Check::Yours(attempt(1), grant(0)), "just in time");
 }
 
 /// When no waiter is left, the attempt is given up in whatever state, and its token is returned
 /// exactly once.
 #[test]
 fn a_place_that_nobody_waits_for_is_named_once() {
-    type News = fn(&mut Line) -> Outcome;
+    type News = fn(&mut Queue) -> Outcome;
     let news: [(&str, News); 2] = [
         ("queued", |queue| queue.queued(token(1), at(50))),
         ("offered", |queue| queue.granted(token(1), grant(0))),
@@ -236,7 +236,7 @@ fn a_push_may_be_faster_than_the_answer_that_it_is_queued() {
     assert!(!queue.ended(token(1), at(0)), "nor is it over");
     let slower = queue.granted(token(1), grant(7));
     assert_eq!(slower, Outcome::NotOurs, "the first word counts");
-    assert_eq!(queue.look(a, at(1)), Look::Yours(attempt(1), grant(0)));
+    assert_eq!(queue.check(a, at(1)), Check::Yours(attempt(1), grant(0)));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn news_of_other_tokens_are_not_ours() {
     let mut queued = acquiring(["a"]).0;
     queued.queued(token(1), at(50));
     let unresponsive = [
-        (Line::default(), token(1)),
+        (Queue::default(), token(1)),
         (acquiring(["a"]).0, token(2)),
         (queued, token(2)),
         (granted(["a"]).0, token(1)),
@@ -289,7 +289,7 @@ fn news_of_other_tokens_are_not_ours() {
 }
 
 #[test]
-fn a_push_is_for_whoever_awaits_its_value() {
+fn a_push_is_for_the_waiter_that_awaits_its_value() {
     let (mut queue, _) = acquiring(["a"]);
     assert_eq!(queue.awaits("v1"), Some(token(1)));
     assert_eq!((queue.awaits("v2"), queue.awaits("")), (None, None));
@@ -298,21 +298,21 @@ fn a_push_is_for_whoever_awaits_its_value() {
     queue.granted(token(1), grant(0));
     assert_eq!(queue.awaits("v1"), None, "it has been granted");
     assert_eq!(
-        (held().awaits("v1"), Line::default().awaits("v1")),
+        (held().awaits("v1"), Queue::default().awaits("v1")),
         (None, None)
     );
 }
 
 #[test]
 #[should_panic(expected = "one place at a time")]
-fn a_second_place_is_never_asked_for() {
+fn a_second_entry_is_never_queued() {
     let (mut queue, _) = acquiring(["a"]);
     queue.acquiring(attempt(2));
 }
 
 #[test]
 fn a_queue_is_missed_while_anybody_or_anything_is_there() {
-    let mut queue = Line::default();
+    let mut queue = Queue::default();
     assert!(queue.is_idle());
     let a = queue.enter("a");
     assert!(!queue.is_idle(), "somebody waits");

@@ -1,14 +1,14 @@
 //! The leader of a local queue: whether there is one, what it has to do, and when.
 
-use super::local_queue::{COUNTS, Line, acquiring, attempt, grant, granted, held, token, vacant};
+use super::local_queue::{COUNTS, Queue, acquiring, attempt, grant, granted, held, token, vacant};
 use super::{at, ms};
-use crate::policy::local_queue::{Look, Next, Outcome, Remote, WaiterId};
+use crate::policy::local_queue::{Check, Next, Outcome, Remote, WaiterId};
 use crate::values::handoff::Handoff;
 use crate::values::moment::Moment;
 use crate::values::ttl::Margin;
 
 /// Token 1 is in the queue, to be polled at 50.
-fn queued() -> Line {
+fn queued() -> Queue {
     let (mut queue, _) = acquiring(["a"]);
     assert_eq!(queue.queued(token(1), at(50)), Outcome::Taken);
     queue
@@ -16,20 +16,23 @@ fn queued() -> Line {
 
 #[test]
 fn there_is_one_leader_while_somebody_waits() {
-    let mut queue = Line::default();
+    let mut queue = Queue::default();
     assert!(!queue.become_leader(), "nobody waits");
     let a = queue.enter("a");
     queue.enter("b");
     assert!(queue.become_leader() && !queue.become_leader(), "one");
     queue.leave(a);
-    assert!(!queue.become_leader(), "who waits may go, the driver stays");
+    assert!(
+        !queue.become_leader(),
+        "the waiter may leave, the leader stays"
+    );
     queue.leader_gone();
     assert!(queue.become_leader(), "the next one");
 }
 
 #[test]
 fn a_leader_is_dismissed_when_nobody_waits_and_not_before() {
-    let mut queue = Line::default();
+    let mut queue = Queue::default();
     let a = queue.enter("a");
     assert!(queue.become_leader());
     assert_eq!(queue.next(at(0)), Next::Acquire);
@@ -76,7 +79,7 @@ fn what_a_leader_has_to_do() {
 }
 
 #[test]
-fn an_grant_that_nobody_took_is_given_up_once_and_asked_for_again() {
+fn a_grant_that_no_waiter_took_is_given_up_once_and_polled_for_again() {
     let (mut queue, [a]) = granted(["a"]);
     assert_eq!(queue.next(at(COUNTS)), Next::GiveUp(attempt(1)));
     assert_eq!(queue.remote(), &vacant(COUNTS));
@@ -85,7 +88,7 @@ fn an_grant_that_nobody_took_is_given_up_once_and_asked_for_again() {
 }
 
 #[test]
-fn the_next_in_line_acquires_while_the_one_before_holds() {
+fn the_next_waiter_acquires_while_the_one_before_holds() {
     let mut queue = held();
     let b = queue.enter("b");
     assert!(queue.become_leader());
@@ -99,7 +102,7 @@ fn the_next_in_line_acquires_while_the_one_before_holds() {
 
 #[test]
 fn a_pause_holds_back_the_next_acquire_and_nothing_else() {
-    let mut queue = Line::default();
+    let mut queue = Queue::default();
     queue.enter("a");
     queue.pause(at(90));
     assert_eq!(queue.next(at(89)), Next::Sleep(at(90)));
@@ -139,7 +142,7 @@ fn who_hurries_acquires_at_once_and_never_later() {
     queue.poll_now(at(20));
     assert_eq!(queue.next(at(20)), Next::Poll(attempt(1)));
 
-    let mut queue = Line::default();
+    let mut queue = Queue::default();
     queue.enter("a");
     queue.pause(at(90));
     queue.poll_now(at(95));
@@ -166,7 +169,7 @@ fn a_new_leader_takes_up_the_place_of_the_old_one() {
 }
 
 #[test]
-fn what_is_missed_while_the_acquire_is_on_its_way_is_looked_for_at_once() {
+fn what_is_missed_while_the_acquire_is_on_its_way_is_polled_for_at_once() {
     let (mut queue, _) = acquiring(["a"]);
     queue.poll_now(at(5));
     assert_eq!(queue.queued(token(1), at(1000)), Outcome::Taken);
@@ -231,7 +234,7 @@ fn each_place_may_be_hinted_at_at_once() {
 
 /// The poll under way may have been executed before the grant that is hinted at.
 #[test]
-fn what_is_hinted_at_while_a_command_is_on_its_way_is_asked_for_afterwards() {
+fn a_hint_during_a_command_is_polled_for_afterwards() {
     let mut queue = queued();
     assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)));
     assert!(queue.hint(at(51)));
@@ -257,7 +260,7 @@ fn a_hint_never_puts_a_poll_off_and_says_nothing_elsewhere() {
         "the poll at 50 is sooner than the next hint that counts"
     );
     assert_eq!(queue.next(at(50)), Next::Poll(attempt(1)));
-    for mut queue in [granted(["a"]).0, held(), Line::default()] {
+    for mut queue in [granted(["a"]).0, held(), Queue::default()] {
         let before = queue.clone();
         assert!(!queue.hint(at(20)));
         assert_eq!(queue, before);
@@ -265,7 +268,7 @@ fn a_hint_never_puts_a_poll_off_and_says_nothing_elsewhere() {
 }
 
 /// Three wait, and the lock is granted at 0 for a minute.
-fn granted_for_long() -> (super::local_queue::Line, [WaiterId; 3]) {
+fn granted_for_long() -> (super::local_queue::Queue, [WaiterId; 3]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b", "c"]);
     let mut long = grant(0);
     long.lease = ms(60_000);
@@ -274,18 +277,18 @@ fn granted_for_long() -> (super::local_queue::Line, [WaiterId; 3]) {
 }
 
 #[test]
-fn whoever_does_not_take_its_turn_is_passed_over_and_keeps_its_waiter_id() {
+fn a_waiter_that_does_not_take_its_turn_is_passed_over_and_keeps_its_id() {
     let (mut queue, [a, b, c]) = granted_for_long();
     assert_eq!((queue.called(), queue.first()), (Some(&"a"), Some(&"a")));
     assert_eq!(queue.next(at(10)), Next::Sleep(at(1010)));
     assert_eq!(queue.next(at(1009)), Next::Sleep(at(1010)));
     assert_eq!(queue.next(at(1010)), Next::PassOn);
     assert_eq!((queue.called(), queue.first()), (Some(&"b"), Some(&"b")));
-    assert_eq!(queue.look(c, at(1011)), Look::Wait);
-    assert_eq!(queue.look(a, at(1011)), Look::Wait, "its turn is over");
-    assert!(matches!(queue.look(b, at(1012)), Look::Yours(..)));
+    assert_eq!(queue.check(c, at(1011)), Check::Wait);
+    assert_eq!(queue.check(a, at(1011)), Check::Wait, "its turn is over");
+    assert!(matches!(queue.check(b, at(1012)), Check::Yours(..)));
 
-    assert!(queue.responds(a), "it was taken for deaf");
+    assert!(queue.responds(a), "it was taken for unresponsive");
     assert!(!queue.responds(a) && !queue.responds(c));
     assert_eq!(queue.first(), Some(&"a"), "and it is first again");
 }
@@ -299,11 +302,11 @@ fn a_turn_passes_on_when_its_waiter_leaves_and_skips_the_unresponsive() {
     assert_eq!(queue.called(), Some(&"c"));
     assert_eq!(queue.leave(a), None, "not its turn");
     assert_eq!(queue.called(), Some(&"c"));
-    assert!(matches!(queue.look(c, at(1500)), Look::Yours(..)));
+    assert!(matches!(queue.check(c, at(1500)), Check::Yours(..)));
 }
 
 #[test]
-fn with_nobody_who_hears_the_lock_is_given_up_and_not_asked_for() {
+fn without_a_responsive_waiter_the_lock_is_given_up_and_not_acquired() {
     let (mut queue, [a]) = acquiring(["a"]);
     let mut long = grant(0);
     long.lease = ms(60_000);
@@ -329,7 +332,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
     let (mut queue, _) = acquiring(["a"]);
     assert!(queue.become_leader());
     assert_eq!(queue.take_over_lead(), Some(attempt(1)));
-    assert!(!queue.become_leader(), "it has a driver");
+    assert!(!queue.become_leader(), "it has a leader");
     assert_eq!(queue.next(at(0)), Next::Acquire);
     assert!(
         !queue.ended(token(1), at(0)),
@@ -342,7 +345,7 @@ fn a_leader_epoch_that_is_seized_leaves_an_acquire_to_be_cleaned_up() {
 }
 
 /// Granted at 0 for 1 s, to be handed on once within 50 ms; taken at 1, and one more waits.
-fn held_in_a_row() -> (Line, [WaiterId; 2]) {
+fn held_in_a_chain() -> (Queue, [WaiterId; 2]) {
     let (mut queue, waiter_ids) = acquiring(["a", "b"]);
     let bounds = Handoff::up_to(1, ms(50));
     let row = grant(0).to_be_handed_on(&bounds, Margin::DEFAULT, at(0));
@@ -353,21 +356,21 @@ fn held_in_a_row() -> (Line, [WaiterId; 2]) {
         "not for the turn's second"
     );
     assert_eq!(
-        queue.look(waiter_ids[0], at(1)),
-        Look::Yours(attempt(1), row)
+        queue.check(waiter_ids[0], at(1)),
+        Check::Yours(attempt(1), row)
     );
     (queue, waiter_ids)
 }
 
 #[test]
-fn an_grant_is_over_earlier_where_the_margin_is_wider() {
+fn a_grant_is_over_earlier_where_the_margin_is_wider() {
     let margin = Margin::percent(10).unwrap();
     for (now, is_over) in [(897, false), (898, true)] {
         let (mut queue, [a]) = acquiring(["a"]);
         let grant = grant(0).to_be_handed_on(&Handoff::up_to(0, ms(0)), margin, at(0));
         assert_eq!(queue.granted(token(1), grant), Outcome::Taken);
-        let found = queue.look(a, at(now));
-        assert_eq!(found == Look::Stale(attempt(1)), is_over, "{now}");
+        let found = queue.check(a, at(now));
+        assert_eq!(found == Check::Stale(attempt(1)), is_over, "{now}");
     }
 }
 
@@ -385,12 +388,12 @@ fn how_long_a_lock_is_handed_on_counts_from_when_the_grant_is_known() {
 }
 
 #[test]
-fn the_next_is_asked_for_when_the_lock_can_no_longer_be_handed_on() {
-    let (mut queue, [_, b]) = held_in_a_row();
+fn the_next_is_acquired_when_the_lock_can_no_longer_be_handed_on() {
+    let (mut queue, [_, b]) = held_in_a_chain();
     assert_eq!(queue.next(at(1)), Next::Sleep(at(50)));
     assert_eq!(queue.next(at(50)), Next::Acquire);
 
-    let (mut queue, _) = held_in_a_row();
+    let (mut queue, _) = held_in_a_chain();
     queue.end_chain_unless(|who, _| *who == "b");
     assert_eq!(queue.next(at(1)), Next::Sleep(at(50)));
     queue.end_chain_unless(|who, _| *who == "a");
@@ -401,9 +404,9 @@ fn the_next_is_asked_for_when_the_lock_can_no_longer_be_handed_on() {
     );
     assert!(!queue.can_hand_on(token(1), at(1), |_, _| true));
 
-    let (mut queue, _) = held_in_a_row();
+    let (mut queue, _) = held_in_a_chain();
     assert!(queue.hand_on(token(1), at(2), |_, _| true));
-    let Look::Yours(_, second) = queue.look(b, at(3)) else {
+    let Check::Yours(_, second) = queue.check(b, at(3)) else {
         panic!("it is offered");
     };
     assert_eq!((second.chain.index, second.chain.since), (1, Some(at(2))));
@@ -414,7 +417,7 @@ fn the_next_is_asked_for_when_the_lock_can_no_longer_be_handed_on() {
 
 #[test]
 fn a_queue_is_missed_while_its_lock_may_be_handed_on() {
-    let (mut queue, [_, b]) = held_in_a_row();
+    let (mut queue, [_, b]) = held_in_a_chain();
     assert!(!queue.is_idle_at(at(50)), "somebody waits");
     queue.become_leader();
     queue.leave(b);

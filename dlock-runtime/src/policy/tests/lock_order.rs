@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
 use crate::policy::lock_order::{Inversion, LockOrders, Nesting};
-use crate::values::class::{Asked, Site};
+use crate::values::class::{LockSite, Site};
 use crate::values::key::{Key, KeyBuilder};
 
 /// A class, by its template, and a key of it.
@@ -17,12 +17,12 @@ type Lock<'a> = (&'static str, &'a str);
 
 fn nesting(held: Lock<'_>, wanted: Lock<'_>) -> Nesting {
     let key = |(class, key): Lock<'_>| KeyBuilder::of(class).text(class).text(key).finish();
-    let asked =
-        |key: &Key, function| Asked::new(key, Site::of_function(function, Location::caller()));
+    let lock_site =
+        |key: &Key, function| LockSite::new(key, Site::of_function(function, Location::caller()));
     let keys = [held, wanted].map(key);
     Nesting {
-        held: asked(&keys[0], "held"),
-        wanted: asked(&keys[1], "wanted"),
+        held: lock_site(&keys[0], "held"),
+        wanted: lock_site(&keys[1], "wanted"),
         keys,
     }
 }
@@ -208,7 +208,7 @@ fn keys_of_a_site_are_in_no_order() {
     let mut orders = LockOrders::default();
     for keys in [["a", "b"], ["b", "a"]] {
         let keys = keys.map(Key::from);
-        let [held, wanted] = keys.each_ref().map(|key| Asked::new(key, site));
+        let [held, wanted] = keys.each_ref().map(|key| LockSite::new(key, site));
         let nesting = Nesting { held, wanted, keys };
         assert!(orders.note(&nesting).is_none());
         assert!(orders.note_unless_inverted(&[nesting]).is_none());

@@ -83,13 +83,13 @@ fn at(millis: u64) -> Moment {
 }
 
 #[test]
-fn what_works_ends_the_failures_in_a_row() {
+fn a_success_ends_the_failures_in_a_row() {
     let mut retries = Retries::new(Jitter::seeded(7));
     for _ in 0..6 {
         retries.failed(at(0));
     }
     assert!(retries.failed(at(0)).length >= ms(400));
-    retries.works();
+    retries.succeeded();
     assert!(retries.failed(at(0)).length <= ms(25));
 }
 
@@ -105,7 +105,7 @@ fn an_outage_is_mentioned_once_a_minute_and_counted_from_its_first_failure() {
     ] {
         assert_eq!(retries.failed(at(now)).mention, mention, "at {now}");
     }
-    retries.works();
+    retries.succeeded();
     assert_eq!(retries.failed(at(300_000)).mention, None, "another outage");
 }
 
@@ -114,9 +114,9 @@ fn what_came_late_is_sent_again_at_once_and_then_after_pauses() {
     let mut retries = Retries::new(Jitter::seeded(7));
     assert_eq!(retries.late(at(0)), None);
     assert!(retries.late(at(0)).is_some());
-    retries.works();
+    retries.succeeded();
     assert_eq!(retries.late(at(0)), None);
-    retries.works();
+    retries.succeeded();
     retries.failed(at(0));
     assert!(retries.late(at(0)).is_some(), "in an outage");
 }
@@ -128,7 +128,7 @@ fn a_key_without_a_time_to_live_is_waited_for_a_second_and_no_longer() {
     assert_eq!(retries.endless(at(950), ms(100)), Some(ms(50)));
     assert_eq!(retries.endless(at(1000), ms(100)), None);
     assert_eq!(retries.endless(at(1001), ms(100)), Some(ms(100)), "anew");
-    retries.works();
+    retries.succeeded();
     assert_eq!(
         retries.endless(at(2500), ms(5000)),
         Some(ms(1000)),

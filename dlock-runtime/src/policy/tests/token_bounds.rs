@@ -79,7 +79,7 @@ fn a_key_that_is_kept_stays_so_in_every_clean_up() {
             let again = table.due_of(token(), now);
             assert_eq!(again, Some(cancel(KEEP)), "{name}");
             table.cancel_failed(token(), now);
-            now = table.next_look();
+            now = table.next_check();
         }
     }
 }
@@ -126,7 +126,7 @@ fn a_bound_that_is_met_loses_the_lease_then() {
     let told = table.renewed(token(), at(300), Renewed::Yes, at(320));
     assert_eq!(told, None, "it does not last any longer");
     table.due(at(499));
-    assert_eq!((state(&table), table.next_look()), ('h', at(500)));
+    assert_eq!((state(&table), table.next_check()), ('h', at(500)));
     assert_eq!(table.due(at(500))[0], lost(LostCause::MaxHold));
     assert_eq!(state(&table), 'c');
 }
@@ -159,7 +159,7 @@ fn a_short_grant_is_renewed_for_the_whole_ttl() {
     };
     assert_eq!(table.due(at(100)), [renew]);
     table.renewed(token(), at(100), Renewed::Yes, at(110));
-    assert_eq!(table.next_look(), at(100 + 889));
+    assert_eq!(table.next_check(), at(100 + 889));
 }
 
 /// A clean-up after `min_hold` is not given up while the key may still be there; a renewal may have
@@ -173,11 +173,11 @@ fn a_clean_up_goes_on_for_as_long_as_the_key_may_stay() {
         });
         table.hand_over(token(), at(50));
         table.due(at(50));
-        assert_eq!(table.next_look(), at(50 + until + 6000));
+        assert_eq!(table.next_check(), at(50 + until + 6000));
     }
     let mut table = holding(Bounds::default());
     assert!(table.extending(token(), ttl(20_000)), "answered or not");
     table.hand_over(token(), at(50));
     table.due(at(50));
-    assert_eq!(table.next_look(), at(50 + 20_000 + 6000));
+    assert_eq!(table.next_check(), at(50 + 20_000 + 6000));
 }

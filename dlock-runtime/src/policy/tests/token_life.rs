@@ -69,7 +69,7 @@ fn lost(cause: LostCause) -> Action<u64> {
 
 fn assert_empty(table: &Table) {
     assert_eq!(
-        (table.census(), table.next_look(), table.all()),
+        (table.census(), table.next_check(), table.all()),
         (Census::default(), Moment::NEVER, vec![])
     );
 }
@@ -94,7 +94,7 @@ fn a_lease_ends_at_its_deadline_and_is_cleaned_up() {
     let mut table = holding();
     let end = at(900 - 9 - 2);
     table.due(at(300)); // a renewal that is never answered
-    assert_eq!(table.next_look(), end);
+    assert_eq!(table.next_check(), end);
     assert_eq!(table.due(end), [lost(LostCause::Deadline)]);
     assert_eq!(
         table.census(),
@@ -121,7 +121,7 @@ fn a_renewal_lengthens_and_tells_the_holder() {
             cause: LostCause::Deadline
         })
     );
-    assert_eq!(table.next_look(), at(600));
+    assert_eq!(table.next_check(), at(600));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_failed_renewal_is_repeated_and_loses_nothing() {
         table.renewed(token(1), at(300), Renewed::Failed, at(320)),
         None
     );
-    assert_eq!(table.next_look(), at(410));
+    assert_eq!(table.next_check(), at(410));
     assert_eq!(table.census().held, 1);
 }
 
@@ -159,7 +159,7 @@ fn a_release_is_the_callers_when_nothing_is_under_way() {
         table.release(token(1), at(10)),
         ReleaseBy::Caller { keep_until: 0 }
     );
-    assert_eq!(table.next_look(), Moment::NEVER, "not renewed any more");
+    assert_eq!(table.next_check(), Moment::NEVER, "not renewed any more");
     assert_eq!(table.release(token(1), at(10)), ReleaseBy::Nobody);
     table.released(token(1));
     assert_empty(&table);
@@ -260,7 +260,7 @@ fn a_cancel_that_nobody_reports_is_sent_by_the_host_too() {
     let mut table = Table::default();
     table.acquiring(token(1), claim(1));
     table.abandoned(token(1), 5_000, at(3000), Some(at(600)), at(100));
-    assert_eq!(table.next_look(), at(600));
+    assert_eq!(table.next_check(), at(600));
     assert!(table.due(at(599)).is_empty());
     assert!(is_cancel(&table.due(at(600))));
     let late = table.cancelled(token(1), cancelled(true, 1_000), true, at(700));
@@ -282,7 +282,7 @@ fn an_inconclusive_cancel_is_repeated_when_the_acquire_is_late() {
         None
     );
     assert_eq!(
-        table.next_look(),
+        table.next_check(),
         at(110 + 4 + 1),
         "4 ms to its not_after, and one more"
     );
@@ -305,7 +305,7 @@ fn a_clean_up_ends_when_nothing_can_be_left() {
     {
         cancels += 1;
         table.cancel_failed(token(1), now);
-        now = table.next_look();
+        now = table.next_check();
         assert!(now <= at(4000), "given up in time");
     }
     assert!(cancels > 3, "tried {cancels} times");
@@ -323,7 +323,7 @@ fn one_renewal_takes_those_along_that_are_nearly_due() {
     grant(&mut table, 5, at(0), None);
     let actions = table.due(at(300));
     assert_eq!(renewed(&table, &actions), [token(1), token(2), token(3)]);
-    assert_eq!(table.next_look(), at(376));
+    assert_eq!(table.next_check(), at(376));
 }
 
 #[test]
@@ -344,9 +344,9 @@ fn one_token_can_be_looked_at_alone() {
         Some(Action::Renew { .. })
     ));
     assert_eq!(
-        table.next_look_at(token(2)),
+        table.next_check_at(token(2)),
         Some(at(300)),
         "the other is left alone"
     );
-    assert_eq!(table.next_look_at(token(9)), None);
+    assert_eq!(table.next_check_at(token(9)), None);
 }

@@ -101,10 +101,10 @@ pub(super) fn in_every_state() -> [(char, Table); 6] {
 #[test]
 fn what_is_queued_waits_for_its_turn_and_needs_nothing() {
     let mut table = waiting();
-    assert_eq!((state(&table), table.next_look()), ('w', Moment::NEVER));
+    assert_eq!((state(&table), table.next_check()), ('w', Moment::NEVER));
     assert_eq!(table.due_of(token(), at(100_000)), None);
     assert!(table.granted(token(), lease(), 5), "in turn");
-    assert_eq!((state(&table), table.next_look()), ('h', lease().next()));
+    assert_eq!((state(&table), table.next_check()), ('h', lease().next()));
     assert!(!table.granted(token(), lease(), 5), "once");
 
     let mut table = waiting();
@@ -114,12 +114,12 @@ fn what_is_queued_waits_for_its_turn_and_needs_nothing() {
 }
 
 #[test]
-fn only_what_is_being_asked_for_can_be_queued() {
+fn only_a_pending_acquire_can_be_queued() {
     for (before, mut table) in in_every_state() {
-        let look = table.next_look();
+        let look = table.next_check();
         table.queued(token());
         let after = if before == 'a' { 'w' } else { before };
-        assert_eq!((state(&table), table.next_look()), (after, look));
+        assert_eq!((state(&table), table.next_check()), (after, look));
     }
 }
 
@@ -127,7 +127,7 @@ fn only_what_is_being_asked_for_can_be_queued() {
 fn what_nobody_wants_is_cleaned_up_and_never_held() {
     for mut table in [acquiring(), waiting()] {
         table.give_up(token(), at(3000), at(10));
-        assert_eq!((state(&table), table.next_look()), ('c', at(10)));
+        assert_eq!((state(&table), table.next_check()), ('c', at(10)));
         assert_eq!(table.due(at(10)), [cancel(0)]);
         assert!(!table.granted(token(), lease(), 5), "no push revives it");
         let answer = Cancelled {
@@ -153,14 +153,14 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
 fn a_giving_up_ends_when_nothing_can_be_left() {
     let mut table = cleaning_up();
     assert_eq!(table.due(at(10)), [cancel(0)]); // and it is never answered
-    assert_eq!(table.next_look(), at(3000));
+    assert_eq!(table.next_check(), at(3000));
     let done = Action::CleanedUp {
         holder: None,
         claim: claim(),
         found: None,
     };
     assert_eq!(table.due(at(3000)), [done]);
-    assert_eq!((state(&table), table.next_look()), ('-', Moment::NEVER));
+    assert_eq!((state(&table), table.next_check()), ('-', Moment::NEVER));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn only_what_nobody_holds_is_given_up() {
         assert_eq!(state(&table), after);
         if before == 'c' {
             table.due(at(20)); // the first clean-up's end counts
-            assert_eq!(table.next_look(), at(3000));
+            assert_eq!(table.next_check(), at(3000));
         }
     }
 }
@@ -181,9 +181,9 @@ fn a_grant_that_nobody_knows_of_is_cleaned_up() {
     for (before, mut table) in in_every_state() {
         table.stray(token(), claim(), at(3000), at(20));
         if before == '-' {
-            assert_eq!((state(&table), table.next_look()), ('c', at(20)));
+            assert_eq!((state(&table), table.next_check()), ('c', at(20)));
             assert_eq!(table.due(at(20)), [cancel(0)]);
-            assert_eq!(table.next_look(), at(3000));
+            assert_eq!(table.next_check(), at(3000));
         } else {
             assert_eq!(state(&table), before, "it is known");
         }
@@ -196,7 +196,7 @@ fn a_token_that_was_taken_for_a_stray_may_still_enter() {
     let mut table = Table::default();
     table.stray(token(), claim(), at(3000), at(20));
     table.acquiring(token(), claim());
-    assert_eq!(table.next_look(), Moment::NEVER, "nothing is due of it");
+    assert_eq!(table.next_check(), Moment::NEVER, "nothing is due of it");
     assert_eq!(table.due(at(4000)), []);
     table.not_granted(token());
     assert_eq!(table, Table::default(), "and nothing stays");

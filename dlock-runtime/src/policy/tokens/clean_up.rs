@@ -55,7 +55,7 @@ impl<H> CleanUp<H> {
     }
 
     /// When to check it next.
-    pub(super) fn look(&self, now: Moment) -> Moment {
+    pub(super) fn next_check(&self, now: Moment) -> Moment {
         self.waits_until(now).unwrap_or(now)
     }
 

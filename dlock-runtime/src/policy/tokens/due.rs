@@ -16,15 +16,15 @@ const LOOKS_AT_MOST: usize = 3;
 
 impl<H: Clone> Tokens<H> {
     /// When to call [`Tokens::due`] next; [`Moment::NEVER`]: nothing is to come.
-    pub(crate) fn next_look(&self) -> Moment {
+    pub(crate) fn next_check(&self) -> Moment {
         self.entries
-            .first_look()
+            .first_check()
             .map_or(Moment::NEVER, |(at, _)| at)
     }
 
     /// When to call [`Tokens::due_of`] for this token; `None` once it is forgotten.
-    pub(crate) fn next_look_at(&self, token: Token) -> Option<Moment> {
-        self.entries.get(token).map(Entry::look)
+    pub(crate) fn next_check_at(&self, token: Token) -> Option<Moment> {
+        self.entries.get(token).map(Entry::next_check)
     }
 
     /// All actions that are due now. A renewal takes along those that would be due soon, so that
@@ -43,7 +43,7 @@ impl<H: Clone> Tokens<H> {
                 actions.extend(self.due_of(token, now));
             }
         }
-        let soon = horizon.map_or_else(Vec::new, |until| self.entries.looks_until(until));
+        let soon = horizon.map_or_else(Vec::new, |until| self.entries.checks_until(until));
         actions.reserve(soon.len());
         for token in soon {
             actions.extend(self.renew(token, now, |lease| lease.may_renew_early(now)));
@@ -76,7 +76,7 @@ impl<H: Clone> Tokens<H> {
                     let (claim, keep_until) = (entry.claim.clone(), entry.keep_until);
                     let (not_after, give_up) = (it.not_after, it.give_up);
                     it.expect_report(give_up);
-                    self.entries.look_at(token, give_up);
+                    self.entries.check_at(token, give_up);
                     return Some(Action::Cancel {
                         token,
                         claim,
@@ -87,7 +87,7 @@ impl<H: Clone> Tokens<H> {
             }
             State::Acquiring | State::Waiting | State::Releasing { .. } => Moment::NEVER,
         };
-        self.entries.look_at(token, next);
+        self.entries.check_at(token, next);
         None
     }
 
@@ -108,7 +108,7 @@ impl<H: Clone> Tokens<H> {
             lease.renewing();
             let within = now.until(lease.deadline()) / 2;
             let (ttl, next) = (lease.ttl(), lease.next());
-            entry.look_at(next);
+            entry.check_at(next);
             let claim = entry.claim.clone();
             Some(Action::Renew {
                 token,

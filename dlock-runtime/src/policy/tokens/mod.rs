@@ -218,12 +218,12 @@ impl<H: Clone> Tokens<H> {
                     deadline,
                     cause,
                 });
-                entry.look_at(next);
+                entry.check_at(next);
                 Ok(news)
             }
             State::CleaningUp(it) => {
                 it.reported(); // sent before the release, answered now
-                entry.look_at(now);
+                entry.check_at(now);
                 Ok(None)
             }
             State::Acquiring | State::Waiting | State::Releasing { .. } => Ok(None),
@@ -262,7 +262,7 @@ impl<H: Clone> Tokens<H> {
         }
         lease.extended(sent, by);
         let (deadline, next, cause) = (lease.deadline(), lease.next(), lease.cause());
-        self.entries.look_at(token, next);
+        self.entries.check_at(token, next);
         Some((deadline, cause))
     }
 
@@ -298,7 +298,7 @@ impl<H: Clone> Tokens<H> {
             });
         }
         let next = it.inconclusive(answer, now);
-        self.entries.look_at(token, next);
+        self.entries.check_at(token, next);
         None
     }
 
@@ -310,7 +310,7 @@ impl<H: Clone> Tokens<H> {
         }) = self.entries.get_mut(token)
         {
             let next = it.failed(now);
-            self.entries.look_at(token, next);
+            self.entries.check_at(token, next);
         }
     }
 }

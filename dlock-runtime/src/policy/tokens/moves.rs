@@ -68,7 +68,8 @@ impl<H: Clone> Tokens<H> {
     }
 
     pub(super) fn clean_up(&mut self, token: Token, clean_up: CleanUp<H>, now: Moment) {
-        let look = clean_up.look(now);
-        self.entries.enter(token, look, State::CleaningUp(clean_up));
+        let next_check = clean_up.next_check(now);
+        self.entries
+            .enter(token, next_check, State::CleaningUp(clean_up));
     }
 }

@@ -64,8 +64,8 @@ impl<'a> Checking<'a> {
     pub(super) fn add(&mut self, key: &'a str, change: &'a Change) -> Result<(), LockError> {
         let next = self.writes.keys.len();
         let new = || (next, Known::default());
-        let (place, known) = self.keys.entry(key).or_insert_with(new);
-        if *place == next {
+        let (index, known) = self.keys.entry(key).or_insert_with(new);
+        if *index == next {
             self.writes.keys.push(key);
         }
         let needs = known
@@ -73,12 +73,12 @@ impl<'a> Checking<'a> {
             .map_err(|why| wrong(format_args!("`{key}` {why}")))?;
         let command = self.writes.commands.len();
         let needs = needs.into_iter().flatten().map(|what| Need {
-            key: *place,
+            key: *index,
             command,
             what,
         });
         self.writes.needs.extend(needs);
-        self.writes.commands.push((*place, change));
+        self.writes.commands.push((*index, change));
         Ok(())
     }
 }

@@ -79,13 +79,13 @@ impl<'a> Writes<'a> {
                 "{many} commands, of which {MOST_COMMANDS} are the most: all run in one step; write several batches"
             )));
         }
-        let place = slot(lock);
+        let lock_slot = slot(lock);
         for (key, change) in &batch.commands {
             if let Some(why) = key.unfilled() {
                 return Err(wrong(format_args!("{}: {why}", key.as_str())));
             }
             let key = key.as_str();
-            check_key(key, lock, namespace, place)?;
+            check_key(key, lock, namespace, lock_slot)?;
             check_change(key, change)?;
             bytes += key.len() + change.words().iter().map(|it| it.len()).sum::<usize>();
             checking.add(key, change)?;
@@ -135,7 +135,7 @@ impl<'a> Writes<'a> {
     }
 }
 
-fn check_key(key: &str, lock: &str, namespace: &str, place: u16) -> Result<(), LockError> {
+fn check_key(key: &str, lock: &str, namespace: &str, lock_slot: u16) -> Result<(), LockError> {
     if key.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(wrong(format_args!(
             "{key:?} has a control character, or a value in it whose `Display` failed"
@@ -147,7 +147,7 @@ fn check_key(key: &str, lock: &str, namespace: &str, place: u16) -> Result<(), L
             "`{key}` is one of dlock's own keys; write data elsewhere"
         )));
     }
-    if slot(key) != place {
+    if slot(key) != lock_slot {
         let tag = hash_tag(lock).unwrap_or(lock);
         return Err(wrong(format_args!(
             "`{key}` is not in the slot of its lock `{lock}`, which a cluster could not write in one step: put `{{{tag}}}` into the key, as its first braces"

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::panic::Location;
 
-use crate::values::class::{Asked, Class, Site};
+use crate::values::class::{Class, LockSite, Site};
 use crate::values::key::{Key, KeyBuilder};
 
 fn of(key: &Key) -> Class {
-    Asked::new(key, here()).class
+    LockSite::new(key, here()).class
 }
 
 fn template(text: &'static str) -> Class {
@@ -62,7 +62,7 @@ fn a_constant_is_as_a_template_of_its_text() {
 
 #[test]
 fn a_key_that_is_some_text_is_of_its_site() {
-    let class = |site| Asked::new(&"k".into(), site).class;
+    let class = |site| LockSite::new(&"k".into(), site).class;
     let (one, other) = (here(), here());
     check(&class(one), &class(one), true);
     check(&class(one), &class(other), false);
@@ -106,7 +106,7 @@ fn a_report_names_text_function_file_and_line() {
         Key::from("nightly").of_constant(),
         Key::from("item:7"),
     ];
-    let said = keys.map(|key| Asked::new(&key, site).to_string());
+    let said = keys.map(|key| LockSite::new(&key, site).to_string());
     assert_eq!(
         said,
         [

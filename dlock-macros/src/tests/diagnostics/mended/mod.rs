@@ -1,12 +1,12 @@
 //! A user who follows the message gets code that compiles: each mistake comes with its fix, and
 //! every word that the fix adds is in the message.
 //!
-//! This file has mistakes whose messages the other files of `diagnostics` check literally. `told`
+//! This file has mistakes whose messages the other files of `diagnostics` check literally. `mistakes`
 //! has mistakes that occur nowhere else, with their messages; `functions` those that depend on the
 //! function.
 
 mod functions;
-mod told;
+mod mistakes;
 
 use std::collections::BTreeSet;
 

@@ -137,7 +137,7 @@ impl Connection {
                 "the connection to redis broke",
             )));
         }
-        self.keep_alive.feel();
+        self.keep_alive.command_sent();
         let now = self.clock.now();
         // Only the first command after an answer starts a silence.
         let _ = self.unanswered.compare_exchange(
@@ -182,12 +182,12 @@ impl Connection {
     }
 
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {
-        self.look_for_silence();
+        self.watch_for_silence();
         CommandError::Unclear(Reason::new(format_args!("no answer within {within:?}")))
     }
 
     /// A short deadline that passed says nothing about the connection; a long silence does.
-    fn look_for_silence(&self) {
+    fn watch_for_silence(&self) {
         let since = self.unanswered.load(Ordering::Acquire);
         let silent = Moment::from_nanos(since).until(self.clock.now());
         if since != 0 && silent >= self.command_timeout * SILENCE_OF_A_DEAD_LINK {

@@ -71,8 +71,8 @@ impl RedisLink {
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
         let (most, pace) = match (plan.max_in_flight, &address) {
-            (None, Some(_)) => (MOST, Some(Pace::of(plan.poll_interval.told))),
-            (None, None) => (MOST, Some(Pace::of(plan.poll_interval.untold))),
+            (None, Some(_)) => (MOST, Some(Pace::of(plan.poll_interval.with_pushes))),
+            (None, None) => (MOST, Some(Pace::of(plan.poll_interval.without_pushes))),
             (Some(_), _) => (0, None),
         };
         Self {

@@ -15,11 +15,11 @@ use super::RedisLink;
 use super::batcher::Command;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::calls::{self, Call};
-use crate::backend::redis::reply::{self, Done, Item, Looked};
+use crate::backend::redis::reply::{self, Done, Holders, Item};
 use crate::backend::redis::scripts;
 use crate::backend::{Answer, Link};
 use crate::policy::commands::{
-    Acquire, Acquired, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed, TakenTogether,
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
 };
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Reason, Refusal};
@@ -75,7 +75,7 @@ impl Link for RedisLink {
         &'a self,
         commands: &'a [Acquire],
         within: Duration,
-    ) -> Answer<'a, TakenTogether> {
+    ) -> Answer<'a, AcquiredAll> {
         Box::pin(async move {
             let call = calls::acquire_all(commands, &self.connection.names);
             let (keys, mut arguments) = (borrowed(&call.keys), borrowed(&call.arguments));
@@ -91,7 +91,7 @@ impl Link for RedisLink {
                     break (reply, sent);
                 }
             };
-            let answer = reply::taken_together(&reply, commands.len())?;
+            let answer = reply::acquired_all(&reply, commands.len())?;
             self.connection.heard_time(answer.time(), sent);
             Ok(answer)
         })
@@ -177,7 +177,7 @@ impl Link for RedisLink {
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
         Box::pin(async move {
             if claim.kind().is_shared() {
-                return Ok(self.look(&claim.key, &claim.value, within).await?.found);
+                return Ok(self.holders(&claim.key, &claim.value, within).await?.found);
             }
             Ok(self.read(&claim.key, within).await?.as_deref() == Some(&*claim.value))
         })
@@ -204,7 +204,7 @@ impl Link for RedisLink {
             let answer = self.connection.call(within, get).await;
             match answer.map(|(value, _)| value) {
                 Err(CommandError::Refused(Refusal::WrongType, _)) => {
-                    Ok(self.look(key, "", within).await?.holder)
+                    Ok(self.holders(key, "", within).await?.holder)
                 }
                 value => reply::value(&value?),
             }
@@ -297,17 +297,17 @@ impl RedisLink {
     }
 
     /// Reads the holder of a lock of a kind with many holders.
-    async fn look(
+    async fn holders(
         &self,
         lock: &str,
         entry: &str,
         within: Duration,
-    ) -> Result<Looked, CommandError> {
+    ) -> Result<Holders, CommandError> {
         let (keys, arguments) = ([lock], [entry]);
         let reply = self
             .connection
-            .script(&scripts::SHARED_LOOK, &keys, &arguments, within);
-        reply::looked(&reply.await?.0)
+            .script(&scripts::SHARED_HOLDERS, &keys, &arguments, within);
+        reply::holders(&reply.await?.0)
     }
 }
 

@@ -35,7 +35,7 @@ for i = 1, number do
       return {10, T}
     end
   end
-  local taken = there or first_place(queue)
+  local taken = there or first_entry(queue)
   if held == value then
     local pttl = redis.call('PTTL', lock)
     left = math.min(left or pttl, pttl)

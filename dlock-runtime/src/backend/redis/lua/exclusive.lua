@@ -23,7 +23,7 @@ local function acquire(lock, counter, queue, heartbeats, value, lease, not_after
   end
   if more then
     return {10, T}
-  elseif not there and not first_place(queue) then
+  elseif not there and not first_entry(queue) then
     epoch = epoch or draw_epochs(counter, T, 1)
     redis.call('SET', lock, value, 'PX', lease)
     return epoch == T and T or {1, T, epoch} -- a number is a cheaper reply than a list

@@ -73,13 +73,13 @@ end
 -- `there`; second, whether the budget of this call is used up and another call must go on. T may be
 -- nil if the key is absent, because most releases do not need the time.
 local function grant_all(lock, counter, queue, heartbeats, there, T)
-  local head = first_place(queue)
+  local head = first_entry(queue)
   if not head then
     return there, false
   end
   T = T or now()
   if sweep(queue, heartbeats, T) then
-    head = first_place(queue)
+    head = first_entry(queue)
   end
   while head do
     local e = read_entry(head)
@@ -105,7 +105,7 @@ local function grant_all(lock, counter, queue, heartbeats, there, T)
         return there, false
       end
     end
-    head = first_place(queue)
+    head = first_entry(queue)
   end
   return there, false
 end

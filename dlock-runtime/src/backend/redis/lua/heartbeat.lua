@@ -22,7 +22,7 @@ local function may_change(lock, queue, heartbeats, there)
   if first and (tonumber(first[2]) <= T or is_meta(first[1])) or has_lapsed(heartbeats) then
     return true
   end
-  local head = first_place(queue)
+  local head = first_entry(queue)
   local e = head and read_entry(head)
   return e and (fits(lock, there, e) or not redis.call('ZSCORE', heartbeats, head))
 end

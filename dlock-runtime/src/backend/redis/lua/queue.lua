@@ -5,7 +5,7 @@
 -- The number of entries that one call may still handle, over all its locks, so that no call blocks
 -- the server for long. A call that has more to do says so in its reply, and the client continues at
 -- once.
-local budget = PLACES_AT_ONCE
+local budget = ENTRIES_AT_ONCE
 
 -- Addresses at which a grant of this call found no subscriber.
 local unheard = {}
@@ -72,7 +72,7 @@ local function sweep(queue, heartbeats, T)
   return #lapsed > 0
 end
 
-local function first_place(queue)
+local function first_entry(queue)
   return redis.call('ZRANGE', queue, 0, 0)[1]
 end
 

@@ -87,7 +87,7 @@ end
 -- queue's head lapses, if that is sooner. The waiter polls again then.
 local function still_waits(lock, queue, heartbeats, there, T)
   local left, holder = in_the_way(lock, there, T)
-  local head = first_place(queue)
+  local head = first_entry(queue)
   local alive = head and left >= 0 and tonumber(redis.call('ZSCORE', heartbeats, head) or 0)
   if alive then
     left = math.min(left, math.ceil(math.max(alive - T, 0) / 1000))

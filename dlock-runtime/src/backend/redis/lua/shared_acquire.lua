@@ -45,7 +45,7 @@ if may_queue and redis.call('ZSCORE', queue, e.value) then
   beat(queue, heartbeats, e.value, T)
   return still_waits(lock, queue, heartbeats, there, T)
 end
-local head = first_place(queue)
+local head = first_entry(queue)
 local other = not may_queue and other_kind(lock, there, e)
 if other then
   return {8, T, other}

@@ -10,7 +10,7 @@ use redis::Value;
 
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{
-    Acquired, Busy, Cancelled, GivenBack, Left, Polled, Renewed, TakenTogether,
+    Acquired, AcquiredAll, Busy, Cancelled, GivenBack, Left, Polled, Renewed,
 };
 use crate::values::error::{Reason, Refusal};
 
@@ -51,7 +51,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
     }
 }
 
-pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogether, CommandError> {
+pub(super) fn acquired_all(reply: &Value, asked: usize) -> Result<AcquiredAll, CommandError> {
     let read = || {
         let Value::Array(items) = reply else {
             return None;
@@ -66,21 +66,21 @@ pub(super) fn taken_together(reply: &Value, asked: usize) -> Result<TakenTogethe
                 .collect::<Option<Vec<u64>>>()
         };
         Some(match kind {
-            1 => TakenTogether::All {
+            1 => AcquiredAll::All {
                 time,
                 epochs: epochs()?,
                 left: None,
             },
-            2 => TakenTogether::Not {
+            2 => AcquiredAll::Not {
                 time,
                 at: usize::try_from(number(items.get(2)?)?).ok()?,
             },
-            4 => TakenTogether::All {
+            4 => AcquiredAll::All {
                 time,
                 epochs: epochs()?,
                 left: Some(left(items.get(3)?)?),
             },
-            5 => TakenTogether::Late { time },
+            5 => AcquiredAll::Late { time },
             _ => return None,
         })
     };
@@ -258,25 +258,25 @@ pub(super) fn downgraded(reply: &Value) -> Result<Done<bool>, CommandError> {
     Ok(Done { answer, more })
 }
 
-/// The reply of `shared_look`.
-pub(super) struct Looked {
+/// The reply of `shared_holders`.
+pub(super) struct Holders {
     /// The given entry holds the lock.
     pub(super) found: bool,
     /// The first holder's entry.
     pub(super) holder: Option<String>,
 }
 
-pub(super) fn looked(reply: &Value) -> Result<Looked, CommandError> {
+pub(super) fn holders(reply: &Value) -> Result<Holders, CommandError> {
     let Value::Array(items) = reply else {
-        return Err(unexpected("look", reply));
+        return Err(unexpected("holders", reply));
     };
     match items.first().zip(items.get(1).and_then(text)) {
         Some((Value::Int(-1), _)) => Err(other_type(reply)),
-        Some((Value::Int(found), holder)) => Ok(Looked {
+        Some((Value::Int(found), holder)) => Ok(Holders {
             found: *found == 1,
             holder: Some(holder).filter(|it| !it.is_empty()),
         }),
-        _ => Err(unexpected("look", reply)),
+        _ => Err(unexpected("holders", reply)),
     }
 }
 

@@ -8,7 +8,7 @@ use dlock_harness::until;
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, seconds};
 use crate::backend::Link;
 use crate::policy::commands::{Acquired, Claim, Polled};
-use crate::policy::queue::PLACES_AT_ONCE;
+use crate::policy::queue::ENTRIES_AT_ONCE;
 use crate::values::entry;
 use crate::values::kind::Kind;
 
@@ -47,9 +47,9 @@ enum Dead {
     /// No heartbeat.
     Silent,
     /// Their common connection has ended.
-    Deaf,
+    Unresponsive,
     /// Each had a connection of its own, which has ended.
-    DeafEach,
+    UnresponsiveEach,
     /// Silent and deaf ones in turn.
     Both,
 }
@@ -62,7 +62,7 @@ impl Lab {
             local future = redis.call('TIME')[1] * 1000000 + 3600000000
             for i = 1, tonumber(ARGV[1]) do
               local place = string.gsub(ARGV[2], 'TOKEN', 'dead' .. i)
-              place = string.gsub(place, 'ADDRESS', ARGV[4] .. (ARGV[3] == 'DeafEach' and i or ''))
+              place = string.gsub(place, 'ADDRESS', ARGV[4] .. (ARGV[3] == 'UnresponsiveEach' and i or ''))
               local silent = ARGV[3] == 'Silent' or ARGV[3] == 'Both' and i % 2 == 0
               redis.call('ZADD', KEYS[1], i, place)
               redis.call('ZADD', KEYS[2], silent and 1 or string.format('%.0f', future), place)
@@ -90,7 +90,7 @@ impl Lab {
 
     /// Since the statistics were reset, no call has handled more than it may, and none was in vain.
     async fn assert_bounded(&self, handled: u64, what: &str) {
-        let (calls, at_once) = (self.calls().await, PLACES_AT_ONCE as u64);
+        let (calls, at_once) = (self.calls().await, ENTRIES_AT_ONCE as u64);
         let least = handled / at_once;
         assert!(
             (least..=2 * least + 6).contains(&calls),
@@ -103,7 +103,12 @@ impl Lab {
 async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
     let lab = Lab::new().await;
     for kind in kinds() {
-        for dead in [Dead::Silent, Dead::Deaf, Dead::DeafEach, Dead::Both] {
+        for dead in [
+            Dead::Silent,
+            Dead::Unresponsive,
+            Dead::UnresponsiveEach,
+            Dead::Both,
+        ] {
             let what = format!("{kind:?}, {dead:?}");
             let holder = match &kind {
                 Kind::Read => Kind::Write,
@@ -131,7 +136,7 @@ async fn a_release_grants_to_a_lone_waiter_behind_thousands_of_dead_ones() {
             let tried = lab.server.commandstats("publish").await;
             let calls = lab.calls().await;
             assert!(
-                matches!(dead, Dead::DeafEach) || tried <= calls + 2,
+                matches!(dead, Dead::UnresponsiveEach) || tried <= calls + 2,
                 "{what}: {tried} tries in {calls} calls"
             );
             assert!(lab.link.release(&alive, 0, CAP).await.unwrap().found);
@@ -176,7 +181,7 @@ async fn each_asker_goes_on_until_it_is_answered() {
     let all = [LOCK, "lock:b"].map(|key| acquire(&claim(key, "all"), until_then()));
     let taken = lab.link.acquire_all(&all, CAP).await.unwrap();
     assert!(
-        matches!(taken, crate::policy::commands::TakenTogether::All { .. }),
+        matches!(taken, crate::policy::commands::AcquiredAll::All { .. }),
         "{taken:?}"
     );
     lab.assert_bounded(CROWD, "all").await;
@@ -186,7 +191,7 @@ async fn each_asker_goes_on_until_it_is_answered() {
 #[tokio::test]
 async fn combined_items_go_on_each_by_itself() {
     let lab = Lab::new().await;
-    let place = of(&lab, &Kind::Exclusive, "TOKEN", "deaf").value;
+    let place = of(&lab, &Kind::Exclusive, "TOKEN", "unresponsive").value;
     let script = "
         for i = 1, 150 do
           for key = 1, 40 do
@@ -226,7 +231,7 @@ async fn thousands_of_lapsed_holders_keep_nobody_out() {
         redis.call('PEXPIRE', KEYS[1], 60000)";
     let crowd = CROWD.to_string();
     let fill = async |kind: &Kind, meta: &str| {
-        let dead = of(&lab, kind, "TOKEN", "deaf").value;
+        let dead = of(&lab, kind, "TOKEN", "unresponsive").value;
         lab.tell::<()>(&["EVAL", script, "1", LOCK, &crowd, &dead, meta])
             .await;
         lab.server.cmd(&["CONFIG", "RESETSTAT"]).await;

@@ -145,8 +145,8 @@ pub(super) fn plan(url: &str) -> Plan {
         max_in_flight: None,
         margin: Margin::DEFAULT,
         poll_interval: PollInterval {
-            told: Duration::from_secs(1),
-            untold: Duration::from_millis(100),
+            with_pushes: Duration::from_secs(1),
+            without_pushes: Duration::from_millis(100),
         },
         clock: Clock::real(),
         names: Names::new("lock:"),

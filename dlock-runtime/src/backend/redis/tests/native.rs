@@ -173,7 +173,7 @@ async fn a_call_that_the_server_does_not_know_goes_the_long_way() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_granted_the_lock_by_each_text() {
+async fn a_waiter_is_granted_the_lock_by_each_text() {
     for native in BOTH {
         let lab = Lab::new().await;
         let ours = claim("lock:a", "ours");

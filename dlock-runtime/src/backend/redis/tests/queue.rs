@@ -123,7 +123,7 @@ async fn a_place_whose_heartbeat_was_lost_is_passed_over() {
 
 /// As in the pure machine; the random sequences have fewer waiters.
 #[tokio::test]
-async fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
+async fn a_sweep_takes_two_hundred_entries_those_that_lapsed_first() {
     let lab = Lab::new().await;
     let add = "
         redis.call('ZADD', KEYS[1], 0, 'r|strange')
@@ -189,7 +189,7 @@ async fn a_kept_lock_is_nobodys_and_keeps_its_end() {
 
 /// As after a clock that was far ahead.
 #[tokio::test]
-async fn places_and_grants_are_numbered_above_a_counter_that_is_ahead() {
+async fn entries_and_grants_are_numbered_above_a_counter_that_is_ahead() {
     let lab = Lab::new().await;
     let ours = claim("lock:a", "ours");
     lab.granted(&ours).await;

@@ -88,7 +88,7 @@ async fn a_crowd_that_has_gone_leaves_no_room_for_queues_that_nobody_misses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_of_its_own_goes_with_its_queue() {
+async fn a_queue_of_its_own_goes_with_its_waiters() {
     let pool = LockPool::connect("memory://").await.unwrap();
     let mut guards = Vec::new();
     for number in 0..1000 {

@@ -40,7 +40,7 @@ async fn woken(by: Reader) -> usize {
     let waker = Waker::from(count.clone());
     let first = local_queues.enter(spec.clone(), now);
     let leader_epoch = first.leader_epoch.unwrap();
-    let (poll_result, _) = local_queues.look(&spec, first.waiter_id, now, &waker, None);
+    let (poll_result, _) = local_queues.check(&spec, first.waiter_id, now, &waker, None);
     assert!(matches!(poll_result, PollResult::Wait));
     let behind = local_queues.enter(spec.clone(), now);
     let acquires = local_queues.at(queue_key, |it| it.next(leader_epoch, now));
@@ -61,12 +61,13 @@ async fn woken(by: Reader) -> usize {
     });
     match by {
         Reader::Itself => {
-            let (poll_result, _) = local_queues.look(&spec, first.waiter_id, now, &waker, answered);
+            let (poll_result, _) =
+                local_queues.check(&spec, first.waiter_id, now, &waker, answered);
             assert!(matches!(poll_result, PollResult::Yours(it) if it.attempt.token == token));
         }
         Reader::Sibling => {
             let (poll_result, _) =
-                local_queues.look(&spec, behind.waiter_id, now, &waker, answered);
+                local_queues.check(&spec, behind.waiter_id, now, &waker, answered);
             assert!(matches!(poll_result, PollResult::Wait));
         }
         Reader::Leader => assert_eq!(

@@ -133,7 +133,7 @@ fn chains_of_handoffs_end_in_the_middle() {
 }
 
 #[test]
-fn the_next_in_line_may_not_be_able_to_have_what_is_handed_on() {
+fn the_next_waiter_may_not_be_able_to_take_a_handoff() {
     explore(Chances {
         handoffs: 16,
         refusals: true,

@@ -64,7 +64,7 @@ impl Site {
             let answered = answered.take();
             let (poll_result, side_effects) = self
                 .local_queues
-                .look(&spec, waiter_id, now, &waker, answered);
+                .check(&spec, waiter_id, now, &waker, answered);
             side_effects
                 .unowned
                 .into_iter()
@@ -130,7 +130,7 @@ impl Site {
         let queue = self
             .local_queues
             .at(&queue_key(), |it| it.queue_state.itself.clone());
-        let queue = queue.expect("a seat keeps its gate");
+        let queue = queue.expect("a waiter keeps its queue");
         self.seen(|seen| {
             let known = seen
                 .local_queues
@@ -239,7 +239,7 @@ impl Site {
         let token = attempt.token;
         let by = Some((&queue_key(), leader_epoch));
         let may_send = self.local_queues.sending(by, attempt, self.now());
-        assert!(may_send, "no driver is ever stuck here");
+        assert!(may_send, "no leader is ever stuck here");
         let granted = self.acquire(number);
         let now = self.now();
         if self.is_lost() {

@@ -21,14 +21,14 @@ use crate::values::token::Token;
 impl Leader {
     /// The server granted the lock to this process.
     pub(super) fn granted_to_leader(&mut self, token: Token, grant: Grant) {
-        self.retries.works();
+        self.retries.succeeded();
         let settled =
             (self.core.local_queues()).granted_to_leader(&self.queue_key, token, grant, self.now());
         self.core.see_to(settled.unowned());
     }
 
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
-        self.retries.works();
+        self.retries.succeeded();
         let left = match busy.left {
             // An empty value: the lock is free and yet not ours, because the first entry in the
             // server's queue is of a kind that we can't read.
@@ -60,12 +60,12 @@ impl Leader {
                 None => self.send_away(refusal),
             },
             Ok(InTheWay::Somebody { left, .. }) => {
-                self.retries.works();
+                self.retries.succeeded();
                 let pause = self.retries.busy(left, interval);
                 self.pause(pause);
             }
             Err(refusal) => {
-                self.retries.works();
+                self.retries.succeeded();
                 self.send_away(refusal);
             }
         }

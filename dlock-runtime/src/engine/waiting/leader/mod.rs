@@ -32,7 +32,7 @@ use crate::values::moment::Moment;
 use crate::values::token::Token;
 
 /// How often a leader shows its waiters that it responds, at least.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
 /// A poll that takes longer is repeated, so that the queue entry is kept alive.
 const POLL_AT_MOST: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Leader {
     pub(super) fn answered(&mut self) -> Answered {
         let granted = self.granted.take();
         if granted.is_some() {
-            self.retries.works();
+            self.retries.succeeded();
         }
         Answered {
             leader_epoch: self.epoch,
@@ -165,7 +165,7 @@ impl Leader {
             .local_queues()
             .at(&self.queue_key, |it| it.queue_state.notify())
             .unwrap_or_default();
-        let pause = self.now().until(until).min(LOOK_AT_LEAST_EVERY);
+        let pause = self.now().until(until).min(CHECK_AT_LEAST_EVERY);
         let rung = tokio::time::timeout(pause, notify.notified()).await;
         if rung.is_ok() {
             // Mostly notified by a holder of this process whose release is about to be sent. The

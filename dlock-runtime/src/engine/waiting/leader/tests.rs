@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::let_others_go_first;
 
 #[tokio::test]
-async fn whoever_lets_others_go_first_keeps_its_place_among_its_like() {
+async fn a_task_that_lets_others_go_first_keeps_its_place_among_its_like() {
     let said = Arc::new(Mutex::new(Vec::new()));
     let say = |word: &'static str, waits: bool| {
         let said = said.clone();

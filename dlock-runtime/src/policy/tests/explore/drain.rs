@@ -3,7 +3,7 @@
 //! From a given state on, stalled processes resume, bodies end, and the first (or always the last)
 //! possible step is taken, until no waiter, no holder and nothing else is left.
 
-use super::kind::{Keeps, token_of_place};
+use super::kind::{Keeps, token_of_entry};
 use super::process::Process;
 use super::run::Run;
 use super::seen::{Seen, Witness};
@@ -94,7 +94,7 @@ impl World {
         let left = standing.iter().any(|value| is_to_go(token_in(value)))
             || waiting
                 .iter()
-                .any(|(entry, _)| is_to_go(token_of_place(entry)));
+                .any(|(entry, _)| is_to_go(token_of_entry(entry)));
         let rests = |it: &Process| !it.alive || ever(it.at) || it.is_at_rest();
         !left && self.processes.iter().all(|it| rests(it))
     }

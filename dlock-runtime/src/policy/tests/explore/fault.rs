@@ -1,7 +1,7 @@
 //! The faults; each costs one of the run's budget. Recovery costs nothing.
 //!
 //! What a fault does to a process is here; what the process does about it is in `process` and
-//! `ask`.
+//! `leading`.
 
 use super::process::{Leader, Phase, Process, Turn};
 use super::run::Run;
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     Only(Stall),
     Crash,
     /// As `Crash`, but only for a process in the queue, and the server does not notice.
-    CrashInLine,
+    CrashInQueue,
     /// A program without dlock takes the lock by `SET NX PX`.
     Foreign,
     /// A command is executed twice.
@@ -61,7 +61,7 @@ pub(super) enum Fault {
     ForeignSet,
     Twice(usize, bool),
     TwiceLater(usize, bool),
-    DriverLost(usize),
+    LeaderLost(usize),
     QueueLost,
     Flush,
     ForeignDel,
@@ -144,7 +144,7 @@ impl World {
                 faults.push(Fault::Crash { at, noticed: true });
                 faults.push(Fault::Crash { at, noticed: false });
             }
-            Kind::CrashInLine if matches!(process.queue.remote(), Remote::Queued { .. }) => {
+            Kind::CrashInQueue if matches!(process.queue.remote(), Remote::Queued { .. }) => {
                 faults.push(Fault::Crash { at, noticed: false });
             }
             Kind::Twice => {
@@ -161,7 +161,7 @@ impl World {
                 let may = wires.iter().filter(|(wire, _)| may(wire));
                 faults.extend(may.map(|(_, watchdog)| Fault::TwiceLater(at, *watchdog)));
             }
-            Kind::Leader if process.is_driven() => faults.push(Fault::DriverLost(at)),
+            Kind::Leader if process.is_driven() => faults.push(Fault::LeaderLost(at)),
             _ => {}
         }
     }
@@ -204,7 +204,7 @@ impl World {
                 again.heard = false;
                 self.limbo.push(again);
             }
-            Fault::DriverLost(at) => self.turn(run, at, seen, |it, turn| it.leader_lost(turn)),
+            Fault::LeaderLost(at) => self.turn(run, at, seen, |it, turn| it.leader_lost(turn)),
             Fault::QueueLost => self.server().lose_queue(KEY),
             Fault::Flush => {
                 *self.server() = crate::policy::server::Server::default();

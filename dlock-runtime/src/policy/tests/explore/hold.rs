@@ -6,10 +6,10 @@ use super::process::{Begun, Body, Fence, Phase, Process, Turn};
 use super::run::Wants;
 use super::seen::Witness;
 use super::world::What;
-use crate::policy::client::{GivenBack, Looked};
+use crate::policy::client::{Checked, GivenBack};
 use crate::policy::commands::{Renewal, Renewed};
 use crate::policy::lease::{Lease, Terms};
-use crate::policy::local_queue::{Attempt, Grant, GrantKind, Look, WaiterId};
+use crate::policy::local_queue::{Attempt, Check, Grant, GrantKind, WaiterId};
 use crate::policy::tokens::ReleaseBy;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
@@ -17,8 +17,8 @@ use crate::values::token::Token;
 /// Taking the lock, and beginning the body.
 impl Process {
     /// `Waiter::look`, and what `acquire::in_queue` does with the result.
-    pub(super) fn look(&mut self, turn: &mut Turn<'_>, who: usize) {
-        let Phase::Line(waiter_id) = self.contenders[who].phase else {
+    pub(super) fn check(&mut self, turn: &mut Turn<'_>, who: usize) {
+        let Phase::Queue(waiter_id) = self.contenders[who].phase else {
             return;
         };
         self.queue.responds(waiter_id);
@@ -27,21 +27,21 @@ impl Process {
             return self.look_in_two_steps(turn, who, waiter_id);
         }
         let token = |attempt: &Attempt, _: &Lease| attempt.token;
-        match self.client(turn).look(waiter_id, now, &terms, token) {
-            Looked::Wait => {
+        match self.client(turn).check(waiter_id, now, &terms, token) {
+            Checked::Wait => {
                 if self.queue.become_leader() {
-                    turn.seen.saw(Witness::DriverReplaced);
+                    turn.seen.saw(Witness::LeaderReplaced);
                 }
             }
-            Looked::TooLate { unowned, left } => {
-                turn.seen.saw(Witness::StaleOffer);
+            Checked::TooLate { unowned, left } => {
+                turn.seen.saw(Witness::StaleGrant);
                 self.see_to(turn, Some(unowned));
                 if left {
                     return self.enter(turn, who); // at the end of the queue again
                 }
                 self.queue.become_leader();
             }
-            Looked::Yours(attempt, grant, _) => {
+            Checked::Yours(attempt, grant, _) => {
                 let body = self.body_under(turn, attempt, &grant);
                 self.begins(turn, who, body, grant);
             }
@@ -50,13 +50,13 @@ impl Process {
 
     /// As the mutant `HandedOnAfresh` does it.
     fn look_in_two_steps(&mut self, turn: &mut Turn<'_>, who: usize, waiter_id: WaiterId) {
-        match self.queue.look(waiter_id, turn.now()) {
-            Look::Wait => drop(self.queue.become_leader()),
-            Look::Stale(attempt) => {
+        match self.queue.check(waiter_id, turn.now()) {
+            Check::Wait => drop(self.queue.become_leader()),
+            Check::Stale(attempt) => {
                 self.client(turn).clean_up(&attempt, turn.now());
                 self.queue.become_leader();
             }
-            Look::Yours(attempt, mut grant) => {
+            Check::Yours(attempt, mut grant) => {
                 grant.since = grant.chain.since.unwrap_or(grant.since);
                 match self.take(turn, who, attempt, grant) {
                     Some(body) => self.begins(turn, who, body, grant),
@@ -94,7 +94,7 @@ impl Process {
             .take(&attempt, &grant, &terms, now, |_| token)
             .is_none()
         {
-            turn.seen.saw(Witness::StaleOffer);
+            turn.seen.saw(Witness::StaleGrant);
             self.see_to(turn, Some(token));
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::kind::{Holds, fits, is_or_was, token_of_place};
+use super::kind::{Holds, fits, is_or_was, token_of_entry};
 use super::seen::{Seen, Witness};
 use super::world::{Answer, Command, KEY, What, World, token_in};
 use crate::policy::commands::{Acquired, Polled};
@@ -102,7 +102,7 @@ impl World {
                 if come.iter().any(|it| own(it)) && !before.holders.is_empty() =>
             {
                 let first = before.waiting.first();
-                if first.is_some_and(|(it, _)| token_of_place(it) != sender) {
+                if first.is_some_and(|(it, _)| token_of_entry(it) != sender) {
                     seen.saw(Witness::Reentered);
                 }
             }
@@ -157,7 +157,7 @@ fn come<'a>(before: &Before, after: &'a Before) -> Vec<&'a String> {
 /// because it is dead.
 fn passes(before: &Before, after: &Before, come: &[&String]) -> Option<&'static str> {
     let passed = |entry: &String| {
-        let of_entry = |it: &(Arc<str>, u64)| token_of_place(&it.0) == token_in(entry);
+        let of_entry = |it: &(Arc<str>, u64)| token_of_entry(&it.0) == token_in(entry);
         let place = before.waiting.iter().position(of_entry);
         let ahead = &before.waiting[..place.unwrap_or(before.waiting.len())];
         let ours = Holds::of(entry);

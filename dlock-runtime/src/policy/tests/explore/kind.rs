@@ -127,7 +127,7 @@ fn fits_by_number(holders: &[Holds<'_>], one: Holds<'_>) -> bool {
 }
 
 /// The token in a queue entry, and its process.
-pub(super) fn token_of_place(entry: &str) -> Option<(usize, Token)> {
+pub(super) fn token_of_entry(entry: &str) -> Option<(usize, Token)> {
     super::world::token_in(entry)
 }
 

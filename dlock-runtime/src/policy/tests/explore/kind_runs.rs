@@ -214,7 +214,7 @@ fn read_and_write() -> Vec<Row> {
         ),
         row(
             "read; write, cancelled waits, fresh tokens, every fault",
-            &[CancelLeftQueue, CancelFreed, StaleOffer, Rest],
+            &[CancelLeftQueue, CancelFreed, StaleGrant, Rest],
             Run {
                 attempts: 2,
                 cancels: 1,
@@ -223,7 +223,7 @@ fn read_and_write() -> Vec<Row> {
         ),
         row(
             "read; write, waits that are over or none",
-            &[PastTheLine, CancelLeftQueue, ReaderBehindWriter, Rest],
+            &[PastTheQueue, CancelLeftQueue, ReaderBehindWriter, Rest],
             Run {
                 attempts: 2,
                 cancels: 1,
@@ -316,7 +316,7 @@ fn min_hold_and_weather() -> Vec<Row> {
         ),
         row(
             "read; write, asynchronous",
-            &[HeldByPush, StaleOffer],
+            &[HeldByPush, StaleGrant],
             asynchronous(some(1, &[Break, Crash], two(&[Read, Write]))),
         ),
     ];

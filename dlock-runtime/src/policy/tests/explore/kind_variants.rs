@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::fault::Kind::{self, Break, CrashInLine, Only, Push};
+use super::fault::Kind::{self, Break, CrashInQueue, Only, Push};
 use super::fault::Stall as Stands;
 use super::kind::Asks::{self, Alone, As, Read, Take, Write};
 use super::kind::Keeps;
@@ -126,7 +126,7 @@ fn bad(far: bool) -> Vec<Bad> {
             Mutant::NoHeartbeat,
             "L1",
             176,
-            faults(&[CrashInLine], ever(rw)),
+            faults(&[CrashInQueue], ever(rw)),
         ),
         of(
             Mutant::NoPoll,
@@ -149,7 +149,7 @@ fn bad(far: bool) -> Vec<Bad> {
                 Mutant::NoHeartbeat,
                 "L1",
                 176,
-                faults(&[CrashInLine], ever(permits)),
+                faults(&[CrashInQueue], ever(permits)),
             ),
             of(
                 Mutant::YoursForTheWholeTtl,

@@ -22,7 +22,7 @@ pub(super) fn large() -> Vec<Row> {
         CancelFreed,
         ForeignHolder,
         CrashWhileHolding,
-        DriverReplaced,
+        LeaderReplaced,
         Rest,
     ];
     let rows = vec![
@@ -39,7 +39,7 @@ pub(super) fn large() -> Vec<Row> {
                 HeldByYours,
                 Late,
                 LimboExecuted,
-                StaleOffer,
+                StaleGrant,
                 Rest,
             ],
             Run {
@@ -53,7 +53,7 @@ pub(super) fn large() -> Vec<Row> {
             &[
                 HeldByYours,
                 Gone,
-                PlaceLostByDeafness,
+                EntryLostBySilence,
                 HeartbeatLapsed,
                 DeadWaiterSkipped,
                 Rest,
@@ -67,7 +67,7 @@ pub(super) fn large() -> Vec<Row> {
         ),
         row(
             "renewals, fresh tokens, cancelled waits",
-            &[Renewed, CancelLeftQueue, CancelFreed, StaleOffer, Rest],
+            &[Renewed, CancelLeftQueue, CancelFreed, StaleGrant, Rest],
             Run {
                 attempts: 2,
                 renews: true,
@@ -77,7 +77,7 @@ pub(super) fn large() -> Vec<Row> {
         ),
         row(
             "three processes",
-            &[HeldByPush, DriverReplaced, CrashWhileHolding, Rest],
+            &[HeldByPush, LeaderReplaced, CrashWhileHolding, Rest],
             Run {
                 processes: three,
                 ..one.clone()
@@ -95,7 +95,7 @@ pub(super) fn large() -> Vec<Row> {
         ),
         row(
             "two in a line, cancelled waits",
-            &[OfferInherited, CancelLeftQueue, CancelFreed, Rest],
+            &[GrantInherited, CancelLeftQueue, CancelFreed, Rest],
             Run {
                 processes: &[&[F, F], &[F]],
                 attempts: 3,
@@ -110,7 +110,7 @@ pub(super) fn large() -> Vec<Row> {
                 HeldByPush,
                 CrashWhileHolding,
                 LimboExecuted,
-                StaleOffer,
+                StaleGrant,
                 Rest,
             ],
             Run {
@@ -144,13 +144,13 @@ pub(super) fn large() -> Vec<Row> {
             },
         ),
         row(
-            "gates forgotten, every fault",
-            &[GateForgotten, HandedOn, HeldByPush, Rest],
+            "local queues forgotten, every fault",
+            &[QueueForgotten, HandedOn, HeldByPush, Rest],
             forgetful(one.clone()),
         ),
         row(
             "waits that are over",
-            &[PastTheLine, CancelLeftQueue, Rest],
+            &[PastTheQueue, CancelLeftQueue, Rest],
             Run {
                 processes: &[&[Wants::For, F], &[Wants::Once]],
                 attempts: 3,
@@ -205,7 +205,7 @@ pub(super) fn large() -> Vec<Row> {
         ),
         row(
             "asynchronous, no fault",
-            &[HeldByPush, HeldByYours, StaleOffer],
+            &[HeldByPush, HeldByYours, StaleGrant],
             Run {
                 asynchronous: true,
                 tick: Duration::from_millis(1500),

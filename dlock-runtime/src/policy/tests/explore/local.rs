@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::policy::commands::Claim;
-use crate::policy::local_queue::{Attempt, Grant, LocalQueue, Look, Next, Outcome, Remote};
+use crate::policy::local_queue::{Attempt, Check, Grant, LocalQueue, Next, Outcome, Remote};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -82,7 +82,7 @@ impl Local {
             match waiter {
                 Waiter::Out => steps.push(Step::Enter(who)),
                 Waiter::In { woken, .. } => {
-                    steps.extend(woken.then_some(Step::Look(who)));
+                    steps.extend(woken.then_some(Step::Check(who)));
                     steps.push(Step::Leave(who));
                 }
                 Waiter::Gone => {}
@@ -97,7 +97,7 @@ impl Local {
             _ => {}
         }
         if self.awaited().is_some() {
-            steps.extend([Step::Push, Step::Hurry]);
+            steps.extend([Step::Push, Step::FlushEarly]);
         }
         if self.rest.1 > 0 {
             steps.push(Step::Tick);
@@ -132,7 +132,7 @@ impl Local {
                     self.leader = Leader::Running;
                 }
             }
-            Step::Look(who) => return self.look(who, forgets),
+            Step::Check(who) => return self.check(who, forgets),
             Step::Leave(who) => {
                 let Waiter::In { waiter_id, .. } = self.waiters[who] else {
                     return None;
@@ -151,7 +151,7 @@ impl Local {
                 let token = self.awaited()?;
                 return self.granted(token, forgets);
             }
-            Step::Hurry => {
+            Step::FlushEarly => {
                 self.queue.poll_now(self.at());
                 self.notify = true;
             }
@@ -168,7 +168,7 @@ impl Local {
         None
     }
 
-    fn look(&mut self, who: usize, forgets: Forgets) -> Option<&'static str> {
+    fn check(&mut self, who: usize, forgets: Forgets) -> Option<&'static str> {
         let Waiter::In { waiter_id, .. } = self.waiters[who] else {
             return None;
         };
@@ -177,18 +177,18 @@ impl Local {
         let before_me = others.any(|(it, passed)| {
             !passed && matches!(it, Waiter::In { waiter_id: theirs, .. } if *theirs < waiter_id)
         });
-        let stale = match self.queue.look(waiter_id, self.at()) {
-            Look::Yours(attempt, _) => {
+        let stale = match self.queue.check(waiter_id, self.at()) {
+            Check::Yours(attempt, _) => {
                 self.waiters[who] = Waiter::Gone;
-                self.notify |= forgets != Forgets::ToRingWhenTaken;
+                self.notify |= forgets != Forgets::ToNotifyWhenTaken;
                 let twice = self.end(attempt.token, End::Taken);
                 return before_me.then_some("not first in line").or(twice);
             }
-            Look::Stale(attempt) => {
+            Check::Stale(attempt) => {
                 self.notify = true;
                 self.end(attempt.token, End::CleanedUp)
             }
-            Look::Wait => None,
+            Check::Wait => None,
         };
         self.waiters[who] = Waiter::In {
             waiter_id,
@@ -284,7 +284,7 @@ impl Local {
             }
         }
         self.leader = Leader::None;
-        if forgets != Forgets::ToSayThatTheDriverIsGone {
+        if forgets != Forgets::ToSayThatTheLeaderIsGone {
             self.queue.leader_gone();
         }
         if forgets != Forgets::ToWakeAllWhenTheRuntimeEnds {

@@ -24,15 +24,15 @@ impl Local {
             && self.at() < until
             && !matches!(self.queue.clone().next(self.at()), Next::Sleep(_))
         {
-            return Some("the driver sleeps although there is something to do");
+            return Some("the leader sleeps although there is something to do");
         }
-        let at_place = match self.queue.remote() {
+        let at_entry = match self.queue.remote() {
             Remote::Acquiring(attempt)
             | Remote::Queued { attempt, .. }
             | Remote::Granted(attempt, _) => Some(number(attempt.token)),
             Remote::Held(..) | Remote::Vacant { .. } => None,
         };
-        let owned = |token: &u64| self.ends.contains_key(token) != (at_place == Some(*token));
+        let owned = |token: &u64| self.ends.contains_key(token) != (at_entry == Some(*token));
         (!(1..=self.asked).all(|token| owned(&token))).then_some("a token with two owners or none")
     }
 }
@@ -93,14 +93,14 @@ fn holds(bounds: Bounds) {
     let begun = std::time::Instant::now();
     let states = explore(bounds, Forgets::Nothing).unwrap_or_else(|wrong| panic!("{wrong:?}"));
     println!(
-        "the gate alone, {bounds:?}: {states} states, {:?}",
+        "the local queue alone, {bounds:?}: {states} states, {:?}",
         begun.elapsed()
     );
     assert!(states > 1_000, "{states} states are no exploration");
 }
 
 #[test]
-fn whoever_waits_is_woken_in_every_order_of_steps() {
+fn a_waiter_is_woken_in_every_order_of_steps() {
     holds(SMALL);
     holds(SMALL_ENDS);
 }
@@ -114,11 +114,11 @@ fn explore_large_queue() {
 #[test]
 fn an_engine_that_forgets_to_wake_somebody_is_caught() {
     for (forgets, steps) in [
-        (Forgets::ToRingWhenTaken, 5),
+        (Forgets::ToNotifyWhenTaken, 5),
         (Forgets::ToWakeTheNextWhenOneLeaves, 6),
         (Forgets::ToWakeAllWhenTheRuntimeEnds, 3),
         (Forgets::ToWakeTheFirstWhenGranted, 4),
-        (Forgets::ToSayThatTheDriverIsGone, 3),
+        (Forgets::ToSayThatTheLeaderIsGone, 3),
     ] {
         let (wrong, way) = explore(SMALL_ENDS, forgets).expect_err("is caught");
         println!("{forgets:?}: {wrong} after {way:?}");

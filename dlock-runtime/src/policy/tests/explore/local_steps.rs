@@ -30,13 +30,13 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Enter(usize),
-    Look(usize),
+    Check(usize),
     Leave(usize),
     Drive,
     Answer(Answer),
     Push,
     /// A push that says only that something happened: the leader polls now.
-    Hurry,
+    FlushEarly,
     Tick,
     RuntimeEnds,
     /// The holder gives its lock back.
@@ -57,9 +57,9 @@ pub(super) enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forgets {
     Nothing,
-    ToRingWhenTaken,
+    ToNotifyWhenTaken,
     ToWakeTheNextWhenOneLeaves,
     ToWakeAllWhenTheRuntimeEnds,
     ToWakeTheFirstWhenGranted,
-    ToSayThatTheDriverIsGone,
+    ToSayThatTheLeaderIsGone,
 }

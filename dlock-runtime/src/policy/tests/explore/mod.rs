@@ -2,7 +2,7 @@
 //! so that a counterexample is the shortest there is. `docs/inside/model.md` says what was explored
 //! and found.
 //!
-//! Read `world` (what exists), `process`, `ask`, `past`, `hold` and `own` (the engine's part
+//! Read `world` (what exists), `process`, `leading`, `past_the_queue`, `hold` and `own` (the engine's part
 //! between the machines, restated: who is told what, when), `serve`, `step` and `fault` (what can
 //! happen), `properties` and `drain` (what must hold), `search`. `runs` and `variants` are the
 //! tests; `local` explores the local queue alone. Never in this folder: a second version of a
@@ -15,7 +15,6 @@
     reason = "a run's switches are independent, its tables are long, and answers are used up by who reads them"
 )]
 
-mod ask;
 mod downgrade;
 mod drain;
 mod fault;
@@ -28,12 +27,13 @@ mod kind_mutants;
 mod kind_runs;
 mod kind_variants;
 mod large_runs;
+mod leading;
 mod local;
 mod local_runs;
 mod local_steps;
 mod mutants;
 mod own;
-mod past;
+mod past_the_queue;
 mod process;
 mod properties;
 mod run;
@@ -41,8 +41,8 @@ mod runs;
 mod search;
 mod seen;
 mod serve;
-mod sight;
 mod simulate;
 mod step;
 mod variants;
+mod views;
 mod world;

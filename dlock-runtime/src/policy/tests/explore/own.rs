@@ -27,11 +27,11 @@ impl Process {
             Some(_) => tell(now, Step::Drive(at)),
             None => {}
         }
-        tell(self.tokens.next_look(), Step::Guard(at));
+        tell(self.tokens.next_check(), Step::Guard(at));
         let late = |sent: Moment| sent.plus(run.tick);
         match &self.leader {
             Leader::Acquiring(SentAcquire { sent, .. }) | Leader::Polling { sent, .. } => {
-                tell(late(*sent), Step::DriverTimesOut(at));
+                tell(late(*sent), Step::LeaderTimesOut(at));
             }
             Leader::Idle => {}
         }
@@ -47,8 +47,8 @@ impl Process {
             }
         }
         for (who, contender) in self.contenders.iter().enumerate() {
-            if self.can_look(who, now) {
-                tell(now, Step::Look(at, who));
+            if self.can_check(who, now) {
+                tell(now, Step::Check(at, who));
             }
             if let Some(sent) = contender.asked() {
                 tell(late(sent), Step::TimesOut(at, who));
@@ -70,7 +70,7 @@ impl Process {
                 self.go_past(turn, who, false);
             }
             Step::Enter(_, who) => self.enter(turn, who),
-            Step::Look(_, who) => self.look(turn, who),
+            Step::Check(_, who) => self.check(turn, who),
             Step::WaitOver(_, who) => self.go_past(turn, who, false),
             Step::BodyEnds(_, who) => self.give_back(turn, who),
             Step::Downgrade(_, who) => self.downgrade(turn, who),
@@ -97,9 +97,9 @@ impl Process {
             Step::Push(_, index) => {
                 let grant = self.pushes.remove(index);
                 let since = (!turn.run.timeless_pushes).then(|| Clock::moment_of(grant.time));
-                super::past::pushed(self, turn, grant, since);
+                super::past_the_queue::pushed(self, turn, grant, since);
             }
-            Step::DriverTimesOut(_) => self.leader_timed_out(turn),
+            Step::LeaderTimesOut(_) => self.leader_timed_out(turn),
             Step::TimesOut(_, who) => self.timed_out(turn, who),
             Step::BehindTimesOut(_) => {
                 let behind = unanswered(&self.commands, false).find(late);

@@ -1,5 +1,5 @@
 //! One process: its local queue, its token table, its contenders and its connections. What the
-//! engine does between the machines is restated here, in `ask` (the leader) and in `hold` and
+//! engine does between the machines is restated here, in `leading` (the leader) and in `hold` and
 //! `guarding` (bodies and the watchdog).
 
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ pub(super) struct Contender {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     Idle,
-    Line(WaiterId),
+    Queue(WaiterId),
     /// Outside the local queue, and never in it.
     Alone,
     /// Prolongs a short grant to the whole `min_hold` before the body begins.
@@ -202,7 +202,7 @@ impl Process {
         let numbers = self.at as u64 * TOKENS_EACH;
         let first = Token::of_test(numbers + 1);
         // Only once it is forgotten: a token enters the table once.
-        let reused = run.is(Mutant::TokenReused) && self.tokens.next_look_at(first).is_none();
+        let reused = run.is(Mutant::TokenReused) && self.tokens.next_check_at(first).is_none();
         let number = numbers + if reused { 1 } else { u64::from(self.used) };
         let token = Token::of_test(number);
         let lease = if run.is(Mutant::TtlUnderMinHold) {
@@ -337,13 +337,13 @@ impl Process {
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>, who: usize) {
         let granted = matches!(self.queue.remote(), Remote::Granted(..));
         let first = granted && self.queue.called() == Some(&who);
-        if let Phase::Line(waiter_id) = self.contenders[who].phase {
+        if let Phase::Queue(waiter_id) = self.contenders[who].phase {
             let unowned = self.client(turn).leave(waiter_id, turn.now());
             self.see_to(turn, unowned);
         }
         self.contenders[who].phase = Phase::Done;
         if first && self.queue.is_waited_at() {
-            turn.seen.saw(Witness::OfferInherited);
+            turn.seen.saw(Witness::GrantInherited);
         }
     }
 
@@ -353,12 +353,12 @@ impl Process {
         // at any time.
         let is_held = matches!(self.queue.remote(), Remote::Held(..));
         if turn.run.forgets_queues && is_held && !self.queue.is_waited_at() {
-            turn.seen.saw(Witness::GateForgotten);
+            turn.seen.saw(Witness::QueueForgotten);
             self.queue = LocalQueue::default();
         }
         let waiter_id = self.queue.enter(who);
         self.queue.become_leader();
-        self.contenders[who].phase = Phase::Line(waiter_id);
+        self.contenders[who].phase = Phase::Queue(waiter_id);
     }
 
     /// The leader has nothing to do and sleeps. A waiter's time to claim its grant counts from the

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::kind::{Holds, agree, is_kept_of, is_or_was, token_of_place};
+use super::kind::{Holds, agree, is_kept_of, is_or_was, token_of_entry};
 use super::process::{Begun, Body, Process};
 use super::run::Run;
 use super::world::{FOREIGN, KEY, What, World, token_in};
@@ -60,7 +60,7 @@ impl World {
             if self.is_excused(entry) {
                 continue;
             }
-            let (at, token) = token_of_place(entry).expect("the model's values");
+            let (at, token) = token_of_entry(entry).expect("the model's values");
             let owner = &self.processes[at];
             // No `cancel` of it was executed for so long that the entry is dead, and the next grant
             // drops it.
@@ -109,7 +109,7 @@ impl World {
         if self.excused.is_empty() {
             return false;
         }
-        token_of_place(value).is_some_and(|(at, token)| {
+        token_of_entry(value).is_some_and(|(at, token)| {
             let upto = self.excused.get(at).copied().unwrap_or(0);
             token <= Token::of_test(upto)
         })
@@ -170,7 +170,7 @@ impl Process {
     /// The token is in its table, or a release or cancel of it is on its way.
     fn knows(&self, token: Token) -> bool {
         let ends = |what: &What| matches!(what, What::Release { .. } | What::Cancel { .. });
-        self.tokens.next_look_at(token).is_some()
+        self.tokens.next_check_at(token).is_some()
             || self
                 .pushes
                 .iter()

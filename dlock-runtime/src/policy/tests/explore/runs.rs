@@ -60,7 +60,7 @@ fn small() -> Vec<Row> {
         ),
         row(
             "cancelled waits",
-            &[OfferInherited, CancelLeftQueue, CancelFreed, Rest],
+            &[GrantInherited, CancelLeftQueue, CancelFreed, Rest],
             Run {
                 processes: &[&[F, F], &[F]],
                 attempts: 2,
@@ -72,7 +72,7 @@ fn small() -> Vec<Row> {
             "every fault",
             &[
                 HeldByPush,
-                DriverReplaced,
+                LeaderReplaced,
                 ForeignHolder,
                 CrashWhileHolding,
                 LimboExecuted,
@@ -82,7 +82,7 @@ fn small() -> Vec<Row> {
         ),
         row(
             "waits that are over",
-            &[PastTheLine, CancelFreed, Rest],
+            &[PastTheQueue, CancelFreed, Rest],
             Run {
                 processes: &[&[Wants::For], &[Wants::Once]],
                 attempts: 2,
@@ -96,7 +96,7 @@ fn small() -> Vec<Row> {
                 HandedOn,
                 HandedOnToTheThird,
                 HeldByPush,
-                OfferInherited,
+                GrantInherited,
                 Rest,
             ],
             Run {
@@ -108,8 +108,8 @@ fn small() -> Vec<Row> {
             },
         ),
         row(
-            "its gate forgotten",
-            &[GateForgotten, HandedOn, HeldByPush, Rest],
+            "its local queue forgotten",
+            &[QueueForgotten, HandedOn, HeldByPush, Rest],
             forgetful(plain()),
         ),
         row(
@@ -140,7 +140,7 @@ fn small() -> Vec<Row> {
         ),
         row(
             "stopped in line",
-            &[HeartbeatLapsed, Gone, StaleOffer, Rest],
+            &[HeartbeatLapsed, Gone, StaleGrant, Rest],
             Run {
                 tick: Duration::from_millis(1750),
                 ttl: Duration::from_millis(3500),

@@ -133,7 +133,7 @@ impl World {
         for (at, connection) in unheard {
             let process = &self.processes[*at];
             if process.alive && process.connection == *connection {
-                seen.saw(Witness::PlaceLostByDeafness);
+                seen.saw(Witness::EntryLostBySilence);
             } else {
                 seen.saw(Witness::DeadWaiterSkipped);
             }

@@ -12,7 +12,7 @@ pub(super) enum Step {
     Tick,
     /// Process, contender.
     Enter(usize, usize),
-    Look(usize, usize),
+    Check(usize, usize),
     /// Its wait is cancelled.
     Leave(usize, usize),
     WaitOver(usize, usize),
@@ -29,7 +29,7 @@ pub(super) enum Step {
     Execute(usize, bool),
     Hear(usize, bool),
     Push(usize, usize),
-    DriverTimesOut(usize),
+    LeaderTimesOut(usize),
     TimesOut(usize, usize),
     WatchdogTimesOut(usize),
     BehindTimesOut(usize),
@@ -121,7 +121,7 @@ impl World {
             let cancels = self.cancels > 0;
             match &contender.phase {
                 Phase::Idle => steps.push(Step::Enter(at, who)),
-                Phase::Line(_) => {
+                Phase::Queue(_) => {
                     if contender.wants == Wants::For && contender.over.is_none() {
                         steps.push(Step::WaitOver(at, who));
                     }
@@ -214,7 +214,7 @@ impl World {
                 return self.acts(run, at, step, seen);
             }
             Step::Enter(at, _)
-            | Step::Look(at, _)
+            | Step::Check(at, _)
             | Step::WaitOver(at, _)
             | Step::BodyEnds(at, _)
             | Step::Downgrade(at, _)
@@ -224,7 +224,7 @@ impl World {
             | Step::Guard(at)
             | Step::Hear(at, _)
             | Step::Push(at, _)
-            | Step::DriverTimesOut(at)
+            | Step::LeaderTimesOut(at)
             | Step::TimesOut(at, _)
             | Step::WatchdogTimesOut(at)
             | Step::BehindTimesOut(at) => return self.acts(run, at, step, seen),

@@ -124,7 +124,7 @@ fn bad(far: bool) -> Vec<Bad> {
             Run {
                 ttl: Duration::from_secs(20),
                 processes: &[&[F], &[F], &[F]],
-                ..faults(&[Kind::CrashInLine])
+                ..faults(&[Kind::CrashInQueue])
             },
         ),
         of(Mutant::SetNxFirst, "S5", 8, faults(&[Kind::Foreign])),

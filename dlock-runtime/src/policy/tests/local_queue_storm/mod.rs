@@ -16,11 +16,11 @@ use self::account::Account;
 enum Event {
     Enter,
     Leave(usize),
-    Look(usize),
+    Check(usize),
     /// The leader does what it has to do; other events answer what it sends, or not.
     Drive,
-    TakeWheel,
-    DriverGone,
+    TakeOver,
+    LeaderGone,
     Queued {
         ago: u64,
         poll: u64,
@@ -45,7 +45,7 @@ enum Event {
         fits: bool,
     },
     Pause(u64),
-    Hurry,
+    FlushEarly,
     Clear,
     Wait(u64),
 }
@@ -56,10 +56,10 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         5 => Just(Event::Enter),
         4 => who().prop_map(Event::Leave),
-        8 => who().prop_map(Event::Look),
+        8 => who().prop_map(Event::Check),
         10 => Just(Event::Drive),
-        6 => Just(Event::TakeWheel),
-        1 => Just(Event::DriverGone),
+        6 => Just(Event::TakeOver),
+        1 => Just(Event::LeaderGone),
         3 => (ago(), 0..200u64).prop_map(|(ago, poll)| Event::Queued { ago, poll }),
         5 => (ago(), 0..200u64, 0..900u64, 0..3u16).prop_map(|(ago, since, lease, handoffs)| Event::Granted {
             ago, since, lease, handoffs,
@@ -68,7 +68,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => ago().prop_map(|ago| Event::Left { ago }),
         4 => (ago(), any::<bool>()).prop_map(|(ago, fits)| Event::HandOn { ago, fits }),
         1 => (0..200u64).prop_map(Event::Pause),
-        1 => Just(Event::Hurry),
+        1 => Just(Event::FlushEarly),
         1 => Just(Event::Clear),
         4 => (0..400u64).prop_map(Event::Wait),
     ]

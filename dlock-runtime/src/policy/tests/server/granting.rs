@@ -157,7 +157,7 @@ fn m13_who_does_not_hear_is_skipped_at_once() {
 }
 
 #[test]
-fn where_nobody_hears_the_lock_is_free() {
+fn where_no_waiter_responds_the_lock_is_free() {
     let mut world = World::with_waiters(&["dead", "gone"]);
     world.wire.unresponsive = ["dead", "gone"].map(str::to_owned).into();
     world.release(&once("holder"));
@@ -210,7 +210,7 @@ fn k7_a_place_without_a_sign_of_life_is_passed_over() {
 }
 
 #[test]
-fn more_silent_places_than_one_sweep_takes_are_passed_over_in_one_grant() {
+fn more_silent_entries_than_one_sweep_takes_are_passed_over_in_one_grant() {
     let names: Vec<String> = (0..40).map(|number| format!("silent{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::with_waiters(&names);
@@ -223,7 +223,7 @@ fn more_silent_places_than_one_sweep_takes_are_passed_over_in_one_grant() {
 
 /// One pass over the queue must not block the server; the next one goes on.
 #[test]
-fn a_sweep_takes_two_hundred_places_those_that_lapsed_first() {
+fn a_sweep_takes_two_hundred_entries_those_that_lapsed_first() {
     let mut world = World::with_waiters(&[]);
     world.server.enter(KEY, STRANGE, world.time);
     for number in 0..204 {

@@ -1,11 +1,11 @@
 //! The server's side at its boundaries. That the scripts do the same is tested in
 //! `backend/redis/tests`.
 
+mod acquire_all;
 mod clock_rates;
 mod granting;
 mod queueing;
 mod shared;
-mod together;
 mod world;
 
 use std::ops::{Deref, DerefMut};

@@ -26,7 +26,7 @@ fn only_a_claim_that_may_queue_does() {
 }
 
 #[test]
-fn k8_an_acquire_executed_twice_keeps_its_one_place() {
+fn k8_an_acquire_executed_twice_keeps_its_one_entry() {
     let mut world = World::with_waiters(&["a", "b"]);
     assert!(matches!(world.acquire(&waiter("a")), Acquired::Queued(_)));
     assert_eq!(world.waiting(), ["a", "b"]);
@@ -163,7 +163,7 @@ fn a_queue_ends_seven_seconds_after_its_last_sign_of_life() {
 }
 
 #[test]
-fn a_queue_without_places_is_no_key() {
+fn a_queue_without_entries_is_no_key() {
     let mut world = World::with_waiters(&["a", "b"]);
     assert_eq!(world.server.len(), 2);
     world.cancel(&waiter("a"));
@@ -223,11 +223,11 @@ fn a_cancel_takes_out_only_its_own_entry() {
 fn the_machines_times_are_the_scripts() {
     let lua = include_str!("../../../backend/redis/lua/times.lua");
     let times = format!(
-        "local HEARTBEAT, CLAIM, QUEUE_TTL, PLACES_AT_ONCE = {}, {}, {}, {}\n",
+        "local HEARTBEAT, CLAIM, QUEUE_TTL, ENTRIES_AT_ONCE = {}, {}, {}, {}\n",
         queue::HEARTBEAT.as_micros(),
         queue::CLAIM.as_millis(),
         queue::QUEUE_TTL.as_millis(),
-        queue::PLACES_AT_ONCE
+        queue::ENTRIES_AT_ONCE
     );
     assert!(lua.contains(&times), "{times}");
 }

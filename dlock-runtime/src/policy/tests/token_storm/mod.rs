@@ -51,7 +51,7 @@ enum Event {
         command: usize,
         how: u8,
     },
-    Look {
+    Check {
         after: u64,
     },
     LookAtOne(usize),
@@ -76,7 +76,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (who(), 10..3000u64).prop_map(|(who, by)| Event::Extend { who, by }),
         1 => who().prop_map(Event::Refuse),
         8 => (who(), 0..3u8).prop_map(|(command, how)| Event::Answer { command, how }),
-        8 => (0..800u64).prop_map(|after| Event::Look { after }),
+        8 => (0..800u64).prop_map(|after| Event::Check { after }),
         2 => who().prop_map(Event::LookAtOne),
     ]
 }

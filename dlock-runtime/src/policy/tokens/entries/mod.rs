@@ -32,7 +32,7 @@ pub(super) struct Entry<H> {
     /// none.
     pub(super) keep_until: u64,
     /// The next check; [`Moment::NEVER`]: none.
-    look: Moment,
+    next_check: Moment,
 }
 
 /// The state of a token; `super` draws the transitions.
@@ -67,12 +67,12 @@ impl<H> Entries<H> {
             claim,
             state: State::Acquiring,
             keep_until: 0,
-            look: Moment::NEVER,
+            next_check: Moment::NEVER,
         };
         // A token enters once; if it ever came twice, nothing of the first may stay in the
         // timeline.
         if let Some(before) = self.by_token.insert(token, Box::new(entry)) {
-            self.timeline.remove(before.look, token);
+            self.timeline.remove(before.next_check, token);
         }
     }
 
@@ -95,27 +95,27 @@ impl<H> Entries<H> {
         change: impl FnOnce(&mut Entry<H>) -> T,
     ) -> Option<T> {
         let entry = self.by_token.get_mut(&token)?;
-        let before = entry.look;
+        let before = entry.next_check;
         let changed = change(entry);
-        let look = entry.look;
-        if look != before {
+        let next_check = entry.next_check;
+        if next_check != before {
             self.timeline.remove(before, token);
-            self.timeline.insert(look, token);
+            self.timeline.insert(next_check, token);
         }
         Some(changed)
     }
 
-    pub(super) fn enter(&mut self, token: Token, look: Moment, state: State<H>) {
-        self.change(token, |entry| entry.enter(look, state));
+    pub(super) fn enter(&mut self, token: Token, next_check: Moment, state: State<H>) {
+        self.change(token, |entry| entry.enter(next_check, state));
     }
 
-    pub(super) fn look_at(&mut self, token: Token, look: Moment) {
-        self.change(token, |entry| entry.look_at(look));
+    pub(super) fn check_at(&mut self, token: Token, next_check: Moment) {
+        self.change(token, |entry| entry.check_at(next_check));
     }
 
     pub(super) fn forget(&mut self, token: Token) {
         if let Some(entry) = self.by_token.remove(&token) {
-            self.timeline.remove(entry.look, token);
+            self.timeline.remove(entry.next_check, token);
         }
         // Give back the memory of a peak. The table at most halves each time, so a removal costs
         // one or two moves on average.
@@ -125,7 +125,7 @@ impl<H> Entries<H> {
     }
 
     /// The earliest check, and its token.
-    pub(super) fn first_look(&self) -> Option<(Moment, Token)> {
+    pub(super) fn first_check(&self) -> Option<(Moment, Token)> {
         self.timeline.first()
     }
 
@@ -135,7 +135,7 @@ impl<H> Entries<H> {
     pub(super) fn due(&mut self, now: Moment) -> Vec<Token> {
         let mut due = Vec::new();
         for (at, token) in self.timeline.until(now) {
-            if self.get(token).is_some_and(|entry| entry.look == at) {
+            if self.get(token).is_some_and(|entry| entry.next_check == at) {
                 due.push(token);
             } else {
                 self.timeline.remove(at, token);
@@ -145,9 +145,9 @@ impl<H> Entries<H> {
     }
 
     /// The tokens whose check is due by `horizon`.
-    pub(super) fn looks_until(&self, horizon: Moment) -> Vec<Token> {
-        let looks = self.timeline.until(horizon);
-        looks.into_iter().map(|(_, token)| token).collect()
+    pub(super) fn checks_until(&self, horizon: Moment) -> Vec<Token> {
+        let checks = self.timeline.until(horizon);
+        checks.into_iter().map(|(_, token)| token).collect()
     }
 
     /// In the order in which they were drawn.
@@ -162,7 +162,7 @@ impl<H> Entries<H> {
     }
 }
 
-/// For the explorer, which looks up states that it has seen.
+/// For the explorer, which checks up states that it has seen.
 impl<H: Hash> Hash for Entries<H> {
     fn hash<S: Hasher>(&self, state: &mut S) {
         for token in self.tokens() {
@@ -173,16 +173,16 @@ impl<H: Hash> Hash for Entries<H> {
 }
 
 impl<H> Entry<H> {
-    pub(super) fn look(&self) -> Moment {
-        self.look
+    pub(super) fn next_check(&self) -> Moment {
+        self.next_check
     }
 
-    pub(super) fn look_at(&mut self, look: Moment) {
-        self.look = look;
+    pub(super) fn check_at(&mut self, next_check: Moment) {
+        self.next_check = next_check;
     }
 
-    pub(super) fn enter(&mut self, look: Moment, state: State<H>) {
-        (self.look, self.state) = (look, state);
+    pub(super) fn enter(&mut self, next_check: Moment, state: State<H>) {
+        (self.next_check, self.state) = (next_check, state);
     }
 }
 

@@ -16,10 +16,10 @@ fn claim() -> Claim {
     }
 }
 
-fn with(token: Token, look: Moment) -> Entries<u64> {
+fn with(token: Token, next_check: Moment) -> Entries<u64> {
     let mut entries = Entries::default();
     entries.insert(token, claim());
-    entries.enter(token, look, State::Waiting);
+    entries.enter(token, next_check, State::Waiting);
     entries
 }
 
@@ -28,7 +28,7 @@ fn a_token_that_enters_twice_leaves_nothing_in_the_timeline() {
     let token = Token::of_test(1);
     let mut entries = with(token, at(5));
     entries.insert(token, claim());
-    assert_eq!(entries.first_look(), None);
+    assert_eq!(entries.first_check(), None);
 }
 
 #[test]
@@ -38,6 +38,6 @@ fn a_slot_that_is_no_entrys_is_dropped() {
     entries.timeline.insert(at(1), unknown); // of no entry
     entries.timeline.insert(at(2), token); // at another time
     assert_eq!(entries.due(at(4)), []);
-    assert_eq!(entries.first_look(), Some((at(5), token)));
+    assert_eq!(entries.first_check(), Some((at(5), token)));
     assert_eq!(entries.due(at(5)), [token]);
 }

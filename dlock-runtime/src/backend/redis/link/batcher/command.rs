@@ -90,22 +90,22 @@ pub(super) fn combined<'a>(
     by: By,
     names: &Names,
     grant_key: &GrantKey,
-    asks: impl ExactSizeIterator<Item = &'a Command<'static>> + Clone,
+    items: impl ExactSizeIterator<Item = &'a Command<'static>> + Clone,
 ) -> Cmd {
-    let bytes = |ask: &Command<'_>| names.room(ask.lock()) + ask.value().len();
-    let room: usize = asks.clone().map(bytes).sum();
-    let mut command = scripts::COMBINED.called(by, 9 + 3 * asks.len(), room + ROOM_FOR_TERMS);
-    command.arg(1 + 2 * asks.len());
+    let bytes = |item: &Command<'_>| names.room(item.lock()) + item.value().len();
+    let room: usize = items.clone().map(bytes).sum();
+    let mut command = scripts::COMBINED.called(by, 9 + 3 * items.len(), room + ROOM_FOR_TERMS);
+    command.arg(1 + 2 * items.len());
     let mut name = String::new();
-    for (number, ask) in asks.clone().enumerate() {
-        let keys = names.of(ask.lock());
+    for (number, item) in items.clone().enumerate() {
+        let keys = names.of(item.lock());
         if number == 0 {
             command.arg(keys.counter);
         }
-        command.arg(ask.lock());
+        command.arg(item.lock());
         command.arg(keys.queue.text_in(&mut name));
     }
-    let runs = calls::runs(asks.clone().map(Command::terms));
+    let runs = calls::runs(items.clone().map(Command::terms));
     let is_release = |(terms, _): &&(Terms, usize)| matches!(terms, Terms::Release { .. });
     let releases = runs.iter().filter(is_release).count();
     command.arg(releases).arg(runs.len() - releases);
@@ -113,8 +113,8 @@ pub(super) fn combined<'a>(
         command.arg(items);
         terms.write(&mut command);
     }
-    for ask in asks {
-        command.arg(ask.value());
+    for item in items {
+        command.arg(item.value());
     }
     command.arg(grant_key.argument());
     command

@@ -198,7 +198,7 @@ impl Batcher {
     }
 }
 
-fn told(answer: Result<Outcome, RecvError>) -> Result<Outcome, CommandError> {
+fn received(answer: Result<Outcome, RecvError>) -> Result<Outcome, CommandError> {
     answer
         .map_err(|_| CommandError::Unclear(Reason::new("the runtime of the connection has ended")))
 }
@@ -227,18 +227,18 @@ impl Waiting<'_> {
     async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, CommandError> {
         let here = self.batcher.flavor_here();
         if here == Some(RuntimeFlavor::CurrentThread) {
-            return told((&mut self.answer).await);
+            return received((&mut self.answer).await);
         }
         let soon = Instant::now() + STUCK_AFTER;
         if here.is_some() && soon < until {
             match timeout_at(soon, &mut self.answer).await {
-                Ok(answer) => return told(answer),
+                Ok(answer) => return received(answer),
                 Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
                 Err(_) => {}
             }
         }
         match timeout_at(until, &mut self.answer).await {
-            Ok(answer) => told(answer),
+            Ok(answer) => received(answer),
             Err(_) => self.too_late(within),
         }
     }

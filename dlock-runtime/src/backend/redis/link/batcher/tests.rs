@@ -32,7 +32,7 @@ enum Event {
     /// A waiting caller goes; its item may be in a batch by now.
     Goes(usize),
     /// A waiting caller has seen no flusher for `STUCK_AFTER`.
-    LosesPatience(usize),
+    StopsWaiting(usize),
     /// The flusher's runtime ends.
     RuntimeEnds,
 }
@@ -45,7 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => Just(Event::Takes),
         4 => Just(Event::Sends),
         2 => number().prop_map(Event::Goes),
-        2 => number().prop_map(Event::LosesPatience),
+        2 => number().prop_map(Event::StopsWaiting),
         1 => Just(Event::RuntimeEnds),
     ]
 }
@@ -111,7 +111,7 @@ impl World {
                 assert_eq!(self.state.withdraw(id), Some(who));
                 self.gone.push(id);
             }
-            Event::LosesPatience(number) if number < self.waiting.len() => {
+            Event::StopsWaiting(number) if number < self.waiting.len() => {
                 let (id, who) = self.waiting[number];
                 let is_stuck = !self.seen_a_batch.contains(&who);
                 let withdrawn = self.state.withdraw_if_stuck(id);

@@ -18,21 +18,21 @@ use tokio::task::AbortHandle;
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// No command is being sent: no timer.
-const STILL: u8 = 0;
+const IDLE: u8 = 0;
 /// No command was sent since the timer last fired.
-const BEATS: u8 = 1;
+const LAST_PERIOD: u8 = 1;
 /// A command was sent since then.
-const FELT: u8 = 2;
+const USED: u8 = 2;
 
 /// The timer of one connection; it stops a while after the last command.
 #[derive(Debug)]
 pub(super) struct KeepAlive {
-    heart: Arc<Heart>,
+    timer: Arc<Timer>,
     task: AbortHandle,
 }
 
 #[derive(Debug, Default)]
-struct Heart {
+struct Timer {
     state: AtomicU8,
     begins: Notify,
 }
@@ -40,16 +40,16 @@ struct Heart {
 impl KeepAlive {
     /// Starts the timer task on the current runtime.
     pub(super) fn new() -> Self {
-        let heart = Arc::<Heart>::default();
-        let task = tokio::spawn(heart.clone().beat()).abort_handle();
-        Self { heart, task }
+        let timer = Arc::<Timer>::default();
+        let task = tokio::spawn(timer.clone().run()).abort_handle();
+        Self { timer, task }
     }
 
     /// Notes that a command is being sent.
-    pub(super) fn feel(&self) {
-        let Heart { state, begins } = &*self.heart;
-        let is_known = state.load(Ordering::Relaxed) == FELT;
-        if !is_known && state.swap(FELT, Ordering::AcqRel) == STILL {
+    pub(super) fn command_sent(&self) {
+        let Timer { state, begins } = &*self.timer;
+        let is_known = state.load(Ordering::Relaxed) == USED;
+        if !is_known && state.swap(USED, Ordering::AcqRel) == IDLE {
             begins.notify_one();
         }
     }
@@ -59,13 +59,13 @@ impl KeepAlive {
     }
 }
 
-impl Heart {
-    async fn beat(self: Arc<Self>) {
+impl Timer {
+    async fn run(self: Arc<Self>) {
         loop {
             self.begins.notified().await;
             loop {
                 tokio::time::sleep(PERIOD).await;
-                if self.state.fetch_sub(1, Ordering::AcqRel) == BEATS {
+                if self.state.fetch_sub(1, Ordering::AcqRel) == LAST_PERIOD {
                     break;
                 }
             }

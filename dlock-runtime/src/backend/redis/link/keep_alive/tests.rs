@@ -7,32 +7,32 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::{FELT, KeepAlive, PERIOD, STILL};
+use super::{IDLE, KeepAlive, PERIOD, USED};
 
 /// The paused clock jumps to the next timer: the keep-alive's if it runs, otherwise the test's own.
 #[tokio::test(start_paused = true)]
 async fn it_beats_while_commands_go_out_and_rests_after_the_last() {
     let keep_alive = KeepAlive::new();
-    let state = || keep_alive.heart.state.load(Ordering::Relaxed);
+    let state = || keep_alive.timer.state.load(Ordering::Relaxed);
     for _ in 0..10 {
-        keep_alive.feel();
-        assert_eq!(state(), FELT);
+        keep_alive.command_sent();
+        assert_eq!(state(), USED);
         sleep(PERIOD / 2).await;
-        assert_ne!(state(), STILL);
+        assert_ne!(state(), IDLE);
     }
     sleep(PERIOD * 2).await;
-    assert_eq!(state(), STILL);
-    keep_alive.feel();
-    assert_eq!(state(), FELT, "and begins again");
+    assert_eq!(state(), IDLE);
+    keep_alive.command_sent();
+    assert_eq!(state(), USED, "and begins again");
     sleep(PERIOD * 3).await;
-    assert_eq!(state(), STILL);
+    assert_eq!(state(), IDLE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_ends_with_its_connection() {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let keep_alive = KeepAlive::new();
-    keep_alive.feel();
+    keep_alive.command_sent();
     sleep(PERIOD).await;
     assert_eq!(tasks(), 1);
     keep_alive.end();

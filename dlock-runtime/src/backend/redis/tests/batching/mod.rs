@@ -1,7 +1,7 @@
-//! Tests of batches: each item has the outcome of its own script. `company` tests which commands
+//! Tests of batches: each item has the outcome of its own script. `callers` tests which commands
 //! wait, which are withdrawn, and when each is sent.
 
-mod company;
+mod callers;
 
 use std::borrow::Cow;
 use std::sync::Arc;

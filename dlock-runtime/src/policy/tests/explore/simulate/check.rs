@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::fleet::Fleet;
 use crate::policy::commands::Acquired;
 use crate::policy::queue::{CLAIM, HEARTBEAT};
-use crate::policy::tests::explore::kind::{Holds, fits, is_or_was, token_of_place};
+use crate::policy::tests::explore::kind::{Holds, fits, is_or_was, token_of_entry};
 use crate::policy::tests::explore::process::Phase;
 use crate::policy::tests::explore::world::{Answer, Command, KEY, What, World, token_in};
 use crate::values::entry;
@@ -250,7 +250,7 @@ impl Fleet {
         let entries = waiting.iter().map(|(entry, _)| &**entry);
         let mut all = stands.iter().map(|it| &**it).chain(entries);
         let left = all.any(|value| {
-            let owner = token_of_place(value).map(|(at, _)| at);
+            let owner = token_of_entry(value).map(|(at, _)| at);
             owner.is_some_and(|at| self.members[at].left) && !self.world.is_excused(value)
         });
         left.then_some("S11 something is left of a process that was shut down")
@@ -264,7 +264,7 @@ impl Fleet {
         // The first living waiter; the dead in front of it are to be passed over.
         let mut living = waiting
             .iter()
-            .filter(|(entry, _)| token_of_place(entry).is_some_and(|(at, _)| lives(at)));
+            .filter(|(entry, _)| token_of_entry(entry).is_some_and(|(at, _)| lives(at)));
         let first = living.next().map(|(entry, _)| entry.to_string());
         let first_fits = first
             .as_deref()
@@ -279,7 +279,7 @@ impl Fleet {
         });
         reaches.any(|at| {
             let process = &self.world.processes[at];
-            let waits = |who: &usize| matches!(process.contenders[*who].phase, Phase::Line(_));
+            let waits = |who: &usize| matches!(process.contenders[*who].phase, Phase::Queue(_));
             let polled = |who: &usize| self.members[at].scripts[*who].unpolled_until <= self.now;
             let mut waiters = (0..process.contenders.len()).filter(waits);
             waiters.any(|who| {
@@ -308,7 +308,7 @@ impl Fleet {
             let mut all = self.world.standing();
             all.extend(waiting.iter().map(|(entry, _)| entry.to_string()));
             let lives = |value: &String| {
-                token_of_place(value).is_some_and(|(at, _)| self.world.processes[at].alive)
+                token_of_entry(value).is_some_and(|(at, _)| self.world.processes[at].alive)
             };
             if !all.iter().any(lives) {
                 return true;

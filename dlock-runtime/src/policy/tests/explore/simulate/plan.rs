@@ -49,7 +49,7 @@ pub(super) enum Hazard {
     /// Nothing passes for some time, and then everything.
     Partition,
     /// The server believes that the channel has no subscriber.
-    Deaf,
+    Unresponsive,
     PushLost,
     /// A command is executed twice.
     Twice,
@@ -76,7 +76,7 @@ pub(super) const HAZARDS: [Hazard; 19] = [
     Hazard::Reset,
     Hazard::HalfOpen,
     Hazard::Partition,
-    Hazard::Deaf,
+    Hazard::Unresponsive,
     Hazard::PushLost,
     Hazard::Twice,
     Hazard::Pause,

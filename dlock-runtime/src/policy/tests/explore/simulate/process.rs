@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::clocks::Drifting;
 use crate::policy::local_queue::Remote;
 use crate::policy::server_clock::{Executed, ServerClock};
-use crate::policy::tests::explore::past;
+use crate::policy::tests::explore::past_the_queue;
 use crate::policy::tests::explore::process::{Begun, Leader, Phase, Process, Turn};
 use crate::policy::tests::explore::run::{Order, Run, Wants};
 use crate::policy::tests::explore::seen::Seen;
@@ -37,7 +37,7 @@ pub(super) enum Event {
     Cut,
     WatchdogCut,
     /// The leader's task ended with its runtime.
-    DriverLost,
+    LeaderLost,
 }
 
 /// What a process has done.
@@ -130,7 +130,7 @@ impl Host {
                     let (known, now) = (self.executed, clock.now());
                     let since =
                         known.and_then(|it| it.no_later_than(grant.time, now, Margin::DEFAULT));
-                    past::pushed(process, &mut turn, grant, since);
+                    past_the_queue::pushed(process, &mut turn, grant, since);
                 }
             }
             Event::Hinted(value) => {
@@ -147,7 +147,7 @@ impl Host {
                 process.cut_watchdog(&mut turn);
                 self.sent[1] = 0;
             }
-            Event::DriverLost => process.leader_lost(&turn),
+            Event::LeaderLost => process.leader_lost(&turn),
         }
         self.done(process, turn.begun)
     }
@@ -171,7 +171,7 @@ impl Host {
         let (mut due, mut next) = (Vec::new(), Moment::NEVER);
         process.by_itself(run, clock.now(), |from, step| {
             let polled = match step {
-                Step::Look(_, who) | Step::Stopped(_, who) | Step::TimesOut(_, who) => {
+                Step::Check(_, who) | Step::Stopped(_, who) | Step::TimesOut(_, who) => {
                     is_polled(who)
                 }
                 _ => true,

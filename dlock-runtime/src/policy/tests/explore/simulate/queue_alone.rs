@@ -33,7 +33,7 @@ fn walk(seed: u64, forgets: Forgets) -> Result<usize, (&'static str, Vec<Step>)>
 }
 
 #[test]
-fn whoever_waits_is_woken_on_long_ways_too() {
+fn a_waiter_is_woken_in_long_sequences_too() {
     let mut steps = 0;
     for seed in 0..3_000 {
         steps +=
@@ -45,11 +45,11 @@ fn whoever_waits_is_woken_on_long_ways_too() {
 #[test]
 fn each_engine_that_forgets_somebody_has_a_seed() {
     for forgets in [
-        Forgets::ToRingWhenTaken,
+        Forgets::ToNotifyWhenTaken,
         Forgets::ToWakeTheNextWhenOneLeaves,
         Forgets::ToWakeAllWhenTheRuntimeEnds,
         Forgets::ToWakeTheFirstWhenGranted,
-        Forgets::ToSayThatTheDriverIsGone,
+        Forgets::ToSayThatTheLeaderIsGone,
     ] {
         let found = (0..1_000).find_map(|seed| Some((seed, walk(seed, forgets).err()?)));
         let (seed, (wrong, way)) = found.expect("some seed shows it");

@@ -87,7 +87,7 @@ fn an_hour_of_fleets_keeps_its_promises() {
         Witness::CancelLeftQueue,
         Witness::CancelFreed,
         Witness::StrayCleaned,
-        Witness::PastTheLine,
+        Witness::PastTheQueue,
         Witness::Gone,
     ]);
     assert!(missing.is_empty(), "never saw {missing:?}");

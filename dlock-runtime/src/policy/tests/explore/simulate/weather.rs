@@ -60,7 +60,7 @@ impl Fleet {
                     it.blocked_until = it.blocked_until.max(self.now + short);
                 }
             }
-            Hazard::Deaf => {
+            Hazard::Unresponsive => {
                 let link = self.members[at].links[0];
                 let channel = (at, self.links[link].number);
                 self.world.channels.retain(|it| *it != channel);
@@ -90,7 +90,7 @@ impl Fleet {
             }
             Hazard::Leader => {
                 if self.world.processes[at].is_driven() && !self.world.processes[at].is_cut() {
-                    self.at(self.now, Next::Process(at, Event::DriverLost));
+                    self.at(self.now, Next::Process(at, Event::LeaderLost));
                 }
             }
             Hazard::Foreign => self.foreign_sets(),

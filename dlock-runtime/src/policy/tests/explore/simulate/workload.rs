@@ -62,10 +62,10 @@ impl Fleet {
                 return self.enter(at, who);
             }
             (_, _) if cut => return,
-            (Deed::WaitOver, Phase::Line(_)) if self.is_in_line_only(at, who) => {
+            (Deed::WaitOver, Phase::Queue(_)) if self.is_in_line_only(at, who) => {
                 Step::WaitOver(at, who)
             }
-            (Deed::Leave, Phase::Line(_) | Phase::Alone) => Step::Leave(at, who),
+            (Deed::Leave, Phase::Queue(_) | Phase::Alone) => Step::Leave(at, who),
             (Deed::Leave, Phase::Body(_) | Phase::Confirming { .. } | Phase::Releasing { .. }) => {
                 Step::GuardDropped(at, who)
             }
@@ -185,10 +185,10 @@ impl Fleet {
     /// A waiter checks once a second; that matters for one whose task was not polled for a while.
     pub(super) fn polled(&mut self, at: usize) {
         for who in 0..self.members[at].scripts.len() {
-            let waits = matches!(self.phase_of(at, who), Phase::Line(_));
+            let waits = matches!(self.phase_of(at, who), Phase::Queue(_));
             let polled = self.members[at].scripts[who].unpolled_until <= self.now;
             if waits && polled && !self.world.processes[at].is_cut() {
-                self.process(at, Event::Deed(Step::Look(at, who)));
+                self.process(at, Event::Deed(Step::Check(at, who)));
             }
         }
     }
@@ -217,7 +217,7 @@ impl Fleet {
     /// A pool that is shut down sends its waiters away.
     pub(super) fn sends_away(&mut self, at: usize) {
         for who in 0..self.members[at].scripts.len() {
-            if matches!(self.phase_of(at, who), Phase::Line(_) | Phase::Alone) {
+            if matches!(self.phase_of(at, who), Phase::Queue(_) | Phase::Alone) {
                 self.deed_in(at, who, 0, Deed::Leave);
             }
         }

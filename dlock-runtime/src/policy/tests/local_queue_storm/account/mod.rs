@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Event;
 use crate::policy::local_queue::{
-    Attempt, Grant, LocalQueue, Look, Next, Outcome, Remote, WaiterId,
+    Attempt, Check, Grant, LocalQueue, Next, Outcome, Remote, WaiterId,
 };
 use crate::policy::tests::local_queue::{attempt, grant, token};
 use crate::policy::tests::{at, ms};
@@ -70,10 +70,10 @@ impl Account {
         match *event {
             Event::Enter => self.enter(),
             Event::Leave(who) => self.leave(self.nth_waiter_id(who)),
-            Event::Look(who) => self.look(self.nth_waiter_id(who)),
+            Event::Check(who) => self.look(self.nth_waiter_id(who)),
             Event::Drive => drop(self.drive()),
-            Event::TakeWheel => self.become_leader(),
-            Event::DriverGone => {
+            Event::TakeOver => self.become_leader(),
+            Event::LeaderGone => {
                 self.queue.leader_gone();
                 (self.has_leader, self.to_acquire) = (false, false);
             }
@@ -119,7 +119,7 @@ impl Account {
                     (self.held, self.not_before) = (None, self.now + pause);
                 }
             }
-            Event::Hurry => self.poll_now(),
+            Event::FlushEarly => self.poll_now(),
             Event::Clear => {
                 let (fifo, unwanted) = self.queue.clear();
                 let expected = std::mem::take(&mut self.fifo);
@@ -161,7 +161,7 @@ impl Account {
     }
 
     fn look(&mut self, waiter_id: WaiterId) {
-        let found = self.queue.look(waiter_id, self.now());
+        let found = self.queue.check(waiter_id, self.now());
         let expected = match self.remote() {
             Some((number, Stand::Granted(grant))) if self.fifo.first() == Some(&waiter_id) => {
                 if self.now() < deadline(grant) {
@@ -169,13 +169,13 @@ impl Account {
                     self.end(Stand::Taken, self.now);
                     let stays = self.fifo.is_empty() || self.may_go_on(&grant);
                     self.held = stays.then_some((number, grant));
-                    Look::Yours(attempt(number), grant)
+                    Check::Yours(attempt(number), grant)
                 } else {
                     self.end(Stand::Unwanted, self.now);
-                    Look::Stale(attempt(number))
+                    Check::Stale(attempt(number))
                 }
             }
-            _ => Look::Wait,
+            _ => Check::Wait,
         };
         assert_eq!(found, expected);
     }

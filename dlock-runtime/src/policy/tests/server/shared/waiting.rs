@@ -152,7 +152,7 @@ fn f60_those_who_live_are_served_in_order() {
 }
 
 #[test]
-fn k8_an_acquire_executed_twice_keeps_its_one_place() {
+fn k8_an_acquire_executed_twice_keeps_its_one_entry() {
     let mut world = World::held_by(&[writer("w")]);
     for claim in [writer("a"), writer("b"), writer("a")] {
         world.queued(&claim);
@@ -216,7 +216,7 @@ fn m13_who_does_not_hear_is_skipped_at_once() {
 
 /// Beside a holder that stays: only its own grant is taken back.
 #[test]
-fn where_nobody_hears_the_others_keep_the_lock() {
+fn where_no_waiter_responds_the_others_keep_the_lock() {
     let mut world = World::held_by(&[permits("a", 1, 3), permits("b", 2, 3)]);
     world.queued(&permits("dead", 2, 3));
     world.wire.unresponsive.insert("dead".to_owned());

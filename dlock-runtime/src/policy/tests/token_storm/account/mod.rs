@@ -172,7 +172,7 @@ impl Account {
                 self.hear(news);
             }
             Event::Answer { command, how } => self.answer_nth(command, how),
-            Event::Look { after } => self.look(after),
+            Event::Check { after } => self.look(after),
             Event::LookAtOne(who) => {
                 let news = self.table.due_of(self.any(who), now);
                 self.hear(news);
@@ -273,9 +273,9 @@ impl Account {
         let looks = self
             .phases
             .keys()
-            .map(|token| self.table.next_look_at(*token).unwrap());
+            .map(|token| self.table.next_check_at(*token).unwrap());
         assert_eq!(
-            self.table.next_look(),
+            self.table.next_check(),
             looks.min().unwrap_or(Moment::NEVER),
             "the timeline is true"
         );

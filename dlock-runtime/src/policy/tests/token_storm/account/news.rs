@@ -54,7 +54,7 @@ impl Account {
             self.hear(Some(action));
         }
         assert!(
-            self.table.next_look() > self.now(),
+            self.table.next_check() > self.now(),
             "all that was due is done"
         );
         for phase in self.phases.values() {
@@ -158,12 +158,12 @@ impl Account {
             if self.phases.is_empty() {
                 break;
             }
-            let next = self.table.next_look().as_nanos().div_ceil(1_000_000);
+            let next = self.table.next_check().as_nanos().div_ceil(1_000_000);
             assert!(next <= end, "left behind: {:?}", self.phases);
             self.look(next.saturating_sub(self.now));
         }
         assert_eq!(
-            (self.table.all(), self.table.next_look()),
+            (self.table.all(), self.table.next_check()),
             (vec![], Moment::NEVER)
         );
     }

@@ -7,7 +7,7 @@ use super::{Pair, every_key};
 use crate::backend::Link;
 use crate::backend::redis::tests::alike::KEYS;
 use crate::backend::redis::tests::lab::CAP;
-use crate::policy::commands::{Acquired, Busy, Left, Polled, TakenTogether};
+use crate::policy::commands::{Acquired, AcquiredAll, Busy, Left, Polled};
 
 impl Pair<'_> {
     pub(super) fn compare_acquired(&mut self, real: Acquired, pure: Acquired) {
@@ -40,15 +40,15 @@ impl Pair<'_> {
         }
     }
 
-    pub(super) fn compare_together(&mut self, real: &TakenTogether, pure: &TakenTogether) {
+    pub(super) fn compare_together(&mut self, real: &AcquiredAll, pure: &AcquiredAll) {
         match (real, pure) {
             (
-                TakenTogether::All {
+                AcquiredAll::All {
                     epochs: real,
                     left: real_left,
                     ..
                 },
-                TakenTogether::All {
+                AcquiredAll::All {
                     epochs: pure,
                     left: pure_left,
                     ..
@@ -63,10 +63,10 @@ impl Pair<'_> {
                     self.compare_left(*real, *pure);
                 }
             }
-            (TakenTogether::Not { at: real, .. }, TakenTogether::Not { at: pure, .. }) => {
+            (AcquiredAll::Not { at: real, .. }, AcquiredAll::Not { at: pure, .. }) => {
                 assert_eq!(real, pure, "who is in the way");
             }
-            (TakenTogether::Late { .. }, TakenTogether::Late { .. }) => {}
+            (AcquiredAll::Late { .. }, AcquiredAll::Late { .. }) => {}
             (real, pure) => panic!("together: {real:?} is not like {pure:?}"),
         }
     }

@@ -156,7 +156,7 @@ async fn a_caller_that_goes_is_no_more_under_way() {
 /// A runtime that is not driven sends nothing. Callers on another runtime are told so: at their
 /// deadline, or when that runtime ends.
 #[test]
-fn whoever_waits_for_a_runtime_that_does_not_run_was_not_sent() {
+fn what_waits_for_a_runtime_that_does_not_run_was_not_sent() {
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     let (undriven, other) = (runtime(), runtime());
     let lab = undriven.block_on(Lab::new());

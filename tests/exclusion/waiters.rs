@@ -10,7 +10,7 @@ use crate::fleet::{CAP, worker};
 
 pub(crate) const LOCK: &str = "lock:turns";
 
-/// A process in the worker's mode `line`.
+/// A process in the worker's mode `waiters`.
 pub(crate) struct Member(pub(crate) Child);
 
 #[derive(Clone, Copy)]

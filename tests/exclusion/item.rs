@@ -31,7 +31,7 @@ const LOCK: &str = "lock:item";
 const W: &str = "lock:@w:{lock:item}";
 const A: &str = "lock:@a:{lock:item}";
 
-pub(crate) struct Seats {
+pub(crate) struct Item {
     server: RedisServer,
     pool: LockPool,
 }
@@ -49,7 +49,7 @@ async fn know_the_scripts(pool: &LockPool) {
     }
 }
 
-impl Seats {
+impl Item {
     pub(crate) async fn new() -> Self {
         let server = RedisServer::start();
         let pool = LockPool::connect(patient(server.url())).await.unwrap();
@@ -72,7 +72,7 @@ impl Seats {
         let before = self.places().await.len();
         let acquire = self.request(kind).acquire();
         let waiter = tokio::spawn(async { (acquire.await.unwrap(), Instant::now()) });
-        self.until_places(before + 1).await;
+        self.until_entries(before + 1).await;
         waiter
     }
 
@@ -100,7 +100,7 @@ impl Seats {
         self.server.ask(&["ZRANGE", W, "0", "-1"]).await
     }
 
-    pub(crate) async fn until_places(&self, count: usize) {
+    pub(crate) async fn until_entries(&self, count: usize) {
         until("they stand in the queue", CAP, async || {
             self.places().await.len() == count
         })

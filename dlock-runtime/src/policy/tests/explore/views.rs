@@ -5,14 +5,14 @@ use super::process::{Body, Contender, Fence, Leader, Phase, Process};
 use super::run::Run;
 use super::world::{Answer, Wire};
 use crate::policy::commands::{Acquired, Polled};
-use crate::policy::local_queue::{Look, Next, Remote};
+use crate::policy::local_queue::{Check, Next, Remote};
 use crate::policy::tokens::Census;
 use crate::values::moment::Moment;
 
 impl Process {
     /// Whether a check would tell this waiter anything.
-    pub(super) fn can_look(&self, who: usize, now: Moment) -> bool {
-        let Phase::Line(waiter_id) = self.contenders[who].phase else {
+    pub(super) fn can_check(&self, who: usize, now: Moment) -> bool {
+        let Phase::Queue(waiter_id) = self.contenders[who].phase else {
             return false;
         };
         if !self.is_driven() {
@@ -22,7 +22,7 @@ impl Process {
         {
             return false;
         }
-        self.queue.clone().look(waiter_id, now) != Look::Wait
+        self.queue.clone().check(waiter_id, now) != Check::Wait
     }
 
     /// What the leader would do; `None` while it waits for something.
@@ -106,7 +106,7 @@ impl Process {
             .iter()
             .map(|it| match it.phase {
                 Phase::Idle => "idle",
-                Phase::Line(_) => "in line",
+                Phase::Queue(_) => "in line",
                 Phase::Alone => "alone",
                 Phase::Confirming { .. } => "confirming",
                 Phase::Body(ref body) if body.lost => "body (lost)",

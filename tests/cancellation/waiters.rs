@@ -98,7 +98,7 @@ pub(crate) async fn places(server: &RedisServer, key: &str) -> (usize, usize) {
     (entries.len() - strangers, strangers)
 }
 
-pub(crate) async fn until_places(server: &RedisServer, key: &str, expected: (usize, usize)) {
+pub(crate) async fn until_entries(server: &RedisServer, key: &str, expected: (usize, usize)) {
     let what = format!("in the queue, here and elsewhere: {expected:?}");
     until(&what, A_WHILE, async || {
         places(server, key).await == expected

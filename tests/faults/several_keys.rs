@@ -9,8 +9,8 @@ use dlock_runtime::{LockGuard, LockPool, LockRequest, LostCause};
 
 use crate::body::lost;
 use crate::lab::{CAP, LONG, Lab, calls, requests};
-use crate::line::{WAIT, Waiter, turn, waits};
 use crate::logs::{listen, told};
+use crate::waiters::{WAIT, Waiter, turn, waits};
 
 fn both(pool: &LockPool) -> LockRequest {
     pool.lock_all(["a", "b"]).ttl(LONG).wait(WAIT)

@@ -1,7 +1,7 @@
 //! The leader of a process, and what the answers to its commands mean, as in
 //! `engine/waiting/leader`.
 //!
-//! Attempts outside the local queue are in `past`.
+//! Attempts outside the local queue are in `past_the_queue`.
 
 use super::mutants::Mutant;
 use super::process::{Leader, Phase, Process, SentAcquire, Turn};
@@ -23,7 +23,7 @@ impl Process {
             Next::Acquire => self.ask(turn),
             Next::Poll(attempt) => self.poll(turn, attempt),
             Next::GiveUp(attempt) => {
-                turn.seen.saw(Witness::StaleOffer);
+                turn.seen.saw(Witness::StaleGrant);
                 self.see_to(turn, Some(attempt.token));
             }
             Next::PassOn | Next::Sleep(_) | Next::Rest => {}
@@ -161,7 +161,7 @@ impl Process {
         if let Some(who) = who
             && let Some(attempt) = self.contenders[who].over.take()
         {
-            self.past_the_line(turn, who, attempt, answer);
+            self.past_the_queue(turn, who, attempt, answer);
         }
     }
 

@@ -1,4 +1,4 @@
--- shared_look: the holder of a lock of a kind with many holders. Writes nothing.
+-- shared_holders: the holder of a lock of a kind with many holders. Writes nothing.
 -- KEYS  1 the lock
 -- ARGV  1 entry, or ''
 -- reply {found, entry}; found: 1 if the given entry holds the lock, otherwise 0; entry: a holder's,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::world::{World, at_address, name, once};
 use super::{MS, NOW};
-use crate::policy::commands::{Acquire, Claim, TakenTogether};
+use crate::policy::commands::{Acquire, AcquiredAll, Claim};
 use crate::values::ttl::Ttl;
 
 /// The claim at another key. Values at different keys may be equal.
@@ -28,7 +28,7 @@ fn commands(keys: &[(&str, u64)]) -> Vec<Acquire> {
 }
 
 impl World {
-    fn acquire_all(&mut self, commands: &[Acquire]) -> TakenTogether {
+    fn acquire_all(&mut self, commands: &[Acquire]) -> AcquiredAll {
         self.server.acquire_all(commands, self.time, &mut self.wire)
     }
 
@@ -36,7 +36,7 @@ impl World {
     #[track_caller]
     fn all_taken(&mut self, commands: &[Acquire]) -> Vec<u64> {
         match self.acquire_all(commands) {
-            TakenTogether::All {
+            AcquiredAll::All {
                 epochs, left: None, ..
             } => epochs,
             other => panic!("not taken: {other:?}"),
@@ -75,7 +75,7 @@ fn where_one_is_somebody_elses_it_is_named_and_none_is_taken() {
     world.acquire(&at_key("b", once("other")));
     let answer = world.acquire_all(&commands(&[("a", 30), ("b", 30)]));
     let time = world.time;
-    assert_eq!(answer, TakenTogether::Not { time, at: 1 });
+    assert_eq!(answer, AcquiredAll::Not { time, at: 1 });
     assert_eq!(world.reads("a"), None);
     assert_eq!(world.reads("b").as_deref(), Some("other"));
 }
@@ -88,7 +88,7 @@ fn who_waits_is_not_passed() {
     world.server.enter("b", reader, world.time);
     let answer = world.acquire_all(&commands(&[("a", 30), ("b", 30)]));
     assert!(
-        matches!(answer, TakenTogether::Not { at: 1, .. }),
+        matches!(answer, AcquiredAll::Not { at: 1, .. }),
         "{answer:?}"
     );
     assert_eq!((world.reads("a"), world.reads("b")), (None, None));
@@ -102,7 +102,7 @@ fn who_waits_for_what_became_free_is_granted_first() {
     world.pass(3000);
     let answer = world.acquire_all(&commands(&[("a", 30), ("b", 30)]));
     assert!(
-        matches!(answer, TakenTogether::Not { at: 1, .. }),
+        matches!(answer, AcquiredAll::Not { at: 1, .. }),
         "{answer:?}"
     );
     assert_eq!(world.pushed(), ["waiter"]);
@@ -118,7 +118,7 @@ fn after_the_last_moment_of_one_of_them_nothing_is_created() {
     world.time += 1;
     assert_eq!(
         world.acquire_all(&both),
-        TakenTogether::Late { time: NOW + 1 }
+        AcquiredAll::Late { time: NOW + 1 }
     );
     assert_eq!(world.server.len(), 0);
     world.time -= 1;
@@ -132,7 +132,7 @@ fn executed_twice_they_are_ours_for_what_is_left() {
     let both = commands(&[("a", 30), ("b", 20)]);
     let before = world.all_taken(&both);
     world.pass(5000);
-    let TakenTogether::All { epochs, left, .. } = world.acquire_all(&both) else {
+    let AcquiredAll::All { epochs, left, .. } = world.acquire_all(&both) else {
         panic!("they are its own already")
     };
     assert_eq!(left, Some(Duration::from_secs(15)));
@@ -150,7 +150,7 @@ fn executed_twice_where_one_is_lost_what_is_left_of_it_is_given_back() {
     world.acquire(&at_key("b", once("other")));
     let answer = world.acquire_all(&both);
     assert!(
-        matches!(answer, TakenTogether::Not { at: 1, .. }),
+        matches!(answer, AcquiredAll::Not { at: 1, .. }),
         "{answer:?}"
     );
     assert_eq!(world.reads("a"), None);

@@ -1,7 +1,7 @@
 //! Attempts outside the local queue, as in `engine/acquire.rs` (`past_the_queue`), and pushes, as
 //! in the pool's `Listener`.
 
-use super::ask::grant_of;
+use super::leading::grant_of;
 use super::mutants::Mutant;
 use super::process::{Process, SentAcquire, Turn};
 use super::seen::Witness;
@@ -25,7 +25,7 @@ impl Process {
         self.contenders[who].over = Some(attempt);
     }
 
-    pub(super) fn past_the_line(
+    pub(super) fn past_the_queue(
         &mut self,
         turn: &mut Turn<'_>,
         who: usize,
@@ -65,7 +65,7 @@ impl Process {
         let body = self.take(turn, who, attempt, grant);
         self.leave(turn, who);
         if let Some(body) = body {
-            turn.seen.saw(Witness::PastTheLine);
+            turn.seen.saw(Witness::PastTheQueue);
             self.begin(turn, who, body, grant);
         }
     }
@@ -126,7 +126,7 @@ fn stray(process: &mut Process, turn: &mut Turn<'_>, push: Push) {
         };
         return process.send(turn, token, cancel);
     }
-    if process.tokens.next_look_at(token).is_none() {
+    if process.tokens.next_check_at(token).is_none() {
         turn.seen.saw(Witness::StrayCleaned);
     }
     let now = turn.now();
