@@ -125,7 +125,7 @@ async fn in_queue(
     let mut last_try = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
     let mut begins = Some(now);
-    std::future::poll_fn(|cx| {
+    std::future::poll_fn(move |cx| {
         loop {
             let now = if let Some(begins) = begins.take() {
                 begins
