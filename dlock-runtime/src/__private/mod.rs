@@ -8,6 +8,7 @@ mod target;
 
 use crate::engine::guard::LockGuard;
 use crate::engine::locked_future::Boxed;
+use crate::engine::pool::LockPool;
 use crate::engine::scope;
 use crate::global;
 use crate::observe;
@@ -34,7 +35,7 @@ pub fn into_key(key: impl IntoKey) -> Key {
 
 /// The types of expressions that stand for a key.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no key",
+    message = "`{Self}` is not a key",
     label = "expected text or a `Key`",
     note = "write a template such as `key = \"item:<id>\"`, or an expression that gives a `&str`, a `String` or a `Key`"
 )]
@@ -99,7 +100,7 @@ fn acquire(spec: &'static Spec, mut target: Target) -> Boxed<Result<LockGuard, L
             (Some(pool), _) => Ok(pool),
             (None, Some(name)) => global::named(name),
             (None, None) => {
-                scope::innermost_pool().map_or_else(global::pool, |core| Ok(core.into()))
+                scope::innermost_pool().map_or_else(global::pool, |core| Ok(LockPool::of(core)))
             }
         };
         let pool = pool?;

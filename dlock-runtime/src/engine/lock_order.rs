@@ -15,7 +15,7 @@ use crate::values::error::{LockError, Reason};
 use crate::values::lock_order::LockOrder;
 use crate::values::wait::Wait;
 
-/// Records that this lock is lock_site for inside the held ones; logs an order that can deadlock, or
+/// Records that this lock is requested inside the held ones; logs an order that can deadlock, or
 /// refuses it.
 ///
 /// A call with `Wait::Once` never waits, so it can't deadlock and is not recorded; the lock that it

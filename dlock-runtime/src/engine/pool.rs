@@ -238,14 +238,12 @@ impl LockPool {
 }
 
 impl LockPool {
+    pub(crate) fn of(core: Arc<Core>) -> Self {
+        Self(core)
+    }
+
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0
-    }
-}
-
-impl From<Arc<Core>> for LockPool {
-    fn from(core: Arc<Core>) -> Self {
-        Self(core)
     }
 }
 

@@ -107,7 +107,7 @@ pub enum LockError {
     /// The server did not answer for as long as the caller was willing to wait.
     #[error("redis can't be reached{}: check that it runs, its address, and the network; {}", at(.key.as_ref()), match .key {
         Some(_) => "the call may be repeated",
-        None => "nothing goes on trying, so call it again, or connect with `lazy`, which lets each lock try",
+        None => "nothing goes on trying, so call it again; `init` of a pool that is `lazy` succeeds all the same, and each lock tries",
     })]
     #[non_exhaustive]
     Unavailable {
@@ -130,7 +130,9 @@ pub enum LockError {
     },
 
     /// The pool has been shut down and takes no new locks.
-    #[error("dlock has been shut down and takes no new locks")]
+    #[error(
+        "dlock has been shut down and takes no new locks: stop taking requests before `shutdown()`"
+    )]
     ShutDown,
 }
 

@@ -8,7 +8,8 @@ use std::fmt;
 /// How many tokens one epoch has room for. A constant of the protocol: all clients must agree.
 pub(super) const PER_EPOCH: u16 = 1 << 10;
 
-/// A fencing token: strictly larger than that of every earlier holder of the same key.
+/// A fencing token: of an exclusive or a write lock, strictly larger than that of every earlier
+/// holder of the same key. Other kinds: [`LockGuard::fence`](crate::LockGuard::fence).
 ///
 /// Send it with each write, and let the resource refuse a write whose token is lower than one it
 /// has seen: that makes a lease safe against a holder that was paused past its end (Kleppmann, *How

@@ -144,8 +144,8 @@ impl Key {
         places.find(|place| place.starts_with(|c: char| c.is_alphabetic() || c == '_'))?;
         let text = quoted(self.bare(), KEY_AT_MOST);
         Some(format!(
-            "text is no template, so it would be one lock for all values: write `lock_key!({text})`, or `Key::verbatim({text})` if it \
-             is meant as it stands"
+            "plain text is not a template, so it would be one lock for all values: write `lock_key!({text})`, or `Key::verbatim({text})` if it \
+             is what you mean"
         ))
     }
 

@@ -129,10 +129,10 @@ pub fn constant_keys(keys: impl IntoKeys) -> Vec<Key> {
 
 /// The types of expressions that stand for several keys.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of keys",
+    message = "`{Self}` is not a list of keys",
     label = "expected a list of text or of `Key`s",
     note = "write a list such as `keys = [\"account:<from>\", \"account:<to>\"]`, or an expression that can be iterated and gives `&str`, \
-            `String` or `Key`"
+            `String` or `Key`, such as `ids.iter().map(|id| lock_key!(\"item:<id>\"))`"
 )]
 pub trait IntoKeys {
     fn into_keys(self) -> Vec<Key>;

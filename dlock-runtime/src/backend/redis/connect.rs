@@ -232,7 +232,7 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
 struct ServerInfo {
     time: u64,
     native: Option<Native>,
-    /// The first digits of the server's run id; empty if the user may not read_server_info for it.
+    /// The first digits of the server's run id; empty if the user may not ask for it.
     run_id: String,
 }
 

@@ -57,7 +57,7 @@ pub use self::release::Released;
 ///
 /// `clippy::let_underscore_must_use` notices it too. A body under [`run`](crate::LockRequest::run)
 /// or the attribute has no guard that could be forgotten.
-#[must_use = "dropping the guard gives the lock back at once"]
+#[must_use = "dropping the guard gives the lock back at once: bind it, `let _lock = …` (`let _ = …` drops it)"]
 pub struct LockGuard {
     hold: Hold,
     entered: Reentry,
@@ -129,6 +129,31 @@ impl LockGuard {
     /// ```
     pub fn parts(&self) -> impl Iterator<Item = &LockGuard> {
         std::iter::once(self).chain(&self.others)
+    }
+
+    /// The part that locks this key, written as it was asked for, without the namespace; `None` if
+    /// the guard does not lock it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use dlock_runtime::{LockPool, LockError, lock_key};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let (from, to) = (9, 7);
+    /// let keys = [lock_key!("account:<from>"), lock_key!("account:<to>")];
+    /// let both = pool.lock_all(keys).acquire().await?;
+    /// let debit = both.part(lock_key!("account:<from>")).map(|part| part.fence());
+    /// let credit = both.part(lock_key!("account:<to>")).map(|part| part.fence());
+    /// assert!(credit < debit, "acquired in the order of their names");
+    ///
+    /// assert!(both.part("account:8").is_none());
+    /// # both.release().await?; Ok(()) }
+    /// ```
+    pub fn part(&self, key: impl Into<Key>) -> Option<&LockGuard> {
+        let namespace = &self.hold.core.settings().namespace;
+        let name = key.into().in_namespace(namespace).ok()?;
+        self.part_named(&name)
     }
 
     /// The lock's name on the server, namespace included; of several keys, the first one's.
@@ -303,13 +328,14 @@ impl LockGuard {
         }
     }
 
-    pub(crate) fn part(&self, key: &Key) -> Option<&LockGuard> {
-        self.parts().find(|part| part.key() == key)
+    pub(crate) fn part_named(&self, name: &Key) -> Option<&LockGuard> {
+        self.parts().find(|part| part.key() == name)
     }
 
     /// Whether it holds this key, even if it has lost another one of several.
     pub(crate) fn holds(&self, key: &Key) -> bool {
-        self.part(key).is_some_and(|part| part.hold.cell.is_held())
+        self.part_named(key)
+            .is_some_and(|part| part.hold.cell.is_held())
     }
 
     /// The time of the check if all parts are held; otherwise a part that is lost, and why.
@@ -341,7 +367,7 @@ impl LockGuard {
         Arc::ptr_eq(&self.hold.core, core)
     }
 
-    /// Where in the program it was lock_site for.
+    /// Where in the program it was requested.
     pub(crate) fn site(&self) -> Site {
         self.hold.spec.site
     }
@@ -350,7 +376,7 @@ impl LockGuard {
         self.hold.spec.terms.renew.is_some()
     }
 
-    /// What it was lock_site for as, for the lock order.
+    /// The lock and its site, for the lock order.
     pub(crate) fn lock_site(&self) -> LockSite {
         LockSite::new(self.key(), self.site())
     }

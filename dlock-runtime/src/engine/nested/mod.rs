@@ -28,7 +28,7 @@ pub(super) enum Nested {
 
 pub(super) fn check(core: &Arc<Core>, spec: &AcquireSpec) -> Nested {
     let outer = scope::holds(core, &spec.key);
-    let mut parts = outer.iter().filter_map(|guard| guard.part(&spec.key));
+    let mut parts = outer.iter().filter_map(|guard| guard.part_named(&spec.key));
     let Some(innermost) = parts.next() else {
         return Nested::Acquire;
     };

@@ -72,7 +72,12 @@ impl Address {
             "redis+unix" | "valkey+unix" => unix(&parse(text)?).map(Address::Redis),
             "rediss" | "valkeys" | "redis+sentinel" | "redis-sentinel" | "redis+cluster"
             | "redis-cluster" | "redlock" => Err(format!(
-                "url: `{scheme}://` is not supported yet; {EXAMPLE}"
+                "url: `{scheme}://` is not supported yet; {EXAMPLE}{}",
+                if matches!(scheme, "rediss" | "valkeys") {
+                    "; for TLS, put a tunnel such as stunnel on this host"
+                } else {
+                    ""
+                }
             )),
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),
         }

@@ -261,7 +261,7 @@ fn others_say_what_to_do() {
                 key: None,
                 source: Reason::new("refused"),
             },
-            "nothing goes on trying, so call it again, or connect with `lazy`",
+            "nothing goes on trying, so call it again; `init` of a pool that is `lazy`",
         ),
         (lost(LostCause::Deadline, true), "its value was dropped"),
         (lost(LostCause::Gone, false), "the body was stopped"),

@@ -162,7 +162,7 @@ impl<H> Entries<H> {
     }
 }
 
-/// For the explorer, which checks up states that it has seen.
+/// For the explorer, which looks up states that it has seen.
 impl<H: Hash> Hash for Entries<H> {
     fn hash<S: Hasher>(&self, state: &mut S) {
         for token in self.tokens() {
