@@ -7,9 +7,9 @@
 //!    │                        │
 //!    └──────── deadline ──────┴────▶ over (the token table says what happens then)
 //! ```
-//! Invariants: the deadline is never later than (when the granting or renewing command was *sent*)
-//! + (what that command gave) − margin, nor than `max_hold` after the holder's turn began, and it
-//! never moves back.
+//! Invariants: the deadline is never later than the time at which the granting or renewing command
+//! was *sent*, plus what that command gave, minus the margin; nor later than `max_hold` after the
+//! holder's turn began. It never moves back.
 
 use std::time::Duration;
 
