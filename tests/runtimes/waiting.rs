@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dlock_harness::wait::scaled;
 use dlock_harness::{Action, Matcher, Proxy, RedisServer, until, until_blocking};
-use dlock_runtime::{Config, LockGuard, LockPool, LockRequest};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
@@ -327,6 +327,34 @@ fn a_waiter_that_is_polled_by_hand_gets_the_lock() {
         until_blocking("it has the lock", SOON, || by_hand.is_finished());
         let guard = by_hand.join().unwrap().unwrap();
         world.home.block_on(guard.release()).unwrap();
+        world.is_quiet();
+    }
+}
+
+/// The waiter began on a runtime that has ended, and its timer with it. Its `wait` ends in time on
+/// another runtime; outside any it is an error, and no panic.
+#[test]
+fn a_waiter_that_moved_outlives_the_runtime_where_it_began() {
+    for by_hand in [false, true] {
+        let mut world = World::new();
+        let doomed = multi_thread();
+        let request = request(&world.pool).wait(Duration::from_secs(3));
+        let mut waits = Box::pin(request.acquire());
+        let mut polled = || assert!(doomed.block_on(poll_once(waits.as_mut())).is_none());
+        until_blocking("it has an entry", CAP, || {
+            polled();
+            world.places() == 1
+        });
+        polled(); // its timer is made
+        drop(doomed);
+        if by_hand {
+            let error = block_on(waits).unwrap_err();
+            assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        } else {
+            let error = current_thread().block_on(waits).unwrap_err();
+            assert!(error.is_busy(), "{error:?}");
+        }
+        world.release();
         world.is_quiet();
     }
 }

@@ -71,8 +71,8 @@ impl fmt::Display for CommandError {
     }
 }
 
-/// Runs code that panics in a tokio runtime without timers or I/O, and turns that panic into an
-/// error that names what is missing. Tokio offers no way to ask. Any other panic goes on.
+/// Runs code that panics in a tokio runtime that has ended, or has no timers or I/O, and turns that
+/// panic into an error that says so. Tokio offers no way to ask. Any other panic goes on.
 pub(crate) fn needs_drivers<T>(use_drivers: impl FnOnce() -> T) -> Result<T, CommandError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(use_drivers)).map_err(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
@@ -81,7 +81,7 @@ pub(crate) fn needs_drivers<T>(use_drivers: impl FnOnce() -> T) -> Result<T, Com
             std::panic::resume_unwind(panic);
         }
         CommandError::Setup(Reason::new(
-            "this tokio runtime has no timer or no I/O: build it with `enable_all()`",
+            "this tokio runtime has ended, or has no timer or no I/O: build it with `enable_all()`",
         ))
     })
 }

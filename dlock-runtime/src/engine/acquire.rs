@@ -5,10 +5,11 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use tokio::runtime::{self, Handle};
+use tokio::time::Sleep;
 
 use super::attempt::{self, InTheWay, OpenAttempt, Sent};
 use super::core::Core;
@@ -118,7 +119,7 @@ async fn in_queue(
         let rest = until.map_or(Duration::MAX, |until| now.until(until));
         rest.min(CHECK_AT_LEAST_EVERY)
     };
-    let mut timer: Option<Pin<Box<Sleep>>> = None; // boxed, and set when it is first needed
+    let mut timer = Timer(None);
     // An attempt may connect, find that the connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
     let mut waiter = Waiter::new(core, spec, &here, now);
@@ -151,17 +152,35 @@ async fn in_queue(
             if waiter.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
                 return Poll::Pending;
             }
-            let sleep = timer.get_or_insert_with(|| {
-                let _inside = here.enter(); // this may be polled outside any runtime
-                Box::pin(tokio::time::sleep(pause(now)))
-            });
-            ready!(sleep.as_mut().poll(cx));
-            let now = clock.now();
-            is_over = until.is_some_and(|until| now >= until);
-            sleep.as_mut().reset(Instant::now() + pause(now));
+            let expired = command_error::needs_drivers(|| timer.poll(cx, &here, pause(now)));
+            ready!(expired.map_err(|error| error.into_error(None))?);
+            is_over = until.is_some_and(|until| clock.now() >= until);
         }
     })
     .await
+}
+
+/// A waiter's timer, made when it is first needed. It belongs to the runtime that polls the waiter,
+/// which may move: a timer of a runtime that has ended panics, and one of a runtime that nobody
+/// drives never expires.
+struct Timer(Option<(runtime::Id, Pin<Box<Sleep>>)>);
+
+impl Timer {
+    /// Ready when `pause` has passed since the first poll after the last expiry. `began`: the
+    /// runtime to use if this is polled outside any, or in one without timers.
+    fn poll(&mut self, cx: &mut Context<'_>, began: &Handle, pause: Duration) -> Poll<()> {
+        let here = command_error::runtime_with_timers();
+        let here = here.as_ref().unwrap_or(began);
+        if self.0.as_ref().is_none_or(|(id, _)| *id != here.id()) {
+            let _inside = here.enter();
+            self.0 = Some((here.id(), Box::pin(tokio::time::sleep(pause))));
+        }
+        if let Some((_, sleep)) = &mut self.0 {
+            ready!(sleep.as_mut().poll(cx));
+        }
+        self.0 = None;
+        Poll::Ready(())
+    }
 }
 
 /// Turns a lock that was granted outside the queue into a guard; `None` if its lease is over
