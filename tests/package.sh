@@ -85,7 +85,8 @@ for program in service calls; do
     echo "== the program '$program'"
     cargo run --manifest-path "$dir/$program/Cargo.toml"
 done
-if cargo tree --manifest-path "$dir/calls/Cargo.toml" | grep dlock-macros; then
+cargo tree --manifest-path "$dir/calls/Cargo.toml" >"$dir/tree"
+if grep dlock-macros "$dir/tree"; then
     echo "without the feature 'macros' dlock-macros is built all the same" >&2
     exit 1
 fi
@@ -93,8 +94,10 @@ fi
 echo "== the same with Rust $oldest"
 if ! command -v rustup >/dev/null 2>&1; then
     echo "NOT BUILT with Rust $oldest: there is no rustup" >&2
-elif ! rustup toolchain install "$oldest" --profile minimal; then
+elif ! cargo "+$oldest" --version && ! rustup toolchain install "$oldest" --profile minimal; then
     echo "NOT BUILT with Rust $oldest: rustup can't get it" >&2
 else
-    cargo "+$oldest" run --manifest-path "$dir/service/Cargo.toml"
+    for program in service calls; do
+        cargo "+$oldest" run --manifest-path "$dir/$program/Cargo.toml"
+    done
 fi

@@ -53,7 +53,7 @@ const KINDS: [(Kind, Kind); 5] = [
     ),
 ];
 
-const STATES: [&str; 3] = ["silent", "deaf", "alive"];
+const STATES: [&str; 3] = ["silent", "disconnected", "alive"];
 
 pub(crate) async fn chapter(lab: &Lab) -> Result<Chapter, Failure> {
     let numbers: &[u32] = lab.scale.pick(&[10, 1_000, 10_000, 50_000], &[10, 1_000]);

@@ -77,7 +77,7 @@ fn bounds_has_a_row_for_each_kind_and_queue() {
     for row in [
         "| exclusive | 1000 silent | ",
         "| read | 10 alive | ",
-        "| write | 1000 deaf | ",
+        "| write | 1000 disconnected | ",
         "| permits = 1 | 10 silent | ",
         "| owner | 1000 alive | ",
     ] {

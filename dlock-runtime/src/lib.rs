@@ -87,7 +87,7 @@
 //! # Features
 //!
 //! - `macros` (default): the attribute [`distributed_lock`] and [`lock_key!`]. Without it, locks
-//!   are taken by [`LockPool::lock`] only, and no procedural macro is built.
+//!   are taken by [`LockPool::lock`] only, and `dlock-macros` is not built.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
 // them: `observe`, which logs, and `sync`, a mutex that tests can schedule.

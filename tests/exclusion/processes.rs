@@ -17,8 +17,8 @@ async fn processes_and_tasks_lose_no_update_and_never_overlap() {
     let server = RedisServer::start();
     let outcome = FLEET.start(&server).finish(&server).await;
     outcome.check().unwrap();
-    // The processes ran at the same time: one after the other, there would be one change fewer than
-    // processes.
+    // The processes ran at the same time: if they had run one after the other, the holder's process
+    // would change `processes − 1` times.
     let mut holds = outcome.intervals;
     holds.sort_by_key(|hold| hold.start_ns);
     let process = |who: &str| who.split(" task").next().map(str::to_owned);

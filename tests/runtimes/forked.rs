@@ -122,7 +122,7 @@ async fn the_tasks_of_an_inherited_runtime_send_nothing() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn nor_do_they_in_a_child_that_the_c_library_did_not_fork() {
-    nothing_is_sent("fork-unheard", "held true").await;
+    nothing_is_sent("fork-unsubscribed", "held true").await;
 }
 
 /// The parent goes on, too. `child`: what the child prints.

@@ -231,7 +231,7 @@ fn a_blocked_runtime_that_leads_does_not_hold_up_others_for_as_long_as_it_blocks
     while_it_blocks.sort_unstable();
     assert_eq!(while_it_blocks, ["neighbour", "other process"]);
     drop(block);
-    assert_eq!(next(&order), "blocked", "it keeps its seat");
+    assert_eq!(next(&order), "blocked", "it keeps its entry");
     world.is_quiet();
     drop(end);
     blocked.join().unwrap();

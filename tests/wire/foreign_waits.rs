@@ -61,7 +61,7 @@ async fn a_foreign_release_is_found_by_the_next_poll() {
     assert!(took[2] <= Duration::from_secs(4), "{took:?}");
 }
 
-/// A critical section: whoever believes to hold the lock enters it.
+/// A critical section: every task that believes it holds the lock enters it.
 #[derive(Default)]
 struct Room {
     taken: AtomicBool,

@@ -29,7 +29,7 @@ fn main() {
         "fork-busy" => forked::while_others_lock(&settings),
         "fork-inside" => forked::inside_a_runtime(&settings, dlock_fork::fork),
         #[cfg(target_os = "linux")]
-        "fork-unheard" => forked::inside_a_runtime(&settings, dlock_fork::fork_unheard),
+        "fork-unsubscribed" => forked::inside_a_runtime(&settings, dlock_fork::fork_unsubscribed),
         "watchdogs" => watchdogs::come_and_go(&settings),
         "no-watchdogs" => watchdogs::memory_has_none(&settings),
         "hold" => holder::hold(&settings),

@@ -184,8 +184,8 @@ pub(crate) fn reader_form(entry: &str) -> Option<String> {
     Some(format!("1|r|{rest}"))
 }
 
-/// The entry that `min_hold` keeps after its holder is done: it still counts, and answers to no
-/// token. All kept entries of an owner are this same text, so they are one member of the set and
+/// The entry that `min_hold` keeps after its holder is done: it still counts, and no
+/// token can renew or release it. All kept entries of an owner are this same text, so they are one member of the set and
 /// the living entries are counted without a search.
 pub(crate) fn retired(entry: &str) -> String {
     if let Some(Entry {

@@ -38,7 +38,7 @@ pub fn fork() -> io::Result<Side> {
 /// The system's.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "what this crate is for")]
-pub fn fork_unheard() -> io::Result<Side> {
+pub fn fork_unsubscribed() -> io::Result<Side> {
     // SAFETY: as above; without a stack of its own, and with a copy of the memory, the child goes on here.
     match unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } {
         -1 => Err(io::Error::last_os_error()),

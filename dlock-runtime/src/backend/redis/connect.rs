@@ -218,7 +218,7 @@ fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectio
     let mut who = RedisConnectionInfo::default()
         .set_db(address.database)
         .set_protocol(protocol)
-        .set_skip_set_lib_name(); // one right fewer to read_server_info for
+        .set_skip_set_lib_name(); // saves the right for CLIENT SETINFO
     if let Some(user) = &address.user {
         who = who.set_username(user);
     }

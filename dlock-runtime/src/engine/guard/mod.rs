@@ -132,7 +132,10 @@ impl LockGuard {
     }
 
     /// The part that locks this key, written as it was asked for, without the namespace; `None` if
-    /// the guard does not lock it.
+    /// the guard does not lock it, or it can't be a key.
+    ///
+    /// For its [`key`](Self::key), [`fence`](Self::fence) and [`write`](Self::write). The part whose
+    /// name comes first is this guard itself, whose other methods speak for all keys.
     ///
     /// # Examples
     ///
@@ -223,19 +226,19 @@ impl LockGuard {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn verify(&self) -> Result<(), LockError> {
-        let verified = self.acquire_whether_held().await;
+        let verified = self.check_at_server().await;
         verified.map_err(|lost| undone(lost, "nothing protects what comes after this"))
     }
 
-    async fn acquire_whether_held(&self) -> Result<(), LockError> {
+    async fn check_at_server(&self) -> Result<(), LockError> {
         self.still_held()?;
         let timeout = self.hold.core.settings().command_timeout;
         for part in self.parts() {
-            let lock_site = async {
+            let holds = async {
                 let link = part.hold.link(timeout).await?;
                 link.holds(&part.hold.claim, timeout).await
             };
-            match lock_site.await {
+            match holds.await {
                 Ok(true) => {}
                 Ok(false) | Err(CommandError::Refused(Refusal::WrongType, _)) => {
                     return Err(part.gone());

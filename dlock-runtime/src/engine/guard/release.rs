@@ -193,9 +193,9 @@ impl LockGuard {
     /// lock was ours.
     fn may_be_handed_on(&self) -> bool {
         let Hold { cell, spec, .. } = &self.hold;
-        let acquires_server =
+        let server_must_know =
             spec.terms.bounds.min_hold.is_some() || cell.has_open_writes() || self.is_strict();
-        !acquires_server
+        !server_must_know
     }
 
     pub(crate) fn is_released_in_background(&self) -> bool {

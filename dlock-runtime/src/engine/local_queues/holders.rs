@@ -38,7 +38,7 @@ impl LocalQueues {
         self.lock().tokens.release(token, now)
     }
 
-    /// The same where no holder is left to release it; returns whether it was handed on.
+    /// As `give_back`, for a hold without a guard; returns whether it was handed on.
     pub(in crate::engine) fn drop_hold(
         &self,
         queue_key: &QueueKey,

@@ -110,7 +110,7 @@ impl QueueState {
         self.queue.is_idle_at(now) && self.sent_away.is_empty()
     }
 
-    /// Ends the hand-off chain if the next waiter could not begin with what is held.
+    /// Ends the hand-off chain if the held lease does not suit the next waiter.
     pub(in crate::engine) fn check_chain(&mut self, now: Moment) {
         self.queue.end_chain_unless(fits(now));
     }
@@ -206,9 +206,8 @@ impl Locked<'_> {
         }
     }
 
-    /// An acquire is about to be sent; `false`: it must not be, because another leader has taken
-    /// over, or because a holder whose clock was read before the leader's has handed its lock on
-    /// meanwhile.
+    /// An acquire is about to be sent; `false`: do not send it. Another leader has taken over, or
+    /// the lock was handed on after this leader read its clock.
     pub(in crate::engine) fn sending(
         &mut self,
         leader_epoch: LeaderEpoch,
@@ -278,7 +277,7 @@ impl Locked<'_> {
         given_back
     }
 
-    /// The same where no holder is left to release it; returns whether it was handed on.
+    /// As `give_back`, for a hold without a guard; returns whether it was handed on.
     pub(in crate::engine) fn drop_hold(
         &mut self,
         token: Token,

@@ -11,7 +11,7 @@ use crate::values::moment::Moment;
 
 /// A waiter that has not claimed its grant within this time is unresponsive: its task is not
 /// polled. The next waiter gets the grant.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RESPONDS_WITHIN: Duration = Duration::from_secs(1);
 
 impl<W> LocalQueue<W> {
     /// Takes the lead, if it is free and somebody waits.
@@ -81,7 +81,7 @@ impl<W> LocalQueue<W> {
                 }
             }
             Some((_, until)) => {
-                let until = *until.get_or_insert(now.plus(PATIENCE));
+                let until = *until.get_or_insert(now.plus(RESPONDS_WITHIN));
                 Next::Sleep(until.min(end))
             }
             None => Next::Sleep(end),

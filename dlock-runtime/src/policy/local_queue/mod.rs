@@ -217,7 +217,7 @@ impl<W> LocalQueue<W> {
 
     /// An acquire is sent; only after [`Next::Acquire`], and if it still may.
     pub(crate) fn acquiring(&mut self, attempt: Attempt) {
-        debug_assert!(self.may_acquire(), "one place at a time");
+        debug_assert!(self.may_acquire(), "one entry at a time");
         self.again = None;
         self.next_hint = Moment::from_nanos(0); // hints about an earlier attempt don't count
         self.flushes_early = false;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::values::entry::{self, Entry, Letter, META};
 
-/// How many members are searched for the holder to name: many may be kept without an owner.
+/// How many members are searched for a living holder to name; entries that `min_hold` keeps may come
+/// first.
 const NAMED_AMONG: u32 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -196,7 +197,7 @@ fn order<'a>((entry, holder): &(&'a Arc<str>, &Holder)) -> (u64, &'a Arc<str>) {
 }
 
 impl Meta {
-    /// Whether an entry may stand in the same set, at this time or another.
+    /// Whether an entry is of this set's kind, even if it does not fit now.
     pub(super) fn is_kind_of(&self, entry: &Entry<'_>) -> bool {
         matches!(
             (self, entry.letter),

@@ -267,7 +267,7 @@ fn a_place_moves_on_with_each_answer() {
 fn news_of_other_tokens_are_not_ours() {
     let mut queued = acquiring(["a"]).0;
     queued.queued(token(1), at(50));
-    let unresponsive = [
+    let not_theirs = [
         (Queue::default(), token(1)),
         (acquiring(["a"]).0, token(2)),
         (queued, token(2)),
@@ -275,7 +275,7 @@ fn news_of_other_tokens_are_not_ours() {
         (granted(["a"]).0, token(2)),
         (held(), token(1)),
     ];
-    for (mut queue, token) in unresponsive {
+    for (mut queue, token) in not_theirs {
         let before = queue.clone();
         assert_eq!(queue.queued(token, at(90)), Outcome::NotOurs, "{before:?}");
         assert_eq!(
@@ -304,7 +304,7 @@ fn a_push_is_for_the_waiter_that_awaits_its_value() {
 }
 
 #[test]
-#[should_panic(expected = "one place at a time")]
+#[should_panic(expected = "one entry at a time")]
 fn a_second_entry_is_never_queued() {
     let (mut queue, _) = acquiring(["a"]);
     queue.acquiring(attempt(2));

@@ -130,7 +130,7 @@ impl Connection {
         Ok((self.finish(within, command).await?, sent))
     }
 
-    /// Called before a command is polled for the first time; returns the time of that.
+    /// Called before a command is polled for the first time; returns that time.
     pub(super) fn begin(&self) -> Result<Moment, CommandError> {
         if !self.is_usable() {
             return Err(CommandError::Unsent(Reason::new(

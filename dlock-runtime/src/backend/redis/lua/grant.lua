@@ -94,12 +94,12 @@ local function grant_all(lock, counter, queue, heartbeats, there, T)
     end
     budget = budget - 1
     leave(queue, heartbeats, head)
-    if alive and not unheard[e.address] then
+    if alive and not unsubscribed[e.address] then
       budget = budget - (e.letter == 'x' and 0 or e.take)
       local lease, epoch = math.min(e.lease, CLAIM), draw_epochs(counter, T, 1)
       there, epoch = put(lock, there, e, lease, epoch, T)
       if e.address ~= '' and not publish(e.address, lock, e.value, epoch, T, lease) then
-        unheard[e.address] = true
+        unsubscribed[e.address] = true
         there = take_back(lock, there, e, T)
       elseif there == ONE then
         return there, false

@@ -8,7 +8,7 @@
 local budget = ENTRIES_AT_ONCE
 
 -- Addresses at which a grant of this call found no subscriber.
-local unheard = {}
+local unsubscribed = {}
 
 local function leave(queue, heartbeats, ...)
   redis.call('ZREM', heartbeats, ...)

@@ -5,8 +5,8 @@
 -- reply 1 the value held the lock, 0 it did not; or {found, 0, more, refused}; more: 1 if more
 --       entries were dead than one call removes, and the lock has not been granted yet; refused: 1
 --       if the native delete command was refused, so that the connection stops using it
-if unheard_at then
-  if not is_this_server(unheard_at) then
+if unsubscribed_at then
+  if not is_this_server(unsubscribed_at) then
     return 1
   end
   redis.call('DEL', lock)

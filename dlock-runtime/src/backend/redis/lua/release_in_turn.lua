@@ -1,9 +1,9 @@
 -- The other common case of release.lua: the value holds the lock, the key need not be kept, and the
--- head of the queue is alive and receives the push. If the push reaches no subscriber, `unheard_at`
+-- head of the queue is alive and receives the push. If the push reaches no subscriber, `unsubscribed_at`
 -- tells release.lua the run id of the server in the head's address.
 local lock, counter, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local call, try = redis.call, redis.pcall
-local unheard_at
+local unsubscribed_at
 local head = ARGV[2] == '0' and try('GET', lock) == ARGV[1] and try('ZRANGE', queue, 0, 0)[1]
 local run_id, channel, lease = string.match(head or '', '^1|x|[^|]+|(%x*);([^|]+)|(%d+)|%d+|%d+|[^|]*|')
 if channel and #lease <= 15 and tonumber(lease) > 0 then
@@ -35,7 +35,7 @@ if channel and #lease <= 15 and tonumber(lease) > 0 then
     if type(heard) == 'table' or heard > 0 then
       return 1
     end
-    unheard_at = run_id
+    unsubscribed_at = run_id
   end
 end
 

@@ -50,7 +50,7 @@ enum Dead {
     Unresponsive,
     /// Each had a connection of its own, which has ended.
     UnresponsiveEach,
-    /// Silent and deaf ones in turn.
+    /// Silent and unsubscribed ones in turn.
     Both,
 }
 

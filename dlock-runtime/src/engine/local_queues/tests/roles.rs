@@ -304,7 +304,7 @@ impl Site {
             .local_queues
             .at(&queue_key(), |it| it.queue_state.notify());
         let notify = notify.unwrap_or_default();
-        let mut rung = pin!(notify.notified());
+        let mut notified = pin!(notify.notified());
         let mut timer = pin!(self.timers.notified());
         block_on(poll_fn(|cx| {
             // Polled before the clock is read, so that no change is missed.
@@ -312,7 +312,7 @@ impl Site {
             if passed.is_ready() {
                 timer.set(self.timers.notified());
             }
-            if self.now() >= until || rung.as_mut().poll(cx).is_ready() {
+            if self.now() >= until || notified.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
             if passed.is_ready() {

@@ -166,8 +166,8 @@ impl Leader {
             .at(&self.queue_key, |it| it.queue_state.notify())
             .unwrap_or_default();
         let pause = self.now().until(until).min(CHECK_AT_LEAST_EVERY);
-        let rung = tokio::time::timeout(pause, notify.notified()).await;
-        if rung.is_ok() {
+        let notified = tokio::time::timeout(pause, notify.notified()).await;
+        if notified.is_ok() {
             // Mostly notified by a holder of this process whose release is about to be sent. The
             // server would execute an acquire in the same write before it tells the next waiter
             // elsewhere of its grant, so let the acquire leave in the next write.

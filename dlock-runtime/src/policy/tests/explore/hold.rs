@@ -201,7 +201,7 @@ impl Process {
         self.contenders[who].phase = Phase::Done;
         if turn.run.is(Mutant::WatchdogNotStopped) {
             self.queue.left(body.token, now);
-            return self.send_unheard_release(turn, body.token, body.claim);
+            return self.send_unsubscribed_release(turn, body.token, body.claim);
         }
         let may_hand_on = may_hand_on(self.order(turn.run, who).terms);
         match (self.client(turn)).give_back(body.token, now, may_hand_on, || {}) {
@@ -216,7 +216,7 @@ impl Process {
         }
     }
 
-    fn send_unheard_release(
+    fn send_unsubscribed_release(
         &mut self,
         turn: &Turn<'_>,
         token: Token,

@@ -243,8 +243,8 @@ impl Local {
                 ours.then(|| self.end(token, End::CleanedUp)).flatten()
             }
             Answer::Queued | Answer::Unclear => {
-                let fate = self.queue.queued(token, self.in_a_tick());
-                self.fate(fate)
+                let outcome = self.queue.queued(token, self.in_a_tick());
+                self.outcome(outcome)
             }
             Answer::Nothing | Answer::Refused => {
                 let ours = self.queue.ended(token, self.at());
@@ -260,15 +260,15 @@ impl Local {
     fn granted(&mut self, token: Token, forgets: Forgets) -> Option<&'static str> {
         let lease = Duration::from_millis(2500); // longer than a turn, shorter than three ticks
         let grant = Grant::in_turn(self.at(), lease, 1, 1);
-        let fate = self.queue.granted(token, grant);
-        if fate == Outcome::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
+        let outcome = self.queue.granted(token, grant);
+        if outcome == Outcome::Taken && forgets != Forgets::ToWakeTheFirstWhenGranted {
             self.wake_called();
         }
-        self.fate(fate)
+        self.outcome(outcome)
     }
 
-    fn fate(&mut self, fate: Outcome) -> Option<&'static str> {
-        match fate {
+    fn outcome(&mut self, outcome: Outcome) -> Option<&'static str> {
+        match outcome {
             Outcome::Unwanted(attempt) => self.end(attempt.token, End::CleanedUp),
             Outcome::Taken | Outcome::NotOurs => None,
         }

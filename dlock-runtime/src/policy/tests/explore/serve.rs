@@ -18,7 +18,7 @@ use crate::values::entry;
 pub(super) struct Air<'a> {
     channels: &'a [(usize, u32)],
     pub(super) grants: Vec<(usize, u32, PushedGrant)>,
-    unheard: Vec<(usize, u32)>,
+    unsubscribed: Vec<(usize, u32)>,
     /// The server refuses to publish.
     refuses: bool,
 }
@@ -34,7 +34,7 @@ impl Publish for Air<'_> {
             return Reached::Unknown;
         }
         if !self.channels.contains(&channel) {
-            self.unheard.push(channel);
+            self.unsubscribed.push(channel);
             return Reached::Nobody;
         }
         self.grants.push((channel.0, channel.1, grant.clone()));
@@ -60,17 +60,17 @@ impl World {
         let mut air = Air {
             channels: &self.channels,
             grants: Vec::new(),
-            unheard: Vec::new(),
+            unsubscribed: Vec::new(),
             refuses: run.publish_refused,
         };
         let server = Rc::make_mut(&mut self.server);
         let answer = carry_out(run, server, &command.what, time, &mut air);
-        let (grants, unheard) = (air.grants, air.unheard);
+        let (grants, unsubscribed) = (air.grants, air.unsubscribed);
         let wrong = match many {
             Some(many) => self.judge(&many, &command, &answer, seen),
             None => self.judge_alone(&before, &command, &answer),
         };
-        self.witness(&command.what, &answer, &before, &unheard, seen);
+        self.witness(&command.what, &answer, &before, &unsubscribed, seen);
         for (at, connection, mut grant) in grants {
             if run.is(Mutant::ClaimIsWhole) {
                 grant.lease = run.ttl;
@@ -126,11 +126,11 @@ impl World {
         what: &What,
         answer: &Answer,
         before: &[(std::sync::Arc<str>, u64)],
-        unheard: &[(usize, u32)],
+        unsubscribed: &[(usize, u32)],
         seen: &mut Seen,
     ) {
         let time = self.clock.time();
-        for (at, connection) in unheard {
+        for (at, connection) in unsubscribed {
             let process = &self.processes[*at];
             if process.alive && process.connection == *connection {
                 seen.saw(Witness::EntryLostBySilence);

@@ -6,8 +6,8 @@ use super::{busy, number, unexpected};
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::Polled;
 
-/// The server's time, and for each entry of groups of these sizes the reply of its poll; `None`: it
-/// has to poll.
+/// Returns the server's time and each entry's poll reply (`None`: it must poll by itself). `sizes`:
+/// entries per lock.
 pub(in crate::backend::redis) fn heartbeat(
     reply: &Value,
     sizes: &[usize],
