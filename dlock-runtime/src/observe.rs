@@ -74,7 +74,7 @@ pub(crate) fn held_at_shutdown(key: &str) {
 
 /// At the first failure of an outage.
 pub(crate) fn unreachable(address: &dyn Display, why: &dyn Display) {
-    tracing::warn!(%address, "can't connect to redis; a pool that is there tries again when a lock needs it: {why}");
+    tracing::warn!(%address, "can't connect to redis; an existing pool tries again at its next lock: {why}");
 }
 
 pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {

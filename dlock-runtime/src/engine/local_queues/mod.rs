@@ -70,7 +70,7 @@ pub(super) struct Taken {
 pub(super) enum PollResult {
     Wait,
     /// The queue needs a leader: this waiter starts one.
-    Drive(LeaderEpoch),
+    Lead(LeaderEpoch),
     Yours(Taken),
     /// Its turn came too late for its own ttl: it has left the queue, and may join again.
     TooLate,
@@ -238,7 +238,7 @@ impl LocalQueues {
             leader_epoch = Some(it.queue_state.new_leader(now));
         }
         (
-            leader_epoch.map_or(PollResult::Wait, PollResult::Drive),
+            leader_epoch.map_or(PollResult::Wait, PollResult::Lead),
             unowned,
         )
     }

@@ -114,7 +114,7 @@ impl Waiter {
         }
         match poll_result {
             PollResult::Wait => Poll::Pending,
-            PollResult::Drive(leader_epoch) => {
+            PollResult::Lead(leader_epoch) => {
                 let here = Handle::try_current();
                 let here = here.as_ref().unwrap_or(&self.runtime);
                 Leader::new(core.clone(), queue_key.clone(), leader_epoch).go_on(here);

@@ -43,11 +43,11 @@ fn next_check(leases: &LeaseTable, token: Token) -> Option<Moment> {
 }
 
 /// One check ends a lease, the next sends its `cancel`; no answer needs more at once.
-const LOOKS_AT_MOST: usize = 3;
+const CHECKS_AT_MOST: usize = 3;
 
 /// Does what is due about a token, now.
 pub(super) fn check(leases: &Arc<LeaseTable>, token: Token) {
-    for _ in 0..LOOKS_AT_MOST {
+    for _ in 0..CHECKS_AT_MOST {
         let now = leases.shared.clock.now();
         let Some(action) = leases.shared.lock().tokens.due_of(token, now) else {
             return;

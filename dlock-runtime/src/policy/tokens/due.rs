@@ -12,7 +12,7 @@ use crate::values::token::Token;
 
 /// A token needs at most two checks in one call: one ends its lease, the next sends its `cancel`.
 /// More wait for the next call, so that neither a bug nor a forged message keeps the mutex locked.
-const LOOKS_AT_MOST: usize = 3;
+const CHECKS_AT_MOST: usize = 3;
 
 impl<H: Clone> Tokens<H> {
     /// When to call [`Tokens::due`] next; [`Moment::NEVER`]: nothing is to come.
@@ -31,7 +31,7 @@ impl<H: Clone> Tokens<H> {
     /// many leases cost few commands.
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Action<H>> {
         let (mut actions, mut horizon) = (Vec::new(), None);
-        for _ in 0..LOOKS_AT_MOST {
+        for _ in 0..CHECKS_AT_MOST {
             let due = self.entries.due(now);
             if due.is_empty() {
                 break;

@@ -64,7 +64,7 @@ impl QueueTable {
             .filter(|queue_key| queue_key.key() == key);
         let awaits = |queue_key: &QueueKey| {
             #[cfg(test)]
-            LOOKS.with(|looks| looks.set(looks.get() + 1));
+            LOOKUPS.with(|lookups| lookups.set(lookups.get() + 1));
             let queue_state = self.by_key.get(queue_key);
             queue_state.is_some_and(|queue_state| queue_state.queue.awaits(value).is_some())
         };
@@ -110,7 +110,7 @@ impl QueueTable {
 #[cfg(test)]
 thread_local! {
     /// How many queues were looked up for a push.
-    static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    static LOOKUPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

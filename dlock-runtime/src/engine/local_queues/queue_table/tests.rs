@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::{LOOKS, QueueKey, QueueTable, SWEEP_AT_LEAST};
+use super::{LOOKUPS, QueueKey, QueueTable, SWEEP_AT_LEAST};
 use crate::engine::guard::LockGuard;
 use crate::engine::pool::LockPool;
 use crate::engine::request::LockRequest;
@@ -96,8 +96,8 @@ async fn a_queue_of_its_own_goes_with_its_waiters() {
         advance(Duration::from_millis(1)).await;
     }
     assert!(by_key(&pool) <= SWEEP_AT_LEAST, "{}", by_key(&pool));
-    let lines_of_their_own = pool.core().local_queues().lock().queues.own.len();
-    assert_eq!(lines_of_their_own, by_key(&pool));
+    let queues_of_their_own = pool.core().local_queues().lock().queues.own.len();
+    assert_eq!(queues_of_their_own, by_key(&pool));
 }
 
 /// A push names the key and the value, and whoever may publish can name both, as often as they
@@ -114,11 +114,15 @@ async fn a_push_is_looked_up_among_many_waiters_of_a_key_by_its_value() {
     assert_eq!((keys.own.len(), keys.by_key.len()), (1000, 1001));
     let (values, key) = (keys.own.keys().cloned(), holder.key().as_str());
     let values: Vec<_> = values.chain(["1|forged|h|1|f|1".into()]).collect();
-    LOOKS.set(0);
+    LOOKUPS.set(0);
     let found = |value| keys.awaits(&key.into(), value).is_some();
     let found = values.iter().filter(|value| found(value)).count();
     assert_eq!(found, 1000, "all but the one that nobody asked with");
-    assert!(LOOKS.get() <= 2 * values.len(), "{} looks", LOOKS.get());
+    assert!(
+        LOOKUPS.get() <= 2 * values.len(),
+        "{} lookups",
+        LOOKUPS.get()
+    );
     let elsewhere = keys.awaits(&"lock:another".into(), &values[0]);
     assert_eq!(elsewhere, None, "the value of another key's");
     drop(state);

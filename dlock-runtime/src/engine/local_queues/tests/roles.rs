@@ -51,7 +51,7 @@ impl Site {
             .filter(|_| acquires_itself)
             .map(|it| self.acquires_first(it));
         if let Some(leader_epoch) = leader_epoch.filter(|_| !acquires_itself) {
-            self.spawn(move |site| site.drive(leader_epoch));
+            self.spawn(move |site| site.lead(leader_epoch));
         }
         let waiter_id_at = (self.queue_now(), waiter_id);
         let woken = Arc::new(Woken::default());
@@ -72,11 +72,11 @@ impl Site {
             if let Some(Answered { leader_epoch, .. }) =
                 answered.filter(|_| !side_effects.is_dismissed)
             {
-                self.spawn(move |site| site.drive(leader_epoch));
+                self.spawn(move |site| site.lead(leader_epoch));
             }
             match poll_result {
                 PollResult::Wait => {}
-                PollResult::Drive(leader_epoch) => self.spawn(move |site| site.drive(leader_epoch)),
+                PollResult::Lead(leader_epoch) => self.spawn(move |site| site.lead(leader_epoch)),
                 PollResult::Yours(taken) => return self.hold(waiter_id_at, &taken),
                 PollResult::TooLate => unreachable!("all leases are long"),
                 PollResult::SentAway(_) => return self.seen(|seen| seen.sent_away += 1),
@@ -95,7 +95,7 @@ impl Site {
             if let Some((token, grant)) = granted {
                 self.granted_to_leader(token, grant);
             }
-            self.spawn(move |site| site.drive(leader_epoch));
+            self.spawn(move |site| site.lead(leader_epoch));
         }
         self.leave(waiter_id);
     }
@@ -185,7 +185,7 @@ enum Asked {
 
 /// A leader, as `Leader` is one.
 impl Site {
-    fn drive(self: &Arc<Self>, leader_epoch: LeaderEpoch) {
+    fn lead(self: &Arc<Self>, leader_epoch: LeaderEpoch) {
         loop {
             let next = self
                 .local_queues

@@ -18,7 +18,7 @@ use crate::values::token::Token;
 
 /// The leader.
 impl Process {
-    pub(super) fn drive(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn lead(&mut self, turn: &mut Turn<'_>) {
         match self.client(turn).next(turn.now()) {
             Next::Acquire => self.ask(turn),
             Next::Poll(attempt) => self.poll(turn, attempt),

@@ -89,8 +89,8 @@ impl Local {
             }
         }
         match self.leader {
-            Leader::Running => steps.push(Step::Drive),
-            Leader::Sleeping(until) if self.notify || until <= self.at() => steps.push(Step::Drive),
+            Leader::Running => steps.push(Step::Lead),
+            Leader::Sleeping(until) if self.notify || until <= self.at() => steps.push(Step::Lead),
             Leader::Acquiring(_) | Leader::Polling(_) => {
                 steps.extend([Queued, Granted, Nothing, Unclear, Refused].map(Step::Answer));
             }
@@ -145,7 +145,7 @@ impl Local {
                 }
                 return self.clean_up(unwanted);
             }
-            Step::Drive => return self.drive(),
+            Step::Lead => return self.lead(),
             Step::Answer(answer) => return self.answer(answer, forgets),
             Step::Push => {
                 let token = self.awaited()?;
@@ -200,7 +200,7 @@ impl Local {
         stale
     }
 
-    fn drive(&mut self) -> Option<&'static str> {
+    fn lead(&mut self) -> Option<&'static str> {
         if matches!(self.leader, Leader::Sleeping(_)) {
             self.notify = false;
         }

@@ -32,7 +32,7 @@ pub(super) enum Step {
     Enter(usize),
     Check(usize),
     Leave(usize),
-    Drive,
+    Lead,
     Answer(Answer),
     Push,
     /// A push that says only that something happened: the leader polls now.

@@ -22,9 +22,9 @@ impl Process {
     /// The steps that it has to take by itself, now or later, and from when on.
     pub(super) fn by_itself(&self, run: &Run, now: Moment, mut tell: impl FnMut(Moment, Step)) {
         let at = self.at;
-        match self.drives(run, now) {
-            Some(Next::Sleep(until)) => tell(until, Step::Drive(at)),
-            Some(_) => tell(now, Step::Drive(at)),
+        match self.leads_next(run, now) {
+            Some(Next::Sleep(until)) => tell(until, Step::Lead(at)),
+            Some(_) => tell(now, Step::Lead(at)),
             None => {}
         }
         tell(self.tokens.next_check(), Step::Guard(at));
@@ -82,7 +82,7 @@ impl Process {
                 self.leave(turn, who);
             }
             Step::GuardDropped(_, who) | Step::Stopped(_, who) => self.drop_hold(turn, who),
-            Step::Drive(_) => self.drive(turn),
+            Step::Lead(_) => self.lead(turn),
             Step::Guard(_) => self.guard(turn),
             Step::Hear(_, watchdog) => {
                 let wire = if watchdog {

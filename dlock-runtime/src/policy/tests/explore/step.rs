@@ -23,7 +23,7 @@ pub(super) enum Step {
     GuardDropped(usize, usize),
     /// It notices that its lease is over.
     Stopped(usize, usize),
-    Drive(usize),
+    Lead(usize),
     Guard(usize),
     /// The first command of a connection; `true`: the watchdog's.
     Execute(usize, bool),
@@ -220,7 +220,7 @@ impl World {
             | Step::Downgrade(at, _)
             | Step::Extend(at, _)
             | Step::Stopped(at, _)
-            | Step::Drive(at)
+            | Step::Lead(at)
             | Step::Guard(at)
             | Step::Hear(at, _)
             | Step::Push(at, _)

@@ -26,7 +26,7 @@ impl Process {
     }
 
     /// What the leader would do; `None` while it waits for something.
-    pub(super) fn drives(&self, run: &Run, now: Moment) -> Option<Next> {
+    pub(super) fn leads_next(&self, run: &Run, now: Moment) -> Option<Next> {
         if !self.is_driven() || self.leader != Leader::Idle {
             return None;
         }

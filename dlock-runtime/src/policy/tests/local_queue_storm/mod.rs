@@ -18,7 +18,7 @@ enum Event {
     Leave(usize),
     Check(usize),
     /// The leader does what it has to do; other events answer what it sends, or not.
-    Drive,
+    Lead,
     TakeOver,
     LeaderGone,
     Queued {
@@ -57,7 +57,7 @@ fn event() -> impl Strategy<Value = Event> {
         5 => Just(Event::Enter),
         4 => who().prop_map(Event::Leave),
         8 => who().prop_map(Event::Check),
-        10 => Just(Event::Drive),
+        10 => Just(Event::Lead),
         6 => Just(Event::TakeOver),
         1 => Just(Event::LeaderGone),
         3 => (ago(), 0..200u64).prop_map(|(ago, poll)| Event::Queued { ago, poll }),

@@ -9,10 +9,10 @@ use fastrand::Rng;
 
 use super::check::Check;
 use super::clocks::Drifting;
-use super::network::{Link, OnItsWay};
+use super::network::Link;
 use super::plan::Plan;
 use super::process::{self, Done, Event, Host};
-use super::server::{BEGAN, Site, late};
+use super::server::{BEGAN, Site};
 use super::workload::{Deed, Script};
 use crate::policy::tests::explore::mutants::Mutant;
 use crate::policy::tests::explore::process::Process;
@@ -328,7 +328,7 @@ impl Fleet {
     }
 
     /// Runs a process until it has nothing more to do now.
-    fn settle(&mut self, at: usize) {
+    pub(super) fn settle(&mut self, at: usize) {
         for _ in 0..1_000 {
             if !self.world.processes[at].alive {
                 return;
@@ -358,7 +358,7 @@ impl Fleet {
         }
     }
 
-    fn done(&mut self, at: usize, done: Done) {
+    pub(super) fn done(&mut self, at: usize, done: Done) {
         if self.tells > 0
             && let Some(step) = done.step
         {
@@ -409,73 +409,6 @@ impl Fleet {
         }
         for who in 0..contenders.len() {
             self.thinks(at, who);
-        }
-    }
-
-    pub(super) fn connect(&mut self, at: usize, watchdog: bool) {
-        let number = self.world.processes[at].connection;
-        let mut link = Link::new(at, watchdog, number);
-        let before = self
-            .links
-            .get(self.members[at].links[usize::from(watchdog)]);
-        link.blocked_until = before
-            .filter(|it| it.at == at)
-            .map_or(0, |it| it.blocked_until);
-        let takes = 3 * self.plan.latency.draw(&mut self.rng);
-        let arrives = link.request(self.now, takes);
-        let sent = self.members[at].host.clock.clock(self.now).now();
-        self.members[at].links[usize::from(watchdog)] = self.links.len();
-        self.at(
-            arrives,
-            Next::Hello {
-                link: self.links.len(),
-                sent,
-            },
-        );
-        self.links.push(link);
-    }
-
-    /// A process replaces a connection that has ended, or that it takes for dead.
-    fn reconnect(&mut self, at: usize, watchdog: bool) {
-        let link = self.members[at].links[usize::from(watchdog)];
-        self.close(link);
-        let process = Rc::make_mut(&mut self.world.processes[at]);
-        if !process.alive {
-            return;
-        }
-        let run = &self.plan.run;
-        let event = if watchdog {
-            Event::WatchdogCut
-        } else {
-            Event::Cut
-        };
-        let done = self.members[at].host.tell(
-            &mut self.world.processes[at],
-            run,
-            &mut self.seen,
-            self.now,
-            event,
-        );
-        self.connect(at, watchdog);
-        self.done(at, done);
-        self.settle(at);
-    }
-
-    /// The client's end of it is gone; the server may learn of it late.
-    pub(super) fn close(&mut self, link: usize) {
-        let late = late(&mut self.rng);
-        let from = self.links[link].blocked_until.max(self.now) + late;
-        let way = match self.rng.u8(0..3) {
-            0 => OnItsWay::Lost,
-            1 => OnItsWay::Executed { from: self.now },
-            _ => OnItsWay::Executed { from },
-        };
-        let it = &mut self.links[link];
-        it.client_gone.get_or_insert(way);
-        if !it.server_gone && !it.told {
-            it.told = true;
-            let after = if self.rng.bool() { 1_000 } else { 10_000_000 };
-            self.within(after, Next::ServerNotices(link));
         }
     }
 

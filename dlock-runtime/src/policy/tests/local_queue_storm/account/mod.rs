@@ -71,7 +71,7 @@ impl Account {
             Event::Enter => self.enter(),
             Event::Leave(who) => self.leave(self.nth_waiter_id(who)),
             Event::Check(who) => self.look(self.nth_waiter_id(who)),
-            Event::Drive => drop(self.drive()),
+            Event::Lead => drop(self.lead()),
             Event::TakeOver => self.become_leader(),
             Event::LeaderGone => {
                 self.queue.leader_gone();
@@ -213,7 +213,7 @@ impl Account {
     }
 
     /// A step of the leader, if there is one.
-    fn drive(&mut self) -> Option<Next> {
+    fn lead(&mut self) -> Option<Next> {
         if !self.has_leader {
             return None;
         }

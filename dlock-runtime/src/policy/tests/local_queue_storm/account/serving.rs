@@ -18,7 +18,7 @@ impl Account {
             assert!(steps > 0, "each is served in a few");
             self.become_leader();
             let last = self.number(0);
-            match self.drive() {
+            match self.lead() {
                 Some(Next::Acquire) if self.to_acquire => {}
                 Some(Next::Acquire) => self.queued(last + 1, self.now + 10),
                 Some(Next::Poll(_)) => {
@@ -49,7 +49,7 @@ impl Account {
             self.check();
         }
         while self.has_leader {
-            self.drive();
+            self.lead();
         }
         if let Some((number, _)) = self.remote() {
             self.granted(number, grant(self.now)); // acquired, and all waiters left
