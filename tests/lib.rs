@@ -67,6 +67,8 @@ pub struct Fair;
 #[doc = include_str!("../docs/guide/several-keys.md")]
 pub struct Keys;
 
+pub mod served;
+
 /// Pseudo-random numbers, the same in every run (`SplitMix64`, Steele 2014).
 #[derive(Debug, Clone)]
 pub struct Seeded(pub u64);

@@ -76,7 +76,7 @@
 //! | | |
 //! | --- | --- |
 //! | the attribute and its arguments | [`distributed_lock`] |
-//! | configure, once in `main` | [`init`], [`Config`], [`Release`], [`LockOrder`], [`shutdown`] |
+//! | configure, once in `main` | [`init`], [`Config`], [`Credentials`], [`Release`], [`LockOrder`], [`shutdown`] |
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
 //! | what the current code runs under | [`current`], [`LockHandle`] |
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
@@ -88,6 +88,8 @@
 //!
 //! - `macros` (default): the attribute [`distributed_lock`] and [`lock_key!`]. Without it, locks
 //!   are taken by [`LockPool::lock`] only, and `dlock-macros` is not built.
+//! - `tls` (default): connections with TLS (`rediss://`), by rustls and ring, which needs a C
+//!   compiler to build. Without it, such a URL is refused.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
 // them: `observe`, which logs, and `sync`, a mutex that tests can schedule.
@@ -111,7 +113,7 @@ pub use engine::scope::current;
 pub use engine::shutdown::Drained;
 pub use global::{init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;
-pub use values::config::Config;
+pub use values::config::{Config, Credentials};
 pub use values::error::{LockError, LostCause, Reason, Refusal};
 pub use values::fence::Fence;
 pub use values::holder::{Holder, Process};

@@ -14,6 +14,7 @@
 )]
 
 mod addresses;
+mod certificates;
 mod clocks;
 mod fake;
 mod handshake;

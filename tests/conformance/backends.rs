@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::{Authority, RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
+use dlock_tests::served::{documented_user, with_tls};
 use tokio::time::Instant;
 
 /// Turns local hand-off off.
@@ -21,16 +22,44 @@ pub(crate) async fn on_memory_by_the_server(case: impl AsyncFnOnce(LockPool)) {
 }
 
 pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
-    let server = RedisServer::start();
-    case(LockPool::connect(patient(server.url())).await.unwrap()).await;
-    nothing_left(&server).await;
+    let served = Served::start().await;
+    case(LockPool::connect(patient(&served.url)).await.unwrap()).await;
+    nothing_left(&served.server).await;
 }
 
 pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
-    let server = RedisServer::start();
-    let config = by_the_server(patient(server.url()));
+    let served = Served::start().await;
+    let config = by_the_server(patient(&served.url));
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(&server).await;
+    nothing_left(&served.server).await;
+}
+
+/// A server for one case: the documented user's, over TLS if `DLOCK_TEST_TOPOLOGY` is `tls`.
+struct Served {
+    server: RedisServer,
+    url: String,
+    _authority: Option<Authority>,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let topology = std::env::var("DLOCK_TEST_TOPOLOGY").unwrap_or_default();
+        let (server, authority) = match topology.as_str() {
+            "" => (RedisServer::start(), None),
+            "tls" => {
+                let (server, authority) = with_tls();
+                (server, Some(authority))
+            }
+            other => panic!("DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls"),
+        };
+        documented_user(&server, &["~*{*"]).await;
+        let url = server.tls_url().unwrap_or_else(|| server.url());
+        Self {
+            url: url.replacen("://", "://dlock:secret@", 1),
+            server,
+            _authority: authority,
+        }
+    }
 }
 
 /// Long timeouts, for a machine that may stall for a second or two, and where a thousand commands

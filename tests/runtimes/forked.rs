@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dlock_harness::{Child, Monitor, RedisServer};
+use dlock_tests::served::with_tls;
 
 const CAP: Duration = Duration::from_secs(60);
 const NO_ENVS: [(&str, &str); 0] = [];
@@ -76,7 +77,8 @@ async fn record(monitor: &Monitor) -> [Vec<String>; 3] {
 async fn a_child_is_told_that_the_pool_is_its_parents_and_sends_nothing_on_its_connections() {
     let server = RedisServer::start();
     let monitor = server.monitor();
-    let mut worker = worker(&["fork", &server.url()]);
+    let mark = format!("mark={}", server.addr());
+    let mut worker = worker(&["fork", &server.url(), &mark]);
     assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
 
     let lines = worker.lines();
@@ -125,11 +127,28 @@ async fn nor_do_they_in_a_child_that_the_c_library_did_not_fork() {
     nothing_is_sent("fork-unsubscribed", "held true").await;
 }
 
-/// The parent goes on, too. `child`: what the child prints.
+/// Neither a command nor an alert of TLS, which would end the parent's connection.
+#[tokio::test]
+async fn nor_over_tls() {
+    let (server, _authority) = with_tls();
+    nothing_is_sent_to(
+        &server,
+        &server.tls_url().unwrap(),
+        "fork-inside",
+        "held false",
+    )
+    .await;
+}
+
 async fn nothing_is_sent(fork: &str, child: &str) {
     let server = RedisServer::start();
+    nothing_is_sent_to(&server, &server.url(), fork, child).await;
+}
+
+/// The parent goes on, too. `child`: what the child prints.
+async fn nothing_is_sent_to(server: &RedisServer, url: &str, fork: &str, child: &str) {
     let monitor = server.monitor();
-    let mut worker = worker(&[fork, &server.url()]);
+    let mut worker = worker(&[fork, url, &format!("mark={}", server.addr())]);
     assert_eq!(
         worker.expect_line("parent released ", CAP).await,
         "Ok(Freed)"

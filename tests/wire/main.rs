@@ -17,6 +17,8 @@
 mod budget;
 mod combining;
 mod connection;
+mod credentials;
+mod encrypted;
 mod everything;
 mod foreign_waits;
 mod heartbeats;

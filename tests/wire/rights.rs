@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use dlock_harness::until;
 use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
+use dlock_tests::served::documented_rules;
 
 use crate::everything::{As, Waiter, everything, many_at_once, many_wait, wait_for};
 use crate::user::Lab;
@@ -44,11 +45,7 @@ const RIGHTS: [&str; 22] = [
 
 /// The line that users copy.
 fn documented() -> Vec<&'static str> {
-    let text = include_str!("../../docs/operate/server.md");
-    let line = text
-        .lines()
-        .find_map(|it| it.strip_prefix("ACL SETUSER dlock on >… "));
-    line.expect("the line").split(' ').collect()
+    documented_rules("ACL SETUSER dlock on >… ")
 }
 
 #[test]
@@ -62,10 +59,15 @@ fn the_documented_rights_are_these() {
 
 #[tokio::test]
 async fn the_documented_rights_are_enough() {
-    let lab = Lab::new(documented()).await.and_native().await;
-    everything(&lab).await.unwrap();
-    assert_eq!(lab.refused().await, [""; 0]);
-    assert_eq!(lab.server.keys().await, ["lock:@fence"]);
+    for lab in [
+        Lab::new(documented()).await,
+        Lab::with_tls(documented()).await,
+    ] {
+        let lab = lab.and_native().await;
+        everything(&lab).await.unwrap();
+        assert_eq!(lab.refused().await, [""; 0]);
+        assert_eq!(lab.server.keys().await, ["lock:@fence"]);
+    }
 }
 
 /// The step at which a removed right is missed.

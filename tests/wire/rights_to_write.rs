@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use dlock_runtime::{Batch, LockError, Refusal};
+use dlock_tests::served::documented_rules;
 
 use crate::user::Lab;
 
@@ -24,14 +25,9 @@ const RIGHTS: [&str; 11] = [
 
 /// The two lines that users copy.
 fn documented() -> Vec<&'static str> {
-    let text = include_str!("../../docs/operate/server.md");
-    let line = |begin: &str| {
-        let line = text.lines().find_map(|it| it.strip_prefix(begin));
-        line.expect(begin).split(' ')
-    };
-    let locks = line("ACL SETUSER dlock on >… ");
-    locks
-        .chain(line("ACL SETUSER dlock ~*{item:* "))
+    documented_rules("ACL SETUSER dlock on >… ")
+        .into_iter()
+        .chain(documented_rules("ACL SETUSER dlock ~*{item:* "))
         .chain(["~*{item:*"])
         .collect()
 }

@@ -2,22 +2,36 @@
 
 use std::time::Duration;
 
-use dlock_harness::{RedisServer, until};
+use dlock_harness::{Authority, RedisServer, until};
 use dlock_runtime::{LockError, LockPool};
 use dlock_tests::patient;
+use dlock_tests::served::with_tls;
 
 const CAP: Duration = Duration::from_secs(20);
 
 /// A server with the user `dlock`.
 pub(crate) struct Lab {
     pub(crate) server: RedisServer,
+    /// Of the server's certificate, if it has TLS.
+    authority: Option<Authority>,
 }
 
 impl Lab {
     pub(crate) async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
-        let lab = Self {
-            server: RedisServer::start(),
-        };
+        Self::on(RedisServer::start(), None, rights).await
+    }
+
+    pub(crate) async fn with_tls(rights: impl IntoIterator<Item = &str>) -> Self {
+        let (server, authority) = with_tls();
+        Self::on(server, Some(authority), rights).await
+    }
+
+    async fn on(
+        server: RedisServer,
+        authority: Option<Authority>,
+        rights: impl IntoIterator<Item = &str>,
+    ) -> Self {
+        let lab = Self { server, authority };
         lab.user(["reset", "on", ">secret", "~lock:*"]).await;
         lab.user(rights).await;
         lab
@@ -48,7 +62,10 @@ impl Lab {
         &self,
         interval: Duration,
     ) -> Result<LockPool, LockError> {
-        let config = patient(format!("redis://dlock:secret@{}", self.server.addr()));
+        let mut config = patient(format!("redis://dlock:secret@{}", self.server.addr()));
+        if let (Some(authority), Some(addr)) = (&self.authority, self.server.tls_addr()) {
+            config = patient(format!("rediss://dlock:secret@{addr}")).tls_ca(authority.file());
+        }
         LockPool::connect(config.poll_interval(interval)).await
     }
 

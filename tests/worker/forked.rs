@@ -58,7 +58,7 @@ impl Inherited {
 pub(crate) fn beside_a_runtime(settings: &Settings) {
     let runtime = Runtime::new().unwrap();
     let inherited = runtime.block_on(Inherited::new(&settings.url));
-    mark(&settings.url, "child begins");
+    mark(settings.text("mark"), "child begins");
     match fork().unwrap() {
         Side::Child => {
             Builder::new_current_thread()
@@ -70,7 +70,7 @@ pub(crate) fn beside_a_runtime(settings: &Settings) {
         }
         Side::Parent(child) => assert!(child.wait(), "the child ended as it should"),
     }
-    mark(&settings.url, "child ended");
+    mark(settings.text("mark"), "child ended");
     runtime.block_on(go_on(inherited));
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Sid
         let pool = LockPool::connect(config).await.unwrap();
         let held = pool.lock("held").ttl(Duration::from_secs(60));
         let held = held.acquire().await.unwrap();
-        mark(&settings.url, "child begins");
+        mark(settings.text("mark"), "child begins");
         match fork().unwrap() {
             Side::Child => {
                 tokio::time::sleep(often * 4).await; // an idle connection is checked by then
@@ -126,15 +126,15 @@ pub(crate) fn inside_a_runtime(settings: &Settings, fork: fn() -> io::Result<Sid
             }
             Side::Parent(child) => assert!(child.wait(), "the child ended as it should"),
         }
-        mark(&settings.url, "child ended");
+        mark(settings.text("mark"), "child ended");
         held.verify().await.unwrap();
         println!("parent released {:?}", held.release().await);
     });
 }
 
-/// Writes a line into the server's record, by a connection of its own.
-fn mark(url: &str, what: &str) {
-    let mut stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
+/// Writes a line into the record of the server at this address, by a connection of its own.
+fn mark(addr: &str, what: &str) {
+    let mut stream = TcpStream::connect(addr).unwrap();
     stream
         .write_all(format!("ECHO {what:?}\r\n").as_bytes())
         .unwrap();

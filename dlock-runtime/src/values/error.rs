@@ -332,6 +332,10 @@ pub enum Refusal {
     NoPermission,
     /// Wrong or missing password, or an unknown user.
     Auth,
+    /// TLS: one side has no certificate that the other accepts. The source says which side and why.
+    Certificate,
+    /// TLS: the two sides can't speak it with each other, as on a port without TLS.
+    Tls,
     /// A value of another type stands at the key.
     WrongType,
     /// The key is held or waited for as another kind of lock (by a reader, for example, where
@@ -370,6 +374,8 @@ impl fmt::Display for Refusal {
             Refusal::OutOfMemory => "it is out of memory; raise `maxmemory` or free some (leases that are held go on)",
             Refusal::NoPermission => "this user lacks a right; https://docs.rs/dlock-runtime/latest/dlock_runtime/#rights lists the commands, keys and channels that dlock needs",
             Refusal::Auth => "wrong or missing password, or no such user; check the URL's credentials: `redis://:password@host` or `redis://user:password@host`",
+            Refusal::Certificate => "TLS: a certificate is missing or not accepted; see the source for which and what to do",
+            Refusal::Tls => "TLS: the two sides can't speak it with each other; check the URL's scheme and port",
             Refusal::WrongType => "a value of another type stands at this key; find who writes it, or choose another key or namespace",
             Refusal::WrongKind => "this key is in use as another kind of lock; use one kind for a key, in the whole fleet",
             Refusal::NoTtl => "a value without a time to live stands at this key and would block it for ever; delete it, or set `repair_missing_ttl`",

@@ -5,6 +5,7 @@
 //!
 //! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
+//! * [`certificates`]: an authority for a server with TLS.
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
 //! * [`child`]: a process that prints lines, and can be stopped, continued and killed.
@@ -20,6 +21,7 @@
     reason = "a test tool reports by panicking: every function here may"
 )]
 
+pub mod certificates;
 pub mod child;
 pub mod history;
 mod lines;
@@ -30,6 +32,7 @@ pub mod server;
 mod signal;
 pub mod wait;
 
+pub use certificates::{Authority, Identity};
 pub use child::Child;
 pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};

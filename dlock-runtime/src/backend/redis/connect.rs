@@ -1,5 +1,5 @@
-//! Makes one connection: opens the socket, does the handshake and checks the server. It does not
-//! retry; `slot` does. A connection that it returns is authenticated, checked and, if the server
+//! Makes one connection: logs in on a stream of `dial`, and checks the server. It does not retry;
+//! `slot` does. A connection that it returns is authenticated, checked and, if the server
 //! allows it, subscribed to its channel.
 
 use std::convert::Infallible;
@@ -10,19 +10,17 @@ use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult, Value,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
+use super::dial::{self, dial};
 use super::errors;
 use super::link::{Hello, RedisLink};
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
 use super::reply;
-use super::socket::Socket;
 use crate::backend::command_error::{self, CommandError};
-use crate::values::config::{Endpoint, RedisAddress};
+use crate::values::config::{Credentials, Stream};
 use crate::values::error::{Reason, Refusal};
 
 /// The client library's pipeline buffer, large enough for every command. If commands waited for
@@ -53,13 +51,35 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
 
 /// Tries RESP3, then RESP2 if a proxy does not know RESP3.
 async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
+    let credentials = plan.address.login.credentials().await.map_err(|why| {
+        CommandError::Unsent(Reason::new(format_args!(
+            "the provider of `Config::credentials` failed: {why}"
+        )))
+    })?;
     if !plan.address.resp2_only {
-        match open(plan, ProtocolVersion::RESP3).await {
+        let protocol = ProtocolVersion::RESP3;
+        match try_protocol(plan, protocol, &credentials).await {
             Err(CommandError::Refused(Refusal::Other, why)) if says_no_hello(&why) => {}
             answer => return answer,
         }
     }
-    open(plan, ProtocolVersion::RESP2).await
+    try_protocol(plan, ProtocolVersion::RESP2, &credentials).await
+}
+
+/// Tries one protocol. A port that ends a plain connection is asked whether it speaks TLS.
+async fn try_protocol(
+    plan: &Plan,
+    protocol: ProtocolVersion,
+    credentials: &Credentials,
+) -> Result<RedisLink, CommandError> {
+    let stream = dial(plan).await?;
+    match shake_hands(plan, protocol, credentials, stream).await {
+        Err(CommandError::Unsent(_)) if dial::wants_tls(plan).await => Err(CommandError::Refused(
+            Refusal::Tls,
+            Reason::new("the port speaks TLS; write `rediss://` in place of `redis://`"),
+        )),
+        ended => ended,
+    }
 }
 
 fn says_no_hello(why: &Reason) -> bool {
@@ -67,44 +87,13 @@ fn says_no_hello(why: &Reason) -> bool {
     why.contains("hello") || why.contains("resp3") || why.contains("noproto")
 }
 
-async fn open(plan: &Plan, protocol: ProtocolVersion) -> Result<RedisLink, CommandError> {
-    let unreachable = |error: std::io::Error| {
-        CommandError::Unsent(Reason::new(format_args!(
-            "connecting to {} failed: {error}",
-            plan.address
-        )))
-    };
-    match &plan.address.endpoint {
-        Endpoint::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port))
-                .await
-                .map_err(unreachable)?;
-            stream.set_nodelay(true).map_err(unreachable)?;
-            shake_hands(plan, protocol, stream).await
-        }
-        #[cfg(unix)]
-        Endpoint::Unix(path) => {
-            let stream = tokio::net::UnixStream::connect(path)
-                .await
-                .map_err(unreachable)?;
-            shake_hands(plan, protocol, stream).await
-        }
-        #[cfg(not(unix))]
-        Endpoint::Unix(_) => Err(CommandError::Setup(Reason::new(
-            "this system has no unix sockets",
-        ))),
-    }
-}
-
-async fn shake_hands<S>(
+async fn shake_hands(
     plan: &Plan,
     protocol: ProtocolVersion,
-    stream: S,
-) -> Result<RedisLink, CommandError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let who = identity(&plan.address, protocol);
+    credentials: &Credentials,
+    stream: Box<dyn Stream>,
+) -> Result<RedisLink, CommandError> {
+    let who = identity(plan.address.database, credentials, protocol);
     // Every call has our own deadline, so the library's is off.
     let mut config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
@@ -126,10 +115,9 @@ where
             Ok::<(), Infallible>(())
         });
     }
-    let (connection, driver) =
-        MultiplexedConnection::new_with_config(&who, Socket::new(stream), config)
-            .await
-            .map_err(|error| errors::handshake_error(&error))?;
+    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+        .await
+        .map_err(|error| errors::handshake_error(&error))?;
     let driver = tokio::spawn(driver);
     let abort_on_failure = AbortOnDrop(Some(driver));
     let sent = plan.clock.now();
@@ -214,15 +202,19 @@ async fn subscribe(
     subscribed.map_err(|error| errors::handshake_error(&error))
 }
 
-fn identity(address: &RedisAddress, protocol: ProtocolVersion) -> RedisConnectionInfo {
+fn identity(
+    database: i64,
+    credentials: &Credentials,
+    protocol: ProtocolVersion,
+) -> RedisConnectionInfo {
     let mut who = RedisConnectionInfo::default()
-        .set_db(address.database)
+        .set_db(database)
         .set_protocol(protocol)
         .set_skip_set_lib_name(); // saves the right for CLIENT SETINFO
-    if let Some(user) = &address.user {
+    if let Some(user) = &credentials.user {
         who = who.set_username(user);
     }
-    if let Some(password) = &address.password {
+    if let Some(password) = &credentials.password {
         who = who.set_password(password.reveal());
     }
     who

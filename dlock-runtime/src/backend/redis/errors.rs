@@ -25,6 +25,10 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
 
 /// The meaning of an error during the handshake: no command of ours has been sent yet.
 pub(super) fn handshake_error(error: &RedisError) -> CommandError {
+    #[cfg(feature = "tls")]
+    if let Some(refused) = super::tls::refusal_in(error) {
+        return refused;
+    }
     match command_error(error) {
         // The server answers connections over `maxclients` with this text, and closes them.
         CommandError::Unclear(why) if why.to_string().contains("max number of clients") => {

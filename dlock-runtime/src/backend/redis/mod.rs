@@ -1,7 +1,7 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
-//! their settings and `connect` makes one, over a `socket`. `link` speaks the protocol over it and
+//! their settings and `connect` makes one, over a stream of `dial`: a `socket`, or `tls` on it. `link` speaks the protocol over it and
 //! batches commands, `calls` chooses the script and the arguments of an operation, `write` sends
 //! guarded writes. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
 //! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
@@ -12,6 +12,7 @@
 
 mod calls;
 mod connect;
+mod dial;
 mod errors;
 mod grant_key;
 mod link;
@@ -25,6 +26,8 @@ mod scripts;
 mod slot;
 mod socket;
 mod supervisor;
+#[cfg(feature = "tls")]
+mod tls;
 mod write;
 
 #[cfg(test)]
@@ -50,7 +53,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn new(address: RedisAddress, settings: &Settings) -> Self {
+    pub(crate) fn new(address: &RedisAddress, settings: &Settings) -> Self {
         let clock = Clock::real();
         Self {
             supervisor: Supervisor::new(address, settings, clock),

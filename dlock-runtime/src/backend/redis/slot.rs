@@ -159,7 +159,7 @@ impl Drop for ConnectAttempt {
                 // ending.
                 state.failed += 1;
                 state.last = Some(CommandError::Unsent(Reason::new(
-                    "the tokio runtime that was connecting is shutting down",
+                    "the attempt to connect ended early: its tokio runtime is shutting down, or a provider of credentials or a connector panicked",
                 )));
             }
         }

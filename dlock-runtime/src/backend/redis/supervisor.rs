@@ -46,15 +46,18 @@ struct Links {
 }
 
 impl Supervisor {
-    pub(super) fn new(address: RedisAddress, settings: &Settings, clock: Clock) -> Arc<Self> {
+    pub(super) fn new(address: &RedisAddress, settings: &Settings, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             home: Home::here(),
             plan: Arc::new(Plan {
                 grant_key: GrantKey::new(
-                    settings.grant_secret.as_ref().or(address.password.as_ref()),
+                    settings
+                        .grant_secret
+                        .as_ref()
+                        .or(address.login.fixed_password()),
                 ),
                 pace: Arc::new(Pace::new(address.clone(), settings.clock_margin)),
-                address,
+                address: address.clone(),
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
                 poll_interval: PollInterval {

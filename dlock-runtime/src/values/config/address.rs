@@ -9,28 +9,35 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::connector::Connector;
+use super::login::{Credentials, Login, Secret};
+use super::tls::{self, Tls};
 use crate::values::shown::{NAME_AT_MOST, shown};
 
-const EXAMPLE: &str = "give `redis://host:6379`, `redis+unix:///path` or `memory://`";
+const EXAMPLE: &str =
+    "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+unix:///path` or `memory://`";
 
 /// A server's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     /// `memory://`
     Memory,
-    /// `redis://` and `redis+unix://`, or the same with `valkey`.
-    Redis(RedisAddress),
+    /// `redis://`, `rediss://` and `redis+unix://`, or the same with `valkey`.
+    Redis(Box<RedisAddress>),
 }
 
 /// One Redis server and our login there.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisAddress {
     pub(crate) endpoint: Endpoint,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<Secret>,
+    /// Whether and how the connection is encrypted.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) login: Login,
     pub(crate) database: i64,
     /// `?protocol=resp2`: do not ask for RESP3.
     pub(crate) resp2_only: bool,
+    /// Opens the connection in place of dlock's own TCP.
+    pub(crate) connector: Option<Connector>,
 }
 
 /// What to connect to.
@@ -40,27 +47,11 @@ pub(crate) enum Endpoint {
     Unix(PathBuf),
 }
 
-/// Text that no output shows.
-#[derive(Clone)]
-pub(crate) struct Secret(String);
-
-impl Secret {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
-    }
-}
-
 impl Address {
+    fn redis(address: RedisAddress) -> Self {
+        Address::Redis(Box::new(address))
+    }
+
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("url: no scheme; {EXAMPLE}"));
@@ -68,17 +59,17 @@ impl Address {
         match scheme {
             "memory" if rest.is_empty() => Ok(Address::Memory),
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
-            "redis" | "valkey" => tcp(&parse(text)?).map(Address::Redis),
-            "redis+unix" | "valkey+unix" => unix(&parse(text)?).map(Address::Redis),
-            "rediss" | "valkeys" | "redis+sentinel" | "redis-sentinel" | "redis+cluster"
-            | "redis-cluster" | "redlock" => Err(format!(
-                "url: `{scheme}://` is not supported yet; {EXAMPLE}{}",
-                if matches!(scheme, "rediss" | "valkeys") {
-                    "; for TLS, put a tunnel such as stunnel on this host"
-                } else {
-                    ""
-                }
+            "redis" | "valkey" => tcp(&parse(text)?, false).map(Address::redis),
+            "rediss" | "valkeys" if cfg!(not(feature = "tls")) => Err(format!(
+                "url: `{scheme}://` needs the feature `tls` of dlock-runtime; enable it, or {EXAMPLE}"
             )),
+            "rediss" | "valkeys" => tcp(&parse(text)?, true).map(Address::redis),
+            "redis+unix" | "valkey+unix" => unix(&parse(text)?).map(Address::redis),
+            "redis+sentinel" | "redis-sentinel" | "redis+cluster" | "redis-cluster" | "redlock" => {
+                Err(format!(
+                    "url: `{scheme}://` is not supported yet; {EXAMPLE}"
+                ))
+            }
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),
         }
     }
@@ -90,7 +81,7 @@ fn parse(text: &str) -> Result<Url, String> {
     })
 }
 
-fn tcp(url: &Url) -> Result<RedisAddress, String> {
+fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
     // `redis://user:p@ss/word@host`: the URL parser takes the `/`, `?` or `#` of an unescaped
     // password for the end of the host. No path, query or fragment of ours has an `@`.
     let parts = [Some(url.path()), url.query(), url.fragment()];
@@ -111,44 +102,61 @@ fn tcp(url: &Url) -> Result<RedisAddress, String> {
         Some(url::Host::Ipv6(ip)) => ip.to_string(),
         None => return Err(format!("url: no host; {EXAMPLE}")),
     };
-    let mut address = RedisAddress {
+    let mut tls = Tls::default();
+    let mut resp2_only = false;
+    options(url, |name, value| {
+        if name == "protocol" {
+            resp2_only = protocol(value)?;
+            return Ok(());
+        }
+        let is_for_tls = tls.take(name, value)?;
+        match (is_for_tls, with_tls) {
+            (true, true) => Ok(()),
+            (true, false) => Err(format!(
+                "url: `{name}` is for TLS; write `rediss://` in place of `redis://`, or leave it out"
+            )),
+            (false, true) => Err(unknown_option(
+                "`rediss://` knows `protocol`, `tls_ca`, `tls_cert`, `tls_key` and `tls_server_name`",
+            )),
+            (false, false) => Err(unknown_option("`redis://` knows `protocol`")),
+        }
+    })?;
+    let password = url.password().map(|it| decode("password", it));
+    Ok(RedisAddress {
         endpoint: Endpoint::Tcp {
             host,
             port: url.port().unwrap_or(6379),
         },
-        user: filled("user", url.username())?,
-        password: url
-            .password()
-            .map(|it| decode("password", it))
-            .transpose()?
-            .map(Secret),
+        tls: with_tls.then_some(tls),
+        login: Login::Fixed(Credentials {
+            user: filled("user", url.username())?,
+            password: password.transpose()?.map(Secret::new),
+        }),
         database: database(url.path().trim_matches('/'))?,
-        resp2_only: false,
-    };
-    options(url, |name, value| match name {
-        "protocol" => protocol(value).map(|resp2| address.resp2_only = resp2),
-        _ => Err(unknown_option("`redis://` knows `protocol`")),
-    })?;
-    Ok(address)
+        resp2_only,
+        connector: None,
+    })
 }
 
 fn unix(url: &Url) -> Result<RedisAddress, String> {
     if url.host().is_some() || url.path().len() < 2 {
         return Err("url: no path of a socket; give `redis+unix:///run/redis.sock`".to_owned());
     }
+    let mut login = Credentials::default();
     let mut address = RedisAddress {
         endpoint: Endpoint::Unix(decode("path", url.path())?.into()),
-        user: None,
-        password: None,
+        tls: None,
+        login: Login::Fixed(Credentials::default()),
         database: 0,
         resp2_only: false,
+        connector: None,
     };
     options(url, |name, value| {
         match name {
             "protocol" => address.resp2_only = protocol(value)?,
             "db" => address.database = database(value)?,
-            "user" => address.user = Some(value.to_owned()),
-            "pass" => address.password = Some(Secret(value.to_owned())),
+            "user" => login.user = Some(value.to_owned()),
+            "pass" => login.password = Some(Secret::new(value)),
             _ => {
                 return Err(unknown_option(
                     "`redis+unix://` knows `db`, `user`, `pass` and `protocol`",
@@ -157,6 +165,7 @@ fn unix(url: &Url) -> Result<RedisAddress, String> {
         }
         Ok(())
     })?;
+    address.login = Login::Fixed(login);
     Ok(address)
 }
 
@@ -171,6 +180,9 @@ fn options(
     url: &Url,
     mut take: impl FnMut(&str, &str) -> Result<(), String>,
 ) -> Result<(), String> {
+    if url.fragment() == Some("insecure") {
+        return Err(tls::INSECURE.to_owned());
+    }
     if url.fragment().is_some() {
         return Err(
             "url: a `#` begins a fragment, which means nothing here; percent-encode it as %23"
@@ -228,11 +240,16 @@ impl fmt::Display for RedisAddress {
         let database = self.database;
         match &self.endpoint {
             Endpoint::Tcp { host, port } => {
+                let scheme = if self.tls.is_some() {
+                    "rediss"
+                } else {
+                    "redis"
+                };
                 let host = shown(host, NAME_AT_MOST); // `%0A` is decoded
                 if host.contains(':') {
-                    write!(f, "redis://[{host}]:{port}/{database}")
+                    write!(f, "{scheme}://[{host}]:{port}/{database}")
                 } else {
-                    write!(f, "redis://{host}:{port}/{database}")
+                    write!(f, "{scheme}://{host}:{port}/{database}")
                 }
             }
             Endpoint::Unix(path) => {

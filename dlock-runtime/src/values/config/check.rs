@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Address, Config, Secret, Settings};
+use super::{Address, Config, Endpoint, Login, RedisAddress, Secret, Settings};
 use dlock_grammar::visible::{first_hidden, is_visible};
 
 use crate::values::error::LockError;
@@ -30,7 +30,8 @@ impl Config {
         let mut wrong = Vec::new();
         let address = Address::parse(&self.url)
             .map_err(|why| wrong.push(why))
-            .ok();
+            .ok()
+            .map(|address| self.complete(address, &mut wrong));
         let mut lease = |what: &str, ttl: Duration| {
             dlock_grammar::bounds::check_ttl(ttl)
                 .map_err(|why| wrong.push(format!("{what}: {why}")))
@@ -110,6 +111,58 @@ impl Config {
             }
             _ => Err(LockError::config(wrong.join("; "))),
         }
+    }
+}
+
+impl Config {
+    /// The URL's address, with what the configuration gives beside the URL.
+    fn complete(&self, address: Address, wrong: &mut Vec<String>) -> Address {
+        match address {
+            Address::Redis(mut redis) => {
+                self.complete_redis(&mut redis, wrong);
+                Address::Redis(redis)
+            }
+            Address::Memory => {
+                for (what, is_given) in [
+                    ("tls", self.tls.is_given()),
+                    ("credentials", self.login.is_some()),
+                    ("connector", self.connector.is_some()),
+                ] {
+                    if is_given {
+                        wrong.push(format!(
+                            "{what}: `memory://` has no connections; leave it out"
+                        ));
+                    }
+                }
+                Address::Memory
+            }
+        }
+    }
+
+    fn complete_redis(&self, address: &mut RedisAddress, wrong: &mut Vec<String>) {
+        match address.tls.take() {
+            Some(tls) => address.tls = Some(tls.and(self.tls.clone(), wrong)),
+            None if self.tls.is_given() => wrong.push(
+                "tls: certificates are given, but the URL does not ask for TLS; begin it with `rediss://`"
+                    .to_owned(),
+            ),
+            None => {}
+        }
+        if let Some(asked) = &self.login {
+            if matches!(&address.login, Login::Fixed(login) if login.are_given()) {
+                wrong.push(
+                    "credentials: the URL has a user or a password too; give them in one place"
+                        .to_owned(),
+                );
+            }
+            address.login = asked.clone();
+        }
+        if self.connector.is_some() && matches!(address.endpoint, Endpoint::Unix(_)) {
+            wrong.push(
+                "connector: the URL is a unix socket's; give `redis://host:6379` for it".to_owned(),
+            );
+        }
+        address.connector.clone_from(&self.connector);
     }
 }
 

@@ -28,6 +28,13 @@ enum Setting {
 }
 
 const SETTINGS: &[(&str, Setting)] = &[
+    ("DLOCK_TLS_CA", Setting::Text(Config::tls_ca)),
+    ("DLOCK_TLS_CERT", Setting::Text(with_certificate)),
+    ("DLOCK_TLS_KEY", Setting::Text(with_key)),
+    (
+        "DLOCK_TLS_SERVER_NAME",
+        Setting::Text(Config::tls_server_name),
+    ),
     ("DLOCK_NAMESPACE", Setting::Text(Config::namespace)),
     ("DLOCK_DEFAULT_TTL", Setting::Time(Config::default_ttl)),
     ("DLOCK_DEFAULT_WAIT", Setting::Wait(Config::default_wait)),
@@ -68,6 +75,9 @@ impl Config {
     /// | variable | like | default |
     /// | --- | --- | --- |
     /// | `DLOCK_URL` | `redis://127.0.0.1:6379` | required |
+    /// | `DLOCK_TLS_CA` | `/etc/redis/ca.pem`, with `rediss://` | the system's CAs |
+    /// | `DLOCK_TLS_CERT`, `DLOCK_TLS_KEY` | `/etc/dlock/client.pem`, with its key | none |
+    /// | `DLOCK_TLS_SERVER_NAME` | `redis.internal` | the URL's host |
     /// | `DLOCK_NAMESPACE` | `shop:lock:` | `lock:` |
     /// | `DLOCK_DEFAULT_TTL` | `10s` | `30s` |
     /// | `DLOCK_DEFAULT_WAIT` | `500ms`, `0s`, `forever` | `3s` |
@@ -215,6 +225,16 @@ fn is_of_others(name: &str) -> bool {
         || ["_PORT_", "_SERVICE_HOST", "_SERVICE_PORT"]
             .iter()
             .any(|part| name.contains(part))
+}
+
+fn with_certificate(mut config: Config, path: String) -> Config {
+    config.tls.certificate = Some(path.into());
+    config
+}
+
+fn with_key(mut config: Config, path: String) -> Config {
+    config.tls.key = Some(path.into());
+    config
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -1,10 +1,10 @@
 //! URLs: which are understood, which are refused and how, and that no error contains a secret.
 
-use crate::values::config::{Address, Config, Endpoint, RedisAddress};
+use crate::values::config::{Address, Config, Credentials, Endpoint, Login, RedisAddress};
 
 fn redis(url: &str) -> RedisAddress {
     match Address::parse(url) {
-        Ok(Address::Redis(address)) => address,
+        Ok(Address::Redis(address)) => *address,
         other => panic!("{url}: {other:?}"),
     }
 }
@@ -24,11 +24,10 @@ fn socket(url: &str) -> String {
 }
 
 fn who(url: &str) -> (Option<String>, Option<String>) {
-    let address = redis(url);
-    (
-        address.user,
-        address.password.map(|secret| secret.reveal().to_owned()),
-    )
+    let Login::Fixed(Credentials { user, password }) = redis(url).login else {
+        panic!("{url}: a URL's login is fixed");
+    };
+    (user, password.map(|secret| secret.reveal().to_owned()))
 }
 
 #[test]
@@ -112,6 +111,63 @@ fn a_valkey_is_named_as_such_too() {
     }
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn tls_is_a_scheme_with_options() {
+    use std::path::Path;
+
+    let tls = |url| redis(url).tls;
+    assert_eq!(tls("redis://h"), None);
+    assert_eq!(tls("rediss://h"), Some(Default::default()));
+    let all =
+        "rediss://ann:x@h:7/3?tls_ca=/a%20b.pem&tls_cert=c&tls_key=k&tls_server_name=n&protocol=2";
+    let address = redis(all);
+    assert_eq!((address.database, address.resp2_only), (3, true));
+    let tls = address.tls.unwrap();
+    assert_eq!(tls.ca.as_deref(), Some(Path::new("/a b.pem")));
+    assert_eq!(tls.identity(), Some((Path::new("c"), Path::new("k"))));
+    assert_eq!(tls.server_name.as_deref(), Some("n"));
+    let [theirs, ours] =
+        ["valkeys", "rediss"].map(|it| format!("{:?}", redis(&format!("{it}://h?tls_ca=a"))));
+    assert_eq!(theirs, ours);
+    for (url, says) in [
+        ("rediss://host?tls_ca=", "`tls_ca` is empty; give a value"),
+        (
+            "rediss://host?tls_server_name=",
+            "`tls_server_name` is empty",
+        ),
+        (
+            "rediss://host?ca=a.pem",
+            "`rediss://` knows `protocol`, `tls_ca`",
+        ),
+        (
+            "rediss://host?insecure=true",
+            "`insecure` is refused: without a check",
+        ),
+        (
+            "rediss://host#insecure",
+            "give the CA that signed it as `tls_ca`",
+        ),
+        ("rediss://", "url: "),
+        ("rediss://a,b", "several hosts are not supported yet"),
+    ] {
+        let said = Address::parse(url).unwrap_err();
+        assert!(said.contains(says), "{url}: {said}");
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn tls_needs_its_feature() {
+    for url in ["rediss://h", "valkeys://h"] {
+        let said = Address::parse(url).unwrap_err();
+        assert!(
+            said.contains("needs the feature `tls` of dlock-runtime"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn sockets() {
     assert_eq!(socket("redis+unix:///run/redis.sock"), "/run/redis.sock");
@@ -130,8 +186,9 @@ fn what_can_t_work_is_refused_with_what_to_write() {
         ("http://host", "unknown scheme; give"),
         ("Redis://host", "unknown scheme"),
         ("memory://x", "takes nothing after it"),
-        ("rediss://host", "`rediss://` is not supported yet"),
-        ("valkeys://host", "`valkeys://` is not supported yet"),
+        ("redis://host?tls_ca=a.pem", "write `rediss://` in place"),
+        ("redis://host?insecure", "`insecure` is refused"),
+        ("redis://host#insecure", "`insecure` is refused"),
         ("valkey+unix://run/s", "no path of a socket"),
         ("redis+sentinel://host", "not supported yet"),
         ("redis+cluster://host", "not supported yet"),
@@ -203,6 +260,10 @@ fn no_part_of_a_password_is_in_an_error() {
         "canary@host",
         "canary://host",
         "redis:/canary@host",
+        "rediss://:12?canary=1@host",
+        "rediss://user:12#canary@host",
+        "rediss://:canary@host?password=canary",
+        "rediss://:canary@host?insecure",
     ] {
         match Address::parse(url) {
             Err(said) => assert!(!said.contains("canary"), "{url}: {said}"),

@@ -31,6 +31,28 @@ fn refused(variables: &[(&str, &str)]) -> String {
     }
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn the_variables_of_tls_are_as_the_options_of_the_url() {
+    for (variable, option) in [
+        ("DLOCK_TLS_CA", "tls_ca"),
+        ("DLOCK_TLS_SERVER_NAME", "tls_server_name"),
+    ] {
+        let another = format!("rediss://h?{option}=y");
+        let why = refused(&[("DLOCK_URL", &another), (variable, "x")]);
+        assert!(why.contains(&format!("{option}: the URL gives another one")));
+        let the_same = format!("rediss://h?{option}=x");
+        let config = from(&[("DLOCK_URL", &the_same), (variable, "x")]);
+        config.and_then(Config::check).unwrap();
+    }
+    let url = ("DLOCK_URL", "rediss://h");
+    let [certificate, key] = [("DLOCK_TLS_CERT", "c"), ("DLOCK_TLS_KEY", "k")];
+    assert!(refused(&[url, certificate]).contains("no `tls_key` beside it"));
+    assert!(refused(&[url, key]).contains("no `tls_cert` beside it"));
+    let config = from(&[url, certificate, key]);
+    config.and_then(Config::check).unwrap();
+}
+
 #[test]
 fn every_variable_sets_its_setting() {
     let ms = Duration::from_millis;

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use super::RedisServer;
 use super::launch::Process;
 use super::port::{self, Claim};
+use crate::certificates::{Authority, Identity};
 
 /// How a server is started. Every method is optional.
 #[derive(Debug, Clone, Default)]
@@ -13,8 +14,36 @@ use super::port::{self, Claim};
 pub struct Builder {
     pub(super) password: Option<String>,
     pub(super) args: Vec<String>,
+    pub(super) tls: Option<Tls>,
     port: Option<u16>,
     unix_socket: bool,
+}
+
+/// The files of a port with TLS.
+#[derive(Debug, Clone)]
+pub(super) struct Tls {
+    pub(super) authority: PathBuf,
+    server: Identity,
+    clients: bool,
+}
+
+impl Tls {
+    pub(super) fn args(&self, port: u16) -> Vec<String> {
+        let clients = if self.clients { "yes" } else { "no" };
+        [
+            ("--tls-port", port.to_string()),
+            (
+                "--tls-cert-file",
+                self.server.certificate.display().to_string(),
+            ),
+            ("--tls-key-file", self.server.key.display().to_string()),
+            ("--tls-ca-cert-file", self.authority.display().to_string()),
+            ("--tls-auth-clients", clients.to_owned()),
+        ]
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value])
+        .collect()
+    }
 }
 
 impl Builder {
@@ -38,6 +67,17 @@ impl Builder {
         self
     }
 
+    /// Also listens with TLS: see [`RedisServer::tls_url`]. `clients`: each client has to identify
+    /// itself with a certificate of the same authority.
+    pub fn tls(mut self, authority: &Authority, server: &Identity, clients: bool) -> Self {
+        self.tls = Some(Tls {
+            authority: authority.file(),
+            server: server.clone(),
+            clients,
+        });
+        self
+    }
+
     /// Uses exactly this port. Without it, a free one is searched.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
@@ -46,7 +86,11 @@ impl Builder {
 
     /// Starts the server and returns once it answers. Panics if `redis-server` is missing or not
     /// ready within 10 s.
-    pub fn start(self) -> RedisServer {
+    pub fn start(mut self) -> RedisServer {
+        let tls = self.tls.as_ref().map(|_| port::free());
+        if let (Some(tls), Some(claim)) = (&self.tls, &tls) {
+            self.args.extend(tls.args(claim.port));
+        }
         let directory = tempfile::Builder::new()
             .prefix("dlock-redis-")
             .tempdir()
@@ -62,6 +106,7 @@ impl Builder {
             settings: self,
             port,
             _claim: claim,
+            tls,
             directory,
             process: Mutex::new(Some(process)),
         }

@@ -34,6 +34,8 @@ pub struct RedisServer {
     port: u16,
     /// Claims a port that was searched, not given.
     _claim: Option<Claim>,
+    /// Claims the port with TLS.
+    tls: Option<Claim>,
     directory: tempfile::TempDir,
     /// `None` between [`kill9`](Self::kill9) and [`restart_empty`](Self::restart_empty).
     process: Mutex<Option<Process>>,
@@ -66,6 +68,24 @@ impl RedisServer {
         let password = self.settings.password.as_deref();
         let query = password.map_or(String::new(), |password| format!("?pass={password}"));
         Some(format!("redis+unix://{}{query}", socket.display()))
+    }
+
+    /// `rediss://[:password@]127.0.0.1:port?tls_ca=…`, if [`Builder::tls`] asked for one.
+    #[must_use]
+    pub fn tls_url(&self) -> Option<String> {
+        let authority = self.settings.tls.as_ref()?.authority.display();
+        let addr = self.tls_addr()?;
+        Some(match &self.settings.password {
+            Some(password) => format!("rediss://:{password}@{addr}?tls_ca={authority}"),
+            None => format!("rediss://{addr}?tls_ca={authority}"),
+        })
+    }
+
+    /// The address with TLS, if there is one; the same after a restart.
+    #[must_use]
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        let port = self.tls.as_ref()?.port;
+        Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
 
     /// The TCP port; the same after a restart.

@@ -92,7 +92,7 @@ impl Hearing {
 }
 
 pub(super) fn grant_key(secret: &str) -> GrantKey {
-    GrantKey::new(Some(&Secret::new(secret.into())))
+    GrantKey::new(Some(&Secret::new(secret)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +313,7 @@ fn an_empty_secret_is_none() {
 fn no_output_shows_the_secret() {
     let key = grant_key("of the fleet, and long");
     assert_eq!(key.argument().len(), 40);
-    let shown = format!("{key:?} {:?}", Secret::new("of the fleet, and long".into()));
+    let shown = format!("{key:?} {:?}", Secret::new("of the fleet, and long"));
     assert!(
         !shown.contains("fleet") && !shown.contains(key.argument()),
         "{shown}"

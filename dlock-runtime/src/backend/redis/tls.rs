@@ -1,0 +1,276 @@
+//! TLS on a connection's stream, by rustls: reads the certificates at each connect, shakes hands,
+//! and says in words which side does not accept what.
+//!
+//! Invariants: the server's certificate is always checked; no error repeats a file's content.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::WantsClientCert;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{
+    self, AlertDescription, CertificateError, ClientConfig, ConfigBuilder, RootCertStore,
+};
+
+use super::dial;
+use crate::backend::command_error::CommandError;
+use crate::values::config::{Stream, Tls};
+use crate::values::error::{Reason, Refusal};
+
+/// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while,
+/// its port is asked over another connection whether it speaks Redis's plain protocol.
+pub(super) async fn secure(
+    stream: Box<dyn Stream>,
+    tls: &Tls,
+    (host, port): (&str, u16),
+    within: Duration,
+) -> Result<Box<dyn Stream>, CommandError> {
+    let name = tls.server_name.as_deref().unwrap_or(host);
+    let name = ServerName::try_from(name.to_owned())
+        .map_err(|_| setup("tls_server_name: it is neither the name of a host nor an address"))?;
+    let config = client_config(tls.clone()).await?;
+    let mut handshake = pin!(TlsConnector::from(Arc::new(config)).connect(name, stream));
+    let shaken = match tokio::time::timeout(within / 2, handshake.as_mut()).await {
+        Ok(shaken) => shaken,
+        Err(_) if speaks_plainly(host, port, within / 4).await => return Err(speaks_no_tls()),
+        Err(_) => handshake.await,
+    };
+    match shaken {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(why) => Err(refusal_in(&why).unwrap_or_else(|| {
+            CommandError::Unsent(Reason::new(format_args!("the TLS handshake failed: {why}")))
+        })),
+    }
+}
+
+/// A plain Redis may wait for more of the handshake, which it takes for the beginning of a command.
+async fn speaks_plainly(host: &str, port: u16, within: Duration) -> bool {
+    let ask = async {
+        let mut stream = dial::tcp(host, port).await?;
+        stream.write_all(b"PING\r\n").await?;
+        stream.read_u8().await
+    };
+    matches!(tokio::time::timeout(within, ask).await, Ok(Ok(b'+' | b'-')))
+}
+
+/// Whether a port that closes plain connections speaks TLS. It gets nothing but the beginning of a
+/// handshake: no certificate is accepted.
+pub(super) async fn speaks_tls(host: &str, port: u16, within: Duration) -> bool {
+    let trusts_nobody = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map(|config| config.with_root_certificates(RootCertStore::empty()))
+        .map(ConfigBuilder::<ClientConfig, WantsClientCert>::with_no_client_auth);
+    let (Ok(config), Ok(name)) = (trusts_nobody, ServerName::try_from(host.to_owned())) else {
+        return false;
+    };
+    let ask = async {
+        let stream = dial::tcp(host, port).await?;
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+    };
+    let refused = match tokio::time::timeout(within, ask).await {
+        Ok(Err(why)) => refusal_in(&why),
+        _ => None,
+    };
+    matches!(
+        refused,
+        Some(CommandError::Refused(Refusal::Certificate, _))
+    )
+}
+
+/// What an error of a stream says about TLS, if it is one of TLS. With TLS 1.3 the server refuses
+/// a client's certificate only after the client has finished the handshake.
+pub(super) fn refusal_in(error: &(dyn Error + 'static)) -> Option<CommandError> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(why) = error.downcast_ref::<rustls::Error>() {
+            return Some(refusal(why));
+        }
+        // Neither the client library's `Arc` nor an `io::Error` is the source of what it wraps.
+        let io = error.downcast_ref::<std::io::Error>();
+        next = if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
+            Some(&**shared)
+        } else if let Some(inner) = io.and_then(std::io::Error::get_ref) {
+            Some(inner)
+        } else {
+            error.source()
+        };
+    }
+    None
+}
+
+fn refusal(why: &rustls::Error) -> CommandError {
+    use AlertDescription as Alert;
+    use rustls::Error::{
+        AlertReceived, InvalidCertificate, InvalidMessage, PeerIncompatible, PeerMisbehaved,
+    };
+    match why {
+        InvalidCertificate(wrong) => certificate(of_the_server(wrong)),
+        InvalidMessage(_) => speaks_no_tls(),
+        AlertReceived(Alert::CertificateRequired) => certificate(
+            "the server demands a certificate of this program: give `tls_cert` and `tls_key` (`Config::tls_identity`)".to_owned(),
+        ),
+        // TLS 1.2 has no alert of its own for a missing certificate.
+        AlertReceived(Alert::HandshakeFailure) => certificate(
+            "the server ends the handshake: most likely it demands a certificate of this program (`tls_cert` and `tls_key`), else the two have no cipher in common".to_owned(),
+        ),
+        AlertReceived(
+            alert @ (Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+            | Alert::DecryptError),
+        ) => certificate(format!(
+            "the server does not accept this program's certificate ({alert:?}): check `tls_cert`, and the server's `tls-ca-cert-file`"
+        )),
+        AlertReceived(Alert::ProtocolVersion) | PeerIncompatible(_) => CommandError::Refused(
+            Refusal::Tls,
+            Reason::new("the server offers no TLS 1.2 or 1.3 that this program knows: see its `tls-protocols` and `tls-ciphers`"),
+        ),
+        AlertReceived(_) | PeerMisbehaved(_) => {
+            CommandError::Refused(Refusal::Tls, Reason::new(why))
+        }
+        _ => CommandError::Unsent(Reason::new(format_args!("TLS failed: {why}"))),
+    }
+}
+
+/// What is wrong with the server's certificate, and what to do.
+fn of_the_server(wrong: &CertificateError) -> String {
+    let advice = match wrong {
+        // A CA that was made anew under its old name: the signature is not by the one we know.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "no CA that this program trusts has signed it; give the CA's certificate as `tls_ca`"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "renew it at the server, and check this machine's clock"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "check the clocks of both machines"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "write the certificate's name into the URL, or give it as `tls_server_name`"
+        }
+        _ => "the server needs another one",
+    };
+    format!("the server's certificate is not accepted ({wrong}): {advice}")
+}
+
+fn certificate(why: String) -> CommandError {
+    CommandError::Refused(Refusal::Certificate, Reason::new(why))
+}
+
+fn speaks_no_tls() -> CommandError {
+    CommandError::Refused(
+        Refusal::Tls,
+        Reason::new(
+            "what answers there does not speak TLS; for a plain port, write `redis://` in place of `rediss://`",
+        ),
+    )
+}
+
+/// Reads the files on a thread for blocking work: a file may be on a disk that hangs.
+async fn client_config(tls: Tls) -> Result<ClientConfig, CommandError> {
+    let read = tokio::task::spawn_blocking(move || read_config(&tls)).await;
+    read.unwrap_or_else(|_| {
+        Err(CommandError::Unsent(Reason::new(
+            "the tokio runtime that was connecting is shutting down",
+        )))
+    })
+}
+
+fn read_config(tls: &Tls) -> Result<ClientConfig, CommandError> {
+    // Named here, so that a program with two providers of rustls is no reason to panic.
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(setup)?
+        .with_root_certificates(roots(tls)?);
+    with_identity(config, tls)
+}
+
+fn with_identity(
+    config: ConfigBuilder<ClientConfig, WantsClientCert>,
+    tls: &Tls,
+) -> Result<ClientConfig, CommandError> {
+    let Some((certificate, key)) = tls.identity() else {
+        return Ok(config.with_no_client_auth());
+    };
+    let certificates = certificates("tls_cert", certificate)?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|why| {
+        unusable(
+            "tls_key",
+            key,
+            "private key (an encrypted one can't be read)",
+            &why,
+        )
+    })?;
+    config
+        .with_client_auth_cert(certificates, key)
+        .map_err(|why| setup(format_args!("tls_cert and tls_key: {why}")))
+}
+
+fn roots(tls: &Tls) -> Result<RootCertStore, CommandError> {
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &tls.ca {
+        for certificate in certificates("tls_ca", path)? {
+            roots.add(certificate).map_err(|why| {
+                setup(format_args!(
+                    "tls_ca: a certificate in {} is not one of a CA: {why}",
+                    path.display()
+                ))
+            })?;
+        }
+        return Ok(roots);
+    }
+    let system = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(system.certs);
+    if roots.is_empty() {
+        return Err(setup(format_args!(
+            "this system has no CA certificates to check the server's with: install `ca-certificates`, or give the CA's certificate as `tls_ca`{}",
+            system
+                .errors
+                .first()
+                .map(|why| format!(" ({why})"))
+                .unwrap_or_default()
+        )));
+    }
+    Ok(roots)
+}
+
+/// At least one certificate of a PEM file.
+fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, CommandError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let read = read.and_then(|all| {
+        if all.is_empty() {
+            Err(pem::Error::NoItemsFound)
+        } else {
+            Ok(all)
+        }
+    });
+    read.map_err(|why| unusable(what, path, "certificate", &why))
+}
+
+/// Not with the error's own text: it may repeat a line of the file.
+fn unusable(what: &str, path: &Path, sought: &str, why: &pem::Error) -> CommandError {
+    let path = path.display();
+    match why {
+        pem::Error::Io(why) => setup(format_args!("{what}: can't read {path}: {why}")),
+        pem::Error::NoItemsFound => setup(format_args!("{what}: no {sought} in PEM in {path}")),
+        _ => setup(format_args!("{what}: {path} is not a whole PEM file")),
+    }
+}
+
+fn setup(why: impl Display) -> CommandError {
+    CommandError::Setup(Reason::new(why))
+}

@@ -1,0 +1,117 @@
+//! Who dlock logs in as: fixed, or asked for at each connect.
+//!
+//! It logs in nowhere. Invariant: no output shows a password.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Text that no output shows.
+#[derive(Clone)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+/// A user's name and password for the server: the answer of a
+/// [`Config::credentials`](crate::Config::credentials) provider.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_runtime::Credentials;
+///
+/// let token = Credentials::new("dlock", "a-token-of-15-minutes");
+/// assert!(!format!("{token:?}").contains("a-token"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+}
+
+impl Credentials {
+    /// An ACL user and its password.
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self {
+            user: Some(user.into()),
+            password: Some(Secret::new(password)),
+        }
+    }
+
+    /// A password alone, as of a server with `requirepass`.
+    pub fn password(password: impl Into<String>) -> Self {
+        Self {
+            user: None,
+            password: Some(Secret::new(password)),
+        }
+    }
+
+    pub(crate) fn are_given(&self) -> bool {
+        self.user.is_some() || self.password.is_some()
+    }
+}
+
+/// Why a provider had no answer.
+type ProviderError = Box<dyn Error + Send + Sync>;
+
+type Asked = Pin<Box<dyn Future<Output = Result<Credentials, ProviderError>> + Send>>;
+
+/// Where a connection's credentials come from.
+#[derive(Clone)]
+pub(crate) enum Login {
+    Fixed(Credentials),
+    Asked(Arc<dyn Fn() -> Asked + Send + Sync>),
+}
+
+impl Login {
+    pub(super) fn asked<F, E>(ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<ProviderError>,
+    {
+        Login::Asked(Arc::new(move || {
+            let answer = ask();
+            Box::pin(async move { answer.await.map_err(Into::into) })
+        }))
+    }
+
+    /// The credentials for one connection. An error's text is the provider's own.
+    pub(crate) async fn credentials(&self) -> Result<Credentials, ProviderError> {
+        match self {
+            Login::Fixed(credentials) => Ok(credentials.clone()),
+            Login::Asked(ask) => ask().await,
+        }
+    }
+
+    /// The password that all programs with this configuration have in common, if it is fixed.
+    pub(crate) fn fixed_password(&self) -> Option<&Secret> {
+        match self {
+            Login::Fixed(credentials) => credentials.password.as_ref(),
+            Login::Asked(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Login::Fixed(credentials) => credentials.fmt(f),
+            Login::Asked(_) => f.write_str("<asked at each connect>"),
+        }
+    }
+}

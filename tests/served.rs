@@ -1,0 +1,41 @@
+//! Servers as the pages say to set them up: with the documented user, and with TLS.
+
+use dlock_harness::{Authority, RedisServer};
+
+const PAGE: &str = include_str!("../docs/operate/server.md");
+
+/// The rules of a line of the page that sets up the user `dlock`, from the word after `begin`.
+///
+/// # Panics
+/// If the page has no such line.
+#[must_use]
+pub fn documented_rules(begin: &str) -> Vec<&'static str> {
+    let line = PAGE.lines().find_map(|line| line.strip_prefix(begin));
+    line.unwrap_or_else(|| panic!("no line begins with {begin:?}"))
+        .split(' ')
+        .collect()
+}
+
+/// Makes the user `dlock` with the password `secret`, the rights that the page lists for locks and
+/// guarded writes, and these further rules; also the right to the server's own compare-and-delete,
+/// if it has one.
+pub async fn documented_user(server: &RedisServer, more: &[&str]) {
+    let locks = documented_rules("ACL SETUSER dlock on >… ");
+    let writes = documented_rules("ACL SETUSER dlock ~*{item:* ");
+    for rules in [&["reset", "on", ">secret"], &*locks, &*writes, more] {
+        server
+            .cmd(&[&["ACL", "SETUSER", "dlock"], rules].concat())
+            .await;
+    }
+    for right in ["+delex", "+delifeq"] {
+        let _ = server.try_cmd(&["ACL", "SETUSER", "dlock", right]).await; // older servers lack both
+    }
+}
+
+/// A server that listens with TLS, and the authority of its certificate.
+pub fn with_tls() -> (RedisServer, Authority) {
+    let authority = Authority::new();
+    let identity = authority.issue("server", &["127.0.0.1", "localhost"]);
+    let server = RedisServer::builder().tls(&authority, &identity, false);
+    (server.start(), authority)
+}
