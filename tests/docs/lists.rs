@@ -57,14 +57,22 @@ fn settings(page: &Page) -> Vec<(Vec<&str>, Vec<&str>)> {
 fn accepted_settings() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
     let (_, from) = SETTINGS.split_once("const SETTINGS: ").unwrap();
     let value = from.split("];\n").next().unwrap();
-    let methods = value.split("(Config::").skip(1);
-    let methods = methods.map(|from| from.split(')').next().unwrap());
+    let setters = value.split("Setting::").skip(1);
+    let setters = setters.map(|from| from.split(['(', ')']).nth(1).unwrap());
     let variables = texts(SETTINGS, "SETTINGS");
-    assert_eq!(methods.clone().count(), variables.len());
-    let both = methods.zip(variables).chain([("new", "DLOCK_URL")]);
-    let mut settings: Vec<_> = both
-        .map(|(method, variable)| (vec![method], vec![variable]))
-        .collect();
+    assert_eq!(setters.clone().count(), variables.len());
+    let both = setters.zip(variables).chain([("Config::new", "DLOCK_URL")]);
+    // A setter that is no method of `Config` sets half of a setting.
+    let both = both.filter_map(|(setter, variable)| {
+        let method = setter.strip_prefix("Config::")?;
+        Some((vec![method], vec![variable]))
+    });
+    let more = [
+        (vec!["tls_identity"], vec!["DLOCK_TLS_CERT", "DLOCK_TLS_KEY"]),
+        (vec!["credentials"], vec![]), // functions
+        (vec!["connector"], vec![]),
+    ];
+    let mut settings: Vec<_> = both.chain(more).collect();
     settings.sort();
     settings
 }
