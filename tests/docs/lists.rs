@@ -68,7 +68,10 @@ fn accepted_settings() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
         Some((vec![method], vec![variable]))
     });
     let more = [
-        (vec!["tls_identity"], vec!["DLOCK_TLS_CERT", "DLOCK_TLS_KEY"]),
+        (
+            vec!["tls_identity"],
+            vec!["DLOCK_TLS_CERT", "DLOCK_TLS_KEY"],
+        ),
         (vec!["credentials"], vec![]), // functions
         (vec!["connector"], vec![]),
     ];

@@ -34,6 +34,9 @@ use crate::values::ttl::Ttl;
 /// The pending answer of a server.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
 
+/// A future that ends with the pool.
+pub(crate) type Attendance = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The maximum number of items in one `renew`, so that it never blocks the server for long.
 pub(crate) const RENEWALS_AT_ONCE: usize = 100;
 
@@ -54,6 +57,12 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
 
     /// The same connection, made if necessary.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
+
+    /// What has to run beside the watchdog for as long as the pool lives: following a master that
+    /// moves. Called once for each thread of the watchdog.
+    fn attend(&self) -> Option<Attendance> {
+        None
+    }
 
     /// What guarded writes left at a data key, if this process keeps the data.
     fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError>;

@@ -8,7 +8,7 @@
 //! queue), `retry` (when to try again), `server_clock` (an estimate of the server's time),
 //! `clock_watch` (whether its clock keeps pace) and `lock_order` (which locks are taken inside
 //! which). `writes` (the user's own writes, checked) and `data` (where they go in memory) stand
-//! alone. `docs/inside/protocol.md` draws the states.
+//! alone, as does `votes` (what a majority of servers says). `docs/inside/protocol.md` draws the states.
 //!
 //! Never in this folder: `await`, reading a clock, I/O, a mutex, or a callback that does any of it.
 
@@ -24,6 +24,7 @@ pub(crate) mod retry;
 pub(crate) mod server;
 pub(crate) mod server_clock;
 pub(crate) mod tokens;
+pub(crate) mod votes;
 pub(crate) mod writes;
 
 #[cfg(test)]

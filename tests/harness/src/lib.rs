@@ -6,6 +6,7 @@
 //! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
 //! * [`certificates`]: an authority for a server with TLS.
+//! * [`watched`]: a master with replicas and sentinels.
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
 //! * [`child`]: a process that prints lines, and can be stopped, continued and killed.
@@ -31,6 +32,7 @@ pub mod resp;
 pub mod server;
 mod signal;
 pub mod wait;
+pub mod watched;
 
 pub use certificates::{Authority, Identity};
 pub use child::Child;
@@ -38,3 +40,4 @@ pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};
 pub use wait::{until, until_blocking};
+pub use watched::Watched;

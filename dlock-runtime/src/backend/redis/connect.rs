@@ -3,6 +3,7 @@
 //! allows it, subscribed to its channel.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -11,6 +12,7 @@ use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult, Value,
 };
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::dial::{self, dial};
 use super::errors;
@@ -18,10 +20,11 @@ use super::link::{Hello, RedisLink};
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
-use super::reply;
+use super::{reply, sentinel};
 use crate::backend::command_error::{self, CommandError};
-use crate::values::config::{Credentials, Stream};
+use crate::values::config::{Credentials, Endpoint, Host, Stream};
 use crate::values::error::{Reason, Refusal};
+use crate::values::shown::{NAME_AT_MOST, shown};
 
 /// The client library's pipeline buffer, large enough for every command. If commands waited for
 /// room in it, they would not be sent in the order in which they came, so a cancel could overtake
@@ -56,25 +59,69 @@ async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
             "the provider of `Config::credentials` failed: {why}"
         )))
     })?;
+    let place = Place::of(plan).await?;
     if !plan.address.resp2_only {
         let protocol = ProtocolVersion::RESP3;
-        match try_protocol(plan, protocol, &credentials).await {
+        match try_protocol(plan, &place, protocol, &credentials).await {
             Err(CommandError::Refused(Refusal::Other, why)) if says_no_hello(&why) => {}
             answer => return answer,
         }
     }
-    try_protocol(plan, ProtocolVersion::RESP2, &credentials).await
+    try_protocol(plan, &place, ProtocolVersion::RESP2, &credentials).await
+}
+
+/// Where one connection goes.
+struct Place {
+    at: At,
+    /// The generation of the pool's target, if the sentinels named the place: it has to be a master.
+    generation: Option<u64>,
+}
+
+enum At {
+    Host(Host),
+    Socket(PathBuf),
+}
+
+impl Place {
+    async fn of(plan: &Plan) -> Result<Self, CommandError> {
+        let (at, generation) = match &plan.address.endpoint {
+            Endpoint::Tcp(host) => (At::Host(host.clone()), None),
+            Endpoint::Unix(path) => (At::Socket(path.clone()), None),
+            Endpoint::Sentinels(sentinels) => {
+                let within = plan.connect_timeout / 2;
+                let master = sentinel::master(&plan.address, sentinels, within).await?;
+                let generation = plan.target.master_is(&master);
+                (At::Host(master), Some(generation))
+            }
+        };
+        Ok(Self { at, generation })
+    }
+
+    async fn dial(&self, plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
+        match &self.at {
+            At::Host(host) => dial(&plan.address, host, plan.connect_timeout).await,
+            At::Socket(path) => dial::unix(path).await,
+        }
+    }
+
+    /// Whether it ended a plain connection because it speaks TLS.
+    async fn wants_tls(&self, plan: &Plan) -> bool {
+        match &self.at {
+            At::Host(host) => dial::wants_tls(&plan.address, host, plan.connect_timeout).await,
+            At::Socket(_) => false,
+        }
+    }
 }
 
 /// Tries one protocol. A port that ends a plain connection is asked whether it speaks TLS.
 async fn try_protocol(
     plan: &Plan,
+    place: &Place,
     protocol: ProtocolVersion,
     credentials: &Credentials,
 ) -> Result<RedisLink, CommandError> {
-    let stream = dial(plan).await?;
-    match shake_hands(plan, protocol, credentials, stream).await {
-        Err(CommandError::Unsent(_)) if dial::wants_tls(plan).await => Err(CommandError::Refused(
+    match shake_hands(plan, place, protocol, credentials).await {
+        Err(CommandError::Unsent(_)) if place.wants_tls(plan).await => Err(CommandError::Refused(
             Refusal::Tls,
             Reason::new("the port speaks TLS; write `rediss://` in place of `redis://`"),
         )),
@@ -89,10 +136,11 @@ fn says_no_hello(why: &Reason) -> bool {
 
 async fn shake_hands(
     plan: &Plan,
+    place: &Place,
     protocol: ProtocolVersion,
     credentials: &Credentials,
-    stream: Box<dyn Stream>,
 ) -> Result<RedisLink, CommandError> {
+    let stream = place.dial(plan).await?;
     let who = identity(plan.address.database, credentials, protocol);
     // Every call has our own deadline, so the library's is off.
     let mut config = AsyncConnectionConfig::new()
@@ -118,11 +166,10 @@ async fn shake_hands(
     let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
         .map_err(|error| errors::handshake_error(&error))?;
-    let driver = tokio::spawn(driver);
-    let abort_on_failure = AbortOnDrop(Some(driver));
+    let abort_on_failure = AbortOnDrop::new(tokio::spawn(driver));
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
-    let server_info = read_server_info(connection.clone());
+    let server_info = read_server_info(connection.clone(), place.generation.is_some());
     let subscribed = subscribe(protocol, push_receiver.channel(), connection.clone());
     let (server_info, subscribed) = both(server_info, subscribed).await;
     let ServerInfo {
@@ -147,8 +194,13 @@ async fn shake_hands(
         push_receiver,
         address,
         native,
+        generation: place.generation,
     };
-    Ok(RedisLink::new(connection, driver, plan, hello))
+    let link = RedisLink::new(connection, driver, plan, hello);
+    if let Some(generation) = place.generation {
+        plan.target.attach(&link.connection, generation);
+    }
+    Ok(link)
 }
 
 /// Runs both futures at the same time; the first one is polled first.
@@ -202,7 +254,7 @@ async fn subscribe(
     subscribed.map_err(|error| errors::handshake_error(&error))
 }
 
-fn identity(
+pub(super) fn identity(
     database: i64,
     credentials: &Credentials,
     protocol: ProtocolVersion,
@@ -232,6 +284,7 @@ struct ServerInfo {
 /// and its run id. The kind comes first: a sentinel has no TIME.
 async fn read_server_info(
     mut connection: MultiplexedConnection,
+    is_discovered: bool,
 ) -> Result<ServerInfo, CommandError> {
     let mut all = redis::pipe();
     all.cmd("HELLO").cmd("TIME").add_command(Native::question());
@@ -241,11 +294,11 @@ async fn read_server_info(
     let [hello, time, native, info]: [RedisResult<Value>; 4] =
         answers.map_err(|error| errors::handshake_error(&error))?;
     match hello {
-        Ok(hello) => check_server(&hello)?,
+        Ok(hello) => check_server(&hello, is_discovered)?,
         Err(error) => match errors::handshake_error(&error) {
             // A proxy that does not know HELLO, or a user without the right to it: the check is
             // skipped.
-            CommandError::Refused(Refusal::Other | Refusal::NoPermission, _) => {}
+            CommandError::Refused(Refusal::Other | Refusal::NoPermission, _) if !is_discovered => {}
             other => return Err(other),
         },
     }
@@ -270,7 +323,7 @@ fn run_id(info: &Value) -> Option<String> {
 }
 
 /// Refuses servers that dlock can't use: too old, a cluster node, a sentinel, a replica.
-fn check_server(hello: &Value) -> Result<(), CommandError> {
+fn check_server(hello: &Value, is_discovered: bool) -> Result<(), CommandError> {
     let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
     if let Some(version) = reply::field(hello, "version")
         && is_older(&version, (6, 2))
@@ -287,13 +340,20 @@ fn check_server(hello: &Value) -> Result<(), CommandError> {
         }
         Some("sentinel") => {
             return setup(
-                "this is a sentinel, not a redis server; `redis+sentinel://` is not supported yet"
+                "this is a sentinel, not a redis server; give `redis+sentinel://` with all sentinels and the master's name"
                     .to_owned(),
             );
         }
         _ => {}
     }
     match reply::field(hello, "role").as_deref() {
+        // The sentinels name it already, or still: a failover is under way.
+        role if is_discovered && role != Some("master") => {
+            Err(CommandError::Unsent(Reason::new(format_args!(
+                "the server that the sentinels name is not a master now (role: {})",
+                shown(role.unwrap_or("not told"), NAME_AT_MOST)
+            ))))
+        }
         Some("replica" | "slave") => Err(CommandError::Refused(
             Refusal::ReadOnly,
             Reason::new("HELLO says: replica"),
@@ -311,10 +371,14 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 /// Aborts the connection's I/O task if the handshake fails.
-struct AbortOnDrop(Option<tokio::task::JoinHandle<()>>);
+pub(super) struct AbortOnDrop(Option<JoinHandle<()>>);
 
 impl AbortOnDrop {
-    fn defuse(mut self) -> Option<tokio::task::JoinHandle<()>> {
+    pub(super) fn new(driver: JoinHandle<()>) -> Self {
+        Self(Some(driver))
+    }
+
+    fn defuse(mut self) -> Option<JoinHandle<()>> {
         self.0.take()
     }
 }

@@ -1,83 +1,77 @@
 //! Opens the byte stream of a connection: TCP, a unix socket or the program's own connector, and
 //! TLS on it where the URL asks for that. It says nothing to the server itself.
 
+use std::fmt::Display;
 use std::io;
+use std::path::Path;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use super::plan::Plan;
 use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls;
 use crate::backend::command_error::CommandError;
-use crate::values::config::{Endpoint, RedisAddress, Stream};
+use crate::values::config::{Host, RedisAddress, Stream};
 use crate::values::error::Reason;
 
-/// A stream to the pool's server.
-pub(super) async fn dial(plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
-    let address = &plan.address;
-    let (host, port) = match &address.endpoint {
-        Endpoint::Tcp { host, port } => (host.as_str(), *port),
-        Endpoint::Unix(path) => return unix(address, path).await,
-    };
-    let unreachable = |why: io::Error| unreachable(address, &why);
+/// A stream to a host by TCP, in the way that the address says.
+pub(super) async fn dial(
+    address: &RedisAddress,
+    host: &Host,
+    within: Duration,
+) -> Result<Box<dyn Stream>, CommandError> {
+    let unreachable = |why: io::Error| unreachable(host, &why);
     let stream: Box<dyn Stream> = if let Some(connector) = &address.connector {
-        let stream = connector.open(host, port).await;
+        let stream = connector.open(&host.name, host.port).await;
         Box::new(Socket::new(stream.map_err(unreachable)?))
     } else {
-        let stream = tcp(host, port).await;
+        let stream = tcp(host).await;
         Box::new(Socket::new(stream.map_err(unreachable)?))
     };
     #[cfg(feature = "tls")]
     if let Some(settings) = &address.tls {
-        return tls::secure(stream, settings, (host, port), plan.connect_timeout).await;
+        return tls::secure(stream, settings, host, within).await;
     }
+    #[cfg(not(feature = "tls"))]
+    let _ = within;
     Ok(stream)
 }
 
-/// Whether the server's port speaks TLS although the URL does not ask for it.
+/// Whether a port speaks TLS although the address does not ask for it.
 #[cfg(feature = "tls")]
-pub(super) async fn wants_tls(plan: &Plan) -> bool {
-    let (Endpoint::Tcp { host, port }, None, None) = (
-        &plan.address.endpoint,
-        &plan.address.tls,
-        &plan.address.connector,
-    ) else {
-        return false;
-    };
-    tls::speaks_tls(host, *port, plan.connect_timeout / 4).await
+pub(super) async fn wants_tls(address: &RedisAddress, host: &Host, within: Duration) -> bool {
+    address.tls.is_none() && address.connector.is_none() && tls::speaks_tls(host, within / 4).await
 }
 
 #[cfg(not(feature = "tls"))]
-pub(super) fn wants_tls(_: &Plan) -> impl Future<Output = bool> {
+pub(super) fn wants_tls(_: &RedisAddress, _: &Host, _: Duration) -> impl Future<Output = bool> {
     std::future::ready(false)
 }
 
-pub(super) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
+pub(super) async fn tcp(host: &Host) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
+/// A stream to a unix socket.
 #[cfg(unix)]
-async fn unix(
-    address: &RedisAddress,
-    path: &std::path::Path,
-) -> Result<Box<dyn Stream>, CommandError> {
+pub(super) async fn unix(path: &Path) -> Result<Box<dyn Stream>, CommandError> {
     let stream = tokio::net::UnixStream::connect(path).await;
-    let stream = stream.map_err(|why| unreachable(address, &why))?;
+    let stream = stream.map_err(|why| unreachable(&path.display(), &why))?;
     Ok(Box::new(Socket::new(stream)))
 }
 
 #[cfg(not(unix))]
-async fn unix(_: &RedisAddress, _: &std::path::Path) -> Result<Box<dyn Stream>, CommandError> {
+pub(super) async fn unix(_: &Path) -> Result<Box<dyn Stream>, CommandError> {
     Err(CommandError::Setup(Reason::new(
         "this system has no unix sockets",
     )))
 }
 
-fn unreachable(address: &RedisAddress, why: &io::Error) -> CommandError {
+fn unreachable(place: &dyn Display, why: &io::Error) -> CommandError {
     CommandError::Unsent(Reason::new(format_args!(
-        "connecting to {address} failed: {why}"
+        "connecting to {place} failed: {why}"
     )))
 }

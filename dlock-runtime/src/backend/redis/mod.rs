@@ -1,7 +1,8 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
-//! their settings and `connect` makes one, over a stream of `dial`: a `socket`, or `tls` on it. `link` speaks the protocol over it and
+//! their settings and `connect` makes one, over a stream of `dial`: a `socket`, or `tls` on it.
+//! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol over it and
 //! batches commands, `calls` chooses the script and the arguments of an operation, `write` sends
 //! guarded writes. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
 //! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
@@ -23,9 +24,11 @@ mod plan;
 mod push;
 mod reply;
 mod scripts;
+mod sentinel;
 mod slot;
 mod socket;
 mod supervisor;
+mod target;
 #[cfg(feature = "tls")]
 mod tls;
 mod write;
@@ -39,7 +42,7 @@ use std::time::Duration;
 use self::supervisor::Supervisor;
 use super::clock::Clock;
 use super::command_error::CommandError;
-use super::{Answer, Backend, Link, Listener, WatchdogKind};
+use super::{Answer, Attendance, Backend, Link, Listener, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
@@ -53,7 +56,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn new(address: &RedisAddress, settings: &Settings) -> Self {
+    pub(crate) fn new(address: &Arc<RedisAddress>, settings: &Settings) -> Self {
         let clock = Clock::real();
         Self {
             supervisor: Supervisor::new(address, settings, clock),
@@ -85,6 +88,10 @@ impl Backend for Redis {
             let link: Arc<dyn Link> = self.supervisor.link(key, within).await?;
             Ok(link)
         })
+    }
+
+    fn attend(&self) -> Option<Attendance> {
+        self.supervisor.follow_the_master()
     }
 
     fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {

@@ -2,8 +2,8 @@
 //! is one `Pace` per pool, for all its present and later connections. It only reports: leases do
 //! not depend on it.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::observe;
@@ -17,14 +17,14 @@ const EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Pace {
-    address: RedisAddress,
+    address: Arc<RedisAddress>,
     /// When the next answer may be examined, in nanoseconds of the pool's clock.
     next: AtomicU64,
     watch: Mutex<ClockWatch>,
 }
 
 impl Pace {
-    pub(super) fn new(address: RedisAddress, margin: Margin) -> Self {
+    pub(super) fn new(address: Arc<RedisAddress>, margin: Margin) -> Self {
         Self {
             address,
             next: AtomicU64::new(0),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::grant_key::GrantKey;
 use super::names::Names;
 use super::pace::Pace;
+use super::target::Target;
 use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
@@ -19,7 +20,8 @@ use crate::values::ttl::Margin;
 /// The pool's settings and state that a connection needs.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) address: RedisAddress,
+    pub(super) address: Arc<RedisAddress>,
+    pub(super) target: Arc<Target>,
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,

@@ -16,11 +16,12 @@ use super::link::RedisLink;
 use super::names::Names;
 use super::pace::Pace;
 use super::plan::{Plan, PollInterval};
+use super::sentinel;
 use super::slot::Slot;
-use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
-use crate::values::config::{RedisAddress, Settings};
+use crate::backend::{Attendance, Listener};
+use crate::values::config::{Endpoint, RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
@@ -46,7 +47,7 @@ struct Links {
 }
 
 impl Supervisor {
-    pub(super) fn new(address: &RedisAddress, settings: &Settings, clock: Clock) -> Arc<Self> {
+    pub(super) fn new(address: &Arc<RedisAddress>, settings: &Settings, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             home: Home::here(),
             plan: Arc::new(Plan {
@@ -58,6 +59,7 @@ impl Supervisor {
                 ),
                 pace: Arc::new(Pace::new(address.clone(), settings.clock_margin)),
                 address: address.clone(),
+                target: Arc::default(),
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
                 poll_interval: PollInterval {
@@ -82,6 +84,17 @@ impl Supervisor {
     /// Sets the receiver of the pushes of all connections made from now on.
     pub(super) fn listen(&self, listener: Weak<dyn Listener>) {
         let _ = self.plan.listener.set(listener); // called once, as `Backend::listen` promises
+    }
+
+    /// Follows the master that the sentinels name, if they do.
+    pub(super) fn follow_the_master(&self) -> Option<Attendance> {
+        let Endpoint::Sentinels(sentinels) = &self.plan.address.endpoint else {
+            return None;
+        };
+        Some(Box::pin(sentinel::follow(
+            self.plan.clone(),
+            sentinels.clone(),
+        )))
     }
 
     /// The current runtime's connection for this key, if it works and the server has answered on it

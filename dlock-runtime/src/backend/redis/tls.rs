@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
 
 use super::dial;
 use crate::backend::command_error::CommandError;
-use crate::values::config::{Stream, Tls};
+use crate::values::config::{Host, Stream, Tls};
 use crate::values::error::{Reason, Refusal};
 
 /// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while,
@@ -30,17 +30,17 @@ use crate::values::error::{Reason, Refusal};
 pub(super) async fn secure(
     stream: Box<dyn Stream>,
     tls: &Tls,
-    (host, port): (&str, u16),
+    host: &Host,
     within: Duration,
 ) -> Result<Box<dyn Stream>, CommandError> {
-    let name = tls.server_name.as_deref().unwrap_or(host);
+    let name = tls.server_name.as_deref().unwrap_or(&host.name);
     let name = ServerName::try_from(name.to_owned())
         .map_err(|_| setup("tls_server_name: it is neither the name of a host nor an address"))?;
     let config = client_config(tls.clone()).await?;
     let mut handshake = pin!(TlsConnector::from(Arc::new(config)).connect(name, stream));
     let shaken = match tokio::time::timeout(within / 2, handshake.as_mut()).await {
         Ok(shaken) => shaken,
-        Err(_) if speaks_plainly(host, port, within / 4).await => return Err(speaks_no_tls()),
+        Err(_) if speaks_plainly(host, within / 4).await => return Err(speaks_no_tls()),
         Err(_) => handshake.await,
     };
     match shaken {
@@ -52,9 +52,9 @@ pub(super) async fn secure(
 }
 
 /// A plain Redis may wait for more of the handshake, which it takes for the beginning of a command.
-async fn speaks_plainly(host: &str, port: u16, within: Duration) -> bool {
+async fn speaks_plainly(host: &Host, within: Duration) -> bool {
     let ask = async {
-        let mut stream = dial::tcp(host, port).await?;
+        let mut stream = dial::tcp(host).await?;
         stream.write_all(b"PING\r\n").await?;
         stream.read_u8().await
     };
@@ -63,16 +63,16 @@ async fn speaks_plainly(host: &str, port: u16, within: Duration) -> bool {
 
 /// Whether a port that closes plain connections speaks TLS. It gets nothing but the beginning of a
 /// handshake: no certificate is accepted.
-pub(super) async fn speaks_tls(host: &str, port: u16, within: Duration) -> bool {
+pub(super) async fn speaks_tls(host: &Host, within: Duration) -> bool {
     let trusts_nobody = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map(|config| config.with_root_certificates(RootCertStore::empty()))
         .map(ConfigBuilder::<ClientConfig, WantsClientCert>::with_no_client_auth);
-    let (Ok(config), Ok(name)) = (trusts_nobody, ServerName::try_from(host.to_owned())) else {
+    let (Ok(config), Ok(name)) = (trusts_nobody, ServerName::try_from(host.name.clone())) else {
         return false;
     };
     let ask = async {
-        let stream = dial::tcp(host, port).await?;
+        let stream = dial::tcp(host).await?;
         TlsConnector::from(Arc::new(config))
             .connect(name, stream)
             .await

@@ -41,6 +41,9 @@ pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
 }
 
 async fn watch(leases: &Arc<LeaseTable>) {
+    if let Some(attendance) = leases.backend.attend() {
+        tokio::spawn(attendance); // it ends with this thread's runtime
+    }
     let mut close_at = None;
     loop {
         let now = leases.shared.clock.now();

@@ -18,6 +18,7 @@ mod token_bounds;
 mod token_life;
 mod token_storm;
 mod token_wait;
+mod votes;
 mod writes;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -14,16 +15,20 @@ use super::login::{Credentials, Login, Secret};
 use super::tls::{self, Tls};
 use crate::values::shown::{NAME_AT_MOST, shown};
 
-const EXAMPLE: &str =
-    "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+unix:///path` or `memory://`";
+const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redis+unix:///path` or `memory://`";
+
+const SENTINEL_EXAMPLE: &str = "give `redis+sentinel://user:password@s1:26379,s2:26379,s3:26379/name`, all sentinels and the name that they know the master by";
+
+/// More sentinels than anyone runs; each is asked at each connect.
+const MOST_SENTINELS: usize = 15;
 
 /// A server's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     /// `memory://`
     Memory,
-    /// `redis://`, `rediss://` and `redis+unix://`, or the same with `valkey`.
-    Redis(Box<RedisAddress>),
+    /// `redis://`, `rediss://`, `redis+sentinel://` and `redis+unix://`, or the same with `valkey`.
+    Redis(Arc<RedisAddress>),
 }
 
 /// One Redis server and our login there.
@@ -43,13 +48,33 @@ pub(crate) struct RedisAddress {
 /// What to connect to.
 #[derive(Clone, Debug)]
 pub(crate) enum Endpoint {
-    Tcp { host: String, port: u16 },
+    Tcp(Host),
     Unix(PathBuf),
+    /// The master that a majority of sentinels name.
+    Sentinels(Arc<Sentinels>),
+}
+
+/// A host's name or address, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+/// The sentinels of a master.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    /// All different.
+    pub(crate) hosts: Vec<Host>,
+    /// The name by which they know the master.
+    pub(crate) master: String,
+    /// Our login at the sentinels.
+    pub(crate) login: Credentials,
 }
 
 impl Address {
     fn redis(address: RedisAddress) -> Self {
-        Address::Redis(Box::new(address))
+        Address::Redis(Arc::new(address))
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
@@ -60,16 +85,23 @@ impl Address {
             "memory" if rest.is_empty() => Ok(Address::Memory),
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
             "redis" | "valkey" => tcp(&parse(text)?, false).map(Address::redis),
-            "rediss" | "valkeys" if cfg!(not(feature = "tls")) => Err(format!(
-                "url: `{scheme}://` needs the feature `tls` of dlock-runtime; enable it, or {EXAMPLE}"
-            )),
-            "rediss" | "valkeys" => tcp(&parse(text)?, true).map(Address::redis),
-            "redis+unix" | "valkey+unix" => unix(&parse(text)?).map(Address::redis),
-            "redis+sentinel" | "redis-sentinel" | "redis+cluster" | "redis-cluster" | "redlock" => {
+            "rediss" | "valkeys" | "rediss+sentinel" | "valkeys+sentinel"
+                if cfg!(not(feature = "tls")) =>
+            {
                 Err(format!(
-                    "url: `{scheme}://` is not supported yet; {EXAMPLE}"
+                    "url: `{scheme}://` needs the feature `tls` of dlock-runtime; enable it, or {EXAMPLE}"
                 ))
             }
+            "rediss" | "valkeys" => tcp(&parse(text)?, true).map(Address::redis),
+            "redis+unix" | "valkey+unix" => unix(&parse(text)?).map(Address::redis),
+            "redis+sentinel" | "valkey+sentinel" => sentinels(rest, false).map(Address::redis),
+            "rediss+sentinel" | "valkeys+sentinel" => sentinels(rest, true).map(Address::redis),
+            "redis-sentinel" => Err(format!(
+                "url: write `redis+sentinel://` for `{scheme}://`; {SENTINEL_EXAMPLE}"
+            )),
+            "redis+cluster" | "redis-cluster" | "redlock" => Err(format!(
+                "url: `{scheme}://` is not supported yet; {EXAMPLE}"
+            )),
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),
         }
     }
@@ -82,8 +114,91 @@ fn parse(text: &str) -> Result<Url, String> {
 }
 
 fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
-    // `redis://user:p@ss/word@host`: the URL parser takes the `/`, `?` or `#` of an unescaped
-    // password for the end of the host. No path, query or fragment of ours has an `@`.
+    check_parts(url)?;
+    let host = host(url, 6379)?;
+    let (tls, resp2_only) = tcp_options(url, with_tls, "", |_, _| false)?;
+    Ok(RedisAddress {
+        endpoint: Endpoint::Tcp(host),
+        tls,
+        login: Login::Fixed(login(url)?),
+        database: database(url.path().trim_matches('/'))?,
+        resp2_only,
+        connector: None,
+    })
+}
+
+/// `user:password@s1,s2/name/db?…`: the login is the master's, and the path begins with its name.
+fn sentinels(rest: &str, with_tls: bool) -> Result<RedisAddress, String> {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (format!("{user}@"), hosts),
+        None => (String::new(), authority),
+    };
+    // What is left is a URL like any other, with one host in place of all.
+    let url = parse(&format!("redis://{user}sentinels{path}"))?;
+    check_parts(&url)?;
+    let path = url.path().trim_matches('/');
+    let (master, number) = path.split_once('/').unwrap_or((path, ""));
+    let master = decode("master's name", master)?;
+    if master.is_empty() {
+        return Err(format!("url: no name of a master; {SENTINEL_EXAMPLE}"));
+    }
+    let mut at_sentinels = Credentials::default();
+    let known = ", `sentinel_user`, `sentinel_pass`";
+    let (tls, resp2_only) = tcp_options(&url, with_tls, known, |name, value| {
+        match name {
+            "sentinel_user" => at_sentinels.user = Some(value.to_owned()),
+            "sentinel_pass" => at_sentinels.password = Some(Secret::new(value)),
+            _ => return false,
+        }
+        true
+    })?;
+    Ok(RedisAddress {
+        endpoint: Endpoint::Sentinels(Arc::new(Sentinels {
+            hosts: each_host(hosts)?,
+            master,
+            login: at_sentinels,
+        })),
+        tls,
+        login: Login::Fixed(login(&url)?),
+        database: database(number)?,
+        resp2_only,
+        connector: None,
+    })
+}
+
+/// `s1:26379,s2`: all different, because each sentinel has one vote.
+fn each_host(hosts: &str) -> Result<Vec<Host>, String> {
+    let mut all: Vec<Host> = Vec::new();
+    for text in hosts.split(',') {
+        let next = match parse(&format!("redis://{text}")) {
+            Ok(url) if url.path().is_empty() && !text.is_empty() => host(&url, 26379)?,
+            Ok(_) => {
+                return Err(format!(
+                    "url: a sentinel without a name; {SENTINEL_EXAMPLE}"
+                ));
+            }
+            Err(why) => return Err(why),
+        };
+        if all.contains(&next) {
+            return Err(
+                "url: a sentinel is named twice; each has one vote, so name each once".to_owned(),
+            );
+        }
+        all.push(next);
+    }
+    if all.len() > MOST_SENTINELS {
+        return Err(format!(
+            "url: more than {MOST_SENTINELS} sentinels; name those of one master"
+        ));
+    }
+    Ok(all)
+}
+
+/// `redis://user:p@ss/word@host`: the URL parser takes the `/`, `?` or `#` of an unescaped password
+/// for the end of the host. No path, query or fragment of ours has an `@`.
+fn check_parts(url: &Url) -> Result<(), String> {
     let parts = [Some(url.path()), url.query(), url.fragment()];
     if parts.into_iter().flatten().any(|part| part.contains('@')) {
         return Err(format!(
@@ -91,10 +206,14 @@ fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
              `:` as %3A, `?` as %3F, `#` as %23; {EXAMPLE}"
         ));
     }
-    let host = match url.host() {
+    Ok(())
+}
+
+fn host(url: &Url, port: u16) -> Result<Host, String> {
+    let name = match url.host() {
         Some(url::Host::Domain(name)) if name.contains(',') => {
             return Err(format!(
-                "url: several hosts are not supported yet; {EXAMPLE}"
+                "url: several hosts are for sentinels; {SENTINEL_EXAMPLE}"
             ));
         }
         Some(url::Host::Domain(name)) => decode("host", name)?,
@@ -102,40 +221,47 @@ fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
         Some(url::Host::Ipv6(ip)) => ip.to_string(),
         None => return Err(format!("url: no host; {EXAMPLE}")),
     };
-    let mut tls = Tls::default();
-    let mut resp2_only = false;
+    let port = url.port().unwrap_or(port);
+    Ok(Host { name, port })
+}
+
+fn login(url: &Url) -> Result<Credentials, String> {
+    let password = url.password().map(|it| decode("password", it));
+    Ok(Credentials {
+        user: filled("user", url.username())?,
+        password: password.transpose()?.map(Secret::new),
+    })
+}
+
+/// The options of every connection by TCP: TLS, and whether to keep to RESP2. `more` takes those of
+/// one scheme, which `known` lists.
+fn tcp_options(
+    url: &Url,
+    with_tls: bool,
+    known: &str,
+    mut more: impl FnMut(&str, &str) -> bool,
+) -> Result<(Option<Tls>, bool), String> {
+    let (mut tls, mut resp2_only) = (Tls::default(), false);
     options(url, |name, value| {
         if name == "protocol" {
             resp2_only = protocol(value)?;
             return Ok(());
         }
-        let is_for_tls = tls.take(name, value)?;
-        match (is_for_tls, with_tls) {
+        if more(name, value) {
+            return Ok(());
+        }
+        match (tls.take(name, value)?, with_tls) {
             (true, true) => Ok(()),
             (true, false) => Err(format!(
-                "url: `{name}` is for TLS; write `rediss://` in place of `redis://`, or leave it out"
+                "url: `{name}` is for TLS; write `rediss` in place of `redis`, or leave it out"
             )),
-            (false, true) => Err(unknown_option(
-                "`rediss://` knows `protocol`, `tls_ca`, `tls_cert`, `tls_key` and `tls_server_name`",
-            )),
-            (false, false) => Err(unknown_option("`redis://` knows `protocol`")),
+            (false, true) => Err(unknown_option(&format!(
+                "this URL knows `protocol`, `tls_ca`, `tls_cert`, `tls_key`, `tls_server_name`{known}"
+            ))),
+            (false, false) => Err(unknown_option(&format!("this URL knows `protocol`{known}"))),
         }
     })?;
-    let password = url.password().map(|it| decode("password", it));
-    Ok(RedisAddress {
-        endpoint: Endpoint::Tcp {
-            host,
-            port: url.port().unwrap_or(6379),
-        },
-        tls: with_tls.then_some(tls),
-        login: Login::Fixed(Credentials {
-            user: filled("user", url.username())?,
-            password: password.transpose()?.map(Secret::new),
-        }),
-        database: database(url.path().trim_matches('/'))?,
-        resp2_only,
-        connector: None,
-    })
+    Ok((with_tls.then_some(tls), resp2_only))
 }
 
 fn unix(url: &Url) -> Result<RedisAddress, String> {
@@ -238,25 +364,36 @@ impl fmt::Display for RedisAddress {
     /// The address, never the login.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let database = self.database;
+        let scheme = if self.tls.is_some() {
+            "rediss"
+        } else {
+            "redis"
+        };
         match &self.endpoint {
-            Endpoint::Tcp { host, port } => {
-                let scheme = if self.tls.is_some() {
-                    "rediss"
-                } else {
-                    "redis"
-                };
-                let host = shown(host, NAME_AT_MOST); // `%0A` is decoded
-                if host.contains(':') {
-                    write!(f, "{scheme}://[{host}]:{port}/{database}")
-                } else {
-                    write!(f, "{scheme}://{host}:{port}/{database}")
-                }
-            }
+            Endpoint::Tcp(host) => write!(f, "{scheme}://{host}/{database}"),
             Endpoint::Unix(path) => {
                 let path = path.display().to_string();
                 let path = shown(&path, NAME_AT_MOST);
                 write!(f, "redis+unix://{path}?db={database}")
             }
+            Endpoint::Sentinels(sentinels) => {
+                write!(f, "{scheme}+sentinel://")?;
+                for (at, host) in sentinels.hosts.iter().enumerate() {
+                    write!(f, "{}{host}", if at > 0 { "," } else { "" })?;
+                }
+                write!(f, "/{}/{database}", shown(&sentinels.master, NAME_AT_MOST))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, port) = (shown(&self.name, NAME_AT_MOST), self.port); // `%0A` is decoded
+        if name.contains(':') {
+            write!(f, "[{name}]:{port}")
+        } else {
+            write!(f, "{name}:{port}")
         }
     }
 }

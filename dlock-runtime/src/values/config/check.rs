@@ -3,6 +3,7 @@
 //! It connects to nothing. Invariant: [`Settings`] come only out of this check.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Address, Config, Endpoint, Login, RedisAddress, Secret, Settings};
@@ -119,7 +120,7 @@ impl Config {
     fn complete(&self, address: Address, wrong: &mut Vec<String>) -> Address {
         match address {
             Address::Redis(mut redis) => {
-                self.complete_redis(&mut redis, wrong);
+                self.complete_redis(Arc::make_mut(&mut redis), wrong);
                 Address::Redis(redis)
             }
             Address::Memory => {

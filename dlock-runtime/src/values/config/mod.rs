@@ -27,7 +27,7 @@ use super::lock_order::LockOrder;
 use super::release::Release;
 use super::wait::Wait;
 
-pub(crate) use address::{Address, Endpoint, RedisAddress};
+pub(crate) use address::{Address, Endpoint, Host, RedisAddress, Sentinels};
 pub(crate) use connector::{Connector, Stream};
 pub use login::Credentials;
 pub(crate) use login::{Login, Secret};
@@ -87,10 +87,12 @@ impl Config {
     /// The defaults, for the server at `url`.
     ///
     /// `redis://[user:password@]host[:port][/db]`, `rediss://…` for the same with TLS,
-    /// `redis+unix:///path?db=0&user=…&pass=…`, or `memory://`, which protects one process only and
+    /// `redis+sentinel://[user:password@]s1,s2,s3/name[/db]` for the master that these sentinels
+    /// know by this name, `redis+unix:///path?db=0&user=…&pass=…`, or `memory://`, which protects one process only and
     /// is meant for development and tests. `valkey` may replace `redis`. `?protocol=resp2` keeps a
     /// Redis connection from asking for RESP3; `?tls_ca=`, `tls_cert=`, `tls_key=` and
-    /// `tls_server_name=` are as the methods of these names.
+    /// `tls_server_name=` are as the methods of these names; `?sentinel_user=` and `sentinel_pass=`
+    /// are the login at the sentinels, if they need one.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),

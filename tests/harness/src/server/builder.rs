@@ -15,6 +15,7 @@ pub struct Builder {
     pub(super) password: Option<String>,
     pub(super) args: Vec<String>,
     pub(super) tls: Option<Tls>,
+    pub(super) sentinel: Option<String>,
     port: Option<u16>,
     unix_socket: bool,
 }
@@ -75,6 +76,12 @@ impl Builder {
             server: server.clone(),
             clients,
         });
+        self
+    }
+
+    /// Runs as a sentinel with this configuration file instead.
+    pub fn sentinel(mut self, configuration: String) -> Self {
+        self.sentinel = Some(configuration);
         self
     }
 

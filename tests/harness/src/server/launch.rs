@@ -71,7 +71,8 @@ impl Process {
         let deadline = Instant::now() + scaled(READY_CAP);
         loop {
             let said = fs::read_to_string(log).unwrap_or_default();
-            if said.contains("Ready to accept connections") && answers_ping(port) {
+            let is_up = ["Ready to accept connections", "+monitor master"];
+            if is_up.iter().any(|words| said.contains(words)) && answers_ping(port) {
                 return Ok(());
             }
             let ended = self.child.try_wait().expect("wait for redis-server");
@@ -98,6 +99,13 @@ impl Drop for Process {
 
 fn spawn(settings: &Builder, port: u16, directory: &Path, log: &Path) -> Child {
     let mut command = Command::new("redis-server");
+    if let Some(configuration) = &settings.sentinel {
+        let file = directory.join("sentinel.conf");
+        if !file.exists() {
+            fs::write(&file, configuration).expect("write sentinel.conf"); // it is its memory too
+        }
+        command.arg(file).arg("--sentinel");
+    }
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])

@@ -25,6 +25,7 @@ use crate::backend::redis::plan::Plan;
 use crate::backend::redis::push::PushReceiver;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
+use crate::backend::redis::target::Target;
 use crate::policy::server_clock::ServerClock;
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
@@ -42,6 +43,9 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) clock: Clock,
     pub(super) command_timeout: Duration,
     broken: AtomicBool,
+    target: Arc<Target>,
+    /// As in [`Hello`](super::Hello).
+    generation: Option<u64>,
     /// When the server last answered, in nanoseconds of `clock`.
     last_answer: AtomicU64,
     /// When the first command after the last answer was sent; 0: none was.
@@ -63,6 +67,7 @@ impl Connection {
         time: u64,
         push_receiver: Arc<PushReceiver>,
         native: Option<Native>,
+        generation: Option<u64>,
     ) -> Self {
         let heard = plan.clock.now();
         Self {
@@ -72,6 +77,8 @@ impl Connection {
             clock: plan.clock,
             command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
+            target: plan.target.clone(),
+            generation,
             last_answer: AtomicU64::new(heard.as_nanos()),
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
@@ -86,7 +93,14 @@ impl Connection {
 
     pub(in crate::backend::redis) fn is_usable(&self) -> bool {
         !self.broken.load(Ordering::Acquire)
+            && !self.is_outdated()
             && !self.driver.as_ref().is_some_and(AbortHandle::is_finished)
+    }
+
+    /// Whether the master has moved since this connection was made.
+    fn is_outdated(&self) -> bool {
+        self.generation
+            .is_some_and(|made| made != self.target.generation())
     }
 
     /// How long ago the server last answered.
@@ -178,7 +192,24 @@ impl Connection {
             self.last_answer
                 .store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
-        answer
+        if self.is_outdated() && answer.is_ok() {
+            return Err(CommandError::Unclear(Reason::new(
+                "the master moved while the command was under way",
+            )));
+        }
+        answer.map_err(|error| self.meaning(error))
+    }
+
+    /// The meaning of an error on this connection: if the sentinels name the master, a replica's
+    /// refusal says that it has moved, and that nothing was executed.
+    pub(super) fn meaning(&self, error: CommandError) -> CommandError {
+        match error {
+            CommandError::Refused(Refusal::ReadOnly, why) if self.generation.is_some() => {
+                self.target.doubted.notify_one();
+                CommandError::Unsent(why)
+            }
+            error => error,
+        }
     }
 
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {
@@ -259,7 +290,7 @@ impl Connection {
     }
 
     /// Closes the connection, even if others still hold a handle to it.
-    pub(super) fn hang_up(&self) {
+    pub(in crate::backend::redis) fn hang_up(&self) {
         self.keep_alive.end();
         if let Some(driver) = &self.driver {
             driver.abort();

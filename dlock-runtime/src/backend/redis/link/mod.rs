@@ -7,7 +7,7 @@
 //! removed 200 dead entries and needs to go on); a command that waits for another one's answer.
 
 pub(super) mod batcher;
-mod connection;
+pub(super) mod connection;
 pub(super) mod heartbeats;
 mod keep_alive;
 mod operations;
@@ -34,6 +34,8 @@ pub(super) struct Hello {
     pub(super) address: Option<Arc<str>>,
     /// The server's native compare-and-delete command, if it has one.
     pub(super) native: Option<Native>,
+    /// The generation of the pool's target when the sentinels named this server, if they did.
+    pub(super) generation: Option<u64>,
 }
 
 /// A connection of one tokio runtime; it ends when its last owner drops it.
@@ -59,6 +61,7 @@ impl RedisLink {
             push_receiver,
             address,
             native,
+            generation,
         } = hello;
         let connection = Arc::new(Connection::new(
             connection,
@@ -67,6 +70,7 @@ impl RedisLink {
             time,
             push_receiver,
             native,
+            generation,
         ));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.

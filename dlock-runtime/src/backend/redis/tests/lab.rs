@@ -138,9 +138,10 @@ pub(super) fn plan(url: &str) -> Plan {
         panic!("not the URL of a redis server");
     };
     Plan {
-        pace: Arc::new(Pace::new(*address.clone(), Margin::DEFAULT)),
+        pace: Arc::new(Pace::new(address.clone(), Margin::DEFAULT)),
         command_timeout: CAP,
-        address: *address,
+        address,
+        target: Arc::default(),
         connect_timeout: CAP,
         max_in_flight: None,
         margin: Margin::DEFAULT,

@@ -212,6 +212,7 @@ impl Flusher {
                     connection.give_up(); // the master is elsewhere
                 }
                 for (mut item, reply) in self.batch.drain(..).zip(replies) {
+                    let reply = reply.map_err(|error| connection.meaning(error));
                     item.ends(Outcome::Ended(reply.map(|reply| (reply, sent))));
                 }
             }

@@ -1,0 +1,219 @@
+//! Sentinels: asks them for the master's address, and hears when they agree on another.
+//!
+//! Only what a majority of all configured sentinels says counts, so one that lies or lives in the
+//! past decides nothing; a push of one is a reason to ask them all. Nothing is sent to the master
+//! here.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::connect::{AbortOnDrop, identity};
+use super::dial::dial;
+use super::plan::Plan;
+use super::{errors, reply};
+use crate::backend::command_error::CommandError;
+use crate::policy::votes::{Verdict, Votes};
+use crate::values::config::{Host, RedisAddress, Sentinels};
+use crate::values::error::Reason;
+use crate::values::shown::NAME_AT_MOST;
+
+/// What one sentinel says about the master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    At(Host),
+    /// It knows no master of this name.
+    UnknownName,
+}
+
+/// The address of the master: asks all sentinels at the same time, and returns as soon as a
+/// majority agrees.
+pub(super) async fn master(
+    address: &Arc<RedisAddress>,
+    sentinels: &Arc<Sentinels>,
+    within: Duration,
+) -> Result<Host, CommandError> {
+    let mut asked = JoinSet::new(); // its drop ends the questions that are no longer needed
+    for host in &sentinels.hosts {
+        let (address, sentinels, host) = (address.clone(), sentinels.clone(), host.clone());
+        asked.spawn(async move {
+            let asking = ask(&address, &sentinels, &host, within);
+            let silent = |_| Err(CommandError::Unsent(Reason::new("no answer")));
+            let answer = tokio::time::timeout(within, asking).await;
+            (host, answer.unwrap_or_else(silent))
+        });
+    }
+    let mut votes = Votes::of(sentinels.hosts.len());
+    let mut said = Vec::new();
+    while let Some(ended) = asked.join_next().await {
+        let Ok((host, answer)) = ended else {
+            continue; // the runtime is shutting down
+        };
+        let vote = answer.as_ref().ok().cloned();
+        said.push((host, answer));
+        match votes.count(vote) {
+            Verdict::Elected(Answer::At(master)) => return Ok(master),
+            Verdict::Elected(Answer::UnknownName) => {
+                return Err(CommandError::Setup(Reason::new(format_args!(
+                    "the sentinels know no master called {:?}; `SENTINEL MASTERS` lists the names",
+                    sentinels.master
+                ))));
+            }
+            Verdict::Open => {}
+            Verdict::Split => break,
+        }
+    }
+    Err(no_majority(&said))
+}
+
+/// Why no majority names a master; a refusal of all that answered is the reason.
+fn no_majority(said: &[(Host, Result<Answer, CommandError>)]) -> CommandError {
+    let each = said.iter().map(|(host, answer)| match answer {
+        Ok(Answer::At(master)) => format!("{host} says {master}"),
+        Ok(Answer::UnknownName) => format!("{host} does not know the name"),
+        Err(why) => format!("{host}: {why}"),
+    });
+    let why = Reason::new(format_args!(
+        "no majority of the sentinels names a master ({})",
+        each.collect::<Vec<_>>().join("; ")
+    ));
+    let refusal = said.iter().find_map(|(_, answer)| match answer {
+        Err(CommandError::Refused(refusal, _)) if !refusal.may_pass() => Some(*refusal),
+        _ => None,
+    });
+    match refusal {
+        Some(refusal) if said.iter().all(|(_, answer)| answer.is_err()) => {
+            CommandError::Refused(refusal, why)
+        }
+        _ => CommandError::Unsent(why),
+    }
+}
+
+async fn ask(
+    address: &RedisAddress,
+    sentinels: &Sentinels,
+    host: &Host,
+    within: Duration,
+) -> Result<Answer, CommandError> {
+    let asking = AsyncConnectionConfig::new();
+    let (mut connection, _driver) = connect(address, sentinels, host, within, asking).await?;
+    let mut question = redis::cmd("SENTINEL");
+    question
+        .arg("GET-MASTER-ADDR-BY-NAME")
+        .arg(&sentinels.master);
+    let answer: Value = question
+        .query_async(&mut connection)
+        .await
+        .map_err(|error| errors::handshake_error(&error))?;
+    read(&answer).ok_or_else(|| {
+        CommandError::Unsent(Reason::new("its answer is not the address of a master"))
+    })
+}
+
+fn read(answer: &Value) -> Option<Answer> {
+    match answer {
+        Value::Nil => Some(Answer::UnknownName),
+        Value::Array(words) => match &words[..] {
+            [name, port] => {
+                let (name, port) = (reply::text(name)?, reply::text(port)?);
+                let fits = (1..=NAME_AT_MOST).contains(&name.len());
+                let port = port.parse().ok().filter(|port| *port > 0 && fits)?;
+                Some(Answer::At(Host { name, port }))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A connection to a sentinel; it ends with the second value.
+async fn connect(
+    address: &RedisAddress,
+    sentinels: &Sentinels,
+    host: &Host,
+    within: Duration,
+    config: AsyncConnectionConfig,
+) -> Result<(MultiplexedConnection, AbortOnDrop), CommandError> {
+    let stream = dial(address, host, within).await?;
+    let who = identity(0, &sentinels.login, ProtocolVersion::RESP3);
+    let config = config.set_response_timeout(None);
+    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+        .await
+        .map_err(|error| errors::handshake_error(&error))?;
+    Ok((connection, AbortOnDrop::new(tokio::spawn(driver))))
+}
+
+/// How long a sentinel is left alone after a connection to it has ended.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
+
+/// The least time between two rounds of questions, whatever a sentinel pushes.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How often the sentinels are asked although none has said anything: a push may be lost.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+
+/// Follows the master for as long as the pool lives: asks all sentinels whenever one of them says
+/// that it has moved.
+pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
+    plan.target.found().await; // a pool that is `lazy` has not connected yet
+    let mut listening = JoinSet::new();
+    for host in &sentinels.hosts {
+        listening.spawn(listen(plan.clone(), sentinels.clone(), host.clone()));
+    }
+    loop {
+        let doubted = plan.target.doubted.notified();
+        let _ = tokio::time::timeout(AT_LEAST_EVERY, doubted).await;
+        let within = plan.connect_timeout / 2;
+        if let Ok(master) = master(&plan.address, &sentinels, within).await {
+            plan.target.master_is(&master);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Hears one sentinel's news, over a connection that is made again whenever it ends.
+async fn listen(plan: Arc<Plan>, sentinels: Arc<Sentinels>, host: Host) {
+    loop {
+        let _ = hear(&plan, &sentinels, &host).await;
+        tokio::time::sleep(RECONNECT_AFTER).await;
+    }
+}
+
+async fn hear(plan: &Arc<Plan>, sentinels: &Sentinels, host: &Host) -> Result<(), CommandError> {
+    let ended = Arc::new(Notify::new());
+    let (plan_of_pushes, ends) = (plan.clone(), ended.clone());
+    let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
+        match push.kind {
+            PushKind::Disconnection => ends.notify_one(),
+            PushKind::Message => plan_of_pushes.target.doubted.notify_one(),
+            _ => {}
+        }
+        Ok::<(), Infallible>(())
+    });
+    let within = plan.connect_timeout;
+    let subscribed = async {
+        let (mut connection, driver) =
+            connect(&plan.address, sentinels, host, within, config).await?;
+        let subscribed = connection.subscribe("+switch-master").await;
+        subscribed.map_err(|error| errors::handshake_error(&error))?;
+        Ok::<_, CommandError>((connection, driver))
+    };
+    let Ok(subscribed) = tokio::time::timeout(within, subscribed).await else {
+        return Ok(());
+    };
+    let (mut connection, _driver) = subscribed?;
+    plan.target.doubted.notify_one(); // what it said meanwhile was lost
+    let mut answers = true;
+    while answers {
+        let lost = tokio::time::timeout(AT_LEAST_EVERY, ended.notified()).await;
+        let ping = redis::cmd("PING");
+        let ping = ping.exec_async(&mut connection); // a connection may be lost unnoticed
+        answers = lost.is_err() && matches!(tokio::time::timeout(within, ping).await, Ok(Ok(())));
+    }
+    Ok(())
+}

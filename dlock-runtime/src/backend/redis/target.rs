@@ -1,0 +1,84 @@
+//! Which server a pool's connections go to: a fixed one, or the master that the sentinels name.
+//!
+//! Invariant: once the master is known to have moved, no connection to an older one is used, and
+//! what is still answered there counts as unanswered.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+use super::link::connection::Connection;
+use crate::values::config::Host;
+
+/// Where a pool's connections go.
+#[derive(Debug, Default)]
+pub(super) struct Target {
+    /// How often the master is known to have moved; always 0 for a fixed server.
+    generation: AtomicU64,
+    state: Mutex<State>,
+    /// Notified when the first master is known.
+    found: Notify,
+    /// Notified when the master may have moved.
+    pub(super) doubted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    master: Option<Host>,
+    /// The connections of the current generation; some may have ended.
+    connections: Vec<Weak<Connection>>,
+}
+
+impl Target {
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Ends once a first master is known.
+    pub(super) async fn found(&self) {
+        if self.lock().master.is_none() {
+            self.found.notified().await;
+        }
+    }
+
+    /// A majority of the sentinels names this master: if it is a new one, connections to the old
+    /// one end. Returns the generation of the new ones.
+    pub(super) fn master_is(&self, master: &Host) -> u64 {
+        let mut state = self.lock();
+        if state.master.as_ref() == Some(master) {
+            return self.generation();
+        }
+        let is_first = state.master.is_none();
+        state.master = Some(master.clone());
+        let generation = self.generation() + u64::from(!is_first);
+        self.generation.store(generation, Ordering::Release);
+        let older = std::mem::take(&mut state.connections);
+        drop(state); // what ends tells the engine
+        for connection in older.iter().filter_map(Weak::upgrade) {
+            connection.give_up();
+            connection.hang_up();
+        }
+        if is_first {
+            self.found.notify_one();
+        }
+        generation
+    }
+
+    /// A connection was made: it ends when the master moves, or at once if it has.
+    pub(super) fn attach(&self, connection: &Arc<Connection>, generation: u64) {
+        let mut state = self.lock();
+        state.connections.retain(|it| it.strong_count() > 0);
+        if generation == self.generation() {
+            state.connections.push(Arc::downgrade(connection));
+            return;
+        }
+        drop(state);
+        connection.give_up();
+        connection.hang_up();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,251 @@
+//! Locks while the master moves: killed, stopped, handed over, or cut off from the sentinels alone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dlock_harness::{RedisServer, Watched, until};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest, Wait};
+use redis::aio::MultiplexedConnection;
+use tokio::task::JoinHandle;
+
+use crate::resource::Resource;
+
+const CAP: Duration = Duration::from_secs(60);
+
+/// Longer than any failover here takes.
+const TTL: Duration = Duration::from_secs(20);
+
+fn request(pool: &LockPool) -> LockRequest {
+    pool.lock("k").ttl(TTL).renew().wait(Wait::Forever)
+}
+
+async fn pool(watched: &Watched) -> LockPool {
+    LockPool::connect(watched.url()).await.unwrap()
+}
+
+fn waiter(pool: &LockPool) -> JoinHandle<Result<LockGuard, LockError>> {
+    tokio::spawn(request(pool).acquire())
+}
+
+/// Until both replicas have all that was written.
+async fn replicated(master: &RedisServer) {
+    assert_eq!(master.ask::<u64>(&["WAIT", "2", "10000"]).await, 2);
+}
+
+/// What is held stays held at the new master, and a waiter gets it there, with a higher fence.
+async fn goes_on(
+    watched: &Watched,
+    held: LockGuard,
+    waiter: JoinHandle<Result<LockGuard, LockError>>,
+    new: usize,
+) {
+    until("the new master is asked", CAP, async || {
+        held.verify().await.is_ok()
+    })
+    .await;
+    let fence = held.fence();
+    held.release().await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert!(next.fence() > fence);
+    let exists = watched.servers[new].ask::<u64>(&["EXISTS", "lock:k"]);
+    assert_eq!(exists.await, 1);
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_goes_on_when_its_master_is_killed() {
+    let watched = Watched::start().await;
+    let [one, two] = [pool(&watched).await, pool(&watched).await];
+    let held = request(&one).acquire().await.unwrap();
+    let waiter = waiter(&two);
+    replicated(&watched.servers[0]).await;
+    watched.servers[0].kill9();
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    goes_on(&watched, held, waiter, new).await;
+}
+
+/// It answers nothing, and when it goes on it believes to be the master still.
+#[tokio::test]
+async fn a_lock_goes_on_when_its_master_hangs_and_comes_back() {
+    let watched = Watched::start().await;
+    let [one, two] = [pool(&watched).await, pool(&watched).await];
+    let held = request(&one).acquire().await.unwrap();
+    let waiter = waiter(&two);
+    replicated(&watched.servers[0]).await;
+    watched.servers[0].stop_signal();
+    let begun = Instant::now();
+    let busy = two
+        .lock("k")
+        .wait(Duration::from_millis(200))
+        .acquire()
+        .await;
+    assert!(busy.is_err());
+    let took = begun.elapsed(); // its wait, one `command_timeout`, and what a loaded machine adds
+    assert!(took < Duration::from_millis(200 + 500 + 3_000), "{took:?}");
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    watched.servers[0].cont();
+    goes_on(&watched, held, waiter, new).await;
+}
+
+/// The old master becomes a replica and says READONLY or ends the connections: nobody is told.
+#[tokio::test]
+async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
+    let watched = Watched::start().await;
+    let pools = [pool(&watched).await, pool(&watched).await];
+    let held = request(&pools[0]).acquire().await.unwrap();
+    let turn = |pool: &LockPool| {
+        let acquire = request(pool).acquire();
+        tokio::spawn(async move { acquire.await?.release().await })
+    };
+    let waiters: Vec<_> = (0..50).map(|it| turn(&pools[it % 2])).collect();
+    replicated(&watched.servers[0]).await;
+    watched.sentinels[0]
+        .cmd(&["SENTINEL", "FAILOVER", "locks"])
+        .await;
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    until("the new master is asked", CAP, async || {
+        held.verify().await.is_ok()
+    })
+    .await;
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    let keys = watched.servers[new].keys().await;
+    assert!(keys.iter().all(|key| key.ends_with("@fence")), "{keys:?}");
+}
+
+/// The sentinels may not ask the master anything, so they make another one; it lives on and would
+/// go on granting to those who know it. A pool leaves it as soon as the sentinels agree.
+#[tokio::test]
+async fn a_master_that_only_the_sentinels_have_lost_is_left() {
+    let watched = Watched::start().await;
+    let old = &watched.servers[0];
+    for server in &watched.servers {
+        let user = ["ACL", "SETUSER", "dlock", "on", ">x", "~*", "&*", "+@all"];
+        server.cmd(&user).await;
+    }
+    let url = watched.url().replacen("://", "://dlock:x@", 1);
+    let pool = LockPool::connect(Config::new(url)).await.unwrap();
+    let held = request(&pool)
+        .ttl(Duration::from_secs(3))
+        .acquire()
+        .await
+        .unwrap();
+    replicated(old).await;
+    let forbid = [
+        "-ping",
+        "-info",
+        "-replicaof",
+        "-slaveof",
+        "-multi",
+        "-exec",
+    ];
+    old.cmd(&[&["ACL", "SETUSER", "default"][..], &forbid].concat())
+        .await;
+    // Sentinels keep connections that have been made as this user.
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    until("the new master is asked", CAP, async || {
+        let held_there = watched.servers[new].commandstats("evalsha").await > 0;
+        held_there && held.verify().await.is_ok()
+    })
+    .await;
+    let at_old = redis::Client::open(format!("redis://dlock:x@{}", old.addr())).unwrap();
+    let mut at_old = at_old.get_multiplexed_async_connection().await.unwrap();
+    until(
+        "no connection of the pool is left at the old one",
+        CAP,
+        async || {
+            let mut clients = redis::cmd("CLIENT");
+            let clients = clients.arg("LIST").arg("TYPE").arg("pubsub");
+            let clients: String = clients.query_async(&mut at_old).await.unwrap();
+            !clients.contains("user=dlock")
+        },
+    )
+    .await;
+    let before = scripts(&mut at_old).await;
+    let other = pool.lock("other").acquire().await.unwrap();
+    other.release().await.unwrap();
+    held.release().await.unwrap();
+    assert_eq!(scripts(&mut at_old).await, before);
+}
+
+/// How the server counts the scripts that were run.
+async fn scripts(at: &mut MultiplexedConnection) -> Option<String> {
+    let mut info = redis::cmd("INFO");
+    let info: String = info.arg("commandstats").query_async(at).await.unwrap();
+    let line = info
+        .lines()
+        .find(|line| line.starts_with("cmdstat_evalsha:"));
+    line.map(str::to_owned)
+}
+
+/// Tasks of several pools count under a lock while the master is killed again and again. Two may
+/// believe to hold it for a moment, since a lock may be lost with its master; the resource takes
+/// the newer one's word.
+const POOLS: usize = 3;
+
+async fn rounds(rounds: usize) {
+    let watched = Watched::start().await;
+    let resource = Arc::new(Resource::default());
+    let tasks: Vec<_> = {
+        let mut tasks = Vec::new();
+        for _ in 0..POOLS {
+            let pool = pool(&watched).await;
+            for _ in 0..3 {
+                tasks.push(tokio::spawn(resource.clone().count_under(pool.clone())));
+            }
+        }
+        tasks
+    };
+    let mut master = 0;
+    for round in 0..rounds {
+        let counted = resource.accepted();
+        until("it counts", CAP, async || {
+            resource.accepted() > counted + 20
+        })
+        .await;
+        watched.servers[master].kill9();
+        let old = master;
+        master = watched.moved_from(old, &[0, 1, 2]).await;
+        let (moved, counted) = (Instant::now(), resource.accepted());
+        until("it counts again", CAP, async || {
+            resource.accepted() > counted + 5
+        })
+        .await;
+        let after = moved.elapsed();
+        eprintln!("round {round}: counts {after:?} after the failover");
+        assert!(
+            after < Duration::from_secs(2) + Duration::from_secs(3),
+            "{after:?}"
+        );
+        watched.servers[old].restart_empty();
+        let port = watched.servers[master].port().to_string();
+        watched.servers[old]
+            .cmd(&["REPLICAOF", "127.0.0.1", &port])
+            .await;
+        watched.settled().await;
+    }
+    resource.stop();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let refused = resource.check();
+    eprintln!("{} accepted, {refused} refused", resource.accepted());
+    // The pools have ended with their tasks.
+    for sentinel in &watched.sentinels {
+        until("no connection of a pool is left", CAP, async || {
+            let listening = ["CLIENT", "LIST", "TYPE", "pubsub"];
+            let listening: String = sentinel.ask(&listening).await;
+            let others: String = sentinel.ask(&["CLIENT", "LIST", "TYPE", "normal"]).await;
+            let asking = others.matches("cmd=sentinel|get-master-addr").count();
+            listening.trim().is_empty() && asking == 0
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn fences_keep_the_resource_right_through_failovers() {
+    rounds(2).await;
+}

@@ -1,0 +1,13 @@
+//! More than one server: a master behind sentinels that is killed, stopped, cut off, demoted.
+//!
+//! `sentinel` is about finding the master; `failover` about locks while it moves, with a `resource` that checks fences.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod failover;
+mod resource;
+mod sentinel;

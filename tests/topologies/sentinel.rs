@@ -1,0 +1,123 @@
+//! Finding the master: what the sentinels say, do not know, or lie about.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{RedisServer, Watched};
+use dlock_runtime::{Config, LockError, LockPool, Refusal};
+use dlock_tests::patient;
+
+async fn refused(config: Config) -> (LockError, String) {
+    let begun = Instant::now();
+    let error = LockPool::connect(config).await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    let text = format!("{error:?}");
+    (error, text)
+}
+
+#[tokio::test]
+async fn the_master_that_a_majority_names_is_used() {
+    let watched = Watched::start().await;
+    let pool = LockPool::connect(patient(watched.url())).await.unwrap();
+    let held = pool.lock("k").acquire().await.unwrap();
+    assert_eq!(
+        watched.servers[0].ask::<u64>(&["EXISTS", "lock:k"]).await,
+        1
+    );
+    held.release().await.unwrap();
+    let shown = format!("{pool:?}");
+    assert!(shown.contains("redis+sentinel://127.0.0.1:"), "{shown}");
+
+    // One hangs, one is away: no majority, until one goes on.
+    watched.sentinels[0].stop_signal();
+    LockPool::connect(patient(watched.url())).await.unwrap();
+    watched.sentinels[1].kill9();
+    let config = Config::new(watched.url()).connect_timeout(Duration::from_secs(1));
+    let (error, text) = refused(config).await;
+    assert!(matches!(error, LockError::Unavailable { .. }), "{text}");
+    assert!(
+        text.contains("no majority of the sentinels names a master"),
+        "{text}"
+    );
+    assert!(
+        text.contains("no answer") && text.contains(" says 127.0.0.1:"),
+        "{text}"
+    );
+    // What is connected goes on.
+    pool.lock("k")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    watched.sentinels[0].cont();
+    LockPool::connect(patient(watched.url())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sentinel_that_lies_is_outvoted() {
+    let (watched, other) = (Watched::start().await, RedisServer::start());
+    let port = other.port().to_string();
+    let liar = &watched.sentinels[1];
+    liar.cmd(&["SENTINEL", "REMOVE", "locks"]).await;
+    liar.cmd(&["SENTINEL", "MONITOR", "locks", "127.0.0.1", &port, "1"])
+        .await;
+    for _ in 0..5 {
+        let pool = LockPool::connect(patient(watched.url())).await.unwrap();
+        let held = pool.lock("k").acquire().await.unwrap();
+        assert!(other.keys().await.is_empty());
+        held.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_sentinel_or_knows_no_such_name_says_so() {
+    let watched = Watched::start().await;
+    let (error, text) = refused(patient(watched.url().replace("/locks", "/lokcs"))).await;
+    assert!(matches!(error, LockError::Config { .. }), "{text}");
+    assert!(
+        text.contains("the sentinels know no master called \"lokcs\""),
+        "{text}"
+    );
+
+    let server = &watched.servers[0];
+    let (_, text) = refused(patient(format!("redis+sentinel://{}/locks", server.addr()))).await;
+    assert!(text.to_lowercase().contains("unknown command"), "{text}");
+
+    // The sentinel's address with the scheme of a server.
+    let url = format!("redis://{}", watched.sentinels[0].addr());
+    let (error, text) = refused(patient(url)).await;
+    assert!(matches!(error, LockError::Config { .. }), "{text}");
+    assert!(text.contains("give `redis+sentinel://`"), "{text}");
+}
+
+#[tokio::test]
+async fn sentinels_with_a_password_of_their_own() {
+    let watched = Watched::start().await;
+    for sentinel in &watched.sentinels {
+        let rules = ["resetpass", ">canary-a"];
+        let user = [&["ACL", "SETUSER", "default"][..], &rules].concat();
+        sentinel.cmd(&user).await;
+    }
+    let (error, text) = refused(patient(watched.url())).await;
+    let is_login = matches!(
+        error,
+        LockError::Refused {
+            reason: Refusal::Auth,
+            ..
+        }
+    );
+    assert!(is_login, "{text}");
+    let (_, text) = refused(patient(watched.url() + "?sentinel_pass=canary-b")).await;
+    assert!(!text.contains("canary"), "{text}");
+    let pool = LockPool::connect(patient(watched.url() + "?sentinel_pass=canary-a"));
+    let pool = pool.await.unwrap();
+    assert!(!format!("{pool:?}").contains("canary"));
+    pool.lock("k")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
