@@ -43,7 +43,7 @@ const RIGHTS: [&str; 22] = [
 ];
 
 /// The line that users copy.
-fn documented() -> Vec<&'static str> {
+pub(crate) fn documented() -> Vec<&'static str> {
     let text = include_str!("../../docs/operate/server.md");
     let line = text
         .lines()

@@ -15,9 +15,12 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
-        let lab = Self {
-            server: RedisServer::start(),
-        };
+        Self::of(RedisServer::start(), rights).await
+    }
+
+    /// The same on this server.
+    pub(crate) async fn of(server: RedisServer, rights: impl IntoIterator<Item = &str>) -> Self {
+        let lab = Self { server };
         lab.user(["reset", "on", ">secret", "~lock:*"]).await;
         lab.user(rights).await;
         lab
@@ -87,5 +90,13 @@ impl Lab {
             self.server.pttl(&key).await == -2
         })
         .await;
+    }
+
+    /// How many connections the user has.
+    pub(crate) async fn clients(&self) -> usize {
+        let list: String = self.server.ask(&["CLIENT", "LIST"]).await;
+        list.lines()
+            .filter(|it| it.contains(" user=dlock "))
+            .count()
     }
 }

@@ -3,7 +3,7 @@
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one, over a `socket`. `link` speaks the protocol over it and
 //! batches commands, `calls` chooses the script and the arguments of an operation, `write` sends
-//! guarded writes. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
+//! guarded writes, `check` asks for the server's settings. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
 //! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
 //! `native` the server's own compare-and-delete command, `reply` and `errors` read the answers.
 //!
@@ -11,6 +11,7 @@
 //! automatically.
 
 mod calls;
+mod check;
 mod connect;
 mod errors;
 mod grant_key;

@@ -23,6 +23,7 @@ use self::heartbeats::{Heartbeats, Pace};
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
+use crate::policy::server_check::Pushes;
 
 /// What the handshake learned.
 pub(super) struct Hello {
@@ -32,6 +33,7 @@ pub(super) struct Hello {
     /// The reply address: the server's run id and the channel; `None` if the subscription was
     /// refused.
     pub(super) address: Option<Arc<str>>,
+    pub(super) pushes: Pushes,
     /// The server's native compare-and-delete command, if it has one.
     pub(super) native: Option<Native>,
 }
@@ -44,6 +46,7 @@ pub(super) struct RedisLink {
     heartbeats: Arc<Heartbeats>,
     /// As in [`Hello`].
     address: Option<Arc<str>>,
+    pub(super) pushes: Pushes,
 }
 
 impl RedisLink {
@@ -58,6 +61,7 @@ impl RedisLink {
             time,
             push_receiver,
             address,
+            pushes,
             native,
         } = hello;
         let connection = Arc::new(Connection::new(
@@ -80,6 +84,7 @@ impl RedisLink {
             heartbeats: Heartbeats::new(&connection, pace),
             connection,
             address,
+            pushes,
         }
     }
 }
