@@ -160,8 +160,9 @@ fn read_failed(answers: &mut Answers, tried: &Value) -> Option<()> {
             return None;
         };
         let (name, said) = pair.first().zip(pair.get(1))?;
-        let error = errors::error_of_item(&reply::text(said)?);
-        note(answers, &reply::text(name)?, &error);
+        let name = right(&reply::text(name)?)?.name;
+        // Another error than a missing right comes after the check of rights: out of memory.
+        note(answers, name, &errors::error_of_item(&reply::text(said)?));
     }
     Some(())
 }

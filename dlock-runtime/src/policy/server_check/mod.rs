@@ -18,6 +18,10 @@ use Weight::{Harms, Matters, Untold};
 /// A smaller difference between two wall clocks is no sign that one of them is not synchronised.
 const OFFSET_AT_MOST: i128 = 1_000_000;
 
+/// The field of `INFO` that is there only if `min-replicas-to-write` is set; by how much is not
+/// shown.
+const IN_TIME: &str = "min_slaves_good_slaves";
+
 /// What a server answered.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -189,8 +193,6 @@ fn replication(info: Info<'_>, _: &Ask<'_>) -> Judged {
         )));
     }
     let replicas = info.number("connected_slaves")?;
-    // The line is there only if `min-replicas-to-write` is set. By how much is not shown.
-    const IN_TIME: &str = "min_slaves_good_slaves";
     let in_time = info.find(IN_TIME).map(|_| info.number(IN_TIME));
     Ok(match in_time.transpose()? {
         Some(0) => Some(Finding::new(
