@@ -126,7 +126,6 @@ pub(crate) fn found(address: &dyn Display, finding: &Finding) {
         Weight::Matters => {
             tracing::info!(%address, ?concern, "a setting of the server may matter to locks: {finding}");
         }
-        Weight::Untold => {}
     }
 }
 

@@ -47,19 +47,19 @@ pub enum Concern {
 pub struct Finding {
     concern: Concern,
     weight: Weight,
+    /// Whether `init` logs it.
+    is_logged: bool,
     risk: String,
     advice: String,
 }
 
-/// What `init` logs of a finding.
+/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
-    /// A warning: it can give a lock two holders, or makes the server refuse calls.
+    /// It can give a lock two holders, or makes the server refuse calls.
     Harms,
-    /// An event of level info: it costs something, or is often chosen on purpose.
+    /// It costs something, or is often chosen on purpose.
     Matters,
-    /// Nothing: it has an event of its own, or says only that nothing is known.
-    Untold,
 }
 
 impl Finding {
@@ -73,9 +73,21 @@ impl Finding {
         Self {
             concern,
             weight,
+            is_logged: true,
             risk: text(risk.to_string()),
             advice: text(advice.to_string()),
         }
+    }
+
+    /// The same, but not logged by `init`: it has an event of its own, or says only that nothing is
+    /// known.
+    pub(crate) fn unlogged(mut self) -> Self {
+        self.is_logged = false;
+        self
+    }
+
+    pub(crate) fn is_logged(&self) -> bool {
+        self.is_logged
     }
 
     pub(crate) fn weight(&self) -> Weight {

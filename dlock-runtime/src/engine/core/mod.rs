@@ -109,7 +109,9 @@ impl Core {
     /// in a task of its own: that would outlive a short program's pool, or never run.
     async fn log_findings(&self, link: &dyn Link) {
         // If it fails, so will the first lock, which says why.
-        for finding in self.check(link).await.unwrap_or_default() {
+        let mut findings = self.check(link).await.unwrap_or_default();
+        findings.retain(Finding::is_logged);
+        for finding in findings {
             observe::found(&self.settings.address, &finding);
         }
     }

@@ -13,7 +13,7 @@ use crate::values::finding::{Concern, Finding, Weight};
 use crate::values::shown::{NAME_AT_MOST, shown};
 use crate::values::ttl::Ttl;
 
-use Weight::{Harms, Matters, Untold};
+use Weight::{Harms, Matters};
 
 /// A smaller difference between two wall clocks is no sign that one of them is not synchronised.
 const OFFSET_AT_MOST: i128 = 1_000_000;
@@ -247,7 +247,8 @@ fn pushes(pushes: &Pushes, ask: &Ask<'_>) -> Option<Finding> {
             if let (Some(why), Some(right)) = (Why::of(&said.to_string()), right("subscribe"))
                 && why != Why::Unknown
             {
-                return rights::judge(&[Refused { right, why }], ask).pop();
+                let judged = rights::judge(&[Refused { right, why }], ask).pop();
+                return judged.map(Finding::unlogged);
             }
             (
                 format!("`SUBSCRIBE` is refused ({said})"),
@@ -256,7 +257,7 @@ fn pushes(pushes: &Pushes, ask: &Ask<'_>) -> Option<Finding> {
         }
     };
     let risk = format!("{why}, so waiters get no pushes and poll, by default every 100 ms");
-    Some(Finding::new(Concern::Protocol, Untold, risk, advice))
+    Some(Finding::new(Concern::Protocol, Matters, risk, advice).unlogged())
 }
 
 fn clock(seen: ClockSeen) -> Vec<Finding> {
@@ -268,7 +269,7 @@ fn clock(seen: ClockSeen) -> Vec<Finding> {
             "the server's clock and this machine's differ in rate by at least {} ppm, more than `clock_margin` allows: two may hold a lock",
             ppm.unsigned_abs()
         );
-        findings.push(Finding::new(Concern::Clock, Untold, risk, SLEW));
+        findings.push(Finding::new(Concern::Clock, Harms, risk, SLEW).unlogged());
     }
     if let Some(micros) = seen.stepped {
         let by = duration(i128::from(micros));
@@ -281,7 +282,7 @@ fn clock(seen: ClockSeen) -> Vec<Finding> {
             "the server's clock was set {way} by at least {by:.1?}, or another server answers: leases of that time end {end}"
         );
         let advice = "let `ntpd -x` or chrony slew it, with `makestep` at the start only";
-        findings.push(Finding::new(Concern::Clock, Untold, risk, advice));
+        findings.push(Finding::new(Concern::Clock, Harms, risk, advice).unlogged());
     }
     findings.extend(seen.ahead.and_then(offset));
     findings
@@ -320,7 +321,7 @@ fn duration(micros: i128) -> Duration {
 fn not_checked(answers: &Answers, unknown: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut add = |what: String, advice: &str| {
-        findings.push(Finding::new(Concern::NotChecked, Untold, what, advice));
+        findings.push(Finding::new(Concern::NotChecked, Matters, what, advice).unlogged());
     };
     if !unknown.is_empty() {
         let unknown = unknown.join(", ");

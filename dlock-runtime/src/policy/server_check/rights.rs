@@ -100,9 +100,9 @@ pub(crate) fn right(name: &str) -> Option<&'static Right> {
 impl Cost {
     fn text(self) -> &'static str {
         match self {
-            Cost::Calls => "calls that need it fail with `NoPermission`",
+            Cost::Calls => "calls that need it fail",
             Cost::Renewals => {
-                "calls that need it fail with `NoPermission`, and renewed leases are lost at their deadline"
+                "calls that need it fail, and renewed leases are lost at their deadline"
             }
             Cost::Pushes => "waiters get no pushes and poll, by default every 100 ms",
             Cost::Grants => "waiters find their grant by poll, up to 1 s later",
@@ -116,7 +116,6 @@ impl Cost {
     fn weight(self) -> Weight {
         match self {
             Cost::Calls | Cost::Renewals => Weight::Harms,
-            Cost::Pushes => Weight::Untold, // the pool warns of it when it connects
             _ => Weight::Matters,
         }
     }
