@@ -125,7 +125,7 @@ async fn outage<W: Way>() -> MarketError {
     let place = place(&server, Duration::from_secs(3600));
     let run = tokio::spawn(async move { load::run::<W>(&place, Size::new(5, 5)).await });
     until("something was listed", CAP, async || {
-        server.commandstats("zadd").await > 0
+        server.commandstats("srem").await > 0
     })
     .await;
     server.kill9();
