@@ -25,7 +25,7 @@ type Replies = [RedisResult<Value>; 9];
 impl RedisLink {
     /// # Errors
     /// If nothing at all can be learned.
-    pub(super) async fn ask_for_check(&self, within: Duration) -> Result<Answers, CommandError> {
+    pub(super) async fn query_settings(&self, within: Duration) -> Result<Answers, CommandError> {
         let questions = questions(&self.unused_name(), self.connection.deletes.known());
         let mut multiplexed = self.connection.multiplexed.clone();
         let asking = pin!(async move { questions.query_async(&mut multiplexed).await });

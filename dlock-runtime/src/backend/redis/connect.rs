@@ -148,7 +148,7 @@ where
     let (address, pushes) = match subscribed {
         Ok(()) => {
             let address = format!("{run_id};{}", push_receiver.channel());
-            (Some(address.into()), Pushes::Come)
+            (Some(address.into()), Pushes::Available)
         }
         // A refusal that passes by itself does not mean that the server has no pushes.
         Err(CommandError::Refused(refusal, why)) if !refusal.may_pass() => {

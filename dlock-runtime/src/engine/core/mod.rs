@@ -22,7 +22,7 @@ use crate::backend::redis::Redis;
 use crate::backend::{Backend, Link};
 use crate::observe;
 use crate::policy::lock_order::LockOrders;
-use crate::policy::server_check::{Ask, judge};
+use crate::policy::server_check::{PoolSettings, judge};
 use crate::policy::tokens::Census;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Reason};
@@ -98,11 +98,11 @@ impl Core {
     /// Checks the server over this connection.
     pub(super) async fn check(&self, link: &dyn Link) -> Result<Vec<Finding>, CommandError> {
         let answers = link.check(self.settings.command_timeout).await?;
-        let ask = Ask {
+        let pool = PoolSettings {
             namespace: &self.settings.namespace,
             default_ttl: self.settings.default_ttl,
         };
-        Ok(answers.map_or_else(Vec::new, |answers| judge(&answers, &ask)))
+        Ok(answers.map_or_else(Vec::new, |answers| judge(&answers, &pool)))
     }
 
     /// Before the first lock, so that the log says what is wrong before anything comes of it. Not

@@ -40,7 +40,7 @@ pub(crate) struct Answers {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pushes {
     #[default]
-    Come,
+    Available,
     /// The connection speaks RESP2. `asked_for`: the URL says so.
     Resp2 { asked_for: bool },
     /// The server refused to subscribe it.
@@ -60,25 +60,25 @@ pub(crate) struct ClockSeen {
 
 /// The pool's settings that the judgement depends on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct PoolSettings<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) default_ttl: Ttl,
 }
 
 /// The findings, the worst first.
-pub(crate) fn judge(answers: &Answers, ask: &Ask<'_>) -> Vec<Finding> {
+pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> {
     let info = Info {
         text: &answers.info,
     };
-    let mut findings = rights::judge(&answers.refused, ask);
+    let mut findings = rights::judge(&answers.refused, pool);
     let mut unknown = Vec::new();
     for topic in [cluster, version, eviction, replication, persistence] {
-        match topic(info, ask) {
+        match topic(info, pool) {
             Ok(found) => findings.extend(found),
             Err(Missing(field)) => unknown.push(format!("`{field}`")),
         }
     }
-    findings.extend(pushes(&answers.pushes, ask));
+    findings.extend(pushes(&answers.pushes, pool));
     findings.extend(clock(answers.clock));
     findings.extend(not_checked(answers, &unknown));
     findings.sort_by_key(Finding::weight); // stable
@@ -130,7 +130,7 @@ impl<'a> Info<'a> {
 }
 
 /// The handshake refuses such a node, if it could ask `HELLO`.
-fn cluster(info: Info<'_>, _: &Ask<'_>) -> Judged {
+fn cluster(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     let is_node = info.text("redis_mode")? == "cluster";
     Ok(is_node.then(|| {
         Finding::new(
@@ -143,7 +143,7 @@ fn cluster(info: Info<'_>, _: &Ask<'_>) -> Judged {
 }
 
 /// The handshake refuses one before 6.2, if it could ask `HELLO`.
-fn version(info: Info<'_>, _: &Ask<'_>) -> Judged {
+fn version(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     let version = info.text("redis_version")?;
     let named = shown(version, NAME_AT_MOST);
     Ok(if is_older(version, (6, 2)) {
@@ -167,7 +167,7 @@ fn version(info: Info<'_>, _: &Ask<'_>) -> Judged {
     })
 }
 
-fn eviction(info: Info<'_>, _: &Ask<'_>) -> Judged {
+fn eviction(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     let policy = info.text("maxmemory_policy")?;
     if policy == "noeviction" || info.number("maxmemory")? == 0 {
         return Ok(None); // without a limit nothing is evicted
@@ -183,7 +183,7 @@ fn eviction(info: Info<'_>, _: &Ask<'_>) -> Judged {
     )))
 }
 
-fn replication(info: Info<'_>, _: &Ask<'_>) -> Judged {
+fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     if info.text("role")? != "master" {
         return Ok(Some(Finding::new(
             Concern::Replication,
@@ -216,9 +216,9 @@ fn replication(info: Info<'_>, _: &Ask<'_>) -> Judged {
 /// Snapshots do not help: a lock that is older than the last one is seldom held yet. With an AOF a
 /// server that ends loses nothing, whatever `appendfsync` says; a machine that crashes loses the
 /// locks of the last one or two seconds, and most leases end before it is up again.
-fn persistence(info: Info<'_>, ask: &Ask<'_>) -> Judged {
+fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     let has_aof = info.flag("aof_enabled")?;
-    let (ttl, renewal) = (ask.default_ttl.get(), ask.default_ttl.get() / 3);
+    let (ttl, renewal) = (pool.default_ttl.get(), pool.default_ttl.get() / 3);
     Ok((!has_aof).then(|| {
         Finding::new(
             Concern::Persistence,
@@ -232,9 +232,9 @@ fn persistence(info: Info<'_>, ask: &Ask<'_>) -> Judged {
 }
 
 /// Connecting warns of it already.
-fn pushes(pushes: &Pushes, ask: &Ask<'_>) -> Option<Finding> {
+fn pushes(pushes: &Pushes, pool: &PoolSettings<'_>) -> Option<Finding> {
     let (why, advice) = match pushes {
-        Pushes::Come => return None,
+        Pushes::Available => return None,
         Pushes::Resp2 { asked_for: true } => (
             "the URL asks for RESP2".to_owned(),
             "remove `protocol=resp2` from the URL",
@@ -247,7 +247,7 @@ fn pushes(pushes: &Pushes, ask: &Ask<'_>) -> Option<Finding> {
             if let (Some(why), Some(right)) = (Why::of(&said.to_string()), right("subscribe"))
                 && why != Why::Unknown
             {
-                let judged = rights::judge(&[Refused { right, why }], ask).pop();
+                let judged = rights::judge(&[Refused { right, why }], pool).pop();
                 return judged.map(Finding::unlogged);
             }
             (

@@ -3,7 +3,7 @@
 //! `docs/operate/server.md` has the line to type. Invariant: every command of the scripts is in the
 //! table (`tests/server_check.rs`).
 
-use super::{Ask, Finding};
+use super::{Finding, PoolSettings};
 use crate::values::finding::{Concern, Weight};
 
 /// A command that the user must be allowed to call.
@@ -48,7 +48,7 @@ pub(crate) struct Refused {
     pub(crate) why: Why,
 }
 
-const fn asked(name: &'static str, cost: Cost) -> Right {
+const fn direct(name: &'static str, cost: Cost) -> Right {
     Right {
         name,
         after_key: None,
@@ -56,7 +56,7 @@ const fn asked(name: &'static str, cost: Cost) -> Right {
     }
 }
 
-const fn tried(name: &'static str, after_key: &'static str, cost: Cost) -> Right {
+const fn in_script(name: &'static str, after_key: &'static str, cost: Cost) -> Right {
     Right {
         name,
         after_key: Some(after_key),
@@ -66,31 +66,31 @@ const fn tried(name: &'static str, after_key: &'static str, cost: Cost) -> Right
 
 /// All rights of locks. Those of guarded writes depend on the batches.
 pub(crate) static RIGHTS: [Right; 24] = [
-    asked("ping", Cost::Calls),
-    asked("command|info", Cost::Deletes),
-    asked("info", Cost::DeadWaiters),
-    asked("time", Cost::Calls),
-    tried("get", "", Cost::Calls),
-    tried("mget", "", Cost::Batches),
-    tried("exists", "", Cost::Batches),
-    tried("set", "v XX PX 1", Cost::Calls),
-    tried("del", "", Cost::Calls),
-    tried("pttl", "", Cost::Renewals),
-    tried("pexpire", "1", Cost::Renewals),
-    asked("eval", Cost::Calls),
-    asked("evalsha", Cost::Calls),
-    tried("zadd", "XX 0 m", Cost::Calls),
-    tried("zrem", "m", Cost::Calls),
-    tried("zrange", "0 0", Cost::Calls),
-    tried("zscore", "m", Cost::Calls),
-    tried("zmscore", "m", Cost::Heartbeats),
-    tried("zcard", "", Cost::Calls),
-    tried("zremrangebyscore", "0 0", Cost::Calls),
-    tried("publish", "m", Cost::Grants),
-    asked("subscribe", Cost::Pushes),
+    direct("ping", Cost::Calls),
+    direct("command|info", Cost::Deletes),
+    direct("info", Cost::DeadWaiters),
+    direct("time", Cost::Calls),
+    in_script("get", "", Cost::Calls),
+    in_script("mget", "", Cost::Batches),
+    in_script("exists", "", Cost::Batches),
+    in_script("set", "v XX PX 1", Cost::Calls),
+    in_script("del", "", Cost::Calls),
+    in_script("pttl", "", Cost::Renewals),
+    in_script("pexpire", "1", Cost::Renewals),
+    direct("eval", Cost::Calls),
+    direct("evalsha", Cost::Calls),
+    in_script("zadd", "XX 0 m", Cost::Calls),
+    in_script("zrem", "m", Cost::Calls),
+    in_script("zrange", "0 0", Cost::Calls),
+    in_script("zscore", "m", Cost::Calls),
+    in_script("zmscore", "m", Cost::Heartbeats),
+    in_script("zcard", "", Cost::Calls),
+    in_script("zremrangebyscore", "0 0", Cost::Calls),
+    in_script("publish", "m", Cost::Grants),
+    direct("subscribe", Cost::Pushes),
     // Of these a server has one or none.
-    tried("delex", "IFEQ v", Cost::Deletes),
-    tried("delifeq", "v", Cost::Deletes),
+    in_script("delex", "IFEQ v", Cost::Deletes),
+    in_script("delifeq", "v", Cost::Deletes),
 ];
 
 pub(crate) fn right(name: &str) -> Option<&'static Right> {
@@ -141,7 +141,7 @@ impl Why {
 }
 
 /// One finding for all commands that were refused for the same reason and cost the same.
-pub(super) fn judge(refused: &[Refused], ask: &Ask<'_>) -> Vec<Finding> {
+pub(super) fn judge(refused: &[Refused], pool: &PoolSettings<'_>) -> Vec<Finding> {
     let mut groups: Vec<(Loss, Vec<&str>)> = Vec::new();
     for it in refused {
         let loss = Loss {
@@ -155,7 +155,7 @@ pub(super) fn judge(refused: &[Refused], ask: &Ask<'_>) -> Vec<Finding> {
     }
     let groups = groups.iter();
     groups
-        .map(|(loss, names)| loss.finding(names, ask))
+        .map(|(loss, names)| loss.finding(names, pool))
         .collect()
 }
 
@@ -166,7 +166,7 @@ struct Loss {
 }
 
 impl Loss {
-    fn finding(self, names: &[&str], ask: &Ask<'_>) -> Finding {
+    fn finding(self, names: &[&str], pool: &PoolSettings<'_>) -> Finding {
         let upper = names.iter().map(|it| it.to_uppercase().replace('|', " "));
         let commands = format!("`{}`", upper.collect::<Vec<_>>().join("`, `"));
         let (what, advice) = match self.why {
@@ -175,7 +175,7 @@ impl Loss {
                 format!("type `ACL SETUSER <user> +{}`", names.join(" +")),
             ),
             Why::NoPattern => {
-                let (what, pattern) = self.pattern(ask);
+                let (what, pattern) = self.pattern(pool);
                 (
                     format!("this user may not use the {what} `{pattern}` ({commands})"),
                     format!("type `ACL SETUSER <user> {pattern}`"),
@@ -191,10 +191,10 @@ impl Loss {
     }
 
     /// What the command was refused, and the rule that allows it.
-    fn pattern(self, ask: &Ask<'_>) -> (&'static str, String) {
+    fn pattern(self, pool: &PoolSettings<'_>) -> (&'static str, String) {
         match self.cost {
-            Cost::Pushes | Cost::Grants => ("channels", format!("&{}@grant:*", ask.namespace)),
-            _ => ("keys", format!("~{}*", ask.namespace)),
+            Cost::Pushes | Cost::Grants => ("channels", format!("&{}@grant:*", pool.namespace)),
+            _ => ("keys", format!("~{}*", pool.namespace)),
         }
     }
 }

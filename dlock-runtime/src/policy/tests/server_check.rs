@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::policy::server_check::rights::{RIGHTS, Refused, Why, right};
-use crate::policy::server_check::{Answers, Ask, ClockSeen, Pushes, judge};
+use crate::policy::server_check::{Answers, ClockSeen, PoolSettings, Pushes, judge};
 use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
 
@@ -39,11 +39,11 @@ fn info(other: &[(&str, &str)]) -> Answers {
 }
 
 fn found(answers: &Answers) -> Vec<Finding> {
-    let ask = Ask {
+    let pool = PoolSettings {
         namespace: "lock:",
         default_ttl: ttl(30_000),
     };
-    judge(answers, &ask)
+    judge(answers, &pool)
 }
 
 fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
