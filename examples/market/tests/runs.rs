@@ -90,7 +90,7 @@ async fn a_run_that_is_told_to_stop() {
     let told = place.told.clone();
     let run = tokio::spawn(async move { load::run::<PerItem>(&place, Size::new(1, 1)).await });
     until("something was bought", CAP, async || {
-        server.commandstats("zrem").await > 0
+        server.commandstats("hincrby").await > 0
     })
     .await;
     told.store(true, Ordering::Relaxed);
