@@ -108,7 +108,7 @@ impl Core {
     /// Before the first lock, so that the log says what is wrong before anything comes of it. Not
     /// in a task of its own: that would outlive a short program's pool, or never run.
     async fn log_findings(&self, link: &dyn Link) {
-        // If it fails, so will the first lock, which says why.
+        // A failure is ignored: if the server is away, the first lock says so.
         let mut findings = self.check(link).await.unwrap_or_default();
         findings.retain(Finding::is_logged);
         for finding in findings {

@@ -213,9 +213,10 @@ fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     })
 }
 
-/// Snapshots do not help: a lock that is older than the last one is seldom held yet. With an AOF a
-/// server that ends loses nothing, whatever `appendfsync` says; a machine that crashes loses the
-/// locks of the last one or two seconds, and most leases end before it is up again.
+/// Snapshots do not help: a lock that is older than the last one is seldom held any more. With an
+/// AOF a server that ends loses nothing, whatever `appendfsync` says. A machine that crashes loses,
+/// with `everysec`, what was granted in the last two seconds, and short leases have ended before it
+/// is up again.
 fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     let has_aof = info.flag("aof_enabled")?;
     let (ttl, renewal) = (pool.default_ttl.get(), pool.default_ttl.get() / 3);
