@@ -80,6 +80,7 @@
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
 //! | what the current code runs under | [`current`], [`LockHandle`] |
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
+//! | what the server's settings risk | [`LockPool::check`], [`Finding`], [`Concern`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
 //! | tests without Redis | [`LockPool::scope`] and `memory://` |
@@ -116,6 +117,7 @@ pub use values::batch::Batch;
 pub use values::config::{Config, Credentials};
 pub use values::error::{LockError, LostCause, Reason, Refusal};
 pub use values::fence::Fence;
+pub use values::finding::{Concern, Finding};
 pub use values::holder::{Holder, Process};
 pub use values::key::Key;
 pub use values::lock_order::LockOrder;

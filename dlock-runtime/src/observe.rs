@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use crate::values::error::LostCause;
+use crate::values::finding::{Finding, Weight};
 use crate::values::shown::{TEXT_AT_MOST, shown};
 
 pub(crate) fn memory_only() {
@@ -113,6 +114,19 @@ pub(crate) fn clock_stepped(address: &dyn Display, ms: i64) {
         ms,
         "the server's clock was set, or another server answers: leases end earlier or later by as much"
     );
+}
+
+/// Once for each finding, when a pool is made.
+pub(crate) fn found(address: &dyn Display, finding: &Finding) {
+    let concern = finding.concern();
+    match finding.weight() {
+        Weight::Harms => {
+            tracing::warn!(%address, ?concern, "the server is set up so that it can harm locks: {finding}");
+        }
+        Weight::Matters => {
+            tracing::info!(%address, ?concern, "a setting of the server may matter to locks: {finding}");
+        }
+    }
 }
 
 pub(crate) fn watchdog_ended() {

@@ -15,7 +15,7 @@ async fn a_url_that_can_t_work_says_what_to_write() {
         ("localhost:6379", "give `redis://host:6379`"),
         ("http://localhost", "unknown scheme; give"),
         ("rediss://localhost#insecure", "`insecure` is refused"),
-        ("redis+sentinel://localhost", "not supported yet"),
+        ("redis+sentinel://localhost", "no name of a master"),
         ("redis+cluster://localhost", "not supported yet"),
         ("redlock://a,b,c", "not supported yet"),
         ("redis://localhost:seven", "invalid port"),

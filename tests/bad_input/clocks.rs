@@ -1,9 +1,9 @@
-//! A server whose clock keeps being set: the log reports it.
+//! A server whose clock keeps being set: the log reports it, and a check.
 
 use std::time::Duration;
 
 use dlock_harness::until;
-use dlock_runtime::{Config, LockPool};
+use dlock_runtime::{Concern, Config, Finding, LockPool};
 
 use crate::fake::Fake;
 use crate::texts::{heard, listen};
@@ -31,5 +31,12 @@ async fn a_clock_that_is_set_is_told() {
     let hours = news[0].split("ms=").nth(1).unwrap();
     let millis: u64 = hours.split_whitespace().next().unwrap().parse().unwrap();
     assert!(millis >= 3_590_000, "{news:?}");
-    drop(pool);
+    let findings = pool.check().await.unwrap();
+    let of_clock = findings.iter().filter(|it| it.concern() == Concern::Clock);
+    let risks: Vec<&str> = of_clock.map(Finding::risk).collect();
+    let [step, offset] = &risks[..] else {
+        panic!("{risks:?}");
+    };
+    assert!(step.contains("was set forward by at least 3"), "{step}");
+    assert!(offset.contains("behind this machine's"), "{offset}");
 }

@@ -51,6 +51,27 @@ impl Fake {
         })
     }
 
+    /// A redis that takes subscriptions and answers `INFO` and `EVAL` with these.
+    pub(crate) fn checked(info: &str, eval: &str) -> Self {
+        let (info, eval) = (info.to_owned(), eval.to_owned());
+        Self::start(move |request| match request {
+            _ if request.starts_with(b"HELLO") => {
+                "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n".to_owned()
+            }
+            _ if request.starts_with(b"TIME") => {
+                "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n".to_owned()
+            }
+            _ if request.starts_with(b"SUBSCRIBE ") => {
+                let channel = String::from_utf8_lossy(&request[10..]);
+                let length = channel.len();
+                format!(">3\r\n$9\r\nsubscribe\r\n${length}\r\n{channel}\r\n:1\r\n")
+            }
+            _ if request.starts_with(b"INFO") => info.clone(),
+            _ if request.starts_with(b"EVAL") => eval.clone(),
+            _ => "+OK\r\n".to_owned(),
+        })
+    }
+
     /// A redis whose clock is set forward by an hour between two questions.
     pub(crate) fn setting_its_clock() -> Self {
         let (began, hours) = (Instant::now(), AtomicU64::new(0));

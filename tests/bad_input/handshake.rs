@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{LockError, LockPool, Refusal};
+use dlock_runtime::{Concern, LockError, LockPool, Refusal};
 
 use crate::fake::Fake;
 use crate::lab::{
@@ -135,5 +135,41 @@ async fn a_password_that_is_missing_is_not_blamed_on_the_database() {
     for protocol in ["resp3", "resp2"] {
         let url = format!("redis://{}/1?protocol={protocol}", server.addr());
         refused(&answers_no(url).await, Refusal::Auth, "missing password");
+    }
+}
+
+/// Whatever it answers to the questions of a check: nothing is taken as good, and the pool works on.
+#[tokio::test]
+async fn strange_answers_to_a_check_are_not_checked() {
+    let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let lines = |line: &str| text(&format!("{line}\r\n").repeat(1_000));
+    let garbage = [
+        "+OK\r\n".to_owned(),
+        ":-1\r\n".to_owned(),
+        "_\r\n".to_owned(),
+        "*2\r\n:1\r\n*0\r\n".to_owned(),
+        "*1\r\n*2\r\n$3\r\nset\r\n:7\r\n".to_owned(),
+        "*1\r\n*2\r\n$3\r\nfoo\r\n$6\r\nNOPERM\r\n".to_owned(),
+        "-ERR \u{1b}[31mno\r\n".to_owned(),
+        text(""),
+        text("\0\u{1b}\n\n::\n:"),
+        lines("maxmemory:-99999999999999999999999999999"),
+        lines("role:master\nmaxmemory_policy"),
+    ];
+    for answer in &garbage {
+        let fake = Fake::checked(answer, answer);
+        let pool = LockPool::connect(patient(fake.url())).await.unwrap();
+        let findings = pool.check().await.unwrap();
+        let unknown = findings
+            .iter()
+            .filter(|it| it.concern() == Concern::NotChecked);
+        let unknown: Vec<String> = unknown.map(ToString::to_string).collect();
+        assert_eq!(unknown.len(), 2, "{answer:?}: {findings:?}");
+        assert!(unknown[0].contains("`maxmemory_policy`"), "{unknown:?}");
+        assert!(unknown[1].contains("`EVAL`"), "{unknown:?}");
+        let clock = findings.iter().find(|it| it.concern() == Concern::Clock);
+        assert!(clock.unwrap().risk().contains("behind this machine's"));
+        assert!(!format!("{findings:?}").contains('\u{1b}'));
+        pool.ping().await.unwrap();
     }
 }

@@ -24,10 +24,12 @@ fn warnings(address: SocketAddr) -> Vec<String> {
 async fn check_said_once(server: &RedisServer, url: String, reason: &str) {
     listen();
     let pool = LockPool::connect(patient(url)).await.unwrap();
+    let renewals = async || server.commandstats("pexpire").await;
+    let before = renewals().await;
     let lock = pool.lock("k").ttl(LONG).renew_every(ms(50));
     let guard = lock.acquire().await.unwrap();
     until("the watchdog has connected and renewed", CAP, async || {
-        server.commandstats("pexpire").await > 0
+        renewals().await > before
     })
     .await;
     guard.release().await.unwrap();

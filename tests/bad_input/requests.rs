@@ -5,12 +5,12 @@ use std::time::Duration;
 use dlock_harness::RedisServer;
 use dlock_runtime::{Config, Key, LockError, LockPool};
 
-use crate::lab::{LONG, misconfigured, ms, nothing_left, patient};
+use crate::lab::{LONG, lazy, misconfigured, ms, nothing_left};
 
 #[tokio::test]
 async fn a_lease_out_of_bounds_is_refused_before_anything_is_sent() {
     let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let pool = lazy(server.url()).await; // connecting sends something
     let day = Duration::from_secs(86_400);
     for (ttl, says) in [
         (ms(0), "minimum of 10ms"),
@@ -67,7 +67,7 @@ async fn a_lease_out_of_bounds_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn a_key_that_can_be_none_is_refused_before_anything_is_sent() {
     let server = RedisServer::start();
-    let pool = LockPool::connect(patient(server.url())).await.unwrap();
+    let pool = lazy(server.url()).await;
     let long = "k".repeat(508);
     for (key, says) in [
         ("", "name what is locked, such as"),

@@ -1,10 +1,10 @@
 //! What only the log says: an outage at its first sign, and once; what a shutdown leaves; a body
-//! that was left out.
+//! that was left out; what a check of the server found.
 
 use std::time::Duration;
 
-use dlock_harness::until;
-use dlock_runtime::{LockError, LockGuard, LockPool, distributed_lock};
+use dlock_harness::{Proxy, RedisServer, until};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool, distributed_lock};
 
 use crate::lab::{CAP, LONG, Lab};
 use crate::logs::{listen, told};
@@ -90,4 +90,64 @@ async fn a_body_that_was_left_out_is_told_with_who_has_its_lock() {
     assert_eq!(skipped.len(), 1, "{skipped:?}");
     assert!(told(&["left a body out", "\"lock:left:2\""]).is_empty());
     held.release().await.unwrap();
+}
+
+/// A server with three findings, which `init` logs at three levels.
+fn endangered() -> RedisServer {
+    let evicts = ["--maxmemory", "10mb", "--maxmemory-policy", "volatile-lru"];
+    RedisServer::builder().args(evicts).start()
+}
+
+#[tokio::test]
+async fn what_a_check_finds_is_told_once_when_a_pool_is_made() {
+    listen();
+    let server = endangered();
+    let address = server.addr().to_string();
+    let url = format!("{}?protocol=resp2", server.url());
+    let lazy = LockPool::connect(Config::new(&url).lazy()).await.unwrap();
+    lazy.ping().await.unwrap();
+    assert_eq!(lazy.check().await.unwrap().len(), 3);
+    let said = || told(&[&address, "concern="]);
+    assert_eq!(said(), [""; 0], "not by a lazy pool, nor by `check`");
+
+    let pool = LockPool::connect(url).await.unwrap();
+    pool.ping().await.unwrap();
+    let [evicts, restarts] = &said()[..] else {
+        panic!("{:?}", said());
+    };
+    for part in [
+        "WARN",
+        "can harm locks",
+        "Eviction",
+        "volatile-lru",
+        "CONFIG SET",
+    ] {
+        assert!(evicts.contains(part), "{part}: {evicts}");
+    }
+    for part in ["INFO", "may matter to locks", "Persistence", "CONFIG SET"] {
+        assert!(restarts.contains(part), "{part}: {restarts}");
+    }
+    // One for each pool, as before.
+    assert_eq!(told(&[&address, "no pushes"]).len(), 2);
+}
+
+/// A server that does not answer the check, or refuses its commands, does not stop `init`.
+#[tokio::test]
+async fn a_check_without_an_answer_is_not_told_and_fails_nothing() {
+    listen();
+    let server = endangered();
+    let proxy = Proxy::start(server.addr());
+    let config = Config::new(proxy.url()).command_timeout(RENEWED);
+    // PING is the first command of the check, and none of the handshake.
+    proxy.on(
+        dlock_harness::Matcher::command("PING"),
+        dlock_harness::Action::HoldReply,
+    );
+    let begun = std::time::Instant::now();
+    let pool = LockPool::connect(config).await.unwrap();
+    assert!(begun.elapsed() >= RENEWED, "the check had its time");
+    proxy.clear_triggers();
+    proxy.release_held();
+    assert_eq!(told(&[&proxy.url(), "concern="]), [""; 0]);
+    until("the pool works", CAP, async || pool.ping().await.is_ok()).await;
 }

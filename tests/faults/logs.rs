@@ -31,7 +31,7 @@ impl Subscriber for Listener {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = Text::default();
+        let mut text = Text(format!("{} ", event.metadata().level()));
         event.record(&mut text);
         let mut heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
         heard.push(text.0);
@@ -50,8 +50,7 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-/// The fields of an event, each as `name=value` and a space.
-#[derive(Default)]
+/// The level of an event, then its fields, each as `name=value` and a space.
 struct Text(String);
 
 impl Visit for Text {

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use dlock_runtime::{
-    Batch, Config, Drained, Fence, Holder, Key, LockError, LockGuard, LockHandle, LockOrder,
-    LockPool, LockRequest, LostCause, MemoryValue, Process, Reason, Refusal, Release, Released,
-    Wait,
+    Batch, Concern, Config, Drained, Fence, Finding, Holder, Key, LockError, LockGuard, LockHandle,
+    LockOrder, LockPool, LockRequest, LostCause, MemoryValue, Process, Reason, Refusal, Release,
+    Released, Wait,
 };
 
 fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
@@ -21,6 +21,7 @@ fn all_of_them_go_anywhere_and_are_printed() {
     shared::<(LockError, LockGuard, LockHandle, LockOrder, LockPool)>();
     shared::<(LockRequest, LostCause, MemoryValue, Process, Reason)>();
     shared::<(Refusal, Release, Released, Wait)>();
+    shared::<(Concern, Finding)>();
     is_error::<LockError>();
     is_error::<Reason>();
 }
@@ -28,7 +29,7 @@ fn all_of_them_go_anywhere_and_are_printed() {
 #[test]
 fn values_are_cloned_and_compared() {
     cloned::<(Batch, Config, Holder, Key, LockError, LockHandle)>();
-    cloned::<(LockPool, MemoryValue, Process, Reason)>();
-    compared::<(Fence, LostCause, Refusal)>();
+    cloned::<(Finding, LockPool, MemoryValue, Process, Reason)>();
+    compared::<(Concern, Fence, LostCause, Refusal)>();
     compared::<(LockOrder, Release, Wait)>();
 }

@@ -1,13 +1,18 @@
-//! The errors and events that the pages list are those that the code has.
+//! The errors, events and concerns that the pages list are those that the code has.
 
 use crate::page::{quoted, rows, section};
 
 const ERRORS: &str = include_str!("../../dlock-runtime/src/values/error.rs");
+const FINDINGS: &str = include_str!("../../dlock-runtime/src/values/finding.rs");
 const EVENTS: &str = include_str!("../../dlock-runtime/src/observe.rs");
 
 /// The variants of an enum, as written in the source.
 fn variants(name: &str) -> Vec<&'static str> {
-    let (_, from) = ERRORS.split_once(&format!("pub enum {name} {{\n")).unwrap();
+    variants_in(ERRORS, name)
+}
+
+fn variants_in(source: &'static str, name: &str) -> Vec<&'static str> {
+    let (_, from) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
     let body = from.split("\n}\n").next().unwrap();
     let lines = body.lines().filter_map(|line| line.strip_prefix("    "));
     let lines = lines.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
@@ -38,6 +43,19 @@ fn each_error_has_a_row() {
         .collect();
     expected.sort();
     listed.sort();
+    assert_eq!(listed, expected);
+}
+
+#[test]
+fn each_concern_has_a_row() {
+    let mut expected = variants_in(FINDINGS, "Concern");
+    let mut listed: Vec<&str> = rows("Check")
+        .iter()
+        .flat_map(|row| quoted(row[0]))
+        .collect();
+    listed.sort_unstable();
+    listed.dedup();
+    expected.sort_unstable();
     assert_eq!(listed, expected);
 }
 

@@ -6,7 +6,8 @@
 //! those of the watchdog, `queue` those of waiting. `places` reads the queue's keys, `layout` the
 //! value at a lock's key. `interop` is a program that does not use dlock, `foreign_waits` the same
 //! beside a queue. `rights` and `rights_to_write` have a `user` with only the documented rights and
-//! do `everything`; `connection` tests the sockets.
+//! do `everything`; `check` provokes each finding of
+//! `LockPool::check`. `connection` tests the sockets.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@
 )]
 
 mod budget;
+mod check;
 mod combining;
 mod connection;
 mod credentials;

@@ -44,7 +44,7 @@ const RIGHTS: [&str; 22] = [
 ];
 
 /// The line that users copy.
-fn documented() -> Vec<&'static str> {
+pub(crate) fn documented() -> Vec<&'static str> {
     documented_rules("ACL SETUSER dlock on >… ")
 }
 

@@ -18,12 +18,17 @@ pub(crate) struct Lab {
 
 impl Lab {
     pub(crate) async fn new(rights: impl IntoIterator<Item = &str>) -> Self {
-        Self::on(RedisServer::start(), None, rights).await
+        Self::of(RedisServer::start(), rights).await
     }
 
     pub(crate) async fn with_tls(rights: impl IntoIterator<Item = &str>) -> Self {
         let (server, authority) = with_tls();
         Self::on(server, Some(authority), rights).await
+    }
+
+    /// The same on this server.
+    pub(crate) async fn of(server: RedisServer, rights: impl IntoIterator<Item = &str>) -> Self {
+        Self::on(server, None, rights).await
     }
 
     async fn on(
@@ -104,5 +109,13 @@ impl Lab {
             self.server.pttl(&key).await == -2
         })
         .await;
+    }
+
+    /// How many connections the user has.
+    pub(crate) async fn clients(&self) -> usize {
+        let list: String = self.server.ask(&["CLIENT", "LIST"]).await;
+        list.lines()
+            .filter(|it| it.contains(" user=dlock "))
+            .count()
     }
 }

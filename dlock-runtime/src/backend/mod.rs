@@ -26,6 +26,7 @@ use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
     Renewed,
 };
+use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
@@ -204,4 +205,10 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;
 
     fn ping(&self, within: Duration) -> Answer<'_, ()>;
+
+    /// What the server says about its settings and the rights of this pool's user; changes nothing.
+    /// `None`: there is nothing to check.
+    fn check(&self, _: Duration) -> Answer<'_, Option<Answers>> {
+        Box::pin(ready(Ok(None)))
+    }
 }

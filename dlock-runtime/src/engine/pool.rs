@@ -14,6 +14,7 @@ use crate::backend::command_error::CommandError;
 use crate::values::class::Site;
 use crate::values::config::Config;
 use crate::values::error::{LockError, Reason, Refusal};
+use crate::values::finding::Finding;
 use crate::values::holder::{self, Holder, Reading};
 use crate::values::key::Key;
 use crate::values::memory_value::MemoryValue;
@@ -48,7 +49,7 @@ pub struct LockPool(Arc<Core>);
 
 impl LockPool {
     /// A pool for the server that the URL or [`Config`] names; connects, unless the configuration
-    /// is `lazy`.
+    /// is `lazy`, and then logs what a [`check`](Self::check) of the server finds.
     ///
     /// # Errors
     /// [`LockError::Config`] for settings that can't work, [`LockError::Unavailable`] when the
@@ -119,6 +120,45 @@ impl LockPool {
             .await
             .map_err(to_error)?;
         Ok(sent.until(self.0.backend().clock().now()))
+    }
+
+    /// Checks the server: settings that can give a lock two holders or make calls fail, and rights
+    /// that this pool's user lacks. No findings: nothing was found, and everything was looked at.
+    ///
+    /// For a step of a deployment, or an administrator's page. It asks in one round trip and
+    /// changes nothing; the user needs no more rights than locks do. `init` and
+    /// [`connect`](Self::connect) do the same and log the findings, unless the configuration is
+    /// `lazy`. It does not see `appendfsync`, the replicas' settings, or the rights of guarded
+    /// writes.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, within
+    /// one `connect_timeout` and one `command_timeout`. What only the user may not look at is a
+    /// finding, [`Concern::NotChecked`](crate::Concern::NotChecked).
+    ///
+    /// # Cancel safety
+    /// May be dropped at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::LockPool;
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// for finding in pool.check().await? {
+    ///     eprintln!("{finding}");
+    /// }
+    /// assert!(pool.check().await?.is_empty(), "there is no server");
+    /// # Ok(()) }
+    /// ```
+    pub async fn check(&self) -> Result<Vec<Finding>, LockError> {
+        self.0.check_process()?;
+        let to_error = |error: CommandError| error.into_error(None);
+        let within = self.0.settings().connect_timeout;
+        let link = self.0.backend().link("", within).await;
+        let link = link.map_err(to_error)?;
+        self.0.check(&*link).await.map_err(to_error)
     }
 
     /// The current holder of a lock; `None` if it is free. For information only, never for

@@ -48,8 +48,10 @@ pub(crate) struct ClockWatch {
     latest: Option<ClockAnswer>,
     /// The answer from which the rate is counted.
     since: Option<ClockAnswer>,
-    told_rate: bool,
-    told_step: bool,
+    /// What was reported, until the clock is known to keep pace again: its rate, ppm.
+    told_rate: Option<i64>,
+    /// By how much it was set, µs.
+    told_step: Option<i64>,
 }
 
 /// The time between two answers, µs.
@@ -66,9 +68,14 @@ impl ClockWatch {
             margin,
             latest: None,
             since: None,
-            told_rate: false,
-            told_step: false,
+            told_rate: None,
+            told_step: None,
         }
+    }
+
+    /// What was reported and still counts: the rate, ppm, and by how much it was set, µs.
+    pub(crate) fn told(&self) -> (Option<i64>, Option<i64>) {
+        (self.told_rate, self.told_step)
     }
 
     /// What to report: each kind once, until the clock is known to keep pace again.
@@ -81,7 +88,7 @@ impl ClockWatch {
         self.latest = Some(heard);
         if let Some(micros) = step {
             self.since = Some(heard);
-            let is_news = !std::mem::replace(&mut self.told_step, true);
+            let is_news = self.told_step.replace(micros).is_none();
             return is_news.then_some(News::Stepped { micros });
         }
         let between = Between::of(&since, &heard)?;
@@ -94,11 +101,11 @@ impl ClockWatch {
         }
         match verdict? {
             0 => {
-                (self.told_rate, self.told_step) = (false, false);
+                (self.told_rate, self.told_step) = (None, None);
                 None
             }
             ppm => {
-                let is_news = !std::mem::replace(&mut self.told_rate, true);
+                let is_news = self.told_rate.replace(ppm).is_none();
                 is_news.then_some(News::Rate { ppm })
             }
         }

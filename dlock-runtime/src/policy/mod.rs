@@ -7,8 +7,9 @@
 //! `client` (a local queue and its tokens, changed in one step), `queue` (the times of the server's
 //! queue), `retry` (when to try again), `server_clock` (an estimate of the server's time),
 //! `clock_watch` (whether its clock keeps pace) and `lock_order` (which locks are taken inside
-//! which). `writes` (the user's own writes, checked) and `data` (where they go in memory) stand
-//! alone, as does `votes` (what a majority of servers says). `docs/inside/protocol.md` draws the states.
+//! which). `server_check` (what a server's settings risk), `votes` (what a majority of servers says),
+//! `writes` (the user's own writes, checked) and `data` (where they go in memory) stand alone.
+//! `docs/inside/protocol.md` draws the states.
 //!
 //! Never in this folder: `await`, reading a clock, I/O, a mutex, or a callback that does any of it.
 
@@ -22,6 +23,7 @@ pub(crate) mod lock_order;
 pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod server;
+pub(crate) mod server_check;
 pub(crate) mod server_clock;
 pub(crate) mod tokens;
 pub(crate) mod votes;

@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`,
 //! `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
-//! `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
+//! `finding`, `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
 //!
 //! Never in this folder: waiting, reading a clock, a command to a server, an import from another
 //! folder.
@@ -16,6 +16,7 @@ pub(crate) mod config;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod fence;
+pub(crate) mod finding;
 pub(crate) mod handoff;
 pub(crate) mod hashed;
 pub(crate) mod holder;

@@ -173,7 +173,7 @@ async fn a_terminal_that_interrupts() {
     until("something was bought", CAP, async || {
         info(&mut redis, "commandstats")
             .await
-            .contains("cmdstat_zrem:")
+            .contains("cmdstat_hincrby:")
     })
     .await;
 

@@ -90,7 +90,7 @@ async fn a_run_that_is_told_to_stop() {
     let told = place.told.clone();
     let run = tokio::spawn(async move { load::run::<PerItem>(&place, Size::new(1, 1)).await });
     until("something was bought", CAP, async || {
-        server.commandstats("zrem").await > 0
+        server.commandstats("hincrby").await > 0
     })
     .await;
     told.store(true, Ordering::Relaxed);
@@ -125,7 +125,7 @@ async fn outage<W: Way>() -> MarketError {
     let place = place(&server, Duration::from_secs(3600));
     let run = tokio::spawn(async move { load::run::<W>(&place, Size::new(5, 5)).await });
     until("something was listed", CAP, async || {
-        server.commandstats("zadd").await > 0
+        server.commandstats("srem").await > 0
     })
     .await;
     server.kill9();

@@ -22,6 +22,7 @@ use super::plan::Plan;
 use super::push::PushReceiver;
 use super::{reply, sentinel};
 use crate::backend::command_error::{self, CommandError};
+use crate::policy::server_check::{Pushes, is_older};
 use crate::values::config::{Credentials, Endpoint, Host, Stream};
 use crate::values::error::{Reason, Refusal};
 use crate::values::shown::{NAME_AT_MOST, shown};
@@ -179,12 +180,15 @@ async fn shake_hands(
     } = server_info?;
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
-    let address = match subscribed {
-        Ok(()) => Some(format!("{run_id};{}", push_receiver.channel()).into()),
+    let (address, pushes) = match subscribed {
+        Ok(()) => {
+            let address = format!("{run_id};{}", push_receiver.channel());
+            (Some(address.into()), Pushes::Available)
+        }
         // A refusal that passes by itself does not mean that the server has no pushes.
         Err(CommandError::Refused(refusal, why)) if !refusal.may_pass() => {
             plan.waiters_poll(&why);
-            None
+            (None, no_pushes(plan, protocol, why))
         }
         Err(error) => return Err(error),
     };
@@ -193,6 +197,7 @@ async fn shake_hands(
         time,
         push_receiver,
         address,
+        pushes,
         native,
         generation: place.generation,
     };
@@ -252,6 +257,15 @@ async fn subscribe(
     }
     let subscribed = connection.subscribe(channel).await;
     subscribed.map_err(|error| errors::handshake_error(&error))
+}
+
+fn no_pushes(plan: &Plan, protocol: ProtocolVersion, why: Reason) -> Pushes {
+    if protocol.supports_resp3() {
+        return Pushes::Refused(why);
+    }
+    Pushes::Resp2 {
+        asked_for: plan.address.resp2_only,
+    }
 }
 
 pub(super) fn identity(
@@ -359,14 +373,6 @@ fn check_server(hello: &Value, is_discovered: bool) -> Result<(), CommandError> 
             Reason::new("HELLO says: replica"),
         )),
         _ => Ok(()),
-    }
-}
-
-fn is_older(version: &str, than: (u32, u32)) -> bool {
-    let mut parts = version.split('.').map(str::parse);
-    match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < than,
-        _ => false, // a fork with its own version scheme
     }
 }
 

@@ -4,7 +4,7 @@
 //! their settings and `connect` makes one, over a stream of `dial`: a `socket`, or `tls` on it.
 //! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol over it and
 //! batches commands, `calls` chooses the script and the arguments of an operation, `write` sends
-//! guarded writes. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
+//! guarded writes, `check` asks for the server's settings. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
 //! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
 //! `native` the server's own compare-and-delete command, `reply` and `errors` read the answers.
 //!
@@ -12,6 +12,7 @@
 //! automatically.
 
 mod calls;
+mod check;
 mod connect;
 mod dial;
 mod errors;

@@ -64,6 +64,11 @@ impl Deletes {
         }
     }
 
+    /// The server's command, even if its calls were refused.
+    pub(super) fn known(&self) -> Option<Native> {
+        self.native
+    }
+
     pub(super) fn native(&self) -> Option<Native> {
         let is_refused = self.refused.load(Ordering::Relaxed);
         self.native.filter(|_| !is_refused)

@@ -3,7 +3,7 @@
 //! not depend on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::observe;
@@ -49,5 +49,13 @@ impl Pace {
             Some(News::Stepped { micros }) => observe::clock_stepped(&self.address, micros / 1_000),
             None => {}
         }
+    }
+
+    /// What is known by now: the rate, ppm, and by how much the clock was set, µs.
+    pub(super) fn told(&self) -> (Option<i64>, Option<i64>) {
+        self.watch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .told()
     }
 }

@@ -87,6 +87,10 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
 pub(super) static WRITE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[PRELUDE, VALUE, include_str!("lua/write.lua")]));
 
+/// Tries commands.
+pub(super) static RIGHTS: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/rights.lua")]));
+
 pub(super) static SHARED_ACQUIRE: LazyLock<Script> =
     LazyLock::new(|| Script::shared(include_str!("lua/shared_acquire.lua")));
 pub(super) static SHARED_POLL: LazyLock<Script> =
@@ -133,7 +137,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 17] {
+pub(super) fn all() -> [&'static Script; 18] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -145,6 +149,7 @@ pub(super) fn all() -> [&'static Script; 17] {
         &COMBINED,
         &RENEW,
         &WRITE,
+        &RIGHTS,
         &SHARED_ACQUIRE,
         &SHARED_POLL,
         &SHARED_RELEASE,

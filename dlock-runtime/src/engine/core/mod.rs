@@ -16,15 +16,17 @@ use self::neighbours::Neighbour;
 use super::local_queues::LocalQueues;
 use super::shared::Shared;
 use super::watchdog::Watchdog;
-use crate::backend::Backend;
 use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
 use crate::backend::redis::Redis;
+use crate::backend::{Backend, Link};
 use crate::observe;
 use crate::policy::lock_order::LockOrders;
+use crate::policy::server_check::{PoolSettings, judge};
 use crate::policy::tokens::Census;
 use crate::values::config::{Address, Config, Settings};
 use crate::values::error::{LockError, Reason};
+use crate::values::finding::Finding;
 use crate::values::key::Key;
 use crate::values::moment::Moment;
 use crate::values::process::Home;
@@ -86,12 +88,32 @@ impl Core {
         core.backend.listen(listener);
         if !core.settings.lazy {
             let within = core.settings.connect_timeout;
-            core.backend
-                .link("", within)
-                .await
-                .map_err(|error| error.into_error(None))?;
+            let link = core.backend.link("", within).await;
+            let link = link.map_err(|error| error.into_error(None))?;
+            core.log_findings(&*link).await;
         }
         Ok(core)
+    }
+
+    /// Checks the server over this connection.
+    pub(super) async fn check(&self, link: &dyn Link) -> Result<Vec<Finding>, CommandError> {
+        let answers = link.check(self.settings.command_timeout).await?;
+        let pool = PoolSettings {
+            namespace: &self.settings.namespace,
+            default_ttl: self.settings.default_ttl,
+        };
+        Ok(answers.map_or_else(Vec::new, |answers| judge(&answers, &pool)))
+    }
+
+    /// Before the first lock, so that the log says what is wrong before anything comes of it. Not
+    /// in a task of its own: that would outlive a short program's pool, or never run.
+    async fn log_findings(&self, link: &dyn Link) {
+        // A failure is ignored: if the server is away, the first lock says so.
+        let mut findings = self.check(link).await.unwrap_or_default();
+        findings.retain(Finding::is_logged);
+        for finding in findings {
+            observe::found(&self.settings.address, &finding);
+        }
     }
 
     /// Called before anything is locked or sent: an error in a forked child of the process that

@@ -13,6 +13,7 @@ mod lock_order;
 mod queue;
 mod retry;
 mod server;
+mod server_check;
 mod server_clock;
 mod token_bounds;
 mod token_life;

@@ -5,12 +5,9 @@ use proptest::prelude::*;
 use crate::policy::votes::{Verdict, Votes};
 
 fn count(voters: usize, answers: &[Option<u8>]) -> Verdict<u8> {
-    let mut votes = Votes::of(voters);
-    let mut verdict = Verdict::Open;
-    for answer in answers {
-        verdict = votes.count(*answer);
-    }
-    verdict
+    let mut question = Votes::of(voters);
+    let verdicts = answers.iter().map(|answer| question.count(*answer));
+    verdicts.last().unwrap_or(Verdict::Open)
 }
 
 #[test]

@@ -360,7 +360,8 @@ impl Config {
 
     /// Connects when the first lock is requested, not when the pool is made.
     ///
-    /// The first caller then finds a wrong address, and not the start-up.
+    /// The first caller then finds a wrong address, and not the start-up; and the server is checked
+    /// only by [`LockPool::check`](crate::LockPool::check).
     pub fn lazy(mut self) -> Self {
         self.lazy = true;
         self

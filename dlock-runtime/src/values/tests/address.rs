@@ -1,25 +1,25 @@
 //! URLs: which are understood, which are refused and how, and that no error contains a secret.
 
-use crate::values::config::{Address, Config, Credentials, Endpoint, Login, RedisAddress};
+use crate::values::config::{Address, Config, Credentials, Endpoint, Login, RedisAddress, Secret};
 
 fn redis(url: &str) -> RedisAddress {
     match Address::parse(url) {
-        Ok(Address::Redis(address)) => *address,
+        Ok(Address::Redis(address)) => RedisAddress::clone(&address),
         other => panic!("{url}: {other:?}"),
     }
 }
 
 fn tcp(url: &str) -> (String, u16) {
     match redis(url).endpoint {
-        Endpoint::Tcp { host, port } => (host, port),
-        Endpoint::Unix(path) => panic!("{url}: {}", path.display()),
+        Endpoint::Tcp(host) => (host.name, host.port),
+        other => panic!("{url}: {other:?}"),
     }
 }
 
 fn socket(url: &str) -> String {
     match redis(url).endpoint {
         Endpoint::Unix(path) => path.display().to_string(),
-        Endpoint::Tcp { host, .. } => panic!("{url}: {host}"),
+        other => panic!("{url}: {other:?}"),
     }
 }
 
@@ -116,9 +116,11 @@ fn a_valkey_is_named_as_such_too() {
 fn tls_is_a_scheme_with_options() {
     use std::path::Path;
 
+    use crate::values::config::Tls;
+
     let tls = |url| redis(url).tls;
     assert_eq!(tls("redis://h"), None);
-    assert_eq!(tls("rediss://h"), Some(Default::default()));
+    assert_eq!(tls("rediss://h"), Some(Tls::default()));
     let all =
         "rediss://ann:x@h:7/3?tls_ca=/a%20b.pem&tls_cert=c&tls_key=k&tls_server_name=n&protocol=2";
     let address = redis(all);
@@ -138,7 +140,7 @@ fn tls_is_a_scheme_with_options() {
         ),
         (
             "rediss://host?ca=a.pem",
-            "`rediss://` knows `protocol`, `tls_ca`",
+            "this URL knows `protocol`, `tls_ca`",
         ),
         (
             "rediss://host?insecure=true",
@@ -149,7 +151,7 @@ fn tls_is_a_scheme_with_options() {
             "give the CA that signed it as `tls_ca`",
         ),
         ("rediss://", "url: "),
-        ("rediss://a,b", "several hosts are not supported yet"),
+        ("rediss://a,b", "several hosts are for sentinels"),
     ] {
         let said = Address::parse(url).unwrap_err();
         assert!(said.contains(says), "{url}: {said}");
@@ -166,6 +168,29 @@ fn tls_needs_its_feature() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn sentinels_have_a_name_for_the_master_and_a_login_of_their_own() {
+    let url = "redis+sentinel://ann:x@s1,[::1]:7000,10.0.0.1/the%20locks/2?sentinel_user=u&sentinel_pass=p%26";
+    let address = redis(url);
+    let Endpoint::Sentinels(sentinels) = &address.endpoint else {
+        panic!("{address:?}");
+    };
+    let hosts = sentinels.hosts.iter().map(ToString::to_string);
+    let hosts: Vec<_> = hosts.collect();
+    assert_eq!(hosts, ["s1:26379", "[::1]:7000", "10.0.0.1:26379"]);
+    assert_eq!(sentinels.master, "the locks");
+    assert_eq!(sentinels.login.user.as_deref(), Some("u"));
+    let password = sentinels.login.password.as_ref();
+    assert_eq!(password.map(Secret::reveal), Some("p&"));
+    assert_eq!(who(url), (Some("ann".to_owned()), Some("x".to_owned())));
+    assert_eq!(address.database, 2);
+    assert_eq!(
+        address.to_string(),
+        "redis+sentinel://s1:26379,[::1]:7000,10.0.0.1:26379/the locks/2"
+    );
+    assert_eq!(redis("valkey+sentinel://a/m").database, 0);
 }
 
 #[test]
@@ -186,15 +211,40 @@ fn what_can_t_work_is_refused_with_what_to_write() {
         ("http://host", "unknown scheme; give"),
         ("Redis://host", "unknown scheme"),
         ("memory://x", "takes nothing after it"),
-        ("redis://host?tls_ca=a.pem", "write `rediss://` in place"),
+        ("redis://host?tls_ca=a.pem", "write `rediss` in place"),
         ("redis://host?insecure", "`insecure` is refused"),
         ("redis://host#insecure", "`insecure` is refused"),
         ("valkey+unix://run/s", "no path of a socket"),
-        ("redis+sentinel://host", "not supported yet"),
+        ("redis+sentinel://host", "no name of a master; give"),
+        ("redis+sentinel://a,b/", "no name of a master"),
+        ("redis+sentinel:///name", "a sentinel without a name"),
+        ("redis+sentinel://a,,b/name", "a sentinel without a name"),
+        (
+            "redis+sentinel://a,a:26379/name",
+            "a sentinel is named twice",
+        ),
+        ("redis+sentinel://a,b:x/name", "invalid port"),
+        ("redis+sentinel://a/name/one", "the database is no number"),
+        ("redis+sentinel://a/name/1/2", "the database is no number"),
+        (
+            "redis+sentinel://a/name?tls_ca=x",
+            "write `rediss` in place of `redis`",
+        ),
+        (
+            "redis+sentinel://a/name?user=x",
+            "`sentinel_user`, `sentinel_pass`",
+        ),
+        ("redis+sentinel://a/name?insecure", "`insecure` is refused"),
+        (
+            "redis+sentinel://u:p/x@a/name",
+            "a password that is not escaped",
+        ),
+        ("redis-sentinel://a/name", "write `redis+sentinel://`"),
+        ("rediss+cluster://host", "unknown scheme"),
         ("redis+cluster://host", "not supported yet"),
         ("redis-cluster://host", "not supported yet"),
         ("redlock://a,b", "not supported yet"),
-        ("redis://a,b:6379", "several hosts are not supported yet"),
+        ("redis://a,b:6379", "several hosts are for sentinels"),
         ("redis://", "url: "),
         ("redis:///0", "url: "),
         ("redis://host:port", "url: invalid port"),
@@ -260,6 +310,14 @@ fn no_part_of_a_password_is_in_an_error() {
         "canary@host",
         "canary://host",
         "redis:/canary@host",
+        "redis+sentinel://:canary@a,b/name",
+        "redis+sentinel://:can/ary@a,b/name",
+        "redis+sentinel://:12/canary@a,b/name",
+        "redis+sentinel://:12?canary@a,b/name",
+        "redis+sentinel://:12#canary@a,b/name",
+        "redis+sentinel://:canary@a,b:port/name",
+        "redis+sentinel://a,b/name?sentinel_pass=canary",
+        "redis+sentinel://a,b/name?sentinel_user=canary&sentinel_pass=12#canary",
         "rediss://:12?canary=1@host",
         "rediss://user:12#canary@host",
         "rediss://:canary@host?password=canary",

@@ -37,7 +37,7 @@ const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 /// Shared by a link and the tasks that send for its callers.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Connection {
-    pub(super) multiplexed: MultiplexedConnection,
+    pub(in crate::backend::redis) multiplexed: MultiplexedConnection,
     pub(super) runtime: Handle,
     driver: Option<AbortHandle>,
     pub(in crate::backend::redis) clock: Clock,
@@ -54,8 +54,8 @@ pub(in crate::backend::redis) struct Connection {
     pub(super) names: Names,
     pub(in crate::backend::redis) grant_key: GrantKey,
     pub(in crate::backend::redis) deletes: Deletes,
-    pace: Arc<Pace>,
-    push_receiver: Arc<PushReceiver>,
+    pub(in crate::backend::redis) pace: Arc<Pace>,
+    pub(in crate::backend::redis) push_receiver: Arc<PushReceiver>,
     keep_alive: KeepAlive,
 }
 
@@ -135,7 +135,7 @@ impl Connection {
     /// Runs a command with a deadline, and notes what its outcome tells about the connection. Also
     /// returns when it was sent. The caller pins the future, because a future that is passed by
     /// value is stored again in each function that it passes through.
-    pub(super) async fn call<T>(
+    pub(in crate::backend::redis) async fn call<T>(
         &self,
         within: Duration,
         command: Pin<&mut impl Future<Output = Result<T, RedisError>>>,

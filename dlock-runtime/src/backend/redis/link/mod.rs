@@ -23,6 +23,7 @@ use self::heartbeats::{Heartbeats, Pace};
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
+use crate::policy::server_check::Pushes;
 
 /// What the handshake learned.
 pub(super) struct Hello {
@@ -32,6 +33,7 @@ pub(super) struct Hello {
     /// The reply address: the server's run id and the channel; `None` if the subscription was
     /// refused.
     pub(super) address: Option<Arc<str>>,
+    pub(super) pushes: Pushes,
     /// The server's native compare-and-delete command, if it has one.
     pub(super) native: Option<Native>,
     /// The generation of the pool's target when the sentinels named this server, if they did.
@@ -46,6 +48,7 @@ pub(super) struct RedisLink {
     heartbeats: Arc<Heartbeats>,
     /// As in [`Hello`].
     address: Option<Arc<str>>,
+    pub(super) pushes: Pushes,
 }
 
 impl RedisLink {
@@ -60,6 +63,7 @@ impl RedisLink {
             time,
             push_receiver,
             address,
+            pushes,
             native,
             generation,
         } = hello;
@@ -84,6 +88,7 @@ impl RedisLink {
             heartbeats: Heartbeats::new(&connection, pace),
             connection,
             address,
+            pushes,
         }
     }
 }

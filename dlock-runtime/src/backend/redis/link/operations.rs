@@ -21,6 +21,7 @@ use crate::backend::{Answer, Link};
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
 };
+use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
@@ -217,6 +218,10 @@ impl Link for RedisLink {
             let ping = pin!(async move { redis::cmd("PING").exec_async(&mut connection).await });
             self.connection.call(within, ping).await.map(|((), _)| ())
         })
+    }
+
+    fn check(&self, within: Duration) -> Answer<'_, Option<Answers>> {
+        Box::pin(async move { self.query_settings(within).await.map(Some) })
     }
 }
 

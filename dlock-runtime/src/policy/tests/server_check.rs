@@ -1,0 +1,442 @@
+//! What follows from a server's answers, as a table.
+
+use proptest::prelude::*;
+
+use crate::policy::server_check::rights::{RIGHTS, Refused, Why, right};
+use crate::policy::server_check::{Answers, ClockSeen, PoolSettings, Pushes, judge};
+use crate::values::error::Reason;
+use crate::values::finding::{Concern, Finding, Weight};
+
+use super::ttl;
+
+use Concern::{
+    Clock, Cluster, Eviction, NotChecked, Persistence, Protocol, Replication, Rights, Version,
+};
+use Weight::{Harms, Matters};
+
+/// What `INFO` says of a server that is set up well.
+const GOOD: [(&str, &str); 8] = [
+    ("redis_version", "7.0.15"),
+    ("redis_mode", "standalone"),
+    ("maxmemory", "0"),
+    ("maxmemory_policy", "noeviction"),
+    ("role", "master"),
+    ("connected_slaves", "0"),
+    ("aof_enabled", "1"),
+    ("aof_last_write_status", "ok"),
+];
+
+/// The same with other lines: an empty value leaves a line out.
+fn info(other: &[(&str, &str)]) -> Answers {
+    let is_other = |field: &str| other.iter().any(|(name, _)| *name == field);
+    let good = GOOD.iter().filter(|(name, _)| !is_other(name));
+    let lines = good.chain(other).filter(|(_, value)| !value.is_empty());
+    let lines = lines.map(|(name, value)| format!("{name}:{value}\r\n"));
+    Answers {
+        info: format!("# Server\r\n{}", lines.collect::<String>()),
+        ..Answers::default()
+    }
+}
+
+fn found(answers: &Answers) -> Vec<Finding> {
+    let pool = PoolSettings {
+        namespace: "lock:",
+        default_ttl: ttl(30_000),
+    };
+    judge(answers, &pool)
+}
+
+fn concerns(answers: &Answers) -> Vec<(Concern, Weight)> {
+    let found = found(answers);
+    found.iter().map(|it| (it.concern(), it.weight())).collect()
+}
+
+#[test]
+fn a_server_that_is_set_up_well_has_no_findings() {
+    assert_eq!(found(&info(&[])), []);
+}
+
+#[test]
+fn each_setting_is_judged() {
+    let none: [(Concern, Weight); 0] = [];
+    let lru = ("maxmemory_policy", "allkeys-lru");
+    let full = ("maxmemory", "10485760");
+    let two = ("connected_slaves", "2");
+    for (lines, expected) in [
+        (&[lru, full][..], &[(Eviction, Harms)][..]),
+        (
+            &[("maxmemory_policy", "volatile-ttl"), full],
+            &[(Eviction, Harms)],
+        ),
+        (&[lru], &none), // without a limit nothing is evicted
+        (&[full], &none),
+        (&[two], &[(Replication, Matters)]),
+        (&[two, ("min_slaves_good_slaves", "2")], &none),
+        (&[("min_slaves_good_slaves", "0")], &[(Replication, Harms)]),
+        (&[("role", "slave")], &[(Replication, Harms)]),
+        (&[("aof_enabled", "0")], &[(Persistence, Matters)]),
+        (&[("redis_mode", "cluster")], &[(Cluster, Harms)]),
+        (&[("redis_version", "6.0.16")], &[(Version, Harms)]),
+        (&[("redis_version", "6.2.0")], &[(Version, Matters)]),
+        (&[("redis_version", "8.4.0")], &none),
+        (&[("redis_version", "unstable")], &none),
+    ] {
+        assert_eq!(concerns(&info(lines)), expected, "{lines:?}");
+    }
+}
+
+/// A line that is missing or can't be read is never taken as good.
+#[test]
+fn what_can_t_be_read_is_not_checked() {
+    const HUGE: &str = "99999999999999999999999999";
+    let full = ("maxmemory_policy", "allkeys-lru");
+    for (lines, named) in [
+        (&[("maxmemory_policy", "")][..], "`maxmemory_policy`"),
+        (&[("maxmemory", HUGE), full], "`maxmemory`"),
+        (&[("maxmemory", "-1"), full], "`maxmemory`"),
+        (&[("connected_slaves", HUGE)], "`connected_slaves`"),
+        (
+            &[("min_slaves_good_slaves", "x")],
+            "`min_slaves_good_slaves`",
+        ),
+        (&[("aof_enabled", "2")], "`aof_enabled`"),
+        (&[("aof_enabled", "yes")], "`aof_enabled`"),
+        (&[("role", " ")], "`role`"),
+        (
+            &[("redis_mode", ""), ("redis_version", "")],
+            "`redis_mode`, `redis_version`",
+        ),
+    ] {
+        let found = found(&info(lines));
+        let [finding] = &found[..] else {
+            panic!("{lines:?}: {found:?}");
+        };
+        assert_eq!(finding.concern(), NotChecked, "{lines:?}");
+        assert!(
+            finding.risk().contains(&format!(": {named}, because")),
+            "{finding}"
+        );
+    }
+    let nothing = concerns(&Answers::default());
+    assert_eq!(nothing, [(NotChecked, Matters)], "one finding for all");
+}
+
+#[test]
+fn a_refused_info_is_named_with_the_server_s_words() {
+    let answers = Answers {
+        no_info: Some(Reason::new("NOPERM: no")),
+        ..Answers::default()
+    };
+    let [finding] = &found(&answers)[..] else {
+        panic!();
+    };
+    assert!(
+        finding
+            .risk()
+            .contains("`aof_enabled`, because `INFO` is refused (NOPERM: no)")
+    );
+    assert!(finding.advice().contains("ACL SETUSER <user> +info"));
+}
+
+fn refused(name: &str, why: Why) -> Refused {
+    let right = right(name).unwrap();
+    Refused { right, why }
+}
+
+#[test]
+fn commands_that_cost_the_same_are_one_finding() {
+    let answers = Answers {
+        refused: ["zmscore", "set", "pttl", "zadd", "pexpire"]
+            .map(|name| refused(name, Why::NoCommand))
+            .into(),
+        ..info(&[])
+    };
+    let found = found(&answers);
+    let lines: Vec<String> = found.iter().map(Finding::to_string).collect();
+    let fails = "calls that need it fail";
+    assert_eq!(
+        lines,
+        [
+            format!("this user may not call `SET`, `ZADD`: {fails}; type `ACL SETUSER <user> +set +zadd`"),
+            format!("this user may not call `PTTL`, `PEXPIRE`: {fails}, and renewed leases are lost at their deadline; type `ACL SETUSER <user> +pttl +pexpire`"),
+            "this user may not call `ZMSCORE`: each waiter polls by itself, which costs the server more; type `ACL SETUSER <user> +zmscore`".to_owned(),
+        ]
+    );
+    let concerns = concerns(&answers);
+    assert_eq!(
+        concerns,
+        [(Rights, Harms), (Rights, Harms), (Rights, Matters)]
+    );
+}
+
+#[test]
+fn patterns_and_unknown_commands_have_their_own_advice() {
+    for (name, why, weight, advice) in [
+        (
+            "eval",
+            Why::NoPattern,
+            Harms,
+            "type `ACL SETUSER <user> ~lock:*`",
+        ),
+        (
+            "publish",
+            Why::NoPattern,
+            Matters,
+            "type `ACL SETUSER <user> &lock:@grant:*`",
+        ),
+        (
+            "command|info",
+            Why::NoCommand,
+            Matters,
+            "type `ACL SETUSER <user> +command|info`",
+        ),
+        (
+            "set",
+            Why::Unknown,
+            Harms,
+            "remove `rename-command` from its redis.conf, or connect past the proxy that does not know it",
+        ),
+    ] {
+        let answers = Answers {
+            refused: vec![refused(name, why)],
+            ..info(&[])
+        };
+        let [finding] = &found(&answers)[..] else {
+            panic!("{name}");
+        };
+        let seen = (finding.concern(), finding.weight(), finding.advice());
+        assert_eq!(seen, (Rights, weight, advice));
+    }
+}
+
+#[test]
+fn the_reason_is_read_in_the_words_of_every_version() {
+    for (said, expected) in [
+        (
+            "NOPERM this user has no permissions to run the 'eval' command",
+            Some(Why::NoCommand),
+        ),
+        (
+            "NOPERM: this user has no permissions to run the 'get' command or its subcommand",
+            Some(Why::NoCommand),
+        ),
+        (
+            "ERR The user executing the script can't run this command or subcommand",
+            Some(Why::NoCommand),
+        ),
+        (
+            "ACL failure in script: User key has no permissions to run the 'zadd' command",
+            Some(Why::NoCommand),
+        ),
+        (
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+            Some(Why::NoPattern),
+        ),
+        (
+            "NOPERM No permissions to access a channel",
+            Some(Why::NoPattern),
+        ),
+        (
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+            Some(Why::NoPattern),
+        ),
+        (
+            "ERR The user executing the script can't publish to the channel mentioned in the command",
+            Some(Why::NoPattern),
+        ),
+        (
+            "ERR Unknown Redis command called from script",
+            Some(Why::Unknown),
+        ),
+        (
+            "ERR unknown command 'PING', with args beginning with: ",
+            Some(Why::Unknown),
+        ),
+        ("NOREPLICAS Not enough good replicas to write.", None),
+        (
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            None,
+        ),
+        ("", None),
+    ] {
+        assert_eq!(Why::of(said), expected, "{said}");
+    }
+}
+
+#[test]
+fn missing_pushes_are_told_with_their_cause() {
+    let no_command = "NOPERM this user has no permissions to run the 'subscribe' command";
+    let no_channel = "NOPERM No permissions to access a channel";
+    let refused = |said: &str| Pushes::Refused(Reason::new(said));
+    for (pushes, concern, advice) in [
+        (
+            Pushes::Resp2 { asked_for: true },
+            Protocol,
+            "protocol=resp2",
+        ),
+        (
+            Pushes::Resp2 { asked_for: false },
+            Protocol,
+            "rename-command HELLO",
+        ),
+        (
+            refused("ERR unknown command 'SUBSCRIBE'"),
+            Protocol,
+            "past a proxy",
+        ),
+        (
+            refused(no_command),
+            Rights,
+            "ACL SETUSER <user> +subscribe`",
+        ),
+        (
+            refused(no_channel),
+            Rights,
+            "ACL SETUSER <user> &lock:@grant:*`",
+        ),
+    ] {
+        let answers = Answers {
+            pushes,
+            ..info(&[])
+        };
+        let [finding] = &found(&answers)[..] else {
+            panic!("{advice}");
+        };
+        assert_eq!((finding.concern(), finding.weight()), (concern, Matters));
+        assert!(!finding.is_logged(), "connecting warns of it: {finding}");
+        assert!(finding.advice().contains(advice), "{finding}");
+        assert!(
+            finding.risk().contains("poll, by default every 100 ms"),
+            "{finding}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_is_judged_by_what_is_proved() {
+    let second = 1_000_000;
+    for (clock, expected) in [
+        (ClockSeen::default(), &[][..]),
+        (
+            ClockSeen {
+                ahead: Some((-3 * second, 3 * second)),
+                ..ClockSeen::default()
+            },
+            &[],
+        ),
+        (
+            ClockSeen {
+                ahead: Some((second, 5 * second)),
+                ..ClockSeen::default()
+            },
+            &[],
+        ),
+        (
+            ClockSeen {
+                ahead: Some((3 * second, 5 * second)),
+                ..ClockSeen::default()
+            },
+            &["3.0s ahead of this machine's", "leases end later"],
+        ),
+        (
+            ClockSeen {
+                ahead: Some((-5 * second, -2 * second)),
+                ..ClockSeen::default()
+            },
+            &["2.0s behind this machine's", "two may hold a lock"],
+        ),
+        (
+            ClockSeen {
+                ppm: Some(-12_000),
+                ..ClockSeen::default()
+            },
+            &["at least 12000 ppm", "two may hold a lock"],
+        ),
+        (
+            ClockSeen {
+                stepped: Some(-1_500_000),
+                ..ClockSeen::default()
+            },
+            &["set back by at least 1.5s", "end later"],
+        ),
+        (
+            ClockSeen {
+                stepped: Some(i64::MAX),
+                ..ClockSeen::default()
+            },
+            &["set forward", "two may hold a lock"],
+        ),
+    ] {
+        let answers = Answers { clock, ..info(&[]) };
+        let found = found(&answers);
+        assert_eq!(found.len(), usize::from(!expected.is_empty()), "{clock:?}");
+        for finding in found {
+            assert_eq!(finding.concern(), Clock);
+            for part in expected {
+                assert!(finding.risk().contains(part), "{part}: {finding}");
+            }
+        }
+    }
+}
+
+/// A command that a script calls and that is not in the table would not be missed by a check.
+#[test]
+fn every_command_of_the_scripts_is_tried() {
+    let sources = concat!(
+        include_str!("../../backend/redis/lua/acquire_fast_path.lua"),
+        include_str!("../../backend/redis/lua/combined_fast_path.lua"),
+        include_str!("../../backend/redis/lua/exclusive.lua"),
+        include_str!("../../backend/redis/lua/grant.lua"),
+        include_str!("../../backend/redis/lua/heartbeat.lua"),
+        include_str!("../../backend/redis/lua/prelude.lua"),
+        include_str!("../../backend/redis/lua/queue.lua"),
+        include_str!("../../backend/redis/lua/release_in_turn.lua"),
+        include_str!("../../backend/redis/lua/renew_fast_path.lua"),
+        include_str!("../../backend/redis/lua/set.lua"),
+        include_str!("../../backend/redis/lua/shared.lua"),
+        include_str!("../../backend/redis/lua/shared_acquire.lua"),
+        include_str!("../../backend/redis/lua/value.lua"),
+    );
+    let parts = sources.split("('").skip(1);
+    let mut commands: Vec<&str> = parts
+        .filter_map(|it| Some(it.split_once('\'')?.0))
+        .collect();
+    commands.retain(|it| it.len() > 2 && it.bytes().all(|it| it.is_ascii_uppercase()));
+    commands.sort_unstable();
+    commands.dedup();
+    assert!(commands.len() > 15, "{commands:?}");
+    for command in commands {
+        let right = right(&command.to_lowercase()).expect(command);
+        let elsewhere = ["time", "info"].contains(&right.name);
+        assert!(right.after_key.is_some() || elsewhere, "{command}");
+    }
+    assert!(
+        RIGHTS.iter().all(|it| right(it.name) == Some(it)),
+        "no name twice"
+    );
+}
+
+proptest! {
+    /// Whatever a server says, it is judged, in bounded words.
+    #[test]
+    fn no_answer_is_too_strange(
+        lines in prop::collection::vec((0..GOOD.len() + 2, "\\PC{0,20}|[0-9]{0,40}|\\x1b\\[31m.*"), 0..12),
+        said in ".*", ppm: Option<i64>, stepped: Option<i64>, ahead: Option<(i128, i128)>,
+    ) {
+        let name = |at: usize| GOOD.get(at).map_or("min_slaves_good_slaves", |(name, _)| name);
+        let lines = lines.iter().map(|(at, value)| format!("{}:{value}\n", name(*at)));
+        let answers = Answers {
+            info: lines.collect(),
+            no_info: Some(Reason::new(&said)),
+            untried: Some(Reason::new(&said)),
+            pushes: Pushes::Refused(Reason::new(&said)),
+            refused: RIGHTS.iter().map(|right| Refused { right, why: Why::NoPattern }).collect(),
+            clock: ClockSeen { ppm, stepped, ahead },
+        };
+        for finding in found(&answers) {
+            let text = finding.to_string();
+            prop_assert!(text.len() < 10_000 && !text.contains(['\n', '\x1b']), "{}", text);
+            prop_assert!(!finding.risk().is_empty() && !finding.advice().is_empty());
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a check of the server found. It decides nothing: `policy::server_check` does.
+
+use std::fmt;
+
+use crate::values::shown::{TEXT_AT_MOST, to_be_shown};
+
+/// What a [`Finding`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Concern {
+    /// The server may delete locks when its memory is full.
+    Eviction,
+    /// Replicas: what a master does that is cut off from them, or a server that is one itself.
+    Replication,
+    /// The server's clock: its rate, a step, or its difference from this machine's.
+    Clock,
+    /// The user may not call a command, or not use the namespace's keys or channels.
+    Rights,
+    /// Waiters get no pushes, so they poll.
+    Protocol,
+    /// A node of a cluster, which is used as a single server.
+    Cluster,
+    /// A restart of the server loses the locks.
+    Persistence,
+    /// The server is old.
+    Version,
+    /// Something could not be looked at, so nothing is known about it.
+    NotChecked,
+}
+
+/// One result of [`LockPool::check`](crate::LockPool::check): what it risks, and what to do.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{Concern, LockPool};
+///
+/// let pool = LockPool::connect("memory://").await?;
+/// for finding in pool.check().await? {
+///     println!("{:?}: {}\n  {}", finding.concern(), finding.risk(), finding.advice());
+///     assert_ne!(finding.concern(), Concern::Eviction);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    concern: Concern,
+    weight: Weight,
+    /// Whether `init` logs it.
+    is_logged: bool,
+    risk: String,
+    advice: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Weight {
+    /// It can give a lock two holders, or makes the server refuse calls.
+    Harms,
+    /// It costs something, or is often chosen on purpose.
+    Matters,
+}
+
+impl Finding {
+    pub(crate) fn new(
+        concern: Concern,
+        weight: Weight,
+        risk: impl fmt::Display,
+        advice: impl fmt::Display,
+    ) -> Self {
+        let text = |it: String| to_be_shown(it, TEXT_AT_MOST);
+        Self {
+            concern,
+            weight,
+            is_logged: true,
+            risk: text(risk.to_string()),
+            advice: text(advice.to_string()),
+        }
+    }
+
+    /// The same, but not logged by `init`: it has an event of its own, or says only that nothing is
+    /// known.
+    pub(crate) fn unlogged(mut self) -> Self {
+        self.is_logged = false;
+        self
+    }
+
+    pub(crate) fn is_logged(&self) -> bool {
+        self.is_logged
+    }
+
+    pub(crate) fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub fn concern(&self) -> Concern {
+        self.concern
+    }
+
+    /// What the server says, and what can happen because of it.
+    #[must_use]
+    pub fn risk(&self) -> &str {
+        &self.risk
+    }
+
+    /// What to do, with the command to type if there is one: `<user>` stands for the pool's user on
+    /// the server.
+    #[must_use]
+    pub fn advice(&self) -> &str {
+        &self.advice
+    }
+}
+
+/// The risk and the advice.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.risk, self.advice)
+    }
+}
