@@ -89,9 +89,13 @@ impl Place {
             Endpoint::Tcp(host) => (At::Host(host.clone()), None),
             Endpoint::Unix(path) => (At::Socket(path.clone()), None),
             Endpoint::Sentinels(sentinels) => {
-                let within = plan.connect_timeout / 2;
+                let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
                 let master = sentinel::master(&plan.address, sentinels, within).await?;
-                let generation = plan.target.master_is(&master);
+                let Some(generation) = plan.target.master_is(&master, asked) else {
+                    return Err(CommandError::Unsent(Reason::new(
+                        "the master moved while the sentinels were asked for it",
+                    )));
+                };
                 (At::Host(master), Some(generation))
             }
         };

@@ -168,9 +168,9 @@ pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
     loop {
         let doubted = plan.target.doubted.notified();
         let _ = tokio::time::timeout(AT_LEAST_EVERY, doubted).await;
-        let within = plan.connect_timeout / 2;
+        let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
         if let Ok(master) = master(&plan.address, &sentinels, within).await {
-            plan.target.master_is(&master);
+            plan.target.master_is(&master, asked);
         }
         tokio::time::sleep(PAUSE).await;
     }

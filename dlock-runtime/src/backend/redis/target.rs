@@ -42,16 +42,20 @@ impl Target {
         }
     }
 
-    /// A majority of the sentinels names this master: if it is a new one, connections to the old
-    /// one end. Returns the generation of the new ones.
-    pub(super) fn master_is(&self, master: &Host) -> u64 {
+    /// A majority of the sentinels, who were asked in generation `asked`, names this master. If it is
+    /// a new one, connections to the old one end. Returns the generation of the new ones; `None`:
+    /// the master moved while they were asked, so what they said may be about the one before.
+    pub(super) fn master_is(&self, master: &Host, asked: u64) -> Option<u64> {
         let mut state = self.lock();
         if state.master.as_ref() == Some(master) {
-            return self.generation();
+            return Some(self.generation());
+        }
+        if asked != self.generation() {
+            return None;
         }
         let is_first = state.master.is_none();
         state.master = Some(master.clone());
-        let generation = self.generation() + u64::from(!is_first);
+        let generation = asked + u64::from(!is_first);
         self.generation.store(generation, Ordering::Release);
         let older = std::mem::take(&mut state.connections);
         drop(state); // what ends tells the engine
@@ -62,7 +66,7 @@ impl Target {
         if is_first {
             self.found.notify_one();
         }
-        generation
+        Some(generation)
     }
 
     /// A connection was made: it ends when the master moves, or at once if it has.

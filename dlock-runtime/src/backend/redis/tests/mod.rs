@@ -20,4 +20,5 @@ mod replication;
 mod rights;
 mod scripts;
 mod shared;
+mod target;
 mod write;
