@@ -135,7 +135,13 @@ where
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
     let server_info = read_server_info(connection.clone());
-    let subscribed = subscribe(protocol, push_receiver.channel(), connection.clone());
+    let subscribed = async {
+        if plan.without_scripts {
+            return None; // only scripts publish grants
+        }
+        let channel = push_receiver.channel();
+        Some(subscribe(protocol, channel, connection.clone()).await)
+    };
     let (server_info, subscribed) = both(server_info, subscribed).await;
     let ServerInfo {
         time,
@@ -145,13 +151,14 @@ where
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let address = match subscribed {
-        Ok(()) => Some(format!("{run_id};{}", push_receiver.channel()).into()),
+        None => None,
+        Some(Ok(())) => Some(format!("{run_id};{}", push_receiver.channel()).into()),
         // A refusal that passes by itself does not mean that the server has no pushes.
-        Err(CommandError::Refused(refusal, why)) if !refusal.may_pass() => {
+        Some(Err(CommandError::Refused(refusal, why))) if !refusal.may_pass() => {
             plan.waiters_poll(&why);
             None
         }
-        Err(error) => return Err(error),
+        Some(Err(error)) => return Err(error),
     };
     let driver = abort_on_failure.defuse();
     let hello = Hello {

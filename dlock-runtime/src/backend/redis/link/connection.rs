@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, ToRedisArgs};
+use redis::{Pipeline, RedisError, ToRedisArgs, Value};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -36,8 +36,8 @@ const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 /// Shared by a link and the tasks that send for its callers.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Connection {
-    pub(super) multiplexed: MultiplexedConnection,
-    pub(super) runtime: Handle,
+    pub(in crate::backend::redis) multiplexed: MultiplexedConnection,
+    pub(in crate::backend::redis) runtime: Handle,
     driver: Option<AbortHandle>,
     pub(in crate::backend::redis) clock: Clock,
     pub(super) command_timeout: Duration,
@@ -47,7 +47,7 @@ pub(in crate::backend::redis) struct Connection {
     /// When the first command after the last answer was sent; 0: none was.
     unanswered: AtomicU64,
     pub(super) server_clock: Mutex<ServerClock>,
-    pub(super) names: Names,
+    pub(in crate::backend::redis) names: Names,
     pub(in crate::backend::redis) grant_key: GrantKey,
     pub(in crate::backend::redis) deletes: Deletes,
     pace: Arc<Pace>,
@@ -149,6 +149,19 @@ impl Connection {
         Ok(now)
     }
 
+    /// Sends commands one right behind the other. Returns an answer for each, which may be its
+    /// error, and when they were sent.
+    pub(in crate::backend::redis) async fn exchange(
+        &self,
+        mut commands: Pipeline,
+        within: Duration,
+    ) -> Result<(Vec<Value>, Moment), CommandError> {
+        commands.ignore_errors();
+        let mut multiplexed = self.multiplexed.clone();
+        let answers = pin!(async move { commands.query_async(&mut multiplexed).await });
+        self.call(within, answers).await
+    }
+
     /// Waits for the answer of a command that has begun.
     pub(super) async fn finish<T>(
         &self,
@@ -208,7 +221,7 @@ impl Connection {
         keys: &[&str],
         arguments: &[impl ToRedisArgs],
         within: Duration,
-    ) -> Result<(redis::Value, Moment), CommandError> {
+    ) -> Result<(Value, Moment), CommandError> {
         self.run(within, |by| script.call(by, keys, arguments))
             .await
     }
@@ -219,7 +232,7 @@ impl Connection {
         lock: &str,
         call: Call<'_>,
         within: Duration,
-    ) -> Result<(redis::Value, Moment), CommandError> {
+    ) -> Result<(Value, Moment), CommandError> {
         self.run(within, |by| self.command_on(lock, &call, by))
             .await
     }
@@ -252,14 +265,14 @@ impl Connection {
         &self,
         within: Duration,
         call: impl Fn(By) -> redis::Cmd,
-    ) -> Result<(redis::Value, Moment), CommandError> {
+    ) -> Result<(Value, Moment), CommandError> {
         let mut multiplexed = self.multiplexed.clone();
         let answer = pin!(Script::run(&mut multiplexed, call));
         self.call(within, answer).await
     }
 
     /// Closes the connection, even if others still hold a handle to it.
-    pub(super) fn hang_up(&self) {
+    pub(in crate::backend::redis) fn hang_up(&self) {
         self.keep_alive.end();
         if let Some(driver) = &self.driver {
             driver.abort();
