@@ -26,7 +26,7 @@ use crate::backend::redis::push::PushReceiver;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
 use crate::policy::server_clock::ServerClock;
-use crate::values::error::{Reason, Refusal};
+use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
@@ -159,7 +159,11 @@ impl Connection {
         commands.ignore_errors();
         let mut multiplexed = self.multiplexed.clone();
         let answers = pin!(async move { commands.query_async(&mut multiplexed).await });
-        self.call(within, answers).await
+        let (answers, sent) = self.call::<Vec<Value>>(within, answers).await?;
+        if answers.iter().any(errors::needs_a_new_handshake) {
+            self.give_up();
+        }
+        Ok((answers, sent))
     }
 
     /// Waits for the answer of a command that has begun.
@@ -177,13 +181,11 @@ impl Connection {
     /// Notes what an answer tells about the connection.
     pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, CommandError> {
         let answer = answer.map_err(|error| errors::command_error(&error));
-        // The master may have moved, or our password may have changed: only a new handshake can
-        // tell.
-        let tells_nothing = matches!(
-            answer,
-            Err(CommandError::Unclear(_)
-                | CommandError::Refused(Refusal::ReadOnly | Refusal::Auth, _))
-        );
+        let tells_nothing = match &answer {
+            Err(CommandError::Unclear(_)) => true,
+            Err(CommandError::Refused(refusal, _)) => errors::may_be_elsewhere(*refusal),
+            _ => false,
+        };
         if tells_nothing {
             self.give_up();
         } else {

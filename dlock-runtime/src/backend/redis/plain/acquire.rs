@@ -4,11 +4,13 @@
 //! Invariant: everything that it creates carries the server's time at which it ends, so what is
 //! executed late creates nothing.
 
+use std::time::Duration;
+
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
 use super::answers::{self, Held, held};
-use super::{PlainLink, lease_until, micros};
+use super::{PlainLink, key_lasts, lease_until, micros};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::names::LockKeys;
 use crate::backend::redis::reply;
@@ -68,7 +70,7 @@ impl PlainLink {
                 (
                     Busy {
                         time,
-                        left: as_left(left),
+                        left: left_of(left, &value),
                         value,
                     },
                     arrival,
@@ -120,10 +122,10 @@ impl PlainLink {
     /// Gives a key without a time to live one; `false`: it has one by now.
     async fn repair(&self, lock: &str, ttl: u64, until: Instant) -> Result<bool, CommandError> {
         let mut connection = self.checkouts.check_out(&self.plan, until).await?;
-        let mut look = redis::pipe();
-        look.cmd("WATCH").arg(lock);
-        look.cmd("PTTL").arg(lock);
-        let (seen, _) = connection.watch(look, until).await?;
+        let mut commands = redis::pipe();
+        commands.cmd("WATCH").arg(lock);
+        commands.cmd("PTTL").arg(lock);
+        let (seen, _) = connection.watch(commands, until).await?;
         let [watched, left] = answers::exactly(seen)?;
         answers::refused(&watched)?;
         if left != Value::Int(-1) {
@@ -183,26 +185,30 @@ pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, Comma
             Acquired::Granted { time, epoch }
         } else {
             // Our estimate of the server's time was too early.
-            let left = std::time::Duration::from_millis(left);
+            let left = Duration::from_millis(left);
             Acquired::Yours { time, epoch, left }
         }));
     }
     Ok(Tried::Taken {
         busy: Busy {
             time,
-            left: as_left(left),
+            left: left_of(left, &value),
             value,
         },
         arrival: epoch,
     })
 }
 
-pub(super) fn as_left(pttl: i64) -> Left {
-    match u64::try_from(pttl) {
-        Ok(left) => Left::For(std::time::Duration::from_millis(left)),
-        Err(_) if pttl == -1 => Left::Endless,
-        Err(_) => Left::For(std::time::Duration::ZERO), // it has lapsed
-    }
+/// How long a value's holder may still count on the lock: a key of ours outlives its lease a little.
+pub(super) fn left_of(pttl: i64, value: &str) -> Left {
+    let left = match u64::try_from(pttl) {
+        Ok(left) => Duration::from_millis(left),
+        Err(_) if pttl == -1 => return Left::Endless,
+        Err(_) => Duration::ZERO, // it has lapsed
+    };
+    let lease = entry::read(value).map(|it| it.lease);
+    let ours = lease.filter(|lease| left <= key_lasts(*lease));
+    Left::For(ours.map_or(left, |lease| left.min(lease)))
 }
 
 fn enter(keys: &LockKeys<'_>, value: &str, arrival: u64, alive: u64) -> Pipeline {
@@ -223,6 +229,6 @@ fn enter(keys: &LockKeys<'_>, value: &str, arrival: u64, alive: u64) -> Pipeline
     commands
 }
 
-pub(super) fn millis(time: std::time::Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     micros(time) / 1000
 }

@@ -81,10 +81,10 @@ pub(super) fn executed_all<const N: usize>(all: Vec<Value>) -> Result<[Value; N]
 /// server's time. Each grant adds to the counter and is later, so the larger rises as long as one
 /// of the two does.
 pub(super) fn epoch(counter: &Value, time: u64) -> u64 {
-    let counted = reply::number(counter).or_else(|| reply::text(counter)?.parse().ok());
-    counted
+    let drawn = reply::number(counter).or_else(|| reply::text(counter)?.parse().ok());
+    drawn
         .filter(|it| *it <= LARGEST_EPOCH)
-        .map_or(time, |counted| counted.max(time))
+        .map_or(time, |drawn| drawn.max(time))
 }
 
 pub(super) fn texts(list: &Value) -> Result<Vec<String>, CommandError> {

@@ -120,32 +120,32 @@ impl PlainLink {
         until: Instant,
     ) -> Result<Seen, CommandError> {
         let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
-        let mut look = redis::pipe();
-        look.cmd("WATCH").arg(lock);
+        let mut commands = redis::pipe();
+        commands.cmd("WATCH").arg(lock);
         if with_queue {
-            look.arg(&queue);
+            commands.arg(&queue);
         }
-        look.cmd("GET").arg(lock);
-        look.cmd("TIME");
+        commands.cmd("GET").arg(lock);
+        commands.cmd("TIME");
         if with_queue {
-            look.cmd("ZRANGE").arg(&queue).arg(0).arg(0);
-            look.cmd("ZRANGE").arg(&heartbeats).arg("-inf");
-            look.arg(self.server_time()).arg("BYSCORE");
-            look.arg("LIMIT").arg(0).arg(queue::ENTRIES_AT_ONCE);
+            commands.cmd("ZRANGE").arg(&queue).arg(0).arg(0);
+            commands.cmd("ZRANGE").arg(&heartbeats).arg("-inf");
+            commands.arg(self.server_time()).arg("BYSCORE");
+            commands.arg("LIMIT").arg(0).arg(queue::ENTRIES_AT_ONCE);
         }
-        let (answers, sent) = connection.watch(look, until).await?;
+        let (answers, sent) = connection.watch(commands, until).await?;
         let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or(Value::Nil);
         answers::refused(&next())?;
         let (held, time) = (held(&next())?, self.heard(&next(), sent)?);
-        let (mut head, mut lapsed) = (None, Vec::new());
+        let (mut first, mut lapsed) = (None, Vec::new());
         if with_queue {
-            head = answers::texts(&next())?.into_iter().next();
+            first = answers::texts(&next())?.into_iter().next();
             lapsed = answers::texts(&next())?;
         }
         Ok(Seen {
             held,
-            head,
+            head: first,
             lapsed,
             time,
         })

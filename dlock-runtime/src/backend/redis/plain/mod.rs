@@ -45,7 +45,7 @@ pub(super) use self::checkout::Checkouts;
 /// that the lease is whole although our estimate of the server's time errs towards too early.
 const LONGER_BY: Duration = Duration::from_millis(10);
 const LONGER_BY_SHARE: u32 = 32;
-const LONGER_AT_MOST: Duration = Duration::from_secs(1);
+const LONGER_AT_MOST: Duration = Duration::from_millis(250);
 
 /// A connection to a server without scripts, and those for transactions.
 #[derive(Debug)]

@@ -3,10 +3,12 @@
 //! It grants nothing to itself: if it finds the key free, it gives the lock to the first entry, whose
 //! own poll finds it.
 
+use std::time::Duration;
+
 use redis::{Pipeline, Value};
 use tokio::time::Instant;
 
-use super::acquire::{as_left, millis};
+use super::acquire::{left_of, millis};
 use super::answers::{self, Held, held};
 use super::{PlainLink, micros};
 use crate::backend::command_error::CommandError;
@@ -53,7 +55,7 @@ impl PlainLink {
         }
         let busy = last.unwrap_or_else(|| Busy {
             time: self.server_time(),
-            left: Left::For(std::time::Duration::ZERO),
+            left: Left::For(Duration::ZERO),
             value: String::new(),
         });
         Ok(Polled::Queued(busy))
@@ -100,21 +102,24 @@ pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<Looked, CommandE
         if !first.is(value) {
             return Ok(Looked::Again);
         }
-        let left = std::time::Duration::from_millis(u64::try_from(pttl).unwrap_or_default());
+        let left = Duration::from_millis(u64::try_from(pttl).unwrap_or_default());
         let epoch = answers::epoch(counter, time);
         return Ok(Looked::Settled(Polled::Yours { time, epoch, left }));
     }
     if *score == Value::Nil {
         return Ok(Looked::Settled(Polled::Gone { time }));
     }
-    let (left, value) = (as_left(pttl), String::new());
-    Ok(match last {
-        Held::Nothing => Looked::Free(Busy {
-            time,
-            left: Left::For(std::time::Duration::ZERO),
-            value,
-        }),
-        Held::By(value) => Looked::Settled(Polled::Queued(Busy { time, left, value })),
-        Held::OtherType => Looked::Settled(Polled::Queued(Busy { time, left, value })),
-    })
+    let value = match last {
+        Held::Nothing => {
+            return Ok(Looked::Free(Busy {
+                time,
+                left: Left::For(Duration::ZERO),
+                value: String::new(),
+            }));
+        }
+        Held::By(value) => value,
+        Held::OtherType => String::new(),
+    };
+    let left = left_of(pttl, &value);
+    Ok(Looked::Settled(Polled::Queued(Busy { time, left, value })))
 }
