@@ -129,7 +129,9 @@ async fn both_ways_exclude_each_other_and_show_the_holder() {
             panic!("not busy");
         };
         assert!(holder.to_string().contains("of this process"), "{holder}");
-        assert!(left <= LONG && left > LONG / 2, "{left:?}");
+        // A key without scripts outlives its lease by up to 0.25 s.
+        let longest = LONG + Duration::from_millis(250);
+        assert!(left <= longest && left > LONG / 2, "{left:?}");
         let Some(Holder::Process(seen)) = other.holder("k").await.unwrap() else {
             panic!("no holder");
         };
@@ -248,7 +250,6 @@ async fn values_of_other_programs_are_waited_for_or_refused() {
         assert_eq!(refusal(once().await.unwrap_err()), reason, "{make:?}");
         let waited = pool.lock("k").wait(LONG).acquire().await.unwrap_err();
         assert_eq!(refusal(waited), reason, "{make:?}");
-        assert!(pool.holder("k").await.is_ok() || make[0] != "ZADD");
     }
     server.cmd(&["DEL", "lock:k"]).await;
     assert!(once().await.unwrap().is_some());

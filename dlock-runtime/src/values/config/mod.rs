@@ -187,8 +187,8 @@ impl Config {
     /// Takes locks without Lua scripts, on a server that refuses `EVAL`. Default: with scripts.
     ///
     /// Only when the server offers none: its user has no right to them, or the command is renamed
-    /// or disabled. Exclusion, renewal, `min_hold` and release are the same, and both ways exclude
-    /// each other, so a fleet may use both. Lost are:
+    /// or disabled. Exclusion, order of arrival, renewal, `min_hold` and release are the same, and
+    /// both ways exclude each other, so a fleet may use both. Lost are:
     ///
     /// - every kind but the exclusive and the [`reentrant`](crate::LockRequest::reentrant) lock, and
     ///   `fair`, `keys`, `owner` and [guarded writes](crate::LockGuard::write): each is a
@@ -197,7 +197,7 @@ impl Config {
     ///   ([`poll_interval`](Self::poll_interval));
     /// - batches: each acquire is a command of its own, and each release or batch of renewals needs
     ///   two round trips, on up to four more connections of each runtime;
-    /// - [some of a clean-up's speed](https://docs.rs/dlock-runtime/latest/dlock_runtime/#without-scripts).
+    /// - releases while the server is out of memory: they wait for memory or the end of the ttl.
     ///
     /// Has no effect on `memory://`.
     ///
