@@ -11,7 +11,8 @@ use crate::{connect, plain};
 #[tokio::test]
 async fn a_thousand_leases_are_renewed_in_time() {
     let server = RedisServer::start();
-    let pool = connect(plain(server.url())).await;
+    let patient = Duration::from_secs(60); // a busy machine, and a build without optimization
+    let pool = connect(plain(server.url()).command_timeout(patient)).await;
     let ttl = Duration::from_secs(6);
     let request = |it: u32| pool.lock(format!("k{it}")).ttl(ttl).renew().acquire();
     let guards = try_join_all((0..1000).map(request)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::{DelayProxy, RedisServer, until};
+use dlock_harness::{Action, Matcher, Proxy, RedisServer, until};
 use dlock_runtime::{Holder, LockError, LockPool, Refusal, Released};
 use dlock_tests::patient;
 
@@ -42,7 +42,7 @@ pub(crate) async fn everything(
         one.holder("k").await.unwrap().is_none()
     })
     .await;
-    let keep = one.lock("kept").min_hold(Duration::from_millis(100));
+    let keep = one.lock("kept").min_hold(Duration::from_secs(2));
     keep.run(async |_| ()).await?;
     assert!(one.lock("kept").try_acquire().await?.is_none());
     let renewed = two.lock("renewed").renew_every(Duration::from_millis(20));
@@ -285,41 +285,27 @@ async fn another_kind_is_waited_for_and_its_release_grants() {
 #[tokio::test]
 async fn a_key_that_changes_hands_during_a_release_is_left_alone() {
     let server = RedisServer::start();
-    let wire = DelayProxy::start(server.addr(), Duration::from_millis(60));
+    let wire = Proxy::start(server.addr());
     let pool = connect(plain(wire.url())).await;
-    for change in [
-        &["SET", "lock:k", "theirs", "PX", "60000"][..],
-        &["DEL", "lock:k"],
-    ] {
-        let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-        let warm = pool.lock("warm").acquire().await.unwrap();
-        warm.release().await.unwrap();
-        let watches = server.commandstats("watch").await;
-        let release = tokio::spawn(held.release());
-        until("it watches", CAP, async || {
-            server.commandstats("watch").await > watches
-        })
-        .await;
+    let change_at_multi = async |change: &[&str]| {
+        let held = wire.on(Matcher::command("MULTI"), Action::Hold);
+        held.seen().await;
         server.cmd(change).await;
-        assert_eq!(release.await.unwrap().unwrap(), Released::NotHeld);
+        wire.clear_triggers();
+        wire.release_held();
+    };
+    let theft = ["SET", "lock:k", "theirs", "PX", "60000"];
+    for change in [&theft[..], &["DEL", "lock:k"]] {
+        let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
+        let ((), released) = tokio::join!(change_at_multi(change), held.release());
+        assert_eq!(released.unwrap(), Released::NotHeld);
         let left = server.ask::<Option<String>>(&["GET", "lock:k"]).await;
         assert_eq!(left.is_some(), change[0] == "SET");
         server.cmd(&["DEL", "lock:k"]).await;
     }
     // The same for a renewal: it lengthens nothing of theirs.
     let held = pool.lock("k").ttl(LONG).acquire().await.unwrap();
-    let watches = server.commandstats("watch").await;
-    let extension = async { held.extend(10 * LONG).await };
-    let theft = async {
-        until("it watches", CAP, async || {
-            server.commandstats("watch").await > watches
-        })
-        .await;
-        server
-            .cmd(&["SET", "lock:k", "theirs", "PX", "60000"])
-            .await;
-    };
-    let (extended, ()) = tokio::join!(extension, theft);
+    let ((), extended) = tokio::join!(change_at_multi(&theft), held.extend(10 * LONG));
     assert!(extended.unwrap_err().is_lost());
     assert!(server.pttl("lock:k").await <= 60_000);
 }
