@@ -79,7 +79,7 @@ async fn processes_without_scripts_lose_no_update_and_never_overlap() {
 #[tokio::test]
 async fn the_lock_of_a_killed_process_ends_with_its_lease() {
     let server = RedisServer::start();
-    let settings = ["ttl_ms=2000".to_owned(), "plain=1".to_owned()];
+    let settings = ["ttl_ms=4000".to_owned(), "plain=1".to_owned()];
     let mut doomed = worker("hold", &server, &settings);
     let held = doomed.expect_line("held ", CAP).await;
     let (fence, start_ns) = held.split_once(' ').unwrap();

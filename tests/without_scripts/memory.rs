@@ -15,7 +15,8 @@ async fn out_of_memory(server: &RedisServer) {
 async fn leases_go_on_and_releases_wait_until_there_is_memory() {
     let server = RedisServer::start();
     let pool = connect(plain(server.url())).await;
-    let renewed = pool.lock("renewed").ttl(Duration::from_secs(2)).renew();
+    let renewed = pool.lock("renewed").ttl(Duration::from_secs(6));
+    let renewed = renewed.renew_every(Duration::from_secs(1));
     let renewed = renewed.acquire().await.unwrap();
     let held = pool.lock("held").ttl(LONG).acquire().await.unwrap();
     out_of_memory(&server).await;
@@ -43,7 +44,7 @@ async fn leases_go_on_and_releases_wait_until_there_is_memory() {
         "{refused:?}"
     );
     assert!(server.pttl("lock:held").await > 0);
-    tokio::time::sleep(Duration::from_secs(3)).await; // longer than a lease without renewals
+    tokio::time::sleep(Duration::from_secs(7)).await; // longer than a lease without renewals
     renewed.verify().await.unwrap();
     renewed.extend(LONG).await.unwrap();
     assert!(server.pttl("lock:renewed").await > 50_000);
