@@ -27,6 +27,13 @@ pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
     nothing_left(&served.server).await;
 }
 
+pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
+    let server = RedisServer::start();
+    let config = patient(server.url()).without_scripts();
+    case(LockPool::connect(config).await.unwrap()).await;
+    nothing_left(&server).await;
+}
+
 pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     let served = Served::start().await;
     let config = by_the_server(patient(&served.url));

@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
-    f14_what_the_body_can_never_be_given_is_an_error_at_once,
     f15_the_owner_is_the_scope_and_nobody_else,
-    f15_siblings_in_one_scope_are_counted_together,
+    f15_siblings_in_one_scope_are_counted_together;
+    scripts:
+    f14_what_the_body_can_never_be_given_is_an_error_at_once,
     f58_opposite_orders_twice_named_and_nobody_waits,
     f58_a_thousand_keys,
     f61_a_release_of_what_is_over_changes_nothing,

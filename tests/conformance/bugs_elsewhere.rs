@@ -16,13 +16,15 @@ use crate::backends::{LONG, ms, settled, soon};
 use crate::bugs::{is_free, one};
 
 on_every_backend!(
+    seconds:
+    redisson_84_a_nested_call_after_the_loss_takes_nothing;
+    scripts:
     redisson_543_a_single_try_of_every_kind_never_waits,
     redisson_3750_one_owner_in_many_tasks,
     redisson_6510_many_keys_of_every_kind_leave_nothing,
     redisson_7251_nested_reads_leave_no_entries,
     spring_integration_3700_a_lost_race_is_no_refusal;
-    seconds:
-    redisson_84_a_nested_call_after_the_loss_takes_nothing,
+    scripts_and_seconds:
     redisson_1458_reads_that_nobody_gives_back_end_by_themselves,
     redisson_1604_a_read_lock_is_renewed,
     redisson_2144_a_short_reader_shortens_nobodys_lease,

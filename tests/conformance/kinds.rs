@@ -8,6 +8,8 @@ use tokio::time::Instant;
 use crate::backends::{LONG, ms, settled, soon};
 
 on_every_backend!(
+    two_kinds_in_one_request_are_a_mistake;
+    scripts:
     two_kinds_at_one_key_are_refused_on_both_sides,
     another_kind_inside_is_refused_as_well,
     who_waits_has_its_turn_behind_another_kind,
@@ -16,9 +18,8 @@ on_every_backend!(
     every_kind_says_who_holds_it,
     every_kind_is_given_back_when_its_future_is_dropped,
     every_kind_is_stopped_when_it_is_lost,
-    fair_waiters_are_served_in_the_order_they_came,
-    two_kinds_in_one_request_are_a_mistake;
-    seconds:
+    fair_waiters_are_served_in_the_order_they_came;
+    scripts_and_seconds:
     every_kind_outlives_a_quick_body_by_its_min_hold,
     every_kind_ends_with_its_max_hold,
 );

@@ -2,7 +2,8 @@
 //!
 //! A case is an async function that gets a fresh pool. [`backends`] runs it on `memory://` in real
 //! time, on `memory://` under tokio's paused clock, and on a Redis server of its own, where nothing
-//! may be left afterwards; there also without local hand-off, so that the server decides each turn.
+//! may be left afterwards; there also without local hand-off, so that the server decides each turn,
+//! and without scripts.
 //! Tests without a second backend to compare with are separate: `namespaces` and `fleets` (several
 //! pools on one server), `global` and `shutting_down` (the process's own pools; each test in a
 //! process of its own), and `lock_order`, whose pools have another setting and whose events are
@@ -14,58 +15,55 @@
     reason = "a test fails by panicking; clippy knows this only inside the test functions"
 )]
 
-/// Makes four tests of each case. Cases behind `seconds:` take some seconds, and do not run on
-/// memory in real time. Cases behind `by_the_server:` are about the server's queue, and run only
-/// without local hand-off.
+/// Makes a test of each case, on each server that has what the case needs. Cases behind `seconds:`
+/// take some seconds, and do not run on memory in real time. Cases behind `scripts:` need more than
+/// a server without scripts offers, those behind `scripts_and_seconds:` both. Cases behind
+/// `by_the_server:` are about the server's queue, and run only without local hand-off.
 macro_rules! on_every_backend {
-    ($($case:ident),* $(,)? $(; seconds: $($long:ident),* $(,)?)? $(; by_the_server: $($turn:ident),* $(,)?)?) => {
+    (
+        $($case:ident),* $(,)?
+        $(; seconds: $($long:ident),* $(,)?)?
+        $(; scripts: $($scripted:ident),* $(,)?)?
+        $(; scripts_and_seconds: $($scripted_long:ident),* $(,)?)?
+        $(; by_the_server: $($turn:ident),* $(,)?)?
+    ) => {
         mod memory {
-            $(#[tokio::test]
-            async fn $case() {
-                crate::backends::on_memory(super::$case).await;
-            })*
+            each!(#[tokio::test] on_memory: $($case)* $($($scripted)*)?);
         }
 
         mod memory_paused {
-            $(#[tokio::test(start_paused = true)]
-            async fn $case() {
-                crate::backends::on_memory(super::$case).await;
-            })*
-            $($(#[tokio::test(start_paused = true)]
-            async fn $long() {
-                crate::backends::on_memory(super::$long).await;
-            })*)?
-            $($(#[tokio::test(start_paused = true)]
-            async fn $turn() {
-                crate::backends::on_memory_by_the_server(super::$turn).await;
-            })*)?
+            each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory_by_the_server: $($($turn)*)?);
         }
 
         mod redis {
-            $(#[tokio::test]
-            async fn $case() {
-                crate::backends::on_redis(super::$case).await;
-            })*
-            $($(#[tokio::test]
-            async fn $long() {
-                crate::backends::on_redis(super::$long).await;
-            })*)?
+            each!(#[tokio::test] on_redis: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)?);
         }
 
         mod redis_by_the_server {
-            $(#[tokio::test]
-            async fn $case() {
-                crate::backends::on_redis_by_the_server(super::$case).await;
-            })*
-            $($(#[tokio::test]
-            async fn $long() {
-                crate::backends::on_redis_by_the_server(super::$long).await;
-            })*)?
-            $($(#[tokio::test]
-            async fn $turn() {
-                crate::backends::on_redis_by_the_server(super::$turn).await;
-            })*)?
+            each!(#[tokio::test] on_redis_by_the_server: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test] on_redis_by_the_server: $($($long)*)? $($($scripted_long)*)?);
+            each!(#[tokio::test] on_redis_by_the_server: $($($turn)*)?);
         }
+
+        mod redis_without_scripts {
+            each!(#[tokio::test] on_redis_without_scripts: $($case)* $($($long)*)?);
+        }
+    };
+    // The first list is empty.
+    ($list:ident: $($rest:tt)*) => {
+        on_every_backend!(; $list: $($rest)*);
+    };
+}
+
+macro_rules! each {
+    (#[$test:meta] $backend:ident: $($case:ident)*) => {
+        $(#[$test]
+        async fn $case() {
+            crate::backends::$backend(super::$case).await;
+        })*
     };
 }
 

@@ -9,10 +9,11 @@ use dlock_runtime::{LockError, LockPool, Released, current};
 use crate::backends::{LONG, given_back, settled, soon};
 
 on_every_backend!(
-    a_joined_reader_is_no_writer_to_downgrade,
     an_inner_guard_beyond_the_outer,
     counts_when_inner_futures_are_dropped_or_panic,
-    current_inside_a_joined_scope,
+    current_inside_a_joined_scope;
+    scripts:
+    a_joined_reader_is_no_writer_to_downgrade,
     a_reader_nested_in_a_downgraded_writer,
     a_permit_that_is_not_waited_for_any_more,
     another_kind_while_ours_waits,

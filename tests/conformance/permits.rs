@@ -10,15 +10,16 @@ use tokio::time::Instant;
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
+    more_than_there_are_is_a_mistake;
+    scripts:
     so_many_and_no_more,
     many_tasks_never_hold_more_than_there_are,
     several_are_taken_together_or_not_at_all,
     a_big_request_is_not_bypassed,
     a_big_request_that_gives_up_lets_the_small_on,
     a_rolling_deploy_changes_the_number,
-    more_than_there_are_is_a_mistake,
     a_nested_request_takes_another_permit_while_there_is_one;
-    seconds:
+    scripts_and_seconds:
     a_permit_comes_back_when_its_lease_ends,
     permits_are_renewed,
 );

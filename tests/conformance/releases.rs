@@ -10,14 +10,15 @@ use dlock_tests::of_kind;
 use crate::backends::{LONG, ms, nothing_left, patient, settled};
 
 on_every_backend!(
-    after_a_release_in_the_background_the_next_acquire_succeeds,
     a_release_in_the_background_grants_to_who_waits,
     a_skipped_function_does_nothing_while_others_hold_its_lock,
     a_skipped_function_that_waits_gets_its_turn,
-    a_strict_release_that_finds_the_lock_changes_nothing,
     a_strict_release_that_finds_nothing_is_a_loss;
     seconds:
-    a_strict_lock_goes_to_the_next_waiter_by_the_server,
+    a_strict_lock_goes_to_the_next_waiter_by_the_server;
+    scripts:
+    after_a_release_in_the_background_the_next_acquire_succeeds,
+    a_strict_release_that_finds_the_lock_changes_nothing,
 );
 
 #[distributed_lock(key = "k", ttl = "60s", on_lost = "finish", release = "strict")]

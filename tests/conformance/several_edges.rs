@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::backends::{LONG, given_back, ms, patient, settled, soon};
 
 on_every_backend!(
+    scripts:
     a_downgrade_of_several_lets_readers_in_at_each,
     a_pool_that_is_shut_down_gives_no_several,
     a_body_that_still_holds_one_of_several_does_not_wait_for_itself,
@@ -19,7 +20,7 @@ on_every_backend!(
     several_and_shutdown,
     shutdown_while_several_wait,
     extending_several;
-    seconds:
+    scripts_and_seconds:
     the_first_ones_last_while_each_of_many_is_waited_for,
 );
 

@@ -7,17 +7,18 @@ use tokio::time::Instant;
 use crate::backends::{LONG, given_back, ms, settled, soon};
 
 on_every_backend!(
+    no_key_is_a_mistake;
+    scripts:
     all_are_held_and_all_are_freed,
     none_is_kept_when_one_is_busy,
     opposite_orders_never_deadlock,
     what_is_named_twice_is_taken_once,
     one_key_is_as_good_as_any,
     a_hundred_at_once,
-    no_key_is_a_mistake,
     one_that_is_held_by_the_body_would_deadlock,
     a_dropped_guard_frees_all,
     readers_share_them;
-    seconds:
+    scripts_and_seconds:
     the_first_ones_last_until_the_last_one_is_had,
     each_lasts_its_whole_ttl_once_all_are_had,
     what_is_joined_keeps_the_lease_that_it_has,

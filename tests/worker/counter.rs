@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dlock_harness::{Interval, now_ns, until};
 use dlock_runtime::{LockError, distributed_lock};
-use dlock_tests::{Seeded, patient};
+use dlock_tests::Seeded;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
 
@@ -26,7 +26,7 @@ async fn add_one_locked(counter: &mut Counter) -> Result<Interval, LockError> {
 /// Counts under the lock, and prints the interval of each hold.
 #[tokio::main]
 pub(crate) async fn locked(settings: &Settings) {
-    let pool = dlock_runtime::init(patient(&settings.url)).await.unwrap();
+    let pool = dlock_runtime::init(settings.config()).await.unwrap();
     pool.ping().await.unwrap();
     count(settings, async |counter| {
         add_one_locked(counter).await.unwrap()

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use dlock_harness::now_ns;
 use dlock_runtime::LockPool;
-use dlock_tests::patient;
 
 use crate::settings::Settings;
 
 /// Prints `held <fence> <start_ns>` once it has the lock `counter`.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn hold(settings: &Settings) {
-    let pool = LockPool::connect(patient(&settings.url)).await.unwrap();
+    let pool = LockPool::connect(settings.config()).await.unwrap();
     let ttl = Duration::from_millis(settings.number("ttl_ms"));
     let guard = pool
         .lock("counter")

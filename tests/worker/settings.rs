@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use dlock_runtime::Config;
+use dlock_tests::patient;
+
 pub(crate) struct Settings {
     pub(crate) mode: String,
     pub(crate) url: String,
@@ -21,6 +24,15 @@ impl Settings {
             mode,
             url,
             others: others.collect(),
+        }
+    }
+
+    /// The configuration of its pool; with `plain=1`, without scripts.
+    pub(crate) fn config(&self) -> Config {
+        let config = patient(&self.url);
+        match self.others.get("plain").map(String::as_str) {
+            Some("1") => config.without_scripts(),
+            _ => config,
         }
     }
 

@@ -10,6 +10,7 @@
 pub(crate) mod clock;
 pub(crate) mod command_error;
 pub(crate) mod memory;
+pub(crate) mod offers;
 pub(crate) mod redis;
 
 use std::fmt::Debug;
@@ -22,6 +23,7 @@ use tokio::runtime::Handle;
 
 use self::clock::Clock;
 use self::command_error::CommandError;
+use self::offers::Offers;
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
     Renewed,
@@ -45,6 +47,9 @@ pub(crate) const RENEWALS_AT_ONCE: usize = 100;
 pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// The clock that measures this backend's leases.
     fn clock(&self) -> Clock;
+
+    /// What it can do. It never changes.
+    fn offers(&self) -> Offers;
 
     /// Where the watchdog of its leases runs.
     fn watchdog(&self) -> WatchdogKind;
@@ -140,6 +145,12 @@ pub(crate) trait Link: Debug + Send + Sync {
     /// The address at which grants to this connection's waiters are published; `None` if this
     /// connection receives no pushes, so that its waiters have to poll.
     fn address(&self) -> Option<&Arc<str>>;
+
+    /// The server's time after which an acquire prepared at `now` creates nothing, if its answer is
+    /// awaited for `within`.
+    fn not_after(&self, now: Moment, within: Duration, _lease: Ttl) -> u64 {
+        Acquire::not_after(self.server_time_at(now), within)
+    }
 
     fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired>;
 

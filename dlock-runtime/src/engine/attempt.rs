@@ -58,7 +58,7 @@ impl Sent {
         let command = Acquire {
             claim,
             lease,
-            not_after: Acquire::not_after(link.server_time_at(now), within),
+            not_after: link.not_after(now, within, lease),
             repair_missing_ttl: core.settings().repair_missing_ttl,
         };
         let give_up = now.plus(within + queue::longest_stay(lease.get()));

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 
 use super::clock::Clock;
 use super::command_error::CommandError;
+use super::offers::Offers;
 use super::{Answer, Backend, Link, Listener, WatchdogKind};
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
@@ -104,6 +105,10 @@ impl Publish for Outbox {
 }
 
 impl Backend for Memory {
+    fn offers(&self) -> Offers {
+        Offers::Everything
+    }
+
     fn clock(&self) -> Clock {
         self.0.clock
     }

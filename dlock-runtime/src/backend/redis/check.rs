@@ -23,10 +23,18 @@ const SECTIONS: [&str; 4] = ["server", "memory", "replication", "persistence"];
 type Replies = [RedisResult<Value>; 9];
 
 impl RedisLink {
+    /// `with_scripts`: the pool may run scripts; only a script can try commands without changing
+    /// anything.
+    ///
     /// # Errors
     /// If nothing at all can be learned.
-    pub(super) async fn query_settings(&self, within: Duration) -> Result<Answers, CommandError> {
-        let questions = questions(&self.unused_name(), self.connection.deletes.known());
+    pub(super) async fn query_settings(
+        &self,
+        with_scripts: bool,
+        within: Duration,
+    ) -> Result<Answers, CommandError> {
+        let native = self.connection.deletes.known();
+        let questions = questions(&self.unused_name(), native, with_scripts);
         let mut multiplexed = self.connection.multiplexed.clone();
         let asking = pin!(async move { questions.query_async(&mut multiplexed).await });
         let before = wall_clock();
@@ -75,7 +83,12 @@ impl RedisLink {
         for section in [server, memory, replication, persistence] {
             read_info(&mut answers, section);
         }
-        read_tried(&mut answers, tried);
+        if with_scripts {
+            read_tried(&mut answers, tried);
+        } else {
+            let why = "the pool is without scripts, which alone can try commands harmlessly";
+            answers.untried = Some(Reason::new(why));
+        }
         Ok(answers)
     }
 
@@ -85,11 +98,16 @@ impl RedisLink {
     }
 }
 
-fn questions(unused: &str, native: Option<Native>) -> Pipeline {
+fn questions(unused: &str, native: Option<Native>, with_scripts: bool) -> Pipeline {
     let mut all = redis::pipe();
     all.cmd("PING").cmd("TIME").add_command(Native::question());
     for section in SECTIONS {
         all.cmd("INFO").arg(section);
+    }
+    all.ignore_errors(); // each has its own answer
+    if !with_scripts {
+        all.cmd("PING").cmd("PING"); // in place of two scripts
+        return all;
     }
     let is_there = |right: &Right| match right.name {
         "delex" => native == Some(Native::Delex),
@@ -102,7 +120,6 @@ fn questions(unused: &str, native: Option<Native>) -> Pipeline {
     all.add_command(scripts::RIGHTS.call(By::Text, &[unused], &tried));
     let none: [&str; 0] = [];
     all.add_command(scripts::RIGHTS.call(By::Hash, &[unused], &none));
-    all.ignore_errors(); // each has its own answer
     all
 }
 

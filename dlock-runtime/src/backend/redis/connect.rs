@@ -175,7 +175,13 @@ async fn shake_hands(
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
     let server_info = read_server_info(connection.clone(), place.generation.is_some());
-    let subscribed = subscribe(protocol, push_receiver.channel(), connection.clone());
+    let subscribed = async {
+        if plan.without_scripts {
+            return None; // only scripts publish grants
+        }
+        let channel = push_receiver.channel();
+        Some(subscribe(protocol, channel, connection.clone()).await)
+    };
     let (server_info, subscribed) = both(server_info, subscribed).await;
     let ServerInfo {
         time,
@@ -185,16 +191,17 @@ async fn shake_hands(
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let (address, pushes) = match subscribed {
-        Ok(()) => {
+        None => (None, Pushes::Unused),
+        Some(Ok(())) => {
             let address = format!("{run_id};{}", push_receiver.channel());
             (Some(address.into()), Pushes::Available)
         }
         // A refusal that passes by itself does not mean that the server has no pushes.
-        Err(CommandError::Refused(refusal, why)) if !refusal.may_pass() => {
+        Some(Err(CommandError::Refused(refusal, why))) if !refusal.may_pass() => {
             plan.waiters_poll(&why);
             (None, no_pushes(plan, protocol, why))
         }
-        Err(error) => return Err(error),
+        Some(Err(error)) => return Err(error),
     };
     let driver = abort_on_failure.defuse();
     let hello = Hello {

@@ -1,7 +1,7 @@
 //! Maps an error of the server or of the socket to what it means for the caller (`CommandError`).
 //! Error texts never repeat a command's arguments, which may hold a token or a password.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ErrorKind, RedisError, Value};
 
 use super::scripts;
 use crate::backend::command_error::CommandError;
@@ -21,6 +21,21 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
         }
         _ => CommandError::Unclear(words(error)),
     }
+}
+
+/// Whether the master may have moved, or our password may have changed: only a new handshake can
+/// tell.
+pub(super) fn may_be_elsewhere(refusal: Refusal) -> bool {
+    matches!(refusal, Refusal::ReadOnly | Refusal::Auth)
+}
+
+/// The error of such an answer to one of several commands.
+pub(super) fn elsewhere(answer: &Value) -> Option<CommandError> {
+    let Value::ServerError(error) = answer else {
+        return None;
+    };
+    let error = command_error(&RedisError::from(error.clone()));
+    matches!(error, CommandError::Refused(refusal, _) if may_be_elsewhere(refusal)).then_some(error)
 }
 
 /// The meaning of an error during the handshake: no command of ours has been sent yet.
@@ -83,10 +98,24 @@ fn without_arguments(said: &str) -> Reason {
     let said = said.get(..end).unwrap_or_default();
     let said = shown(said.trim_end_matches([' ', ',']), WORDS_AT_MOST);
     let commands = commands_without_right(&said);
+    if refuses_scripts(&said) {
+        return Reason::new(format_args!(
+            "{said}; if this server offers no scripts, set `Config::without_scripts()`"
+        ));
+    }
     if commands.is_empty() {
         return Reason::new(said);
     }
     Reason::new(format_args!("{said} ({})", commands.join(", ")))
+}
+
+/// Whether the server refused to run a script at all: the user has no right to, or the command is
+/// renamed or unknown there.
+fn refuses_scripts(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    let is_refused = ["no permissions to run", "unknown command"];
+    let command = ["'eval'", "'evalsha'", "`eval`", "`evalsha`"];
+    is_refused.iter().any(|it| said.contains(it)) && command.iter().any(|it| said.contains(it))
 }
 
 /// The commands that the user may not run in a script. A server before 7.2 names only the script's

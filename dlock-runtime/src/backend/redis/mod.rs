@@ -7,6 +7,7 @@
 //! guarded writes, `check` asks for the server's settings. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
 //! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
 //! `native` the server's own compare-and-delete command, `reply` and `errors` read the answers.
+//! `plain` is the link to a server without scripts.
 //!
 //! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
 //! automatically.
@@ -21,6 +22,7 @@ mod link;
 mod names;
 mod native;
 mod pace;
+mod plain;
 mod plan;
 mod push;
 mod reply;
@@ -43,6 +45,7 @@ use std::time::Duration;
 use self::supervisor::Supervisor;
 use super::clock::Clock;
 use super::command_error::CommandError;
+use super::offers::Offers;
 use super::{Answer, Attendance, Backend, Link, Listener, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Reason;
@@ -67,6 +70,10 @@ impl Redis {
 }
 
 impl Backend for Redis {
+    fn offers(&self) -> Offers {
+        self.supervisor.offers()
+    }
+
     fn clock(&self) -> Clock {
         self.clock
     }
@@ -80,14 +87,14 @@ impl Backend for Redis {
     }
 
     fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
-        let link: Arc<dyn Link> = self.supervisor.ready(key, now)?;
-        Some(link)
+        let link = self.supervisor.ready(key, now)?;
+        Some(self.supervisor.speaking(link))
     }
 
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
         Box::pin(async move {
-            let link: Arc<dyn Link> = self.supervisor.link(key, within).await?;
-            Ok(link)
+            let link = self.supervisor.link(key, within).await?;
+            Ok(self.supervisor.speaking(link))
         })
     }
 

@@ -31,6 +31,17 @@ impl Native {
         question
     }
 
+    /// Deletes the key if it has this value.
+    pub(super) fn deletes(self, key: &str, value: &str) -> Cmd {
+        let mut command = redis::cmd(self.name());
+        command.arg(key);
+        if self == Self::Delex {
+            command.arg("IFEQ");
+        }
+        command.arg(value);
+        command
+    }
+
     /// Reads the answer: a description of each command that exists, nothing for the others. An
     /// error, or an answer that a proxy made up, counts as none.
     pub(super) fn among(answer: &Value) -> Option<Self> {
@@ -78,7 +89,11 @@ impl Deletes {
     /// was refused (`lua/release.lua`).
     pub(super) fn answered(&self, reply: &Value) {
         if matches!(reply, Value::Array(items) if items.get(3) == Some(&Value::Int(1))) {
-            self.refused.store(true, Ordering::Relaxed);
+            self.was_refused();
         }
+    }
+
+    pub(super) fn was_refused(&self) {
+        self.refused.store(true, Ordering::Relaxed);
     }
 }

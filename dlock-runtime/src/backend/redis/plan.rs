@@ -25,6 +25,7 @@ pub(super) struct Plan {
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
+    pub(super) without_scripts: bool,
     /// The longest pause of a waiter between two polls.
     pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,

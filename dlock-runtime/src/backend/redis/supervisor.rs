@@ -15,12 +15,14 @@ use super::grant_key::GrantKey;
 use super::link::RedisLink;
 use super::names::Names;
 use super::pace::Pace;
+use super::plain::{Checkouts, PlainLink};
 use super::plan::{Plan, PollInterval};
 use super::sentinel;
 use super::slot::Slot;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
-use crate::backend::{Attendance, Listener};
+use crate::backend::offers::Offers;
+use crate::backend::{Attendance, Link, Listener};
 use crate::values::config::{Endpoint, RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
@@ -41,6 +43,8 @@ pub(super) struct Supervisor {
 #[derive(Debug)]
 struct Links {
     slots: Vec<Arc<Slot>>,
+    /// For transactions, on a server without scripts.
+    checkouts: Arc<Checkouts>,
     /// The task that checks idle connections; when the runtime ends, it is dropped and removes
     /// these links.
     caretaker: OnceLock<AbortHandle>,
@@ -62,6 +66,7 @@ impl Supervisor {
                 target: Arc::default(),
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
+                without_scripts: settings.without_scripts,
                 poll_interval: PollInterval {
                     with_pushes: settings.poll_interval(true),
                     without_pushes: settings.poll_interval(false),
@@ -137,6 +142,24 @@ impl Supervisor {
         slot.link(&self.plan, within).await
     }
 
+    pub(super) fn offers(&self) -> Offers {
+        if self.plan.without_scripts {
+            Offers::WithoutScripts
+        } else {
+            Offers::Everything
+        }
+    }
+
+    /// The link that speaks the protocol over this connection, with or without scripts.
+    pub(super) fn speaking(&self, link: Arc<RedisLink>) -> Arc<dyn Link> {
+        if !self.plan.without_scripts {
+            return link;
+        }
+        let links = self.known(link.connection.runtime.id());
+        let checkouts = links.map(|it| it.checkouts.clone()).unwrap_or_default();
+        Arc::new(PlainLink::new(link, checkouts, self.plan.clone()))
+    }
+
     fn was_heard_lately(&self, link: &RedisLink, now: Moment) -> bool {
         link.connection.idle(now) < self.health_check_interval * 3
     }
@@ -169,6 +192,7 @@ impl Supervisor {
         }
         let links = Arc::new(Links {
             slots: (0..self.connections).map(|_| Arc::default()).collect(),
+            checkouts: Arc::default(),
             caretaker: OnceLock::new(),
         });
         runtimes.push((runtime, links.clone()));
@@ -222,7 +246,8 @@ async fn look_after(departure: Departure) {
         let Some(links) = departure.links() else {
             return;
         };
-        for link in links.slots.iter().filter_map(|slot| slot.live()) {
+        let all = links.slots.iter().chain(links.checkouts.slots());
+        for link in all.filter_map(|slot| slot.live()) {
             while link.connection.is_usable()
                 && link.connection.idle(link.connection.clock.now()) >= pause
                 && link.connection.refresh(within).await.is_err()

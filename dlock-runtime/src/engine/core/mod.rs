@@ -18,6 +18,7 @@ use super::shared::Shared;
 use super::watchdog::Watchdog;
 use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
+use crate::backend::offers::{Offers, Wanted};
 use crate::backend::redis::Redis;
 use crate::backend::{Backend, Link};
 use crate::observe;
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     settings: Settings,
     neighbour: Option<Arc<Neighbour>>,
     backend: Arc<dyn Backend>,
+    /// What the backend can do.
+    offers: Offers,
     tokens: TokenSource,
     watchdog: Watchdog,
     local_queues: LocalQueues,
@@ -81,6 +84,7 @@ impl Core {
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
             neighbour: Neighbour::enter(&settings),
+            offers: backend.offers(),
             backend,
             settings,
         });
@@ -146,6 +150,11 @@ impl Core {
 
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.backend
+    }
+
+    /// Checks that the backend can do what a caller wants, before anything is sent or queued.
+    pub(crate) fn offers(&self, wanted: Wanted<'_>) -> Result<(), LockError> {
+        self.offers.check(wanted).map_err(LockError::config)
     }
 
     pub(crate) fn tokens(&self) -> &TokenSource {

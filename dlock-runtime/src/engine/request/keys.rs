@@ -39,6 +39,10 @@ impl Keys {
         }
     }
 
+    pub(super) fn are_several(&self) -> bool {
+        matches!(self, Keys::All(_))
+    }
+
     /// The spec of each key.
     pub(super) fn specs(
         self,

@@ -14,6 +14,7 @@ use super::local_queues::queue_key::QueueKey;
 use super::locked_future::{LockedFuture, OnLost};
 use super::scope::ScopedGuard;
 use super::spec::AcquireSpec;
+use crate::backend::offers;
 use crate::policy::lease::Terms;
 use crate::values::bounds::Bounds;
 use crate::values::class::Site;
@@ -302,6 +303,12 @@ impl LockRequest {
         let Some(ttl) = ttl.filter(|_| wrong.is_empty()) else {
             return Err(LockError::config(wrong.join("; ")));
         };
+        let wanted = offers::Wanted::Lock {
+            kind: &kind,
+            fair: self.wanted.is_fair(),
+            several: self.keys.are_several(),
+        };
+        self.core.offers(wanted)?;
         let (wait, release) = (
             self.wait.unwrap_or(settings.default_wait),
             self.release.unwrap_or(settings.release),

@@ -41,6 +41,8 @@ pub(crate) struct Answers {
 pub(crate) enum Pushes {
     #[default]
     Available,
+    /// None are asked for: without scripts, nobody publishes grants.
+    Unused,
     /// The connection speaks RESP2. `asked_for`: the URL says so.
     Resp2 { asked_for: bool },
     /// The server refused to subscribe it.
@@ -235,7 +237,7 @@ fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
 /// Connecting warns of it already.
 fn pushes(pushes: &Pushes, pool: &PoolSettings<'_>) -> Option<Finding> {
     let (why, advice) = match pushes {
-        Pushes::Available => return None,
+        Pushes::Available | Pushes::Unused => return None,
         Pushes::Resp2 { asked_for: true } => (
             "the URL asks for RESP2".to_owned(),
             "remove `protocol=resp2` from the URL",

@@ -11,6 +11,9 @@ use crate::policy::retry::{self, Jitter};
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
+/// How long an acquire that is executed late may stand before the next `cancel` finds it, at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// A clean-up under way; `holder` is told when it is done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CleanUp<H> {
@@ -59,11 +62,12 @@ impl<H> CleanUp<H> {
         self.waits_until(now).unwrap_or(now)
     }
 
-    /// The cancel came before the acquire's last moment and found nothing: when to repeat it.
+    /// The cancel came before the acquire's last moment and found nothing: when to repeat it. If
+    /// that moment is far, before it too: the acquire may have been executed meanwhile.
     pub(super) fn inconclusive(&mut self, answer: Cancelled, now: Moment) -> Moment {
         self.reported();
         let open = Duration::from_micros(self.not_after.saturating_sub(answer.time));
-        now.plus(open + Duration::from_millis(1))
+        now.plus((open + Duration::from_millis(1)).min(LOOK_AGAIN))
     }
 
     /// The cancel got no clear answer: when to repeat it.

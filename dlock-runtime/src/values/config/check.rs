@@ -101,6 +101,7 @@ impl Config {
                     poll_interval: self.poll_interval,
                     health_check_interval: self.health_check_interval,
                     max_in_flight: self.max_in_flight,
+                    without_scripts: self.without_scripts,
                     repair_missing_ttl: self.repair_missing_ttl,
                     holder_name: self.holder_name,
                     grant_secret: self.grant_secret,

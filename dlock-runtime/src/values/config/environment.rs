@@ -55,6 +55,10 @@ const SETTINGS: &[(&str, Setting)] = &[
     ),
     ("DLOCK_MAX_IN_FLIGHT", Setting::Count(Config::max_in_flight)),
     (
+        "DLOCK_WITHOUT_SCRIPTS",
+        Setting::Flag(Config::without_scripts),
+    ),
+    (
         "DLOCK_REPAIR_MISSING_TTL",
         Setting::Time(Config::repair_missing_ttl),
     ),
@@ -88,6 +92,7 @@ impl Config {
     /// | `DLOCK_POLL_INTERVAL` | `50ms` | `1s`; `100ms` without pushes |
     /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
+    /// | `DLOCK_WITHOUT_SCRIPTS` | `true`, `false` | `false` |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_GRANT_SECRET` | 32 random bytes as text | derived from the password, if any |

@@ -74,6 +74,7 @@ pub struct Config {
     poll_interval: Option<Duration>,
     health_check_interval: Duration,
     max_in_flight: Option<usize>,
+    without_scripts: bool,
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
     grant_secret: Option<Secret>,
@@ -109,6 +110,7 @@ impl Config {
             poll_interval: None,
             health_check_interval: Duration::from_secs(15),
             max_in_flight: None,
+            without_scripts: false,
             repair_missing_ttl: None,
             holder_name: None,
             grant_secret: None,
@@ -322,6 +324,41 @@ impl Config {
     /// itself: none are combined.
     pub fn max_in_flight(mut self, commands: usize) -> Self {
         self.max_in_flight = Some(commands);
+        self
+    }
+
+    /// Takes locks without Lua scripts, on a server that refuses `EVAL`. Default: with scripts.
+    ///
+    /// Only when the server offers none: its user has no right to them, or the command is renamed
+    /// or disabled. Exclusion, order of arrival, renewal, `min_hold` and release are the same, and
+    /// both ways exclude each other, so a fleet may use both. Lost are:
+    ///
+    /// - every kind but the exclusive and the [`reentrant`](crate::LockRequest::reentrant) lock, and
+    ///   `fair`, `keys`, `owner` and [guarded writes](crate::LockGuard::write): each is a
+    ///   [`Config`](crate::LockError::Config) error before anything is sent;
+    /// - pushes: waiters poll, every 100 ms by default
+    ///   ([`poll_interval`](Self::poll_interval));
+    /// - batches: each acquire is a command of its own, and each release or batch of renewals needs
+    ///   two round trips, on up to four more connections of each runtime;
+    /// - releases while the server is out of memory: they wait for memory or the end of the ttl.
+    ///
+    /// Has no effect on `memory://`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    ///
+    /// let config = Config::new("redis://127.0.0.1:6379").without_scripts();
+    /// let pool = LockPool::connect(config).await?;
+    ///
+    /// let error = pool.lock("report").permits(3).acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("needs scripts"));
+    /// # Ok(()) }
+    /// ```
+    pub fn without_scripts(mut self) -> Self {
+        self.without_scripts = true;
         self
     }
 

@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     pub(super) poll_interval: Option<Duration>,
     pub(crate) health_check_interval: Duration,
     pub(crate) max_in_flight: Option<usize>,
+    pub(crate) without_scripts: bool,
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
     pub(crate) grant_secret: Option<Secret>,

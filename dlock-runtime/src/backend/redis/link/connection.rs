@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, ToRedisArgs};
+use redis::{Pipeline, RedisError, ToRedisArgs, Value};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -38,7 +38,7 @@ const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) multiplexed: MultiplexedConnection,
-    pub(super) runtime: Handle,
+    pub(in crate::backend::redis) runtime: Handle,
     driver: Option<AbortHandle>,
     pub(in crate::backend::redis) clock: Clock,
     pub(super) command_timeout: Duration,
@@ -51,7 +51,7 @@ pub(in crate::backend::redis) struct Connection {
     /// When the first command after the last answer was sent; 0: none was.
     unanswered: AtomicU64,
     pub(super) server_clock: Mutex<ServerClock>,
-    pub(super) names: Names,
+    pub(in crate::backend::redis) names: Names,
     pub(in crate::backend::redis) grant_key: GrantKey,
     pub(in crate::backend::redis) deletes: Deletes,
     pub(in crate::backend::redis) pace: Arc<Pace>,
@@ -163,6 +163,26 @@ impl Connection {
         Ok(now)
     }
 
+    /// Sends commands one right behind the other. Returns an answer for each, which may be its
+    /// error, and when they were sent.
+    pub(in crate::backend::redis) async fn exchange(
+        &self,
+        mut commands: Pipeline,
+        within: Duration,
+    ) -> Result<(Vec<Value>, Moment), CommandError> {
+        commands.ignore_errors();
+        let mut multiplexed = self.multiplexed.clone();
+        let answers = pin!(async move { commands.query_async(&mut multiplexed).await });
+        let (answers, sent) = self.call::<Vec<Value>>(within, answers).await?;
+        if let Some(error) = answers.iter().find_map(errors::elsewhere) {
+            self.give_up();
+            if let error @ CommandError::Unsent(_) = self.meaning(error) {
+                return Err(error); // a replica executes none of them
+            }
+        }
+        Ok((answers, sent))
+    }
+
     /// Waits for the answer of a command that has begun.
     pub(super) async fn finish<T>(
         &self,
@@ -178,13 +198,11 @@ impl Connection {
     /// Notes what an answer tells about the connection.
     pub(super) fn answered<T>(&self, answer: Result<T, RedisError>) -> Result<T, CommandError> {
         let answer = answer.map_err(|error| errors::command_error(&error));
-        // The master may have moved, or our password may have changed: only a new handshake can
-        // tell.
-        let tells_nothing = matches!(
-            answer,
-            Err(CommandError::Unclear(_)
-                | CommandError::Refused(Refusal::ReadOnly | Refusal::Auth, _))
-        );
+        let tells_nothing = match &answer {
+            Err(CommandError::Unclear(_)) => true,
+            Err(CommandError::Refused(refusal, _)) => errors::may_be_elsewhere(*refusal),
+            _ => false,
+        };
         if tells_nothing {
             self.give_up();
         } else {
@@ -239,7 +257,7 @@ impl Connection {
         keys: &[&str],
         arguments: &[impl ToRedisArgs],
         within: Duration,
-    ) -> Result<(redis::Value, Moment), CommandError> {
+    ) -> Result<(Value, Moment), CommandError> {
         self.run(within, |by| script.call(by, keys, arguments))
             .await
     }
@@ -250,7 +268,7 @@ impl Connection {
         lock: &str,
         call: Call<'_>,
         within: Duration,
-    ) -> Result<(redis::Value, Moment), CommandError> {
+    ) -> Result<(Value, Moment), CommandError> {
         self.run(within, |by| self.command_on(lock, &call, by))
             .await
     }
@@ -283,7 +301,7 @@ impl Connection {
         &self,
         within: Duration,
         call: impl Fn(By) -> redis::Cmd,
-    ) -> Result<(redis::Value, Moment), CommandError> {
+    ) -> Result<(Value, Moment), CommandError> {
         let mut multiplexed = self.multiplexed.clone();
         let answer = pin!(Script::run(&mut multiplexed, call));
         self.call(within, answer).await

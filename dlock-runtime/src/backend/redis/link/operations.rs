@@ -221,7 +221,7 @@ impl Link for RedisLink {
     }
 
     fn check(&self, within: Duration) -> Answer<'_, Option<Answers>> {
-        Box::pin(async move { self.query_settings(within).await.map(Some) })
+        Box::pin(async move { self.query_settings(true, within).await.map(Some) })
     }
 }
 

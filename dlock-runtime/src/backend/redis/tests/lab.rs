@@ -144,6 +144,7 @@ pub(super) fn plan(url: &str) -> Plan {
         target: Arc::default(),
         connect_timeout: CAP,
         max_in_flight: None,
+        without_scripts: false,
         margin: Margin::DEFAULT,
         poll_interval: PollInterval {
             with_pushes: Duration::from_secs(1),

@@ -1,0 +1,73 @@
+//! What a backend can do, asked once for each request before anything is sent or queued.
+//!
+//! It sends nothing. Invariant: a refusal says why, and what to do instead.
+
+use std::fmt::Display;
+
+use crate::values::error::Reason;
+use crate::values::kind::Kind;
+
+/// What a backend offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offers {
+    Everything,
+    /// A Redis server that runs no scripts: the exclusive lock, one key at a time.
+    WithoutScripts,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    Lock {
+        kind: &'a Kind,
+        fair: bool,
+        several: bool,
+    },
+    /// Guarded writes.
+    Writes,
+}
+
+impl Offers {
+    /// `Err`: the backend can't do that.
+    #[inline]
+    pub(crate) fn check(self, wanted: Wanted<'_>) -> Result<(), Reason> {
+        match self {
+            Offers::Everything => Ok(()),
+            Offers::WithoutScripts => without_scripts(wanted),
+        }
+    }
+}
+
+fn without_scripts(wanted: Wanted<'_>) -> Result<(), Reason> {
+    let needs = |what: &dyn Display, why: &str, instead: &str| {
+        Err(Reason::new(format_args!(
+            "{what} needs scripts, and this pool is `without_scripts`: {why}; use a server that runs scripts, or {instead}"
+        )))
+    };
+    match wanted {
+        Wanted::Lock { several: true, .. } => needs(
+            &"a lock of several keys",
+            "all or none are taken in one step",
+            "take one lock inside the other, everywhere in the same order",
+        ),
+        Wanted::Lock { fair: true, .. } => needs(
+            &"`fair`",
+            "a lease that ran out may go to a newcomer",
+            "leave `fair` out: waiters still take turns",
+        ),
+        Wanted::Lock { kind, .. } if kind.is_shared() => needs(
+            kind,
+            "the server counts its holders",
+            "take an exclusive lock (also `reentrant`, without an `owner`)",
+        ),
+        Wanted::Lock { .. } => Ok(()),
+        Wanted::Writes => needs(
+            &"a guarded write",
+            "the server checks the lock and writes in one step",
+            "let your resource check the lock's `fence`",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Tests what is offered without scripts, and that each refusal says why and what to do.
+
+use super::{Offers, Wanted};
+use crate::values::kind::Kind;
+
+fn lock(kind: &Kind) -> Wanted<'_> {
+    Wanted::Lock {
+        kind,
+        fair: false,
+        several: false,
+    }
+}
+
+#[test]
+fn without_scripts_there_is_the_exclusive_lock() {
+    assert_eq!(Offers::WithoutScripts.check(lock(&Kind::Exclusive)), Ok(()));
+}
+
+#[test]
+fn each_refusal_says_what_why_and_what_else() {
+    let kind = Kind::Exclusive;
+    let (fair, several) = (true, true);
+    for (wanted, what, instead) in [
+        (lock(&Kind::Read), "a read/write lock", "exclusive"),
+        (lock(&Kind::Write), "a read/write lock", "exclusive"),
+        (
+            lock(&Kind::Permits { of: 3, take: 1 }),
+            "a lock with 3 permits",
+            "exclusive",
+        ),
+        (lock(&Kind::Owned("ann".into())), "owner `ann`", "exclusive"),
+        (
+            Wanted::Lock {
+                kind: &kind,
+                fair,
+                several: false,
+            },
+            "`fair`",
+            "leave `fair` out",
+        ),
+        (
+            Wanted::Lock {
+                kind: &kind,
+                fair: false,
+                several,
+            },
+            "several keys",
+            "one lock inside the other",
+        ),
+        (Wanted::Writes, "a guarded write", "`fence`"),
+    ] {
+        assert_eq!(Offers::Everything.check(wanted), Ok(()));
+        let why = Offers::WithoutScripts.check(wanted).unwrap_err();
+        let why = why.to_string();
+        for part in [what, "`without_scripts`", instead] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Takes a lock on the shared connection, in one transaction that watches nothing; if another has
+//! it, enters the key's queue.
+//!
+//! Invariant: everything that it creates carries the server's time at which it ends, so what is
+//! executed late creates nothing.
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+use tokio::time::Instant;
+
+use super::answers::{self, Held, held};
+use super::{PlainLink, key_lasts, lease_until, micros};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::names::LockKeys;
+use crate::backend::redis::reply;
+use crate::policy::commands::{Acquire, Acquired, Busy, Left};
+use crate::policy::queue;
+use crate::values::entry;
+use crate::values::ttl;
+
+/// The answer to one attempt to SET the lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    Settled(Acquired),
+    /// Another holder has it. `arrival`: the epoch that was drawn.
+    Taken {
+        busy: Busy,
+        arrival: u64,
+    },
+    /// A value of another type stands at the key. `left`: its PTTL.
+    OtherType {
+        time: u64,
+        left: i64,
+        arrival: u64,
+    },
+}
+
+impl PlainLink {
+    pub(super) async fn take_or_queue(
+        &self,
+        command: &Acquire,
+        until: Instant,
+    ) -> Result<Acquired, CommandError> {
+        let claim = &command.claim;
+        let now = self.server_time();
+        let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
+        let keys = self.link.connection.names.of(&claim.key);
+        let commands = take(&claim.key, keys.counter, &claim.value, now, ends);
+        let (all, sent) = self
+            .link
+            .connection
+            .exchange(commands, super::left(until))
+            .await?;
+        let items = answers::executed_all(all)?;
+        self.heard(&items[2], sent)?;
+        let (mut busy, arrival) = match read(&items, command)? {
+            Tried::Settled(acquired) => return Ok(acquired),
+            Tried::Taken { busy, arrival } => (busy, arrival),
+            Tried::OtherType {
+                time,
+                left,
+                arrival,
+            } => {
+                let there = self.meta_at(&claim.key, until).await?;
+                if !claim.queues {
+                    return Ok(Acquired::WrongKind { time, there });
+                }
+                let value = there;
+                (
+                    Busy {
+                        time,
+                        left: left_of(left, &value),
+                        value,
+                    },
+                    arrival,
+                )
+            }
+        };
+        if let (Left::Endless, Some(repair)) = (busy.left, command.repair_missing_ttl)
+            && self.repair(&claim.key, ttl::millis(repair), until).await?
+        {
+            busy.left = Left::For(repair);
+        }
+        let is_waited_for = busy.left != Left::Endless && !entry::is_other_layout(&busy.value);
+        if !claim.queues || !is_waited_for {
+            return Ok(Acquired::Busy(busy));
+        }
+        self.enter(command, arrival, until).await?;
+        Ok(Acquired::Queued(busy))
+    }
+
+    /// Enters the key's queue. The heartbeat says until when the entry counts.
+    async fn enter(
+        &self,
+        command: &Acquire,
+        arrival: u64,
+        until: Instant,
+    ) -> Result<(), CommandError> {
+        let claim = &command.claim;
+        let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
+        let keys = self.link.connection.names.of(&claim.key);
+        let alive = alive.min(command.not_after);
+        let commands = enter(&keys, &claim.value, arrival, alive);
+        let (all, _) = self
+            .link
+            .connection
+            .exchange(commands, super::left(until))
+            .await?;
+        let items: [Value; 4] = answers::executed_all(all)?;
+        items.iter().try_for_each(answers::refused)
+    }
+
+    /// The meta of the set at a key; an error if it is none of ours.
+    async fn meta_at(&self, lock: &str, until: Instant) -> Result<String, CommandError> {
+        let mut last = redis::pipe();
+        last.cmd("ZRANGE").arg(lock).arg(-1).arg(-1);
+        let ([last], _) = self.exchange(last, until).await?;
+        answers::meta(&last)
+    }
+
+    /// Gives a key without a time to live one; `false`: it has one by now.
+    async fn repair(&self, lock: &str, ttl: u64, until: Instant) -> Result<bool, CommandError> {
+        let mut connection = self.checkouts.check_out(&self.plan, until).await?;
+        let mut commands = redis::pipe();
+        commands.cmd("WATCH").arg(lock);
+        commands.cmd("PTTL").arg(lock);
+        let (seen, _) = connection.watch(commands, until).await?;
+        let [watched, left] = answers::exactly(seen)?;
+        answers::refused(&watched)?;
+        if left != Value::Int(-1) {
+            connection.unwatch(until).await?;
+            return Ok(false);
+        }
+        let mut repair = redis::pipe();
+        repair.cmd("MULTI");
+        repair.cmd("PEXPIRE").arg(lock).arg(ttl);
+        repair.cmd("EXEC");
+        Ok(answers::executed(connection.end(repair, until).await?)?.is_some())
+    }
+}
+
+/// `now`: the server's estimated time in µs, the counter's first value; `ends`: when the key ends,
+/// in ms.
+fn take(lock: &str, counter: &str, value: &str, now: u64, ends: u64) -> Pipeline {
+    let mut commands = redis::pipe();
+    commands.cmd("MULTI");
+    commands.cmd("SET").arg(counter).arg(now).arg("NX");
+    commands.cmd("INCR").arg(counter);
+    commands.cmd("TIME");
+    commands.cmd("SET").arg(lock).arg(value).arg("NX");
+    commands.arg("PXAT").arg(ends);
+    commands.cmd("PTTL").arg(lock);
+    commands.cmd("GET").arg(lock);
+    commands.cmd("EXEC");
+    commands
+}
+
+/// Reads the answers to [`take`]. `SET … PXAT` answers OK also if that time is over and it creates
+/// nothing, so PTTL and GET decide.
+pub(super) fn read(items: &[Value; 6], command: &Acquire) -> Result<Tried, CommandError> {
+    let [_, counter, time, _, pttl, value] = items;
+    answers::refused(time)?;
+    let time = reply::time(time)?;
+    let epoch = answers::epoch(counter, time);
+    answers::refused(pttl)?;
+    let &Value::Int(left) = pttl else {
+        return Err(reply::unexpected("PTTL", pttl));
+    };
+    let value = match held(value)? {
+        Held::By(value) => value,
+        Held::Nothing => return Ok(Tried::Settled(Acquired::Late { time })),
+        Held::OtherType => {
+            return Ok(Tried::OtherType {
+                time,
+                left,
+                arrival: epoch,
+            });
+        }
+    };
+    if *value == *command.claim.value {
+        let lease = command.lease.as_millis();
+        let left = u64::try_from(left).unwrap_or_default();
+        return Ok(Tried::Settled(if left >= lease {
+            Acquired::Granted { time, epoch }
+        } else {
+            // Our estimate of the server's time was too early.
+            let left = Duration::from_millis(left);
+            Acquired::Yours { time, epoch, left }
+        }));
+    }
+    Ok(Tried::Taken {
+        busy: Busy {
+            time,
+            left: left_of(left, &value),
+            value,
+        },
+        arrival: epoch,
+    })
+}
+
+/// How long a value's holder may still count on the lock: a key of ours outlives its lease a little.
+pub(super) fn left_of(pttl: i64, value: &str) -> Left {
+    let left = match u64::try_from(pttl) {
+        Ok(left) => Duration::from_millis(left),
+        Err(_) if pttl == -1 => return Left::Endless,
+        Err(_) => Duration::ZERO, // it has lapsed
+    };
+    let lease = entry::read(value).map(|it| it.lease);
+    let ours = lease.filter(|lease| left <= key_lasts(*lease));
+    Left::For(ours.map_or(left, |lease| left.min(lease)))
+}
+
+fn enter(keys: &LockKeys<'_>, value: &str, arrival: u64, alive: u64) -> Pipeline {
+    let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+    let kept = millis(queue::QUEUE_TTL);
+    let mut commands = redis::pipe();
+    commands.cmd("MULTI");
+    commands
+        .cmd("ZADD")
+        .arg(&queue)
+        .arg("NX")
+        .arg(arrival)
+        .arg(value);
+    commands.cmd("PEXPIRE").arg(&queue).arg(kept);
+    commands.cmd("ZADD").arg(&heartbeats).arg(alive).arg(value);
+    commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
+    commands.cmd("EXEC");
+    commands
+}
+
+pub(super) fn millis(time: Duration) -> u64 {
+    micros(time) / 1000
+}

@@ -1,0 +1,116 @@
+//! Reads the answers to single commands and transactions. Pure: an unexpected answer is an error,
+//! and its content is never shown, because it may hold a token.
+
+use redis::{RedisError, Value};
+
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::{errors, reply};
+use crate::values::entry;
+use crate::values::error::{Reason, Refusal};
+
+/// A larger number in the counter was not drawn here, and no double in a script holds it exactly.
+const LARGEST_EPOCH: u64 = (1 << 53) - 1;
+
+/// What stands at a lock's key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    Nothing,
+    By(String),
+    /// No string: a kind with many holders, or another program's.
+    OtherType,
+}
+
+impl Held {
+    pub(super) fn is(&self, value: &str) -> bool {
+        matches!(self, Held::By(held) if held == value)
+    }
+}
+
+/// The answer to `GET`.
+pub(super) fn held(value: &Value) -> Result<Held, CommandError> {
+    match refused(value) {
+        Err(CommandError::Refused(Refusal::WrongType, _)) => return Ok(Held::OtherType),
+        other => other?,
+    }
+    Ok(reply::value(value)?.map_or(Held::Nothing, Held::By))
+}
+
+/// The error in an answer.
+pub(super) fn refused(value: &Value) -> Result<(), CommandError> {
+    match value {
+        Value::ServerError(error) => {
+            let error = RedisError::from(error.clone());
+            Err(errors::command_error(&error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As many answers as commands.
+pub(super) fn exactly<const N: usize>(all: Vec<Value>) -> Result<[Value; N], CommandError> {
+    all.try_into().map_err(|all: Vec<Value>| {
+        CommandError::Unclear(Reason::new(format_args!(
+            "{} answers to {N} commands",
+            all.len()
+        )))
+    })
+}
+
+/// The answers to a transaction, from `MULTI` to `EXEC`; `None`: a watched key was changed, and
+/// nothing was executed.
+pub(super) fn executed(mut all: Vec<Value>) -> Result<Option<Vec<Value>>, CommandError> {
+    let exec = all.pop().unwrap_or(Value::Nil);
+    for queued in &all {
+        refused(queued)?; // so that EXEC refuses the whole
+    }
+    refused(&exec)?;
+    match exec {
+        Value::Nil => Ok(None),
+        Value::Array(items) => Ok(Some(items)),
+        other => Err(reply::unexpected("EXEC", &other)),
+    }
+}
+
+/// The answers to a transaction that watches nothing.
+pub(super) fn executed_all<const N: usize>(all: Vec<Value>) -> Result<[Value; N], CommandError> {
+    let items = executed(all)?.ok_or_else(|| reply::unexpected("EXEC", &Value::Nil))?;
+    exactly(items)
+}
+
+/// An epoch above those of all earlier grants of the lock: the larger of the counter and the
+/// server's time. Each grant adds to the counter and is later, so the larger rises as long as one
+/// of the two does.
+pub(super) fn epoch(counter: &Value, time: u64) -> u64 {
+    let drawn = reply::number(counter).or_else(|| reply::text(counter)?.parse().ok());
+    drawn
+        .filter(|it| *it <= LARGEST_EPOCH)
+        .map_or(time, |drawn| drawn.max(time))
+}
+
+pub(super) fn texts(list: &Value) -> Result<Vec<String>, CommandError> {
+    refused(list)?;
+    match list {
+        Value::Array(items) => items.iter().map(reply::text).collect(),
+        _ => None,
+    }
+    .ok_or_else(|| reply::unexpected("ZRANGE", list))
+}
+
+/// The meta member of the set at a key, given its last member; an error for any other type.
+pub(super) fn meta(last: &Value) -> Result<String, CommandError> {
+    let refused = |refusal, why| Err(CommandError::Refused(refusal, Reason::new(why)));
+    let last = match texts(last) {
+        Err(CommandError::Refused(Refusal::WrongType, _)) => Vec::new(),
+        other => other?,
+    };
+    match last.into_iter().next() {
+        Some(meta) if meta.starts_with(entry::META) => Ok(meta),
+        Some(other) if entry::is_other_layout(&other) => {
+            refused(Refusal::Layout, "the set at the key is of another layout")
+        }
+        _ => refused(
+            Refusal::WrongType,
+            "a value that is no string stands at the key",
+        ),
+    }
+}

@@ -1,0 +1,144 @@
+//! The connections for transactions: each is one task's at a time, from the first `WATCH` until its
+//! `EXEC` or `UNWATCH` is answered. A connection that comes back in another state is closed.
+//!
+//! They are made by the same `slot` as the others: on demand, one attempt at a time, with pauses.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redis::{Pipeline, Value};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
+
+use super::left;
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::link::RedisLink;
+use crate::backend::redis::plan::Plan;
+use crate::backend::redis::slot::Slot;
+use crate::values::error::Reason;
+use crate::values::moment::Moment;
+
+/// The most connections for transactions that one runtime has. A transaction is two round trips.
+const MOST: usize = 4;
+
+/// The connections of one runtime.
+#[derive(Debug)]
+pub(in crate::backend::redis) struct Checkouts {
+    slots: [Arc<Slot>; MOST],
+    /// The slots that nobody uses; the last one given back is used next, so that few are open.
+    free: Mutex<Vec<Arc<Slot>>>,
+    permits: Semaphore,
+}
+
+impl Default for Checkouts {
+    fn default() -> Self {
+        let slots: [Arc<Slot>; MOST] = Default::default();
+        Self {
+            free: Mutex::new(slots.to_vec()),
+            slots,
+            permits: Semaphore::new(MOST),
+        }
+    }
+}
+
+impl Checkouts {
+    pub(in crate::backend::redis) fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        self.slots.iter()
+    }
+
+    pub(super) async fn check_out(
+        &self,
+        plan: &Arc<Plan>,
+        until: Instant,
+    ) -> Result<CheckedOut<'_>, CommandError> {
+        let busy = || {
+            let why = "all connections for transactions were in use";
+            CommandError::Unsent(Reason::new(why))
+        };
+        let permit = timeout_at(until, self.permits.acquire()).await;
+        let permit = permit.ok().and_then(Result::ok).ok_or_else(busy)?;
+        let slot = self.lock().pop().ok_or_else(busy)?;
+        let mut checked_out = CheckedOut {
+            home: self,
+            slot,
+            link: None,
+            is_clean: true,
+            _permit: permit,
+        };
+        let link = checked_out.slot.link(plan, left(until)).await?;
+        checked_out.link = Some(link);
+        Ok(checked_out)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Slot>>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that is used by this task only.
+pub(super) struct CheckedOut<'a> {
+    home: &'a Checkouts,
+    slot: Arc<Slot>,
+    link: Option<Arc<RedisLink>>,
+    /// Nothing is watched, queued or unanswered.
+    is_clean: bool,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl CheckedOut<'_> {
+    /// Sends commands that may begin with `WATCH`. They write nothing, so without their answers
+    /// nothing was changed.
+    pub(super) async fn watch(
+        &mut self,
+        commands: Pipeline,
+        until: Instant,
+    ) -> Result<(Vec<Value>, Moment), CommandError> {
+        self.is_clean = false;
+        self.exchange(commands, until)
+            .await
+            .map_err(|error| match error {
+                CommandError::Unclear(why) => CommandError::Unsent(why),
+                other => other,
+            })
+    }
+
+    /// Sends a transaction, or `UNWATCH`; once it is answered, nothing is watched any more.
+    pub(super) async fn end(
+        &mut self,
+        commands: Pipeline,
+        until: Instant,
+    ) -> Result<Vec<Value>, CommandError> {
+        self.is_clean = false;
+        let (answers, _) = self.exchange(commands, until).await?;
+        self.is_clean = true;
+        Ok(answers)
+    }
+
+    pub(super) async fn unwatch(&mut self, until: Instant) -> Result<(), CommandError> {
+        let mut unwatch = redis::pipe();
+        unwatch.cmd("UNWATCH");
+        self.end(unwatch, until).await.map(drop)
+    }
+
+    async fn exchange(
+        &self,
+        commands: Pipeline,
+        until: Instant,
+    ) -> Result<(Vec<Value>, Moment), CommandError> {
+        let Some(link) = &self.link else {
+            return Err(CommandError::Unsent(Reason::new("no connection")));
+        };
+        link.connection.exchange(commands, left(until)).await
+    }
+}
+
+impl Drop for CheckedOut<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.link.take()
+            && !self.is_clean
+        {
+            link.connection.give_up();
+            link.connection.hang_up();
+        }
+        self.home.lock().push(self.slot.clone());
+    }
+}

@@ -1,0 +1,266 @@
+//! Gives a lock back: the key is deleted, kept, or given to the first entry of its queue, in a
+//! transaction that watches key and queue.
+//!
+//! Invariant: a key is changed only if it has the expected value when the transaction is executed;
+//! an entry is granted only if it stands in the queue then.
+
+use redis::{Pipeline, Value};
+use tokio::time::Instant;
+
+use super::answers::{self, Held, held};
+use super::{PlainLink, checkout::CheckedOut, micros};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::names::LockKeys;
+use crate::backend::redis::reply;
+use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::queue;
+use crate::values::entry::{self, Letter};
+use crate::values::error::Reason;
+
+/// After so many transactions that others' heartbeats broke, the queue is not watched any more: the
+/// lock is deleted, and a poll grants it.
+const WITH_QUEUE: u32 = 8;
+
+/// What a transaction is decided by.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) held: Held,
+    /// The first entry of the queue.
+    pub(super) head: Option<String>,
+    /// Entries without a sign of life.
+    pub(super) lapsed: Vec<String>,
+    /// The server's time, in µs.
+    pub(super) time: u64,
+}
+
+/// What to do with a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Then<'a> {
+    /// Nothing.
+    Leave,
+    Delete,
+    /// It stays as a retired value until this time, in ms.
+    Keep(u64),
+    /// This entry gets it, until this time, in ms.
+    Grant(&'a str, u64),
+    /// These entries leave the queue first.
+    Sweep(&'a [String]),
+}
+
+impl Seen {
+    /// `value`: who gives the lock back; `None`: it is granted if nobody has it.
+    pub(super) fn then(&self, value: Option<&str>, keep_until: u64) -> Then<'_> {
+        let is_ours = value.is_some_and(|value| self.held.is(value));
+        if !is_ours && self.held != Held::Nothing {
+            return Then::Leave;
+        }
+        if is_ours && keep_until > self.time {
+            return Then::Keep(keep_until.div_ceil(1000));
+        }
+        let otherwise = if is_ours { Then::Delete } else { Then::Leave };
+        let Some(head) = &self.head else {
+            return otherwise;
+        };
+        if self.lapsed.contains(head) {
+            return Then::Sweep(&self.lapsed);
+        }
+        match entry::read(head) {
+            Some(entry) if entry.letter == Letter::Exclusive => {
+                let claim = micros(entry.lease.min(queue::CLAIM));
+                Then::Grant(head, self.time.saturating_add(claim) / 1000)
+            }
+            _ => otherwise, // only a script can grant another kind: its waiters' polls do
+        }
+    }
+}
+
+impl PlainLink {
+    /// Gives the lock of `value` back; with `None`, grants a free lock. Returns whether the value
+    /// held it.
+    pub(super) async fn give_back(
+        &self,
+        lock: &str,
+        value: Option<&str>,
+        keep_until: u64,
+        until: Instant,
+    ) -> Result<bool, CommandError> {
+        let keys = self.link.connection.names.of(lock);
+        let mut connection = self.checkouts.check_out(&self.plan, until).await?;
+        let mut round = 0;
+        while Instant::now() < until {
+            round += 1;
+            let seen = self
+                .watch(&mut connection, lock, &keys, round <= WITH_QUEUE, until)
+                .await?;
+            let then = seen.then(value, keep_until);
+            if then == Then::Leave {
+                connection.unwatch(until).await?;
+                return Ok(false);
+            }
+            let is_swept = matches!(then, Then::Sweep(_));
+            let commands = transaction(&then, lock, &keys, value.unwrap_or_default(), seen.time);
+            let executed = answers::executed(connection.end(commands, until).await?)?;
+            if let Some(items) = executed {
+                items.iter().try_for_each(ignoring_the_counter)?;
+                if !is_swept {
+                    return Ok(value.is_some_and(|value| seen.held.is(value)));
+                }
+            }
+        }
+        let why = "others changed the key or its queue in each attempt";
+        Err(CommandError::Unsent(Reason::new(why)))
+    }
+
+    async fn watch(
+        &self,
+        connection: &mut CheckedOut<'_>,
+        lock: &str,
+        keys: &LockKeys<'_>,
+        with_queue: bool,
+        until: Instant,
+    ) -> Result<Seen, CommandError> {
+        let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+        let mut commands = redis::pipe();
+        commands.cmd("WATCH").arg(lock);
+        if with_queue {
+            commands.arg(&queue);
+        }
+        commands.cmd("GET").arg(lock);
+        commands.cmd("TIME");
+        if with_queue {
+            commands.cmd("ZRANGE").arg(&queue).arg(0).arg(0);
+            commands.cmd("ZRANGE").arg(&heartbeats).arg("-inf");
+            commands.arg(self.server_time()).arg("BYSCORE");
+            commands.arg("LIMIT").arg(0).arg(queue::ENTRIES_AT_ONCE);
+        }
+        let (answers, sent) = connection.watch(commands, until).await?;
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().unwrap_or(Value::Nil);
+        answers::refused(&next())?;
+        let (held, time) = (held(&next())?, self.heard(&next(), sent)?);
+        let (mut first, mut lapsed) = (None, Vec::new());
+        if with_queue {
+            first = answers::texts(&next())?.into_iter().next();
+            lapsed = answers::texts(&next())?;
+        }
+        Ok(Seen {
+            held,
+            head: first,
+            lapsed,
+            time,
+        })
+    }
+
+    /// By the server's own command where it has one, else by a transaction.
+    pub(super) async fn release_claim(
+        &self,
+        claim: &Claim,
+        keep_until: u64,
+        until: Instant,
+    ) -> Result<bool, CommandError> {
+        let connection = &self.link.connection;
+        if let (Some(native), 0) = (connection.deletes.native(), keep_until) {
+            let keys = connection.names.of(&claim.key);
+            let mut commands = redis::pipe();
+            commands.add_command(native.deletes(&claim.key, &claim.value));
+            commands.cmd("ZCARD").arg(keys.queue.text());
+            let ([deleted, waiting], _) = self.exchange(commands, until).await?;
+            match answers::refused(&deleted) {
+                Ok(()) if reply::number(&deleted) == Some(0) => return Ok(false),
+                Ok(()) => {
+                    if reply::number(&waiting) != Some(0) {
+                        // If this fails, a poll grants the lock.
+                        let _ = self.give_back(&claim.key, None, 0, until).await;
+                    }
+                    return Ok(true);
+                }
+                Err(CommandError::Refused(..)) => connection.deletes.was_refused(),
+                Err(other) => return Err(other),
+            }
+        }
+        self.give_back(&claim.key, Some(&claim.value), keep_until, until)
+            .await
+    }
+
+    /// First on the shared connection, behind an acquire that was sent there, which has been
+    /// executed when this is answered.
+    pub(super) async fn cancel_claim(
+        &self,
+        claim: &Claim,
+        keep_until: u64,
+        not_after: u64,
+        until: Instant,
+    ) -> Result<Cancelled, CommandError> {
+        let keys = self.link.connection.names.of(&claim.key);
+        let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+        let mut leave = redis::pipe();
+        leave.cmd("ZREM").arg(&queue).arg(&*claim.value);
+        leave.cmd("ZREM").arg(&heartbeats).arg(&*claim.value);
+        leave.cmd("ZCARD").arg(&queue);
+        leave.cmd("GET").arg(&*claim.key);
+        leave.cmd("TIME");
+        let ([left, beat, waiting, value, time], sent) = self.exchange(leave, until).await?;
+        for answer in [&left, &beat, &waiting] {
+            answers::refused(answer)?;
+        }
+        let time = self.heard(&time, sent)?;
+        let mut found = reply::number(&left) == Some(1);
+        let held = held(&value)?;
+        if held.is(&claim.value) {
+            let value = Some(&*claim.value);
+            found |= self.give_back(&claim.key, value, keep_until, until).await?;
+        } else if held == Held::Nothing && reply::number(&waiting) != Some(0) {
+            self.give_back(&claim.key, None, 0, until).await?;
+        }
+        Ok(Cancelled {
+            time,
+            found,
+            conclusive: found || time > not_after,
+            rest: 0,
+        })
+    }
+}
+
+/// A counter that can't be counted up does no harm: the epoch is the server's time then.
+fn ignoring_the_counter(item: &Value) -> Result<(), CommandError> {
+    match answers::refused(item) {
+        Err(CommandError::Refused(..)) | Ok(()) => Ok(()),
+        other => other,
+    }
+}
+
+fn transaction(
+    then: &Then<'_>,
+    lock: &str,
+    keys: &LockKeys<'_>,
+    value: &str,
+    time: u64,
+) -> Pipeline {
+    let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+    let mut commands = redis::pipe();
+    commands.cmd("MULTI");
+    match then {
+        Then::Leave => {}
+        Then::Delete => {
+            commands.cmd("DEL").arg(lock);
+        }
+        Then::Keep(until) => {
+            commands.cmd("SET").arg(lock).arg(entry::retired(value));
+            commands.arg("PXAT").arg(*until);
+        }
+        Then::Grant(head, until) => {
+            commands.cmd("SET").arg(keys.counter).arg(time).arg("NX");
+            commands.cmd("INCR").arg(keys.counter);
+            commands.cmd("SET").arg(lock).arg(*head);
+            commands.arg("PXAT").arg(*until);
+            commands.cmd("ZREM").arg(&queue).arg(*head);
+            commands.cmd("ZREM").arg(&heartbeats).arg(*head);
+        }
+        Then::Sweep(lapsed) => {
+            commands.cmd("ZREM").arg(&queue).arg(*lapsed);
+            commands.cmd("ZREM").arg(&heartbeats).arg(*lapsed);
+        }
+    }
+    commands.cmd("EXEC");
+    commands
+}

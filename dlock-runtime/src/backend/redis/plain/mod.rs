@@ -1,0 +1,237 @@
+//! The link to a server without scripts: exclusive locks by `SET NX`, `MULTI` and `WATCH`.
+//!
+//! `acquire` takes a lock on the shared connection, or enters the same queue that the scripts use;
+//! `poll` asks what became of an entry; `give_back` deletes a lock or gives it to the next entry, in
+//! a transaction; `renew` lengthens leases in transactions. Transactions have connections of their
+//! own, from `checkout`, because `WATCH` belongs to a connection. `answers` reads replies.
+//!
+//! Keys, values and the counter are those of the scripts (docs/inside/protocol.md, Without scripts).
+//!
+//! Never in this folder: `EVAL`, `EVALSHA` or `SCRIPT`; a write that depends on what was read
+//! before, outside a transaction that watches it.
+
+mod acquire;
+mod answers;
+mod checkout;
+mod give_back;
+mod poll;
+mod renew;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Pipeline;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use self::answers::{Held, held};
+use super::link::RedisLink;
+use super::plan::Plan;
+use super::reply;
+use crate::backend::command_error::CommandError;
+use crate::backend::{Answer, Link};
+use crate::policy::commands::{
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+};
+use crate::policy::queue;
+use crate::policy::server_check::Answers;
+use crate::policy::writes::{Writes, Wrote};
+use crate::values::error::Reason;
+use crate::values::moment::Moment;
+use crate::values::ttl::Ttl;
+
+pub(super) use self::checkout::Checkouts;
+
+/// The time by which a key outlives the lease that was asked for: a share of the lease and this, so
+/// that the lease is whole although our estimate of the server's time errs towards too early.
+const LONGER_BY: Duration = Duration::from_millis(10);
+const LONGER_BY_SHARE: u32 = 32;
+const LONGER_AT_MOST: Duration = Duration::from_millis(250);
+
+/// A connection to a server without scripts, and those for transactions.
+#[derive(Debug)]
+pub(super) struct PlainLink {
+    link: Arc<RedisLink>,
+    checkouts: Arc<Checkouts>,
+    plan: Arc<Plan>,
+}
+
+impl PlainLink {
+    pub(super) fn new(link: Arc<RedisLink>, checkouts: Arc<Checkouts>, plan: Arc<Plan>) -> Self {
+        Self {
+            link,
+            checkouts,
+            plan,
+        }
+    }
+
+    /// The server's time now, in µs, at least.
+    fn server_time(&self) -> u64 {
+        self.server_time_at(self.link.connection.clock.now())
+    }
+}
+
+/// Until when a key that is SET at the server's time `now` (µs) stands, in ms.
+fn lease_until(now: u64, lease: Duration) -> u64 {
+    now.saturating_add(micros(key_lasts(lease))) / 1000
+}
+
+fn key_lasts(lease: Duration) -> Duration {
+    lease + (lease / LONGER_BY_SHARE + LONGER_BY).min(LONGER_AT_MOST)
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
+impl Link for PlainLink {
+    fn server_time_at(&self, now: Moment) -> u64 {
+        self.link.server_time_at(now)
+    }
+
+    fn runtime(&self) -> Option<&Handle> {
+        self.link.runtime()
+    }
+
+    fn address(&self) -> Option<&Arc<str>> {
+        None
+    }
+
+    /// What is executed late ends when it would have ended anyway: the key and the first heartbeat
+    /// carry the server's time until which they count.
+    fn not_after(&self, now: Moment, _within: Duration, lease: Ttl) -> u64 {
+        let longest = key_lasts(lease.get()).max(queue::HEARTBEAT);
+        self.server_time_at(now).saturating_add(micros(longest))
+    }
+
+    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
+        Box::pin(self.take_or_queue(command, Instant::now() + within))
+    }
+
+    fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
+        not_offered("a lock of several keys")
+    }
+
+    fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
+        Box::pin(self.look_after(claim, Instant::now() + within))
+    }
+
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        within: Duration,
+    ) -> Answer<'a, GivenBack> {
+        Box::pin(async move {
+            let until = Instant::now() + within;
+            let found = self.release_claim(claim, keep_until, until).await?;
+            Ok(GivenBack { found, rest: 0 })
+        })
+    }
+
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        not_after: u64,
+        within: Duration,
+    ) -> Answer<'a, Cancelled> {
+        let until = Instant::now() + within;
+        Box::pin(self.cancel_claim(claim, keep_until, not_after, until))
+    }
+
+    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
+        Box::pin(self.renew_all(items, Instant::now() + within))
+    }
+
+    fn downgrade<'a>(&'a self, _: &'a Claim, _: Ttl, _: Duration) -> Answer<'a, bool> {
+        not_offered("a lock with readers")
+    }
+
+    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let held = self.held_at(&claim.key, Instant::now() + within).await?;
+            Ok(held.is(&claim.value))
+        })
+    }
+
+    fn write<'a>(&'a self, _: &'a Claim, _: &'a Writes<'a>, _: Duration) -> Answer<'a, Wrote> {
+        not_offered("a guarded write")
+    }
+
+    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
+        Box::pin(async move {
+            let until = Instant::now() + within;
+            match self.held_at(key, until).await? {
+                Held::Nothing => Ok(None),
+                Held::By(value) => Ok(Some(value)),
+                Held::OtherType => self.first_of_set(key, until).await,
+            }
+        })
+    }
+
+    fn ping(&self, within: Duration) -> Answer<'_, ()> {
+        self.link.ping(within)
+    }
+
+    fn check(&self, within: Duration) -> Answer<'_, Option<Answers>> {
+        Box::pin(async move { self.link.query_settings(false, within).await.map(Some) })
+    }
+}
+
+/// `Backend::offers` refuses such a request before it gets here.
+fn not_offered<T>(what: &'static str) -> Answer<'static, T> {
+    Box::pin(async move {
+        let why = Reason::new(format_args!("{what} needs scripts"));
+        Err(CommandError::Setup(why))
+    })
+}
+
+impl PlainLink {
+    /// Sends commands one right behind the other on the shared connection, and returns their
+    /// answers, the same number.
+    async fn exchange<const N: usize>(
+        &self,
+        commands: Pipeline,
+        until: Instant,
+    ) -> Result<([redis::Value; N], Moment), CommandError> {
+        let connection = &self.link.connection;
+        let (all, sent) = connection.exchange(commands, left(until)).await?;
+        Ok((answers::exactly(all)?, sent))
+    }
+
+    async fn held_at(&self, key: &str, until: Instant) -> Result<Held, CommandError> {
+        let mut get = redis::pipe();
+        get.cmd("GET").arg(key);
+        let ([value], _) = self.exchange(get, until).await?;
+        held(&value)
+    }
+
+    /// The first member of the set of a kind with many holders: the entry of the holder whose lease
+    /// ends first.
+    async fn first_of_set(
+        &self,
+        key: &str,
+        until: Instant,
+    ) -> Result<Option<String>, CommandError> {
+        let mut first = redis::pipe();
+        first.cmd("ZRANGE").arg(key).arg(0).arg(0);
+        let ([members], _) = self.exchange(first, until).await?;
+        Ok(answers::texts(&members)?.into_iter().next())
+    }
+
+    /// An answer with the server's time came to a command sent at `sent`.
+    fn heard(&self, time: &redis::Value, sent: Moment) -> Result<u64, CommandError> {
+        answers::refused(time)?;
+        let time = reply::time(time)?;
+        self.link.connection.heard_time(time, sent);
+        Ok(time)
+    }
+}
+
+#[cfg(test)]
+mod tests;

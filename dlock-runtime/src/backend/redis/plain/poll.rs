@@ -1,0 +1,125 @@
+//! What became of an entry in the queue.
+//!
+//! It grants nothing to itself: if it finds the key free, it gives the lock to the first entry, whose
+//! own poll finds it.
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+use tokio::time::Instant;
+
+use super::acquire::{left_of, millis};
+use super::answers::{self, Held, held};
+use super::{PlainLink, micros};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::names::LockKeys;
+use crate::backend::redis::reply;
+use crate::policy::commands::{Busy, Claim, Left, Polled};
+use crate::policy::queue;
+use crate::values::error::Refusal;
+
+/// How often one poll looks: the lock may change hands while it does.
+const LOOKS: u32 = 2;
+
+/// What one look at the key and the queue found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    Settled(Polled),
+    /// Nobody has the lock, and the entry waits.
+    Free(Busy),
+    /// It was granted between the first and the last answer.
+    Again,
+}
+
+impl PlainLink {
+    pub(super) async fn look_after(
+        &self,
+        claim: &Claim,
+        until: Instant,
+    ) -> Result<Polled, CommandError> {
+        let mut last = None;
+        for _ in 0..LOOKS {
+            let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
+            let keys = self.link.connection.names.of(&claim.key);
+            let commands = look(&claim.key, &keys, &claim.value, alive);
+            let (answers, sent) = self.exchange(commands, until).await?;
+            self.heard(&answers[3], sent)?;
+            match read(&answers, &claim.value)? {
+                Looked::Settled(polled) => return Ok(polled),
+                Looked::Again => {}
+                Looked::Free(busy) => {
+                    last = Some(busy);
+                    self.give_back(&claim.key, None, 0, until).await?;
+                }
+            }
+        }
+        let busy = last.unwrap_or_else(|| Busy {
+            time: self.server_time(),
+            left: Left::For(Duration::ZERO),
+            value: String::new(),
+        });
+        Ok(Polled::Queued(busy))
+    }
+}
+
+/// Not a transaction: out of memory, none can be begun. If the entry holds the lock at the first and
+/// at the last command, it held it at all between, because it is granted once.
+fn look(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
+    let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
+    let kept = millis(queue::QUEUE_TTL);
+    let mut commands = redis::pipe();
+    commands.cmd("GET").arg(lock);
+    commands.cmd("GET").arg(keys.counter);
+    commands.cmd("PTTL").arg(lock);
+    commands.cmd("TIME");
+    commands.cmd("ZSCORE").arg(&queue).arg(value);
+    commands.cmd("ZADD").arg(&heartbeats).arg("XX");
+    commands.arg(alive).arg(value);
+    commands.cmd("PEXPIRE").arg(&queue).arg(kept);
+    commands.cmd("PEXPIRE").arg(&heartbeats).arg(kept);
+    commands.cmd("GET").arg(lock);
+    commands
+}
+
+/// Reads the answers to [`look`].
+pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<Looked, CommandError> {
+    let [first, counter, pttl, time, score, beat, rest @ .., last] = answers;
+    for answer in [pttl, time, score] {
+        answers::refused(answer)?;
+    }
+    for answer in std::iter::once(beat).chain(rest) {
+        match answers::refused(answer) {
+            Err(CommandError::Refused(Refusal::OutOfMemory, _)) => {} // it loses its place at worst
+            other => other?,
+        }
+    }
+    let time = reply::time(time)?;
+    let &Value::Int(pttl) = pttl else {
+        return Err(reply::unexpected("PTTL", pttl));
+    };
+    let (first, last) = (held(first)?, held(last)?);
+    if last.is(value) {
+        if !first.is(value) {
+            return Ok(Looked::Again);
+        }
+        let left = Duration::from_millis(u64::try_from(pttl).unwrap_or_default());
+        let epoch = answers::epoch(counter, time);
+        return Ok(Looked::Settled(Polled::Yours { time, epoch, left }));
+    }
+    if *score == Value::Nil {
+        return Ok(Looked::Settled(Polled::Gone { time }));
+    }
+    let value = match last {
+        Held::Nothing => {
+            return Ok(Looked::Free(Busy {
+                time,
+                left: Left::For(Duration::ZERO),
+                value: String::new(),
+            }));
+        }
+        Held::By(value) => value,
+        Held::OtherType => String::new(),
+    };
+    let left = left_of(pttl, &value);
+    Ok(Looked::Settled(Polled::Queued(Busy { time, left, value })))
+}

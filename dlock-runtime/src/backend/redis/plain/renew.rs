@@ -1,0 +1,172 @@
+//! Lengthens leases, in transactions over up to [`RENEWALS_AT_ONCE`](crate::backend::RENEWALS_AT_ONCE)
+//! keys.
+//!
+//! Invariant: a lease is never shortened, and no key is created. A key that others keep changing
+//! fails by itself: a transaction that was broken is halved.
+
+use redis::{Pipeline, Value};
+use tokio::time::Instant;
+
+use super::answers::{self, Held, held};
+use super::{PlainLink, checkout::CheckedOut, left};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::reply;
+use crate::policy::commands::{Renewal, Renewed};
+use crate::values::error::Refusal;
+
+/// What to do about one key, by its value and PTTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Lengthen,
+    Done(Renewed),
+}
+
+impl PlainLink {
+    /// One answer per item, in order.
+    pub(super) async fn renew_all(
+        &self,
+        items: &[Renewal],
+        until: Instant,
+    ) -> Result<Vec<Renewed>, CommandError> {
+        let mut connection = self.checkouts.check_out(&self.plan, until).await?;
+        // Groups of neighbours, the first one last.
+        let mut groups = vec![items];
+        let mut renewed = Vec::with_capacity(items.len());
+        while let Some(group) = groups.pop() {
+            match transaction(&mut connection, group, until).await {
+                Ok(Some(outcomes)) => renewed.extend(outcomes),
+                Ok(None) if group.len() > 1 => {
+                    let (first, second) = group.split_at(group.len() / 2);
+                    groups.extend([second, first]);
+                }
+                // Somebody changed this very key: look at it again while there is time.
+                Ok(None) if Instant::now() < until => groups.push(group),
+                Ok(None) => renewed.push(Renewed::Failed),
+                Err(CommandError::Refused(Refusal::OutOfMemory, _)) => {
+                    renewed.extend(self.out_of_memory(group, until).await?);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(renewed)
+    }
+
+    /// Out of memory, no transaction can be begun, but `PEXPIRE` is executed. With `GT` (Redis 7)
+    /// it shortens no lease. It is sent for keys that were just seen to have our value: if one
+    /// changes hands before it is executed, the next holder's lease is the longer for it.
+    async fn out_of_memory(
+        &self,
+        items: &[Renewal],
+        until: Instant,
+    ) -> Result<Vec<Renewed>, CommandError> {
+        let connection = &self.link.connection;
+        let (before, _) = connection.exchange(look(items), left(until)).await?;
+        let before = steps(&before, items)?;
+        if !before.contains(&Step::Lengthen) {
+            return Ok(outcomes(&before, Vec::new()));
+        }
+        let mut lengthen = redis::pipe();
+        for item in to_lengthen(items, &before) {
+            lengthen.cmd("PEXPIRE").arg(&*item.claim.key);
+            lengthen.arg(item.ttl.as_millis()).arg("GT");
+        }
+        let (lengthened, _) = connection.exchange(lengthen, left(until)).await?;
+        let (after, _) = connection.exchange(look(items), left(until)).await?;
+        let after = steps(&after, items)?;
+        let outcomes = outcomes(&before, lengthened).into_iter();
+        let still = outcomes.zip(after).map(|(outcome, after)| match after {
+            Step::Done(Renewed::NotOurs) => Renewed::NotOurs,
+            _ => outcome,
+        });
+        Ok(still.collect())
+    }
+}
+
+/// `None`: one of the keys was changed meanwhile, and nothing was done.
+async fn transaction(
+    connection: &mut CheckedOut<'_>,
+    items: &[Renewal],
+    until: Instant,
+) -> Result<Option<Vec<Renewed>>, CommandError> {
+    let mut commands = redis::pipe();
+    commands.cmd("WATCH");
+    for item in items {
+        commands.arg(&*item.claim.key);
+    }
+    for command in look(items).cmd_iter() {
+        commands.add_command(command.clone());
+    }
+    let (seen, _) = connection.watch(commands, until).await?;
+    let Some((watched, seen)) = seen.split_first() else {
+        return Err(reply::unexpected("WATCH", &Value::Nil));
+    };
+    answers::refused(watched)?;
+    let steps = steps(seen, items)?;
+    let mut lengthen = redis::pipe();
+    lengthen.cmd("MULTI");
+    for item in to_lengthen(items, &steps) {
+        lengthen.cmd("PEXPIRE").arg(&*item.claim.key);
+        lengthen.arg(item.ttl.as_millis());
+    }
+    lengthen.cmd("EXEC");
+    let executed = answers::executed(connection.end(lengthen, until).await?)?;
+    Ok(executed.map(|lengthened| outcomes(&steps, lengthened)))
+}
+
+fn look(items: &[Renewal]) -> Pipeline {
+    let mut look = redis::pipe();
+    for item in items {
+        look.cmd("GET").arg(&*item.claim.key);
+        look.cmd("PTTL").arg(&*item.claim.key);
+    }
+    look
+}
+
+fn to_lengthen<'a>(items: &'a [Renewal], steps: &[Step]) -> impl Iterator<Item = &'a Renewal> {
+    let each = items.iter().zip(steps);
+    each.filter_map(|(item, step)| (*step == Step::Lengthen).then_some(item))
+}
+
+/// What to do about each key, by the answers to [`look`].
+pub(super) fn steps(seen: &[Value], items: &[Renewal]) -> Result<Vec<Step>, CommandError> {
+    if seen.len() != 2 * items.len() {
+        return Err(reply::unexpected("GET", &Value::Nil));
+    }
+    let step = |(seen, item): (&[Value], &Renewal)| match seen {
+        [value, pttl] => step(value, pttl, item),
+        _ => Ok(Step::Done(Renewed::Failed)),
+    };
+    seen.chunks(2).zip(items).map(step).collect()
+}
+
+fn step(value: &Value, pttl: &Value, item: &Renewal) -> Result<Step, CommandError> {
+    match held(value) {
+        Ok(Held::By(value)) if *value == *item.claim.value => {}
+        Ok(_) => return Ok(Step::Done(Renewed::NotOurs)),
+        // A missing right to one key, or any other error of it, is that item's own.
+        Err(CommandError::Refused(refusal, _)) if refusal != Refusal::ReadOnly => {
+            return Ok(Step::Done(Renewed::Failed));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(match pttl {
+        Value::Int(left) if u64::try_from(*left).is_ok_and(|it| it >= item.ttl.as_millis()) => {
+            Step::Done(Renewed::Yes)
+        }
+        Value::Int(_) => Step::Lengthen,
+        _ => Step::Done(Renewed::Failed),
+    })
+}
+
+/// `lengthened`: the answers to `PEXPIRE`, for those that were to be lengthened.
+fn outcomes(steps: &[Step], lengthened: Vec<Value>) -> Vec<Renewed> {
+    let mut lengthened = lengthened.into_iter();
+    let outcome = |step: &Step| match step {
+        Step::Done(outcome) => *outcome,
+        Step::Lengthen => match lengthened.next() {
+            Some(Value::Int(1)) => Renewed::Yes,
+            _ => Renewed::Failed,
+        },
+    };
+    steps.iter().map(outcome).collect()
+}

@@ -1,0 +1,312 @@
+//! Tests how answers are read and what is decided by them. Whatever a server answers, the result is a
+//! typed error or a decision, never a panic, and no error shows what stood at a key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
+use redis::Value;
+
+use super::acquire::{self, Tried, left_of};
+use super::answers::{self, Held};
+use super::give_back::{Seen, Then};
+use super::poll::{self, Looked};
+use super::renew::{self, Step};
+use super::{key_lasts, lease_until};
+use crate::policy::commands::{Acquire, Acquired, Claim, Left, Polled, Renewal, Renewed};
+use crate::values::entry;
+use crate::values::kind::Kind;
+use crate::values::ttl::Ttl;
+
+const OURS: &str = "1|x|token||60000|0|0||host|1|main|0";
+const THEIRS: &str = "1|x|other||60000|0|0||host|1|main|0";
+const LEASE: Duration = Duration::from_secs(60);
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
+}
+
+fn time() -> Value {
+    Value::Array(vec![text("1700000000"), text("5")])
+}
+
+const NOW: u64 = 1_700_000_000_000_005;
+
+fn claim() -> Claim {
+    Claim {
+        key: "lock:k".into(),
+        value: OURS.into(),
+        queues: true,
+    }
+}
+
+fn command() -> Acquire {
+    Acquire {
+        claim: claim(),
+        lease: Ttl::new(LEASE).unwrap(),
+        not_after: u64::MAX,
+        repair_missing_ttl: None,
+    }
+}
+
+fn renewal() -> Renewal {
+    Renewal {
+        claim: claim(),
+        ttl: Ttl::new(LEASE).unwrap(),
+    }
+}
+
+fn tried(counter: Value, pttl: i64, value: Value) -> Tried {
+    let items = [
+        Value::Nil,
+        counter,
+        time(),
+        Value::Okay,
+        Value::Int(pttl),
+        value,
+    ];
+    acquire::read(&items, &command()).unwrap()
+}
+
+#[test]
+fn a_lock_is_ours_only_if_its_value_is() {
+    let (counter, lease) = (Value::Int(7), 60_000);
+    let granted = tried(counter.clone(), lease, text(OURS));
+    let (time, epoch) = (NOW, NOW);
+    assert_eq!(granted, Tried::Settled(Acquired::Granted { time, epoch }));
+    // SET said OK, and the key's time was over: nothing was created.
+    let late = tried(counter.clone(), -2, Value::Nil);
+    assert_eq!(late, Tried::Settled(Acquired::Late { time }));
+    // Less is left than was asked for.
+    let short = tried(counter.clone(), lease - 1, text(OURS));
+    let left = Duration::from_millis(59_999);
+    assert_eq!(short, Tried::Settled(Acquired::Yours { time, epoch, left }));
+    assert!(matches!(
+        tried(counter, lease, text(THEIRS)),
+        Tried::Taken { .. }
+    ));
+}
+
+#[test]
+fn the_epoch_is_the_larger_of_counter_and_time() {
+    let large = i64::try_from(NOW).unwrap() + 5;
+    for (counter, epoch) in [
+        (Value::Int(7), NOW),
+        (Value::Int(large), NOW + 5),
+        (text(&large.to_string()), NOW + 5),
+        // No number, or none that was drawn here.
+        (text("no number"), NOW),
+        (Value::Int(i64::MAX), NOW),
+        (Value::Int(-1), NOW),
+        (Value::Nil, NOW),
+        (Value::Array(Vec::new()), NOW),
+    ] {
+        assert_eq!(answers::epoch(&counter, NOW), epoch, "{counter:?}");
+    }
+}
+
+#[test]
+fn a_key_outlives_its_lease_a_little_and_nobody_counts_on_that() {
+    for (lease, longer) in [(10, 10), (1_000, 41), (60_000, 250), (86_400_000, 250)] {
+        let lease = Duration::from_millis(lease);
+        let lasts = key_lasts(lease).as_millis() - lease.as_millis();
+        assert_eq!(lasts, longer, "{lease:?}");
+    }
+    assert_eq!(lease_until(1_000_000, Duration::from_secs(1)), 2_041);
+    assert_eq!(left_of(60_200, THEIRS), Left::For(LEASE));
+    assert_eq!(left_of(5_000, THEIRS), Left::For(Duration::from_secs(5)));
+    let renewed = Duration::from_secs(90);
+    assert_eq!(
+        left_of(90_000, THEIRS),
+        Left::For(renewed),
+        "it was lengthened"
+    );
+    assert_eq!(left_of(-1, THEIRS), Left::Endless);
+    assert_eq!(left_of(-2, "foreign"), Left::For(Duration::ZERO));
+}
+
+fn looked(first: Value, score: Value, last: Value) -> Looked {
+    let answers = [
+        first,
+        text("9"),
+        Value::Int(2_000),
+        time(),
+        score,
+        Value::Int(0),
+        Value::Int(1),
+        Value::Int(1),
+        last,
+    ];
+    poll::read(&answers, OURS).unwrap()
+}
+
+#[test]
+fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
+    let queued = || text("17");
+    let (time, epoch) = (NOW, NOW);
+    let yours = Polled::Yours {
+        time,
+        epoch,
+        left: Duration::from_secs(2),
+    };
+    assert_eq!(
+        looked(text(OURS), Value::Nil, text(OURS)),
+        Looked::Settled(yours)
+    );
+    assert_eq!(looked(text(THEIRS), queued(), text(OURS)), Looked::Again);
+    let gone = Looked::Settled(Polled::Gone { time });
+    assert_eq!(
+        looked(text(OURS), Value::Nil, Value::Nil),
+        gone,
+        "it lapsed"
+    );
+    assert_eq!(looked(Value::Nil, Value::Nil, Value::Nil), gone);
+    assert!(matches!(
+        looked(text(THEIRS), queued(), Value::Nil),
+        Looked::Free(_)
+    ));
+    let waits = looked(text(THEIRS), queued(), text(THEIRS));
+    assert!(matches!(waits, Looked::Settled(Polled::Queued(_))));
+}
+
+fn seen(held: Held, first: Option<&str>) -> Seen {
+    Seen {
+        held,
+        head: first.map(str::to_owned),
+        lapsed: vec!["dead".to_owned()],
+        time: NOW,
+    }
+}
+
+#[test]
+fn a_lock_goes_to_the_first_entry_that_lives() {
+    let ours = || Held::By(OURS.to_owned());
+    let theirs = Held::By(THEIRS.to_owned());
+    let until = (NOW + 3_000_000) / 1000;
+    let reader = OURS.replace("|x|", "|r|");
+    for (seen, then) in [
+        (seen(ours(), None), Then::Delete),
+        (seen(ours(), Some(THEIRS)), Then::Grant(THEIRS, until)),
+        (
+            seen(ours(), Some("dead")),
+            Then::Sweep(&["dead".to_owned()]),
+        ),
+        (seen(ours(), Some("no entry")), Then::Delete),
+        (seen(ours(), Some(&reader)), Then::Delete),
+        (
+            seen(Held::Nothing, Some(THEIRS)),
+            Then::Grant(THEIRS, until),
+        ),
+        (seen(Held::Nothing, Some(&reader)), Then::Leave),
+        (seen(Held::Nothing, None), Then::Leave),
+        (seen(Held::OtherType, Some(THEIRS)), Then::Leave),
+        (seen(theirs, Some(THEIRS)), Then::Leave),
+    ] {
+        assert_eq!(seen.then(Some(OURS), 0), then, "{seen:?}");
+    }
+    let kept = seen(ours(), Some(THEIRS));
+    assert_eq!(kept.then(Some(OURS), NOW + 1), Then::Keep(NOW / 1000 + 1));
+    assert_eq!(kept.then(None, 0), Then::Leave, "somebody has it");
+}
+
+#[test]
+fn each_key_of_a_renewal_stands_for_itself() {
+    let items = vec![renewal(); 5];
+    let seen = [
+        (text(OURS), Value::Int(59_999)),
+        (text(OURS), Value::Int(60_000)),
+        (text(THEIRS), Value::Int(1)),
+        (Value::Nil, Value::Int(-2)),
+        (text(OURS), Value::Nil),
+    ];
+    let seen: Vec<Value> = seen.into_iter().flat_map(|(a, b)| [a, b]).collect();
+    assert_eq!(
+        renew::steps(&seen, &items).unwrap(),
+        [
+            Step::Lengthen,
+            Step::Done(Renewed::Yes),
+            Step::Done(Renewed::NotOurs),
+            Step::Done(Renewed::NotOurs),
+            Step::Done(Renewed::Failed),
+        ]
+    );
+    assert!(renew::steps(&seen[1..], &items).is_err());
+}
+
+#[test]
+fn a_broken_transaction_is_told_from_a_refused_one() {
+    let queued = || Value::SimpleString("QUEUED".to_owned());
+    assert_eq!(
+        answers::executed(vec![Value::Okay, queued(), Value::Nil]).unwrap(),
+        None
+    );
+    let items = vec![Value::Int(1)];
+    let all = vec![Value::Okay, queued(), Value::Array(items.clone())];
+    assert_eq!(answers::executed(all).unwrap(), Some(items));
+    assert!(answers::executed(vec![Value::Okay, Value::Int(1)]).is_err());
+    assert!(answers::executed_all::<1>(vec![Value::Nil]).is_err());
+}
+
+/// Any answer, with a secret in each text.
+fn answer() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Nil),
+        Just(Value::Okay),
+        any::<i64>().prop_map(Value::Int),
+        any::<Vec<u8>>().prop_map(Value::BulkString),
+        Just(text("secret")),
+        Just(text(OURS)),
+        Just(time()),
+        Just(Value::SimpleString("secret".to_owned())),
+        any::<f64>().prop_map(Value::Double),
+    ];
+    leaf.prop_recursive(2, 12, 4, |inner| {
+        proptest::collection::vec(inner, 0..4).prop_map(Value::Array)
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_answer_panics_or_is_shown(all in proptest::collection::vec(answer(), 0..10)) {
+        let mut errors = vec![
+            answers::executed(all.clone()).err(),
+            renew::steps(&all, &[renewal(), renewal()]).err(),
+        ];
+        for one in &all {
+            errors.push(answers::held(one).err());
+            errors.push(answers::texts(one).err());
+            errors.push(answers::meta(one).err());
+            let _ = answers::epoch(one, NOW);
+        }
+        if let Ok(six) = answers::exactly::<6>(all.clone()) {
+            errors.push(acquire::read(&six, &command()).err());
+        }
+        if let Ok(nine) = answers::exactly::<9>(all) {
+            errors.push(poll::read(&nine, OURS).err());
+        }
+        for error in errors.into_iter().flatten() {
+            prop_assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn any_queue_is_decided_about(head in any::<Option<String>>(), value in any::<String>()) {
+        let seen = seen(Held::By(value.clone()), head.as_deref());
+        let _ = seen.then(Some(&value), 0);
+    }
+}
+
+/// The entries here are as the engine writes them.
+#[test]
+fn the_entries_of_these_tests_can_be_read() {
+    let entry = entry::read(OURS).unwrap();
+    assert_eq!((entry.lease, entry.address), (LEASE, ""));
+    let written = entry::of_test(
+        &Kind::Exclusive,
+        "token",
+        "",
+        command().lease,
+        "host|1|main|0",
+    );
+    assert_eq!(Arc::<str>::from(written), Arc::<str>::from(OURS));
+}
