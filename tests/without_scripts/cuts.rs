@@ -132,7 +132,32 @@ async fn a_release_whose_connection_breaks_is_finished_in_the_background() {
 async fn an_acquire_that_comes_late_is_found_and_undone() {
     let lab = Lab::new();
     let pool = lab.pool().await;
-    // Behind its clean-up, but before its end.
+    // Behind its clean-up, but before its end; its runtime has ended, so no `cancel` follows it on
+    // its connection.
+    let held = lab.wire.on(command("MULTI", ""), Action::Hold);
+    let request = pool.lock("k").ttl(LONG).wait(Wait::Once);
+    let elsewhere = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let late = tokio::time::timeout(COMMAND / 2, request.acquire()).await;
+            assert!(late.is_err(), "{late:?}");
+        });
+    });
+    held.seen().await;
+    tokio::task::spawn_blocking(|| elsewhere.join().unwrap())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await; // the first clean-ups found nothing
+    lab.wire.clear_triggers();
+    lab.wire.release_held();
+    until("it was executed", CAP, async || {
+        lab.server.keys().await.contains(&"lock:k".to_owned())
+    })
+    .await;
+    lab.free().await;
+    // The same, with a `cancel` right behind it.
+    let before = lab.server.commandstats("exec").await;
     let held = lab.wire.on(command("MULTI", ""), Action::Hold);
     let late = pool.lock("k").ttl(LONG).wait(Wait::Once).acquire().await;
     assert!(
@@ -144,7 +169,7 @@ async fn an_acquire_that_comes_late_is_found_and_undone() {
     lab.wire.clear_triggers();
     lab.wire.release_held();
     until("it was executed", CAP, async || {
-        lab.server.keys().await.contains(&"lock:k".to_owned())
+        lab.server.commandstats("exec").await > before
     })
     .await;
     lab.free().await;
