@@ -38,13 +38,13 @@ impl Fake {
         })
     }
 
-    /// A redis that answers SUBSCRIBE with this.
-    pub(crate) fn subscribing(answer: &'static str) -> Self {
+    /// A redis that answers one command with this.
+    pub(crate) fn answering(command: &'static str, answer: &'static str) -> Self {
         Self::start(move |request| {
             let answer = match request {
+                _ if request.starts_with(command.as_bytes()) => answer,
                 _ if request.starts_with(b"HELLO") => "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n",
                 _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
-                _ if request.starts_with(b"SUBSCRIBE") => answer,
                 _ => "+OK\r\n",
             };
             answer.to_owned()

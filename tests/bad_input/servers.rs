@@ -93,8 +93,12 @@ async fn refusal(server: &RedisServer, words: &[&str]) -> Option<String> {
     error.code().map(str::to_owned)
 }
 
+/// Needs Redis 7: Redis 6 answers only after each 2 MB that it loads.
 #[tokio::test]
 async fn loading_is_said_after_the_wait_and_waited_for() {
+    if RedisServer::is_redis_6() {
+        return;
+    }
     let (server, pool) = pool().await;
     let reload = start_loading(&server).await;
     let says = "wait, or give the call a longer `wait`";
@@ -111,9 +115,7 @@ async fn loading_is_said_after_the_wait_and_waited_for() {
 #[tokio::test]
 async fn a_script_that_hogs_the_server_is_said_after_the_wait_and_waited_for() {
     let (server, pool) = pool().await;
-    server
-        .cmd(&["CONFIG", "SET", "busy-reply-threshold", "50"])
-        .await;
+    server.cmd(&["CONFIG", "SET", "lua-time-limit", "50"]).await;
     let mut connection = server.connect().await;
     let hog = tokio::spawn(async move {
         let mut eval = redis::cmd("EVAL");

@@ -10,17 +10,21 @@ use crate::connect;
 
 const CAP: Duration = Duration::from_secs(10);
 
-/// The `resp=` of each connection except the one that asks.
+/// The `resp=` of each connection except the one that asks. Redis 6 does not tell it, but only a
+/// connection with RESP3 can be subscribed and in use for commands.
 async fn protocols(server: &RedisServer) -> Vec<String> {
     let list: String = server.ask(&["CLIENT", "LIST"]).await;
-    let others = list
-        .lines()
-        .filter(|line| !line.contains(" cmd=client|list "));
+    let others = list.lines().filter(|line| !line.contains(" cmd=client"));
     let protocol = |line: &str| {
-        let field = line
-            .split(' ')
-            .find_map(|field| field.strip_prefix("resp="));
-        field.expect("redis 7 tells the protocol").to_owned()
+        let field = |name| {
+            let mut fields = line.split(' ');
+            fields.find_map(|field| field.strip_prefix(name))
+        };
+        let by_subscription = || match field("sub=") {
+            Some("0") => "2",
+            _ => "3",
+        };
+        field("resp=").unwrap_or_else(by_subscription).to_owned()
     };
     others.map(protocol).collect()
 }

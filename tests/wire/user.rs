@@ -37,7 +37,11 @@ impl Lab {
         rights: impl IntoIterator<Item = &str>,
     ) -> Self {
         let lab = Self { server, authority };
-        lab.user(["reset", "on", ">secret", "~lock:*"]).await;
+        lab.user(["reset", "on", ">secret", "~lock:*", "resetchannels"])
+            .await;
+        if RedisServer::is_redis_6() {
+            lab.user(["+hello"]).await; // from Redis 7 on it needs no right
+        }
         lab.user(rights).await;
         lab
     }

@@ -19,6 +19,8 @@ pub(super) fn command_error(error: &RedisError) -> CommandError {
                 words,
             )
         }
+        // The client library's name for Redis 6's "unknown command `HELLO`".
+        ErrorKind::RESP3NotSupported => CommandError::Refused(Refusal::Other, words(error)),
         _ => CommandError::Unclear(words(error)),
     }
 }
@@ -156,6 +158,7 @@ pub(super) fn refusal(code: &str, words: &str) -> Refusal {
         ("busy running a script", Refusal::Busy),
         ("loading the dataset", Refusal::Loading),
         ("MISCONF", Refusal::Misconfigured),
+        ("NOREPLICAS", Refusal::Misconfigured),
         ("max number of clients", Refusal::TooManyClients),
     ];
     let by_code = TABLE.iter().find(|(known, _)| *known == code);

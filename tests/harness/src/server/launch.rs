@@ -8,11 +8,12 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Builder;
 use super::raw::RawClient;
+use super::{Builder, RedisServer};
 use crate::orphan::Orphan;
 use crate::signal::kill_and_reap;
 use crate::wait::scaled;
@@ -109,7 +110,7 @@ fn spawn(settings: &Builder, port: u16, directory: &Path, log: &Path) -> Child {
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
-        .args(["--enable-debug-command", "local"])
+        .args(debug_option())
         .arg("--dir")
         .arg(directory)
         .arg("--logfile")
@@ -131,6 +132,27 @@ fn spawn(settings: &Builder, port: u16, directory: &Path, log: &Path) -> Child {
             panic!("redis-server not found on PATH: apt-get install redis-server")
         }
         Err(error) => panic!("redis-server did not start: {error}"),
+    }
+}
+
+/// Allows DEBUG. Before Redis 7 it always is, and a server does not start with an option that it
+/// does not know.
+fn debug_option() -> &'static [&'static str] {
+    if RedisServer::is_redis_6() {
+        return &[];
+    }
+    &["--enable-debug-command", "local"]
+}
+
+impl RedisServer {
+    /// Whether the `redis-server` on `PATH` is Redis 6, or a fork of it such as `KeyDB`.
+    #[must_use]
+    pub fn is_redis_6() -> bool {
+        static IS_REDIS_6: LazyLock<bool> = LazyLock::new(|| {
+            let said = Command::new("redis-server").arg("--version").output();
+            said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(" v=6."))
+        });
+        *IS_REDIS_6
     }
 }
 

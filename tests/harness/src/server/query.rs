@@ -43,7 +43,7 @@ impl RedisServer {
     }
 
     /// How often a command was executed (`INFO commandstats`), inside scripts too. Subcommands are
-    /// written `client|kill`.
+    /// written `client|kill`; Redis 6 counts them as `client`.
     pub async fn commandstats(&self, command: &str) -> u64 {
         let info: String = self.ask(&["INFO", "commandstats"]).await;
         let prefix = format!("cmdstat_{}:calls=", command.to_lowercase());

@@ -257,6 +257,36 @@ async fn a_missing_right_is_named_and_leaves_nothing() {
     }
 }
 
+/// Redis 6 puts the code of an error inside a script into its text.
+#[test]
+fn what_a_script_is_refused_is_known_by_the_words_of_redis_6() {
+    for (said, refusal) in [
+        (
+            "-NOREPLICAS Not enough good replicas to write.",
+            Refusal::Misconfigured,
+        ),
+        (
+            "-MISCONF Redis is configured to save RDB snapshots",
+            Refusal::Misconfigured,
+        ),
+        (
+            "-OOM command not allowed when used memory > 'maxmemory'.",
+            Refusal::OutOfMemory,
+        ),
+        (
+            "-READONLY You can't write against a read only replica.",
+            Refusal::ReadOnly,
+        ),
+    ] {
+        let said = format!(
+            "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: {said}"
+        );
+        let error = errors::error_of_item(&said);
+        let is_known = matches!(error, CommandError::Refused(it, _) if it == refusal);
+        assert!(is_known, "{said}: {error:?}");
+    }
+}
+
 /// A right that is missing inside a script is not reported as `NOPERM`, and each server version
 /// words it differently.
 #[test]
