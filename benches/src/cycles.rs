@@ -1,5 +1,5 @@
 //! W1 and W2: taking and releasing a lock that no other task wants, in one task (W1), and in many
-//! tasks with a key each (W2), also behind a wire.
+//! tasks with a key each (W2), also behind a wire and over TLS.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{Failure, lab};
 
 /// W1: one task.
 pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
-    let contenders = contenders(lab).await?;
+    let field = field(lab).await?;
     let block = Block {
         tasks: 1,
         cycles: cycles(lab, 100),
@@ -28,16 +28,16 @@ pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
         within: Duration::from_secs(lab.scale.pick(60, 5)),
     };
     let progress = Progress::new("W1");
-    let measured = Measured::take(lab, &contenders, block, rounds, progress).await?;
+    let measured = Measured::take(lab, &field, block, rounds, progress).await?;
     let times = Panel {
         title: lab.title("W1: time of a cycle, raw = 1"),
         groups: vec![measured.size()],
-        series: series(&contenders, &[measured.medians()]),
+        series: series(&field, &[measured.medians()]),
     };
     Ok(Chapter {
         title: lab.title("W1: acquire and release, one task"),
         notes: vec![measured.note()],
-        head: HEAD.to_vec(),
+        head: field.head(),
         rows: measured.rows(),
         panels: vec![times],
     })
@@ -45,7 +45,26 @@ pub(crate) async fn alone(lab: &Lab) -> Result<Chapter, Failure> {
 
 /// W2: many tasks.
 pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
-    let contenders = contenders(lab).await?;
+    let (title, numbers) = match lab.wire() {
+        None => (
+            "W2: acquire and release, many tasks with a key each",
+            &[16, 64, 256, 1024][..],
+        ),
+        Some(_) => (
+            "W1 and W2: acquire and release, tasks with a key each",
+            lab.scale.pick(&FAR[..], &FEW),
+        ),
+    };
+    sizes(lab, &field(lab).await?, ["W2", title], numbers).await
+}
+
+/// Measures each number of tasks; the panels begin with `name`.
+pub(crate) async fn sizes(
+    lab: &Lab,
+    field: &Field,
+    [name, title]: [&str; 2],
+    numbers: &[usize],
+) -> Result<Chapter, Failure> {
     let seconds = match lab.wire() {
         None => lab.scale.pick(60, 3),
         Some(_) => lab.scale.pick(15, 1),
@@ -54,42 +73,29 @@ pub(crate) async fn together(lab: &Lab) -> Result<Chapter, Failure> {
         most: lab.scale.pick(30, 12),
         within: Duration::from_secs(seconds),
     };
-    let numbers: &[usize] = match lab.wire() {
-        None => &[16, 64, 256, 1024],
-        Some(_) => lab.scale.pick(&FAR, &FEW),
-    };
     let mut sizes = Vec::new();
     for &tasks in numbers {
         let wanted = (lab.scale.pick(12_800, 2_560) / tasks).clamp(2, 100);
         let cycles = cycles(lab, wanted);
         let block = Block { tasks, cycles };
-        let progress = Progress::new(format!("W2, {tasks} tasks"));
-        sizes.push(Measured::take(lab, &contenders, block, rounds, progress).await?);
+        let progress = Progress::new(format!("{name}, {tasks} tasks"));
+        sizes.push(Measured::take(lab, field, block, rounds, progress).await?);
     }
     let groups: Vec<String> = sizes.iter().map(Measured::size).collect();
     let panel = |title: &str, figures: Vec<_>| Panel {
-        title: lab.title(title),
+        title: lab.title(&format!("{name}: {title} of a cycle, raw = 1")),
         groups: groups.clone(),
-        series: series(&contenders, &figures),
+        series: series(field, &figures),
     };
     let (times, server) = (Measured::medians, Measured::server_ratios);
     Ok(Chapter {
-        title: lab.title(match lab.wire() {
-            None => "W2: acquire and release, many tasks with a key each",
-            Some(_) => "W1 and W2: acquire and release, tasks with a key each",
-        }),
+        title: lab.title(title),
         notes: sizes.iter().map(Measured::note).collect(),
-        head: HEAD.to_vec(),
+        head: field.head(),
         rows: sizes.iter().flat_map(Measured::rows).collect(),
         panels: vec![
-            panel(
-                "W2: time of a cycle, raw = 1",
-                sizes.iter().map(times).collect(),
-            ),
-            panel(
-                "W2: server CPU of a cycle, raw = 1",
-                sizes.iter().map(server).collect(),
-            ),
+            panel("time", sizes.iter().map(times).collect()),
+            panel("server CPU", sizes.iter().map(server).collect()),
         ],
     })
 }
@@ -110,23 +116,36 @@ fn cycles(lab: &Lab, wanted: usize) -> usize {
     wanted.min(fit.max(2))
 }
 
-const HEAD: [&str; 9] = [
-    "tasks",
-    "contender",
-    "time / raw",
-    "time / rslock",
-    "time of a cycle, µs",
-    "client CPU, µs",
-    "server CPU, µs",
-    "server CPU / raw",
-    "commands",
-];
+/// Contenders that are measured side by side; the first is raw.
+pub(crate) struct Field {
+    pub(crate) contenders: Vec<Contender>,
+    /// A column that divides each contender's time by another's than raw's: its head, and the
+    /// index of that other.
+    pub(crate) beside: (&'static str, fn(usize) -> usize),
+}
 
-/// Indexes in [`contenders`] of the divisors.
+impl Field {
+    fn head(&self) -> Vec<&'static str> {
+        vec![
+            "tasks",
+            "contender",
+            "time / raw",
+            self.beside.0,
+            "time of a cycle, µs",
+            "client CPU, µs",
+            "client CPU / raw",
+            "server CPU, µs",
+            "server CPU / raw",
+            "commands",
+        ]
+    }
+}
+
+/// Indexes in a [`Field`] of the divisors.
 const RAW: usize = 0;
 const PEER: usize = 2;
 
-async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
+async fn field(lab: &Lab) -> Result<Field, Failure> {
     let url = lab.url();
     let raw = async || match lab.wire() {
         None => lab::connect(&url).await,
@@ -145,13 +164,16 @@ async fn contenders(lab: &Lab) -> Result<Vec<Contender>, Failure> {
         let raw = Raw::connect(&url, TTL).await?;
         contenders.push(Contender::new("raw, without TCP_NODELAY", raw::SENDS, raw));
     }
-    Ok(contenders)
+    Ok(Field {
+        contenders,
+        beside: ("time / rslock", |_| PEER),
+    })
 }
 
 /// One series for each contender, with one bar in each group.
-fn series(contenders: &[Contender], groups: &[Vec<Option<f64>>]) -> Vec<Series> {
+fn series(field: &Field, groups: &[Vec<Option<f64>>]) -> Vec<Series> {
     let own = |place: usize| groups.iter().map(move |group| group.get(place).copied()?);
-    let named = contenders.iter().enumerate();
+    let named = field.contenders.iter().enumerate();
     named
         .map(|(place, contender)| Series {
             name: contender.name.to_owned(),
@@ -162,6 +184,7 @@ fn series(contenders: &[Contender], groups: &[Vec<Option<f64>>]) -> Vec<Series> 
 
 /// All rounds with one size of block.
 struct Measured<'a> {
+    field: &'a Field,
     block: Block,
     lanes: Vec<Lane<'a>>,
 }
@@ -182,17 +205,17 @@ struct Lane<'a> {
 impl<'a> Measured<'a> {
     async fn take(
         lab: &Lab,
-        contenders: &'a [Contender],
+        field: &'a Field,
         block: Block,
         rounds: Rounds,
         mut progress: Progress,
     ) -> Result<Self, Failure> {
         let mut control = lab.control().await?;
         // Warms up connections, scripts and memory before the first round.
-        for contender in contenders {
+        for contender in &field.contenders {
             contender.run(block).await?;
         }
-        let mut lanes: Vec<Lane<'_>> = contenders.iter().map(Lane::new).collect();
+        let mut lanes: Vec<Lane<'_>> = field.contenders.iter().map(Lane::new).collect();
         let begun = Instant::now();
         let mut round = 0;
         while rounds.another(round, begun) {
@@ -204,7 +227,11 @@ impl<'a> Measured<'a> {
             }
             round += 1;
         }
-        Ok(Self { block, lanes })
+        Ok(Self {
+            field,
+            block,
+            lanes,
+        })
     }
 
     fn rounds(&self) -> usize {
@@ -253,16 +280,18 @@ impl<'a> Measured<'a> {
         ratios.map(|ratio| Some(ratio?.median)).collect()
     }
 
-    /// The server's CPU time for a cycle, in µs.
-    fn server(&self, lane: &Lane<'_>) -> f64 {
-        self.a_cycle(micros(lane.server.cpu))
+    fn server_ratios(&self) -> Vec<Option<f64>> {
+        let ratios = self
+            .lanes
+            .iter()
+            .map(|lane| self.to_raw(lane, Lane::server));
+        ratios.collect()
     }
 
-    fn server_ratios(&self) -> Vec<Option<f64>> {
-        let raw = self.lanes.get(RAW).map(|lane| self.server(lane));
-        let raw = raw.filter(|raw| *raw > 0.0);
-        let ratios = self.lanes.iter().map(|lane| Some(self.server(lane) / raw?));
-        ratios.collect()
+    /// The CPU time of a contender divided by that of raw.
+    fn to_raw(&self, lane: &Lane<'a>, cpu: fn(&Lane<'a>) -> Duration) -> Option<f64> {
+        let raw = self.lanes.get(RAW).map(cpu).filter(|raw| !raw.is_zero())?;
+        Some(cpu(lane).as_secs_f64() / raw.as_secs_f64())
     }
 
     /// A sum over all rounds, divided by the number of cycles.
@@ -271,19 +300,21 @@ impl<'a> Measured<'a> {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let ratios = self.ratios(RAW).into_iter().zip(self.ratios(PEER));
-        let rows = self.lanes.iter().zip(ratios).zip(self.server_ratios());
-        rows.map(|((lane, (raw, peer)), server)| {
+        let (_, base) = self.field.beside;
+        let rows = self.lanes.iter().enumerate().zip(self.ratios(RAW));
+        rows.map(|((place, lane), raw)| {
+            let beside = self.ratios(base(place)).get(place).copied().flatten();
             let calls = lane.server.calls(lane.contender.sends);
             vec![
                 self.block.tasks.to_string(),
                 lane.contender.name.to_owned(),
                 spread(raw, 2),
-                spread(peer, 2),
+                spread(beside, 2),
                 spread(Quartiles::of(lane.times.clone()), 1),
                 number(Some(self.a_cycle(micros(lane.client))), 1),
-                number(Some(self.server(lane)), 1),
-                number(server, 2),
+                number(self.to_raw(lane, Lane::client), 2),
+                number(Some(self.a_cycle(micros(lane.server()))), 1),
+                number(self.to_raw(lane, Lane::server), 2),
                 number(Some(self.a_cycle(count(calls))), 2),
             ]
         })
@@ -301,6 +332,14 @@ impl<'a> Lane<'a> {
             wall: Duration::ZERO,
             wire: Duration::ZERO,
         }
+    }
+
+    fn client(&self) -> Duration {
+        self.client
+    }
+
+    fn server(&self) -> Duration {
+        self.server.cpu
     }
 
     async fn run(&mut self, lab: &Lab, block: Block, control: &mut Control) -> Result<(), Failure> {

@@ -1,11 +1,16 @@
 //! What a benchmark runs on: its own server, a connection for questions to it, and the scale.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dlock_harness::RedisServer;
+use dlock_harness::{Authority, RedisServer};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo as _, ProtocolVersion};
+use redis::{
+    AsyncConnectionConfig, Client, IntoConnectionInfo as _, ProtocolVersion, RedisConnectionInfo,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::Failure;
 use crate::pins::Pins;
@@ -19,17 +24,33 @@ pub(crate) struct Lab {
     server: RedisServer,
     /// The network between the server and the contenders, if there is one.
     wire: Option<Wire>,
+    /// Of the server's certificate, if it also listens with TLS.
+    authority: Option<Authority>,
     pins: Pins,
 }
 
 impl Lab {
     pub(crate) fn start(scale: Scale, pins: Pins) -> Result<Self, Failure> {
-        let server = RedisServer::start();
+        Self::on(RedisServer::start(), scale, pins)
+    }
+
+    /// A lab whose server also listens with TLS.
+    pub(crate) fn start_tls(scale: Scale, pins: Pins) -> Result<Self, Failure> {
+        let authority = Authority::new();
+        let identity = authority.issue("server", &["127.0.0.1"]);
+        let server = RedisServer::builder().tls(&authority, &identity, false);
+        let lab = Self::on(server.start(), scale, pins)?;
+        let authority = Some(authority);
+        Ok(Self { authority, ..lab })
+    }
+
+    fn on(server: RedisServer, scale: Scale, pins: Pins) -> Result<Self, Failure> {
         pins.server(server.pid())?;
         Ok(Self {
             scale,
             server,
             wire: None,
+            authority: None,
             pins,
         })
     }
@@ -57,6 +78,16 @@ impl Lab {
     pub(crate) fn url(&self) -> String {
         let far = self.wire.as_ref().map(Wire::url);
         far.unwrap_or_else(|| self.server.url())
+    }
+
+    /// The address with TLS, and the file of the CA that signed the server's certificate.
+    pub(crate) fn tls(&self) -> Option<(SocketAddr, PathBuf)> {
+        Some((self.server.tls_addr()?, self.authority.as_ref()?.file()))
+    }
+
+    /// The URL with TLS.
+    pub(crate) fn tls_url(&self) -> Option<String> {
+        self.server.tls_url()
     }
 
     /// A chapter's title, with the delay of the wire.
@@ -93,13 +124,26 @@ async fn connect_by(url: &str, socket: TcpSettings) -> Result<MultiplexedConnect
     let settings = info.redis_settings().clone();
     let settings = settings.set_protocol(ProtocolVersion::RESP3);
     let client = Client::open(info.set_redis_settings(settings))?;
-    let config = AsyncConnectionConfig::new();
-    let config = config
-        .set_connection_timeout(None)
-        .set_response_timeout(None);
     Ok(client
-        .get_multiplexed_async_connection_with_config(&config)
+        .get_multiplexed_async_connection_with_config(&patient())
         .await?)
+}
+
+/// Speaks RESP3 without a client timeout over this stream, from a task of its own.
+pub(crate) async fn connect_over(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<MultiplexedConnection, Failure> {
+    let settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+    let made = MultiplexedConnection::new_with_config(&settings, stream, patient());
+    let (connection, driver) = made.await?;
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+fn patient() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
 }
 
 /// µs since 1970: the year 2255.

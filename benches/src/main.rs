@@ -6,8 +6,8 @@
 //! else the machine does. Each program starts a `redis-server` of its own. Read `plan` first (what
 //! is run), then `contenders` (what is compared), `rounds` (how), and the programs: `cycles` (W1,
 //! W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`,
-//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`). `part` is another process of
-//! this program.
+//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`), `tls` (W1 and W2). `part` is
+//! another process of this program.
 
 mod bounds;
 mod chapter;
@@ -30,6 +30,7 @@ mod progress;
 mod rounds;
 mod server_cost;
 mod statistics;
+mod tls;
 mod waiting;
 mod wire;
 
@@ -47,6 +48,10 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help") {
+        println!("{}", plan::help());
+        return ExitCode::SUCCESS;
+    }
     let is_part = words.first().is_some_and(|word| word == part::WORD);
     let done = if is_part {
         be_part(&words.split_off(1))
@@ -104,15 +109,18 @@ fn measure(plan: &Plan) -> Result<(), Failure> {
 
 /// The programs to run, without those whose tool is missing, unless they were asked for by name.
 fn programs(plan: &Plan) -> Result<Vec<Program>, Failure> {
-    let mut programs = plan.programs.clone();
-    if programs.contains(&Program::Instructions)
-        && let Err(missing) = instructions::is_installed()
-    {
-        if plan.chosen {
-            return Err(missing);
+    let mut programs = Vec::new();
+    for &program in &plan.programs {
+        let usable = match program {
+            Program::Instructions => instructions::is_installed(),
+            Program::Tls => tls::is_offered(),
+            _ => Ok(()),
+        };
+        match usable {
+            Ok(()) => programs.push(program),
+            Err(missing) if plan.chosen => return Err(missing),
+            Err(missing) => eprintln!("dlock-benches: {program:?} is left out: {missing}"),
         }
-        eprintln!("dlock-benches: instructions are left out: {missing}");
-        programs.retain(|program| *program != Program::Instructions);
     }
     Ok(programs)
 }
@@ -128,6 +136,7 @@ fn chapters_of(
         Some(each_way) if program.has_a_wire() => {
             Lab::start_far(plan.scale, setting.pins, each_way)
         }
+        _ if program == Program::Tls => Lab::start_tls(plan.scale, setting.pins),
         _ => Lab::start(plan.scale, setting.pins),
     }?;
     runtime.block_on(async {
@@ -143,6 +152,7 @@ fn chapters_of(
             Program::Hostile => hostile::chapter(&lab).await,
             Program::Bounds => bounds::chapter(&lab).await,
             Program::Network => return network::chapters(&lab, plan.each_way).await,
+            Program::Tls => return tls::chapters(&lab).await,
             Program::Instructions => instructions::chapter(&lab).await,
         };
         Ok(vec![chapter?])

@@ -96,6 +96,64 @@ fn a_mistake_costs_no_run() {
 }
 
 #[test]
+fn help_names_the_arguments_and_the_programs() {
+    let ran = run(&["--quick", "--help"]);
+    assert!(ran.status.success());
+    let told = text(&ran.stdout);
+    assert!(
+        told.contains("arguments: [--quick] [--only w1,w2]"),
+        "{told}"
+    );
+    assert!(
+        told.contains("w7, growth, hostile, bounds, network, tls, instructions"),
+        "{told}"
+    );
+}
+
+#[test]
+fn each_contender_has_a_row_over_tls_beside_that_without() {
+    let page = quick("tls", &[]);
+    let cell = |row: &str, cell: usize| {
+        let line = page.lines().find(|line| line.starts_with(row));
+        let cell = line.and_then(|line| line.split(" | ").nth(cell));
+        cell.unwrap_or_else(|| panic!("{row}: {page}"))
+    };
+    let is_measured = |row: &str, place: usize| {
+        let figure = cell(row, place).split(' ').next().unwrap();
+        assert!(figure.parse::<f64>().unwrap() > 0.0, "{row}: {page}");
+    };
+    for tasks in [1, 16, 64, 256] {
+        for contender in ["raw", "dlock"] {
+            let plain = format!("| {tasks} | {contender} | ");
+            assert_eq!(cell(&plain, 3), "1.00 [1.00–1.00]", "its own divisor");
+            let secure = format!("| {tasks} | {contender} over TLS | ");
+            (2..=9).for_each(|place| is_measured(&secure, place));
+        }
+    }
+    for contender in ["raw", "raw over TLS", "dlock", "dlock over TLS"] {
+        is_measured(&format!("| {contender} | "), 1);
+    }
+}
+
+#[test]
+fn a_server_built_without_tls_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let server = folder.path().join("redis-server");
+    // What it says of an option that it does not know, and of every other a version.
+    let says = "#!/bin/sh\ncase $1 in --version) echo 'Redis server v=7.0.15 sha' ;; *) echo 'Bad directive or wrong number of arguments' >&2; exit 1 ;; esac\n";
+    fs::write(&server, says).unwrap();
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dlock-benches"));
+    let program = program.args(["--only", "tls"]).env("PATH", folder.path());
+    let ran = program.output().unwrap();
+    assert!(!ran.status.success());
+    let told = text(&ran.stderr);
+    assert!(told.contains("was built without TLS"), "{told}");
+}
+
+#[test]
 fn behind_a_wire_a_cycle_takes_two_round_trips_at_least() {
     let page = quick("w1", &["--each-way", "3"]);
     let title = "## W1: acquire and release, one task, 3 ms each way";

@@ -17,14 +17,16 @@ const ACROSS: u8 = 2;
 
 /// The palette's colours by the beginning of a contender's name, so that it has the same colour
 /// everywhere.
-const COLOURS: [(&str, usize); 10] = [
+const COLOURS: [(&str, usize); 12] = [
     ("raw, a second time", 5),
+    ("raw over TLS", 6),
     ("raw", 0),
     ("rslock, delay", 6),
     ("rslock", 2),
     ("dlock, background", 4),
     ("dlock, each turn", 4),
     ("dlock, fair", 3),
+    ("dlock over TLS", 4),
     ("dlock", 1),
     ("one hop", 7),
     ("WATCH", 3),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Failure;
 
-/// Printed after the message about a mistake.
+/// Printed after the message about a mistake, and by [`help`].
 const USAGE: &str = "arguments: [--quick] [--only w1,w2] [--locks N] [--ttl SECONDS] [--window SECONDS] [--each-way MILLISECONDS] [--out PATH] [--unpinned]";
 
 /// The programs, by their names on the command line.
@@ -23,11 +23,12 @@ pub(crate) enum Program {
     Hostile,
     Bounds,
     Network,
+    Tls,
     Instructions,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 12] = [
+    const ALL: [(&'static str, Self); 13] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -39,6 +40,7 @@ impl Program {
         ("hostile", Self::Hostile),
         ("bounds", Self::Bounds),
         ("network", Self::Network),
+        ("tls", Self::Tls),
         ("instructions", Self::Instructions),
     ];
 
@@ -50,9 +52,15 @@ impl Program {
     fn parse(word: &str) -> Result<Self, Failure> {
         let found = Self::ALL.iter().find(|(name, _)| *name == word);
         found.map(|(_, program)| *program).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _)| name).join(", ");
-            mistake(&format!("`{word}` is no program; there are {names}"))
+            mistake(&format!(
+                "`{word}` is no program; there are {}",
+                Self::names()
+            ))
         })
+    }
+
+    fn names() -> String {
+        Self::ALL.map(|(name, _)| name).join(", ")
     }
 }
 
@@ -177,6 +185,11 @@ fn millis(flag: &str, word: &str) -> Result<Duration, Failure> {
     let millis = word.parse().ok().filter(|it| (0.0..=1_000.0).contains(it));
     let seconds = millis.map(|millis: f64| Duration::from_secs_f64(millis / 1e3));
     seconds.ok_or_else(|| mistake(&format!("{flag} {word}: not a number, 0 to 1000")))
+}
+
+/// The answer to `--help`.
+pub(crate) fn help() -> String {
+    format!("{USAGE}; programs: {}", Program::names())
 }
 
 fn mistake(what: &str) -> Failure {
