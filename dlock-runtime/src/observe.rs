@@ -82,6 +82,10 @@ pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
     tracing::info!(%address, attempts, "connected to redis again");
 }
 
+pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {
+    tracing::info!(%from, %to, "the sentinels name another master");
+}
+
 /// Once for each pool.
 pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
     tracing::warn!(

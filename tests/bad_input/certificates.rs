@@ -2,7 +2,8 @@
 //! what to do; no plain byte of a password leaves before the server has shown who it is.
 
 use dlock_harness::{Authority, Identity, RedisServer};
-use dlock_runtime::{LockError, LockPool, Refusal};
+use dlock_runtime::{Config, LockError, LockPool, Refusal};
+use tokio::net::TcpStream;
 
 use crate::lab::{
     answers_no, connecting_fails, fails_at_once, misconfigured, nothing_left, patient, refused,
@@ -99,7 +100,7 @@ async fn a_certificate_of_another_name_and_the_name_that_is_given() {
     let config = patient(url(&server)).tls_server_name("no name");
     misconfigured(
         &LockPool::connect(config).await.unwrap_err(),
-        "tls_server_name: it is neither",
+        "tls_server_name, or the host: it is neither",
     );
 }
 
@@ -184,6 +185,35 @@ async fn a_server_with_tls_that_does_not_answer_is_unavailable() {
     unavailable(&connecting_fails(&url).await);
     server.restart_empty();
     LockPool::connect(patient(&url)).await.unwrap();
+}
+
+/// A program that opens its connections itself has its reasons: nothing goes around that.
+#[tokio::test]
+async fn a_silent_server_behind_a_connector_is_not_asked_directly() {
+    let authority = Authority::new();
+    let (server, _) = server(&authority);
+    let plain = RedisServer::start();
+    let before = plain.ask::<String>(&["INFO", "stats"]).await;
+    let tunnel = server.tls_addr().unwrap();
+    server.stop_signal();
+    let url = format!(
+        "rediss://{}?tls_ca={}",
+        plain.addr(),
+        authority.file().display()
+    );
+    let config = Config::new(url).connector(move |_, _| TcpStream::connect(tunnel));
+    unavailable(&LockPool::connect(config).await.unwrap_err());
+    let received = |info: &str| {
+        let mut lines = info.lines();
+        let line = lines.find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let after = plain.ask::<String>(&["INFO", "stats"]).await;
+    assert_eq!(
+        received(&after),
+        received(&before) + 1,
+        "this question's own"
+    );
 }
 
 #[tokio::test]

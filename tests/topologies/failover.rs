@@ -111,8 +111,46 @@ async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
     for waiter in waiters {
         waiter.await.unwrap().unwrap();
     }
-    let keys = watched.servers[new].keys().await;
-    assert!(keys.iter().all(|key| key.ends_with("@fence")), "{keys:?}");
+    // What was granted to one whose connection had ended is free after 3 s.
+    until("only the counter is left", CAP, async || {
+        let keys = watched.servers[new].keys().await;
+        keys.iter().all(|key| key.ends_with("@fence"))
+    })
+    .await;
+}
+
+/// Until a replica follows the new master, it refuses what it would have to write.
+#[tokio::test]
+async fn a_new_master_without_its_replicas_is_waited_for() {
+    let watched = Watched::start().await;
+    for server in &watched.servers {
+        server
+            .cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"])
+            .await;
+    }
+    let [one, two] = [pool(&watched).await, pool(&watched).await];
+    let held = request(&one).acquire().await.unwrap();
+    let waiter = waiter(&two);
+    replicated(&watched.servers[0]).await;
+    watched.servers[0].kill9();
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    let refused = one
+        .lock("other")
+        .wait(Duration::from_millis(300))
+        .acquire()
+        .await;
+    let says = format!("{refused:?}");
+    assert!(
+        matches!(refused, Ok(_) | Err(LockError::Unavailable { .. })),
+        "{says}"
+    );
+    drop(refused);
+    until("the new master has a replica", CAP, async || {
+        let probe = watched.servers[new].try_cmd(&["SET", "probe", "x"]);
+        probe.await.is_ok()
+    })
+    .await;
+    goes_on(&watched, held, waiter, new).await;
 }
 
 /// The sentinels may not ask the master anything, so they make another one; it lives on and would

@@ -1,6 +1,7 @@
 //! More than one server: a master behind sentinels that is killed, stopped, cut off, demoted.
 //!
-//! `sentinel` is about finding the master; `failover` about locks while it moves, with a `resource` that checks fences.
+//! `sentinel` is about finding the master; `failover` about locks while it moves, with a `resource`
+//! that checks fences.
 
 #![allow(
     clippy::unwrap_used,

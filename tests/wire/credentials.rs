@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{Config, Credentials, LockError, LockPool, Refusal};
+use dlock_runtime::{Config, Credentials, LockError, LockPool, Wait};
 use dlock_tests::patient;
 use tokio::net::TcpStream;
 
@@ -87,17 +87,16 @@ async fn a_password_that_changes_is_asked_for_at_each_connect() {
 
         server.cmd(&["CLIENT", "KILL", "USER", "dlock"]).await;
         until("the login is refused", CAP, async || {
-            match works(&pool).await {
-                Err(LockError::Refused {
-                    reason: Refusal::Auth,
-                    ..
-                }) => true,
-                Ok(()) | Err(LockError::Unavailable { .. }) => false,
-                Err(other) => panic!("{other:?}"),
-            }
+            let error = works(&pool).await.err();
+            let text = format!("{error:?}");
+            assert!(!text.contains("canary"), "{text}");
+            text.contains("the server refuses the credentials that the provider gave")
         })
         .await;
+        let waiter = tokio::spawn(pool.lock("item:7").wait(Wait::Forever).acquire());
         vault.holds("second-canary");
+        let waited = waiter.await.unwrap().unwrap(); // through the refusals
+        waited.release().await.unwrap();
         until("it has logged in again", CAP, async || {
             works(&pool).await.is_ok()
         })

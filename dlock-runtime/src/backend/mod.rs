@@ -38,7 +38,7 @@ use crate::values::ttl::Ttl;
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, CommandError>> + Send + 'a>>;
 
 /// A future that ends with the pool.
-pub(crate) type Attendance = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type BackgroundTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The maximum number of items in one `renew`, so that it never blocks the server for long.
 pub(crate) const RENEWALS_AT_ONCE: usize = 100;
@@ -66,7 +66,7 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
 
     /// What has to run beside the watchdog for as long as the pool lives: following a master that
     /// moves. Called once for each thread of the watchdog.
-    fn attend(&self) -> Option<Attendance> {
+    fn background_task(&self) -> Option<BackgroundTask> {
         None
     }
 

@@ -55,39 +55,40 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
 
 /// Tries RESP3, then RESP2 if a proxy does not know RESP3.
 async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
-    let credentials = plan.address.login.credentials().await.map_err(|why| {
+    let destination = Destination::of(plan).await?;
+    let login = &plan.address.login;
+    let credentials = login.credentials().await.map_err(|why| {
         CommandError::Unsent(Reason::new(format_args!(
             "the provider of `Config::credentials` failed: {why}"
         )))
     })?;
-    let place = Place::of(plan).await?;
     if !plan.address.resp2_only {
         let protocol = ProtocolVersion::RESP3;
-        match try_protocol(plan, &place, protocol, &credentials).await {
+        match try_protocol(plan, &destination, protocol, &credentials).await {
             Err(CommandError::Refused(Refusal::Other, why)) if says_no_hello(&why) => {}
             answer => return answer,
         }
     }
-    try_protocol(plan, &place, ProtocolVersion::RESP2, &credentials).await
+    try_protocol(plan, &destination, ProtocolVersion::RESP2, &credentials).await
 }
 
 /// Where one connection goes.
-struct Place {
-    at: At,
+struct Destination {
+    place: Place,
     /// The generation of the pool's target, if the sentinels named the place: it has to be a master.
     generation: Option<u64>,
 }
 
-enum At {
+enum Place {
     Host(Host),
     Socket(PathBuf),
 }
 
-impl Place {
+impl Destination {
     async fn of(plan: &Plan) -> Result<Self, CommandError> {
-        let (at, generation) = match &plan.address.endpoint {
-            Endpoint::Tcp(host) => (At::Host(host.clone()), None),
-            Endpoint::Unix(path) => (At::Socket(path.clone()), None),
+        let (place, generation) = match &plan.address.endpoint {
+            Endpoint::Tcp(host) => (Place::Host(host.clone()), None),
+            Endpoint::Unix(path) => (Place::Socket(path.clone()), None),
             Endpoint::Sentinels(sentinels) => {
                 let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
                 let master = sentinel::master(&plan.address, sentinels, within).await?;
@@ -96,24 +97,24 @@ impl Place {
                         "the master moved while the sentinels were asked for it",
                     )));
                 };
-                (At::Host(master), Some(generation))
+                (Place::Host(master), Some(generation))
             }
         };
-        Ok(Self { at, generation })
+        Ok(Self { place, generation })
     }
 
     async fn dial(&self, plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
-        match &self.at {
-            At::Host(host) => dial(&plan.address, host, plan.connect_timeout).await,
-            At::Socket(path) => dial::unix(path).await,
+        match &self.place {
+            Place::Host(host) => dial(&plan.address, host, plan.connect_timeout).await,
+            Place::Socket(path) => dial::unix(path).await,
         }
     }
 
     /// Whether it ended a plain connection because it speaks TLS.
     async fn wants_tls(&self, plan: &Plan) -> bool {
-        match &self.at {
-            At::Host(host) => dial::wants_tls(&plan.address, host, plan.connect_timeout).await,
-            At::Socket(_) => false,
+        match &self.place {
+            Place::Host(host) => dial::wants_tls(&plan.address, host, plan.connect_timeout).await,
+            Place::Socket(_) => false,
         }
     }
 }
@@ -121,15 +122,24 @@ impl Place {
 /// Tries one protocol. A port that ends a plain connection is asked whether it speaks TLS.
 async fn try_protocol(
     plan: &Plan,
-    place: &Place,
+    destination: &Destination,
     protocol: ProtocolVersion,
     credentials: &Credentials,
 ) -> Result<RedisLink, CommandError> {
-    match shake_hands(plan, place, protocol, credentials).await {
-        Err(CommandError::Unsent(_)) if place.wants_tls(plan).await => Err(CommandError::Refused(
-            Refusal::Tls,
-            Reason::new("the port speaks TLS; write `rediss://` in place of `redis://`"),
-        )),
+    let stream = destination.dial(plan).await?;
+    match shake_hands(plan, destination, protocol, credentials, stream).await {
+        Err(CommandError::Unsent(_)) if destination.wants_tls(plan).await => {
+            Err(CommandError::Refused(
+                Refusal::Tls,
+                Reason::new("the port speaks TLS; write `rediss://` in place of `redis://`"),
+            ))
+        }
+        // They may have been replaced since the provider was asked.
+        Err(CommandError::Refused(Refusal::Auth, why)) if plan.address.login.is_asked() => {
+            Err(CommandError::Unsent(Reason::new(format_args!(
+                "the server refuses the credentials that the provider gave: {why}"
+            ))))
+        }
         ended => ended,
     }
 }
@@ -141,11 +151,11 @@ fn says_no_hello(why: &Reason) -> bool {
 
 async fn shake_hands(
     plan: &Plan,
-    place: &Place,
+    destination: &Destination,
     protocol: ProtocolVersion,
     credentials: &Credentials,
+    stream: Box<dyn Stream>,
 ) -> Result<RedisLink, CommandError> {
-    let stream = place.dial(plan).await?;
     let who = identity(plan.address.database, credentials, protocol);
     // Every call has our own deadline, so the library's is off.
     let mut config = AsyncConnectionConfig::new()
@@ -174,7 +184,7 @@ async fn shake_hands(
     let abort_on_failure = AbortOnDrop::new(tokio::spawn(driver));
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
-    let server_info = read_server_info(connection.clone(), place.generation.is_some());
+    let server_info = read_server_info(connection.clone(), destination.generation.is_some());
     let subscribed = async {
         if plan.without_scripts {
             return None; // only scripts publish grants
@@ -210,10 +220,10 @@ async fn shake_hands(
         address,
         pushes,
         native,
-        generation: place.generation,
+        generation: destination.generation,
     };
     let link = RedisLink::new(connection, driver, plan, hello);
-    if let Some(generation) = place.generation {
+    if let Some(generation) = destination.generation {
         plan.target.attach(&link.connection, generation);
     }
     Ok(link)

@@ -31,7 +31,8 @@ pub(super) async fn dial(
     };
     #[cfg(feature = "tls")]
     if let Some(settings) = &address.tls {
-        return tls::secure(stream, settings, host, within).await;
+        let probe = address.connector.is_none().then_some(within / 4);
+        return tls::secure(stream, settings, host, within, probe).await;
     }
     #[cfg(not(feature = "tls"))]
     let _ = within;

@@ -31,6 +31,16 @@ pub(super) fn may_be_elsewhere(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::ReadOnly | Refusal::Auth)
 }
 
+/// Whether a master that is changing places says this, before it executes anything.
+pub(super) fn is_of_a_failover(refusal: Refusal, why: &Reason) -> bool {
+    match refusal {
+        Refusal::ReadOnly => true,
+        // Until the other replicas follow a new master; and an old one that has lost them.
+        Refusal::Misconfigured => why.to_string().contains("NOREPLICAS"),
+        _ => false,
+    }
+}
+
 /// The error of such an answer to one of several commands.
 pub(super) fn elsewhere(answer: &Value) -> Option<CommandError> {
     let Value::ServerError(error) = answer else {

@@ -2,12 +2,12 @@
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
 //! their settings and `connect` makes one, over a stream of `dial`: a `socket`, or `tls` on it.
-//! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol over it and
-//! batches commands, `calls` chooses the script and the arguments of an operation, `write` sends
-//! guarded writes, `check` asks for the server's settings. `push` receives pushes and `grant_key` authenticates them; `pace` detects clock
-//! drift and steps. `names` has the keys and channels that belong to a lock, `scripts` the Lua,
-//! `native` the server's own compare-and-delete command, `reply` and `errors` read the answers.
-//! `plain` is the link to a server without scripts.
+//! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol
+//! over it and batches commands, `calls` chooses the script and the arguments of an operation,
+//! `write` sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
+//! `grant_key` authenticates them; `pace` detects clock drift and steps. `names` has the keys and
+//! channels that belong to a lock, `scripts` the Lua, `native` the server's own compare-and-delete
+//! command, `reply` and `errors` read the answers. `plain` is the link to a server without scripts.
 //!
 //! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
 //! automatically.
@@ -46,7 +46,7 @@ use self::supervisor::Supervisor;
 use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
-use super::{Answer, Attendance, Backend, Link, Listener, WatchdogKind};
+use super::{Answer, Backend, BackgroundTask, Link, Listener, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
@@ -98,7 +98,7 @@ impl Backend for Redis {
         })
     }
 
-    fn attend(&self) -> Option<Attendance> {
+    fn background_task(&self) -> Option<BackgroundTask> {
         self.supervisor.follow_the_master()
     }
 

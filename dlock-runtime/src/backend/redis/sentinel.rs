@@ -5,6 +5,7 @@
 //! here.
 
 use std::convert::Infallible;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::connect::{AbortOnDrop, identity};
 use super::dial::dial;
 use super::plan::Plan;
 use super::{errors, reply};
-use crate::backend::command_error::CommandError;
+use crate::backend::command_error::{self, CommandError};
 use crate::policy::votes::{Verdict, Votes};
 use crate::values::config::{Host, RedisAddress, Sentinels};
 use crate::values::error::Reason;
@@ -51,8 +52,14 @@ pub(super) async fn master(
     let mut votes = Votes::of(sentinels.hosts.len());
     let mut said = Vec::new();
     while let Some(ended) = asked.join_next().await {
-        let Ok((host, answer)) = ended else {
-            continue; // the runtime is shutting down
+        let (host, answer) = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => {
+                // Of a runtime without timers or I/O, or of the program's connector.
+                let panic = error.into_panic();
+                return command_error::needs_drivers(|| resume_unwind(panic));
+            }
+            Err(_) => continue, // the runtime is shutting down
         };
         let vote = answer.as_ref().ok().cloned();
         said.push((host, answer));
@@ -64,15 +71,14 @@ pub(super) async fn master(
                     sentinels.master
                 ))));
             }
-            Verdict::Open => {}
-            Verdict::Split => break,
+            Verdict::Open | Verdict::Split => {}
         }
     }
-    Err(no_majority(&said))
+    Err(no_majority(sentinels.hosts.len(), &said))
 }
 
-/// Why no majority names a master; a refusal of all that answered is the reason.
-fn no_majority(said: &[(Host, Result<Answer, CommandError>)]) -> CommandError {
+/// Why no majority names a master; a refusal counts as the reason if a majority refuses.
+fn no_majority(sentinels: usize, said: &[(Host, Result<Answer, CommandError>)]) -> CommandError {
     let each = said.iter().map(|(host, answer)| match answer {
         Ok(Answer::At(master)) => format!("{host} says {master}"),
         Ok(Answer::UnknownName) => format!("{host} does not know the name"),
@@ -82,14 +88,12 @@ fn no_majority(said: &[(Host, Result<Answer, CommandError>)]) -> CommandError {
         "no majority of the sentinels names a master ({})",
         each.collect::<Vec<_>>().join("; ")
     ));
-    let refusal = said.iter().find_map(|(_, answer)| match answer {
+    let refusals = said.iter().filter_map(|(_, answer)| match answer {
         Err(CommandError::Refused(refusal, _)) if !refusal.may_pass() => Some(*refusal),
         _ => None,
     });
-    match refusal {
-        Some(refusal) if said.iter().all(|(_, answer)| answer.is_err()) => {
-            CommandError::Refused(refusal, why)
-        }
+    match refusals.clone().next() {
+        Some(refusal) if refusals.count() * 2 > sentinels => CommandError::Refused(refusal, why),
         _ => CommandError::Unsent(why),
     }
 }
@@ -151,8 +155,10 @@ async fn connect(
 /// How long a sentinel is left alone after a connection to it has ended.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
-/// The least time between two rounds of questions, whatever a sentinel pushes.
+/// The least time between two rounds of questions, whatever a sentinel pushes; doubled up to the
+/// other as long as rounds bring nothing new.
 const PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// How often the sentinels are asked although none has said anything: a push may be lost.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
@@ -165,32 +171,56 @@ pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
     for host in &sentinels.hosts {
         listening.spawn(listen(plan.clone(), sentinels.clone(), host.clone()));
     }
+    let mut pause = PAUSE;
     loop {
-        let doubted = plan.target.doubted.notified();
-        let _ = tokio::time::timeout(AT_LEAST_EVERY, doubted).await;
-        let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
-        if let Ok(master) = master(&plan.address, &sentinels, within).await {
-            plan.target.master_is(&master, asked);
-        }
-        tokio::time::sleep(PAUSE).await;
+        let may_have_moved = plan.target.may_have_moved.notified();
+        let told = tokio::time::timeout(AT_LEAST_EVERY, may_have_moved).await;
+        let before = plan.target.generation();
+        alone(ask_all(plan.clone(), sentinels.clone())).await;
+        let is_quiet = told.is_err() || plan.target.generation() != before;
+        pause = if is_quiet {
+            PAUSE
+        } else {
+            (pause * 2).min(LONGEST_PAUSE)
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 
-/// Hears one sentinel's news, over a connection that is made again whenever it ends.
+async fn ask_all(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
+    let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
+    if let Ok(master) = master(&plan.address, &sentinels, within).await {
+        plan.target.master_is(&master, asked);
+    }
+}
+
+/// Runs a task that may panic in the program's connector, and ends it with the caller.
+async fn alone(task: impl Future<Output = ()> + Send + 'static) {
+    let mut only = JoinSet::new();
+    only.spawn(task);
+    let _ = only.join_next().await;
+}
+
+/// Listens to one sentinel, over a connection that is made again whenever it ends.
 async fn listen(plan: Arc<Plan>, sentinels: Arc<Sentinels>, host: Host) {
     loop {
-        let _ = hear(&plan, &sentinels, &host).await;
+        let (plan, sentinels, host) = (plan.clone(), sentinels.clone(), host.clone());
+        alone(async move { drop(listen_once(&plan, &sentinels, &host).await) }).await;
         tokio::time::sleep(RECONNECT_AFTER).await;
     }
 }
 
-async fn hear(plan: &Arc<Plan>, sentinels: &Sentinels, host: &Host) -> Result<(), CommandError> {
+async fn listen_once(
+    plan: &Arc<Plan>,
+    sentinels: &Arc<Sentinels>,
+    host: &Host,
+) -> Result<(), CommandError> {
     let ended = Arc::new(Notify::new());
-    let (plan_of_pushes, ends) = (plan.clone(), ended.clone());
+    let (target, ends, of) = (plan.target.clone(), ended.clone(), sentinels.clone());
     let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
         match push.kind {
             PushKind::Disconnection => ends.notify_one(),
-            PushKind::Message => plan_of_pushes.target.doubted.notify_one(),
+            PushKind::Message if is_about(&push, &of.master) => target.may_have_moved.notify_one(),
             _ => {}
         }
         Ok::<(), Infallible>(())
@@ -207,7 +237,7 @@ async fn hear(plan: &Arc<Plan>, sentinels: &Sentinels, host: &Host) -> Result<()
         return Ok(());
     };
     let (mut connection, _driver) = subscribed?;
-    plan.target.doubted.notify_one(); // what it said meanwhile was lost
+    plan.target.may_have_moved.notify_one(); // what it said meanwhile was lost
     let mut answers = true;
     while answers {
         let lost = tokio::time::timeout(AT_LEAST_EVERY, ended.notified()).await;
@@ -216,4 +246,11 @@ async fn hear(plan: &Arc<Plan>, sentinels: &Sentinels, host: &Host) -> Result<()
         answers = lost.is_err() && matches!(tokio::time::timeout(within, ping).await, Ok(Ok(())));
     }
     Ok(())
+}
+
+/// Whether a message is about this master: `name old-host old-port new-host new-port`.
+fn is_about(push: &PushInfo, master: &str) -> bool {
+    let said = push.data.last().and_then(reply::text);
+    let rest = said.as_deref().and_then(|said| said.strip_prefix(master));
+    rest.is_some_and(|rest| rest.starts_with(' '))
 }

@@ -17,6 +17,9 @@ use crate::backend::command_error::CommandError;
 use crate::policy::retry::{self, Jitter};
 use crate::values::error::Reason;
 
+/// The pause after an attempt that panicked.
+const AFTER_A_PANIC: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Mutex<State>,
@@ -158,6 +161,7 @@ impl Drop for ConnectAttempt {
                 // Counts as a failure, so that no caller retries at once on a runtime that is
                 // ending.
                 state.failed += 1;
+                state.next_attempt = Some(Instant::now() + AFTER_A_PANIC);
                 state.last = Some(CommandError::Unsent(Reason::new(
                     "the attempt to connect ended early: its tokio runtime is shutting down, or a provider of credentials or a connector panicked",
                 )));

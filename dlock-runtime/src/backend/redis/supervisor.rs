@@ -22,7 +22,7 @@ use super::slot::Slot;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::offers::Offers;
-use crate::backend::{Attendance, Link, Listener};
+use crate::backend::{BackgroundTask, Link, Listener};
 use crate::values::config::{Endpoint, RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
@@ -92,7 +92,7 @@ impl Supervisor {
     }
 
     /// Follows the master that the sentinels name, if they do.
-    pub(super) fn follow_the_master(&self) -> Option<Attendance> {
+    pub(super) fn follow_the_master(&self) -> Option<BackgroundTask> {
         let Endpoint::Sentinels(sentinels) = &self.plan.address.endpoint else {
             return None;
         };

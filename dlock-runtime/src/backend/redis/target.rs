@@ -9,18 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
 
 use super::link::connection::Connection;
+use crate::observe;
 use crate::values::config::Host;
 
 /// Where a pool's connections go.
 #[derive(Debug, Default)]
 pub(super) struct Target {
-    /// How often the master is known to have moved; always 0 for a fixed server.
+    /// How many masters have been known; always 0 for a fixed server.
     generation: AtomicU64,
     state: Mutex<State>,
     /// Notified when the first master is known.
     found: Notify,
     /// Notified when the master may have moved.
-    pub(super) doubted: Notify,
+    pub(super) may_have_moved: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -53,9 +54,8 @@ impl Target {
         if asked != self.generation() {
             return None;
         }
-        let is_first = state.master.is_none();
-        state.master = Some(master.clone());
-        let generation = asked + u64::from(!is_first);
+        let old = state.master.replace(master.clone());
+        let generation = asked + 1;
         self.generation.store(generation, Ordering::Release);
         let older = std::mem::take(&mut state.connections);
         drop(state); // what ends tells the engine
@@ -63,8 +63,9 @@ impl Target {
             connection.give_up();
             connection.hang_up();
         }
-        if is_first {
-            self.found.notify_one();
+        match old {
+            Some(old) => observe::master_moved(&old, master),
+            None => self.found.notify_one(),
         }
         Some(generation)
     }

@@ -26,22 +26,28 @@ use crate::values::config::{Host, Stream, Tls};
 use crate::values::error::{Reason, Refusal};
 
 /// Shakes hands on a stream that was just opened to `host`. If the server stays silent for a while,
-/// its port is asked over another connection whether it speaks Redis's plain protocol.
+/// its port is asked over another connection, within `probe`, whether it speaks Redis's plain
+/// protocol.
 pub(super) async fn secure(
     stream: Box<dyn Stream>,
     tls: &Tls,
     host: &Host,
     within: Duration,
+    probe: Option<Duration>,
 ) -> Result<Box<dyn Stream>, CommandError> {
     let name = tls.server_name.as_deref().unwrap_or(&host.name);
-    let name = ServerName::try_from(name.to_owned())
-        .map_err(|_| setup("tls_server_name: it is neither the name of a host nor an address"))?;
+    let name = ServerName::try_from(name.to_owned()).map_err(|_| {
+        setup("tls_server_name, or the host: it is neither the name of a host nor an address")
+    })?;
     let config = client_config(tls.clone()).await?;
     let mut handshake = pin!(TlsConnector::from(Arc::new(config)).connect(name, stream));
-    let shaken = match tokio::time::timeout(within / 2, handshake.as_mut()).await {
-        Ok(shaken) => shaken,
-        Err(_) if speaks_plainly(host, within / 4).await => return Err(speaks_no_tls()),
-        Err(_) => handshake.await,
+    let shaken = match (
+        tokio::time::timeout(within / 2, handshake.as_mut()).await,
+        probe,
+    ) {
+        (Ok(shaken), _) => shaken,
+        (Err(_), Some(probe)) if speaks_plainly(host, probe).await => return Err(speaks_no_tls()),
+        (Err(_), _) => handshake.await,
     };
     match shaken {
         Ok(stream) => Ok(Box::new(stream)),
@@ -160,7 +166,7 @@ fn of_the_server(wrong: &CertificateError) -> String {
             "check the clocks of both machines"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "write the certificate's name into the URL, or give it as `tls_server_name`"
+            "write a name of the certificate (a SAN) into the URL, or give it as `tls_server_name`"
         }
         _ => "the server needs another one",
     };

@@ -58,8 +58,12 @@ impl RedisLink {
             .script(&scripts::WRITE, &keys, &arguments, within)
             .await?;
         let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
-        if matches!(said, Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, _))) {
+        if let Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, why)) = &said {
             self.connection.give_up(); // the master is elsewhere
+            let error = CommandError::Refused(Refusal::ReadOnly, why.clone());
+            if let error @ CommandError::Unsent(_) = self.connection.meaning(error) {
+                return Err(error); // a replica wrote nothing
+            }
         }
         Ok((said, sent))
     }

@@ -41,8 +41,8 @@ pub(super) fn start(leases: Arc<LeaseTable>) -> Result<(), LockError> {
 }
 
 async fn watch(leases: &Arc<LeaseTable>) {
-    if let Some(attendance) = leases.backend.attend() {
-        tokio::spawn(attendance); // it ends with this thread's runtime
+    if let Some(task) = leases.backend.background_task() {
+        tokio::spawn(task); // it ends with this thread's runtime
     }
     let mut close_at = None;
     loop {

@@ -98,6 +98,10 @@ impl Login {
         }
     }
 
+    pub(crate) fn is_asked(&self) -> bool {
+        matches!(self, Login::Asked(_))
+    }
+
     /// The password that all programs with this configuration have in common, if it is fixed.
     pub(crate) fn fixed_password(&self) -> Option<&Secret> {
         match self {

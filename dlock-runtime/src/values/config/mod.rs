@@ -89,8 +89,8 @@ impl Config {
     ///
     /// `redis://[user:password@]host[:port][/db]`, `rediss://…` for the same with TLS,
     /// `redis+sentinel://[user:password@]s1,s2,s3/name[/db]` for the master that these sentinels
-    /// know by this name, `redis+unix:///path?db=0&user=…&pass=…`, or `memory://`, which protects one process only and
-    /// is meant for development and tests. `valkey` may replace `redis`. `?protocol=resp2` keeps a
+    /// know by this name, `redis+unix:///path?db=0&user=…&pass=…`, or `memory://`, which protects
+    /// one process only and is meant for development and tests. `valkey` may replace `redis`. `?protocol=resp2` keeps a
     /// Redis connection from asking for RESP3; `?tls_ca=`, `tls_cert=`, `tls_key=` and
     /// `tls_server_name=` are as the methods of these names; `?sentinel_user=` and `sentinel_pass=`
     /// are the login at the sentinels, if they need one.
@@ -173,11 +173,13 @@ impl Config {
     /// cloud's IAM, a secret that a vault rotates. The URL has none then.
     ///
     /// It has to answer within `connect_timeout`, together with the rest of the connecting. If it
-    /// fails, so does the attempt, which is repeated as if the server could not be reached, about
-    /// once a second. A connection that is open stays open when its credentials expire, unless the
-    /// server ends it; then the next one asks again. The provider is called on each tokio runtime
-    /// that connects, also on the one of dlock's watchdog, so it must not need a certain runtime.
-    /// Set [`grant_secret`](Self::grant_secret) too: there is no common password to derive it from.
+    /// fails, or the server refuses what it gave, the attempt is repeated as if the server could not
+    /// be reached, about once a second. The text of its error appears in errors and in the log, so
+    /// it must hold no secret. A connection that is open stays open when its credentials expire,
+    /// unless the server ends it; then the next one asks again. The provider is called on each tokio
+    /// runtime that connects, also on the one of dlock's watchdog: it must not need a certain
+    /// runtime, and **must not block**, or no lease is renewed meanwhile. Set
+    /// [`grant_secret`](Self::grant_secret) too: there is no common password to derive it from.
     ///
     /// # Examples
     ///
@@ -210,13 +212,15 @@ impl Config {
         self
     }
 
-    /// Opens the connections by `open`, which gets the URL's host and port, and not by dlock's own
-    /// TCP: for a proxy with a protocol of its own, or for TLS by another library.
+    /// Opens the connections by `open`, and not by dlock's own TCP: for a proxy with a protocol of
+    /// its own, or for TLS by another library. It gets a host and a port: the URL's, or those of
+    /// each sentinel and of the master that they name.
     ///
     /// The stream is read and written on the tokio runtime on which `open` is called: each runtime
-    /// that takes locks, and the one of dlock's watchdog. Opening it counts towards
-    /// `connect_timeout`. With `redis://` dlock speaks its protocol on the stream as it is, with
-    /// `rediss://` it begins TLS on it. In a forked child the stream is neither written nor dropped.
+    /// that takes locks, and the one of dlock's watchdog, so `open` **must not block**. Opening
+    /// counts towards `connect_timeout`; the text of its error appears in errors and in the log.
+    /// With `redis://` dlock speaks its protocol on the stream as it is, with `rediss://` it begins
+    /// TLS on it. In a forked child the stream is neither written nor dropped.
     ///
     /// # Examples
     ///

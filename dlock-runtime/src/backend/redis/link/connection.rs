@@ -27,7 +27,7 @@ use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
 use crate::backend::redis::target::Target;
 use crate::policy::server_clock::ServerClock;
-use crate::values::error::{Reason, Refusal};
+use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
 /// A connection counts as dead after this many command timeouts of silence: it may be half open,
@@ -210,7 +210,7 @@ impl Connection {
             self.last_answer
                 .store(self.clock.now().as_nanos(), Ordering::Relaxed);
         }
-        if self.is_outdated() && answer.is_ok() {
+        if self.is_outdated() {
             return Err(CommandError::Unclear(Reason::new(
                 "the master moved while the command was under way",
             )));
@@ -218,12 +218,14 @@ impl Connection {
         answer.map_err(|error| self.meaning(error))
     }
 
-    /// The meaning of an error on this connection: if the sentinels name the master, a replica's
-    /// refusal says that it has moved, and that nothing was executed.
-    pub(super) fn meaning(&self, error: CommandError) -> CommandError {
+    /// The meaning of an error on this connection: if the sentinels name the master, the refusal of
+    /// a replica, or of a master that lacks its replicas, is a failover's, and nothing was executed.
+    pub(in crate::backend::redis) fn meaning(&self, error: CommandError) -> CommandError {
         match error {
-            CommandError::Refused(Refusal::ReadOnly, why) if self.generation.is_some() => {
-                self.target.doubted.notify_one();
+            CommandError::Refused(refusal, why)
+                if self.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>
+            {
+                self.target.may_have_moved.notify_one();
                 CommandError::Unsent(why)
             }
             error => error,

@@ -9,32 +9,22 @@ fn host(port: u16) -> Host {
 }
 
 #[test]
-fn a_move_begins_a_generation() {
+fn each_master_begins_a_generation() {
     let target = Target::default();
-    assert_eq!(
-        target.master_is(&host(1), 0),
-        Some(0),
-        "the first is no move"
-    );
-    assert_eq!(target.master_is(&host(1), 0), Some(0));
-    assert_eq!(target.master_is(&host(2), 0), Some(1));
-    assert_eq!(target.master_is(&host(1), 1), Some(2), "and back");
-    assert_eq!(target.generation(), 2);
+    assert_eq!(target.master_is(&host(1), 0), Some(1));
+    assert_eq!(target.master_is(&host(1), 1), Some(1));
+    assert_eq!(target.master_is(&host(2), 1), Some(2));
+    assert_eq!(target.master_is(&host(1), 2), Some(3), "and back");
+    assert_eq!(target.generation(), 3);
 }
 
 #[test]
 fn an_answer_from_before_a_move_is_not_believed() {
     let target = Target::default();
-    let asked = target.generation();
-    target.master_is(&host(1), asked);
-    assert_eq!(target.master_is(&host(2), asked), Some(1));
+    assert_eq!(target.master_is(&host(2), 0), Some(1));
+    assert_eq!(target.master_is(&host(1), 0), None, "it was asked before");
     assert_eq!(
-        target.master_is(&host(1), asked),
-        None,
-        "it was asked before"
-    );
-    assert_eq!(
-        target.master_is(&host(2), asked),
+        target.master_is(&host(2), 0),
         Some(1),
         "the same is no news"
     );
