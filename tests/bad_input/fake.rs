@@ -38,6 +38,26 @@ impl Fake {
         })
     }
 
+    /// A redis before 6.2: HELLO is unknown to Redis 5, and needs an argument from 6.0 on.
+    pub(crate) fn old_redis(version: &str) -> Self {
+        let knows_hello = !version.starts_with('5');
+        let info = format!("redis_version:{version}\r\nredis_mode:standalone\r\n");
+        let info = format!("${}\r\n{info}\r\n", info.len());
+        Self::start(move |request| {
+            let answer = match request {
+                b"HELLO" if knows_hello => "-ERR wrong number of arguments for 'hello' command\r\n",
+                _ if request.starts_with(b"HELLO 3") && knows_hello => "%0\r\n",
+                _ if request.starts_with(b"HELLO") => {
+                    "-ERR unknown command `HELLO`, with args beginning with: \r\n"
+                }
+                _ if request.starts_with(b"INFO") => &info,
+                _ if request.starts_with(b"TIME") => "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
+                _ => "+OK\r\n",
+            };
+            answer.to_owned()
+        })
+    }
+
     /// A redis that answers one command with this.
     pub(crate) fn answering(command: &'static str, answer: &'static str) -> Self {
         Self::start(move |request| {

@@ -47,10 +47,15 @@ async fn a_password_that_the_server_does_not_want_is_its_business() {
 
 #[tokio::test]
 async fn a_server_that_is_too_old_is_named_with_what_is_needed() {
-    for version in ["5.0.14", "6.0.16", "6.1.240"] {
-        let old = Fake::redis(version, "standalone", "master");
+    for (version, old) in [
+        ("5.0.14", Fake::old_redis("5.0.14")),
+        ("6.0.16", Fake::old_redis("6.0.16")),
+        ("6.1.240", Fake::redis("6.1.240", "standalone", "master")),
+    ] {
         let says = format!("the server is redis {version}; dlock needs 6.2 or newer");
         misconfigured(&answers_no(old.url()).await, &says);
+        let resp2 = format!("{}?protocol=resp2", old.url());
+        misconfigured(&answers_no(resp2).await, &says);
         let pool = LockPool::connect(patient(old.url()).lazy()).await.unwrap();
         misconfigured(&pool.lock("k").acquire().await.unwrap_err(), &says);
     }

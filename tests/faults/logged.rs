@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dlock_harness::{Proxy, RedisServer, until};
-use dlock_runtime::{Config, LockError, LockGuard, LockPool, distributed_lock};
+use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, distributed_lock};
 
 use crate::lab::{CAP, LONG, Lab};
 use crate::logs::{listen, told};
@@ -106,8 +106,14 @@ async fn what_a_check_finds_is_told_once_when_a_pool_is_made() {
     let url = format!("{}?protocol=resp2", server.url());
     let lazy = LockPool::connect(Config::new(&url).lazy()).await.unwrap();
     lazy.ping().await.unwrap();
-    assert_eq!(lazy.check().await.unwrap().len(), 3);
-    let said = || told(&[&address, "concern="]);
+    let mut findings = lazy.check().await.unwrap();
+    findings.retain(|it| it.concern() != Concern::Version); // of Redis 6
+    assert_eq!(findings.len(), 3);
+    let said = || {
+        let mut said = told(&[&address, "concern="]);
+        said.retain(|it| !it.contains("concern=Version"));
+        said
+    };
     assert_eq!(said(), [""; 0], "not by a lazy pool, nor by `check`");
 
     let pool = LockPool::connect(url).await.unwrap();

@@ -16,8 +16,13 @@ use Concern::{Cluster, Eviction, NotChecked, Persistence, Protocol, Replication,
 
 const CAP: Duration = Duration::from_secs(20);
 
+/// What is found, but for the version if that is Redis 6.
 async fn check(pool: &LockPool) -> Vec<Finding> {
-    pool.check().await.unwrap()
+    let mut findings = pool.check().await.unwrap();
+    if RedisServer::is_redis_6() {
+        findings.retain(|it| it.concern() != Concern::Version);
+    }
+    findings
 }
 
 fn concerns(findings: &[Finding]) -> Vec<Concern> {
@@ -247,7 +252,7 @@ async fn each_missing_right_is_named() {
         .filter(|it| it.starts_with('+') && **it != "+hello");
     let pool = lab.pool().await.unwrap();
     for right in rights {
-        lab.user([right.replacen('+', "-", 1).as_str()]).await;
+        lab.deny(right).await;
         let mut pools = vec![pool.clone()];
         match lab.pool().await {
             Ok(pool) => pools.push(pool),

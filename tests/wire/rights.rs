@@ -11,7 +11,7 @@ use dlock_runtime::{LockError, LockGuard, LockPool, Refusal};
 use dlock_tests::served::documented_rules;
 
 use crate::everything::{As, Waiter, everything, many_at_once, many_wait, wait_for};
-use crate::user::Lab;
+use crate::user::{Lab, denied};
 
 const CAP: Duration = Duration::from_secs(20);
 const CHANNELS: &str = "&lock:@grant:*";
@@ -141,7 +141,7 @@ async fn without(lab: &Lab, kind: As, right: &str, step: Step) -> Option<Result<
         _ => None,
     };
     lab.server.cmd(&["SCRIPT", "FLUSH"]).await; // so that the texts have to be sent
-    lab.user([right.replacen('+', "-", 1).as_str()]).await;
+    lab.deny(right).await;
     let outcome = match (step, held, waiter) {
         (Connect, ..) => lab.pool().await.map(drop),
         (Ping, ..) => one.ping().await.map(drop),
@@ -226,7 +226,7 @@ async fn check_needed_by(kind: As, right: &str, expected: &[Step]) {
     }
     assert_eq!(told, expected, "{right}");
     let refused = lab.refused().await;
-    assert!(refused.contains(&right[1..].to_owned()), "{refused:?}");
+    assert!(refused.contains(&denied(right).to_owned()), "{refused:?}");
 }
 
 /// No step reports these: waiters poll, and releases take the slow path.
@@ -282,6 +282,7 @@ async fn the_rights_of_many_at_once_make_it_cheaper() {
 #[tokio::test]
 async fn the_right_of_many_heartbeats_makes_them_cheaper() {
     let lab = Lab::new(RIGHTS.into_iter().chain([CHANNELS])).await;
+    let lab = lab.and_native().await;
     let pool = lab.pool().await.unwrap();
     lab.user(["-zmscore"]).await;
     many_wait(&pool).await.unwrap();

@@ -63,6 +63,11 @@ impl Lab {
         self.server.cmd(&words).await;
     }
 
+    /// Takes away a right such as `+get`.
+    pub(crate) async fn deny(&self, right: &str) {
+        self.user([format!("-{}", denied(right)).as_str()]).await;
+    }
+
     pub(crate) async fn pool(&self) -> Result<LockPool, LockError> {
         self.pool_that_polls_every(Duration::from_millis(50)).await
     }
@@ -121,5 +126,15 @@ impl Lab {
         list.lines()
             .filter(|it| it.contains(" user=dlock "))
             .count()
+    }
+}
+
+/// What is taken away and named in `ACL LOG` for a right such as `+get`. Redis 6 allows single
+/// subcommands, but denies only whole commands.
+pub(crate) fn denied(right: &str) -> &str {
+    let name = right.trim_start_matches('+');
+    match name.split_once('|') {
+        Some((command, _)) if RedisServer::is_redis_6() => command,
+        _ => name,
     }
 }

@@ -328,45 +328,59 @@ async fn read_server_info(
     let answers = all.query_async(&mut connection).await;
     let [hello, time, native, info]: [RedisResult<Value>; 4] =
         answers.map_err(|error| errors::handshake_error(&error))?;
+    let info = info.ok().and_then(|info| reply::text(&info));
+    let info = info.as_deref().unwrap_or_default();
     match hello {
         Ok(hello) => check_server(&hello, is_discovered)?,
-        Err(error) => match errors::handshake_error(&error) {
-            // A proxy that does not know HELLO, or a user without the right to it: the check is
-            // skipped.
-            CommandError::Refused(Refusal::Other | Refusal::NoPermission, _) if !is_discovered => {}
-            other => return Err(other),
-        },
+        Err(error) => {
+            // Redis 5 does not know HELLO, and that of 6.0 needs an argument.
+            check_version(info_field(info, "redis_version"))?;
+            match errors::handshake_error(&error) {
+                // A proxy that does not know HELLO, or a user without the right to it: the rest of
+                // the check is skipped.
+                CommandError::Refused(Refusal::Other | Refusal::NoPermission, _)
+                    if !is_discovered => {}
+                other => return Err(other),
+            }
+        }
     }
     let time = reply::time(&time.map_err(|error| errors::handshake_error(&error))?)?;
     Ok(ServerInfo {
         time,
         native: native.ok().as_ref().and_then(Native::among),
-        run_id: info.ok().and_then(|info| run_id(&info)).unwrap_or_default(),
+        run_id: run_id(info).unwrap_or_default(),
     })
 }
 
 /// How many digits of a run id are enough to tell servers apart.
 const RUN_ID: usize = 16;
 
-fn run_id(info: &Value) -> Option<String> {
-    let info = reply::text(info)?;
-    let id = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
-    let id = id.get(..RUN_ID)?;
+fn run_id(info: &str) -> Option<String> {
+    let id = info_field(info, "run_id")?.get(..RUN_ID)?;
     id.bytes()
         .all(|it| it.is_ascii_hexdigit())
         .then(|| id.to_owned())
 }
 
+/// A field of `INFO`.
+fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = info.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn check_version(version: Option<&str>) -> Result<(), CommandError> {
+    match version {
+        Some(version) if is_older(version, (6, 2)) => Err(CommandError::Setup(Reason::new(
+            format_args!("the server is redis {version}; dlock needs 6.2 or newer"),
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses servers that dlock can't use: too old, a cluster node, a sentinel, a replica.
 fn check_server(hello: &Value, is_discovered: bool) -> Result<(), CommandError> {
     let setup = |why: String| Err(CommandError::Setup(Reason::new(why)));
-    if let Some(version) = reply::field(hello, "version")
-        && is_older(&version, (6, 2))
-    {
-        return setup(format!(
-            "the server is redis {version}; dlock needs 6.2 or newer"
-        ));
-    }
+    check_version(reply::field(hello, "version").as_deref())?;
     match reply::field(hello, "mode").as_deref() {
         Some("cluster") => {
             return setup(

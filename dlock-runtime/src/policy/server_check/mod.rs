@@ -22,6 +22,9 @@ const OFFSET_AT_MOST: i128 = 1_000_000;
 /// shown.
 const IN_TIME: &str = "min_slaves_good_slaves";
 
+/// What Redis, Valkey and Redict call the field of `INFO` that says whether it is a cluster node.
+const MODES: [&str; 3] = ["redis_mode", "server_mode", "redict_mode"];
+
 /// What a server answered.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
@@ -133,7 +136,9 @@ impl<'a> Info<'a> {
 
 /// The handshake refuses such a node, if it could ask `HELLO`.
 fn cluster(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
-    let is_node = info.text("redis_mode")? == "cluster";
+    let mut modes = MODES.into_iter();
+    let mode = modes.find_map(|field| info.text(field).ok());
+    let is_node = mode.ok_or(Missing(MODES[0]))? == "cluster";
     Ok(is_node.then(|| {
         Finding::new(
             Concern::Cluster,

@@ -85,6 +85,15 @@ fn each_setting_is_judged() {
     }
 }
 
+#[test]
+fn forks_have_other_names_for_the_mode() {
+    for field in ["server_mode", "redict_mode"] {
+        let of = |mode| info(&[("redis_mode", ""), (field, mode)]);
+        assert_eq!(concerns(&of("standalone")), [], "{field}");
+        assert_eq!(concerns(&of("cluster")), [(Cluster, Harms)], "{field}");
+    }
+}
+
 /// A line that is missing or can't be read is never taken as good.
 #[test]
 fn what_can_t_be_read_is_not_checked() {

@@ -19,6 +19,12 @@ use crate::signal::kill_and_reap;
 use crate::wait::scaled;
 
 const READY_CAP: Duration = Duration::from_secs(10);
+/// What the log says of a server that is ready, of a sentinel, and of `KeyDB`.
+const READY: [&str; 3] = [
+    "Ready to accept connections",
+    "+monitor master",
+    "Thread 0 alive",
+];
 const POLL: Duration = Duration::from_millis(5);
 
 /// A ready server process. Dropping it kills and reaps it.
@@ -72,8 +78,7 @@ impl Process {
         let deadline = Instant::now() + scaled(READY_CAP);
         loop {
             let said = fs::read_to_string(log).unwrap_or_default();
-            let is_up = ["Ready to accept connections", "+monitor master"];
-            if is_up.iter().any(|words| said.contains(words)) && answers_ping(port) {
+            if READY.iter().any(|words| said.contains(words)) && answers_ping(port) {
                 return Ok(());
             }
             let ended = self.child.try_wait().expect("wait for redis-server");
