@@ -95,8 +95,8 @@ async fn a_password_that_changes_is_asked_for_at_each_connect() {
         .await;
         let waiter = tokio::spawn(pool.lock("item:7").wait(Wait::Forever).acquire());
         vault.holds("second-canary");
-        let waited = waiter.await.unwrap().unwrap(); // through the refusals
-        waited.release().await.unwrap();
+        let guard = waiter.await.unwrap().unwrap(); // it waited through the refusals
+        guard.release().await.unwrap();
         until("it has logged in again", CAP, async || {
             works(&pool).await.is_ok()
         })
