@@ -13,6 +13,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::connect::{AbortOnDrop, identity};
 use super::dial::dial;
@@ -156,7 +157,7 @@ async fn connect(
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// The least time between two rounds of questions, whatever a sentinel pushes; doubled up to the
-/// other as long as rounds bring nothing new.
+/// other as long as rounds follow each other and bring nothing new.
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
@@ -173,12 +174,13 @@ pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
     }
     let mut pause = PAUSE;
     loop {
+        let (began, before) = (Instant::now(), plan.target.generation());
         let may_have_moved = plan.target.may_have_moved.notified();
-        let told = tokio::time::timeout(AT_LEAST_EVERY, may_have_moved).await;
-        let before = plan.target.generation();
+        let _ = tokio::time::timeout(AT_LEAST_EVERY, may_have_moved).await;
+        let was_quiet = began.elapsed() >= LONGEST_PAUSE;
         alone(ask_all(plan.clone(), sentinels.clone())).await;
-        let is_quiet = told.is_err() || plan.target.generation() != before;
-        pause = if is_quiet {
+        let is_news = plan.target.generation() != before;
+        pause = if was_quiet || is_news {
             PAUSE
         } else {
             (pause * 2).min(LONGEST_PAUSE)
