@@ -196,7 +196,14 @@ async fn where_subscribe_is_refused_waiters_poll() {
 pub(super) async fn as_user(server: &RedisServer, rights: &[&str]) -> RedisLink {
     let words = [
         &[
-            "ACL", "SETUSER", "worker", "reset", "on", ">secret", "~lock:*",
+            "ACL",
+            "SETUSER",
+            "worker",
+            "reset",
+            "on",
+            ">secret",
+            "~lock:*",
+            "resetchannels",
         ],
         rights,
     ]
