@@ -220,10 +220,10 @@ fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     })
 }
 
-/// Snapshots do not help: a lock that is older than the last one is seldom held any more. With an
-/// AOF a server that ends loses nothing, whatever `appendfsync` says. A machine that crashes loses,
-/// with `everysec`, what was granted in the last two seconds, and short leases have ended before it
-/// is up again.
+/// Snapshots do not help: a lock that is older than the last one is seldom held any more. With
+/// an AOF a server that is shut down loses nothing, whatever `appendfsync` says. One that
+/// crashes loses, with `everysec`, at most what was granted in the last two seconds, and short
+/// leases have ended before it is up again.
 fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     let has_aof = info.flag("aof_enabled")?;
     let (ttl, renewal) = (pool.default_ttl.get(), pool.default_ttl.get() / 3);
