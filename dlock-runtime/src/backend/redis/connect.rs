@@ -5,21 +5,21 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult, Value,
-};
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisResult, Value};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
+use super::client;
 use super::dial::{self, dial};
 use super::errors;
 use super::link::{Hello, RedisLink};
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
+use super::target::Outdated;
 use super::{reply, sentinel};
 use crate::backend::command_error::{self, CommandError};
 use crate::policy::server_check::{Pushes, is_older};
@@ -156,11 +156,7 @@ async fn shake_hands(
     credentials: &Credentials,
     stream: Box<dyn Stream>,
 ) -> Result<RedisLink, CommandError> {
-    let who = identity(plan.address.database, credentials, protocol);
-    // Every call has our own deadline, so the library's is off.
-    let mut config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(PIPE);
+    let mut config = AsyncConnectionConfig::new().set_pipeline_buffer_size(PIPE);
     if let Some(limit) = plan.max_in_flight {
         config = config.set_concurrency_limit(limit);
     }
@@ -178,10 +174,9 @@ async fn shake_hands(
             Ok::<(), Infallible>(())
         });
     }
-    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
-        .await
-        .map_err(|error| errors::handshake_error(&error))?;
-    let abort_on_failure = AbortOnDrop::new(tokio::spawn(driver));
+    let database = plan.address.database;
+    let (connection, abort_on_failure) =
+        client::log_in(stream, database, credentials, protocol, config).await?;
     let sent = plan.clock.now();
     // Both are sent before either is answered, which saves a round trip.
     let server_info = read_server_info(connection.clone(), destination.generation.is_some());
@@ -224,7 +219,8 @@ async fn shake_hands(
     };
     let link = RedisLink::new(connection, driver, plan, hello);
     if let Some(generation) = destination.generation {
-        plan.target.attach(&link.connection, generation);
+        let connection: Arc<dyn Outdated> = link.connection.clone();
+        plan.target.attach(&connection, generation);
     }
     Ok(link)
 }
@@ -287,24 +283,6 @@ fn no_pushes(plan: &Plan, protocol: ProtocolVersion, why: Reason) -> Pushes {
     Pushes::Resp2 {
         asked_for: plan.address.resp2_only,
     }
-}
-
-pub(super) fn identity(
-    database: i64,
-    credentials: &Credentials,
-    protocol: ProtocolVersion,
-) -> RedisConnectionInfo {
-    let mut who = RedisConnectionInfo::default()
-        .set_db(database)
-        .set_protocol(protocol)
-        .set_skip_set_lib_name(); // saves the right for CLIENT SETINFO
-    if let Some(user) = &credentials.user {
-        who = who.set_username(user);
-    }
-    if let Some(password) = &credentials.password {
-        who = who.set_password(password.reveal());
-    }
-    who
 }
 
 /// The server's answers to a new connection.
@@ -408,26 +386,5 @@ fn check_server(hello: &Value, is_discovered: bool) -> Result<(), CommandError> 
             Reason::new("HELLO says: replica"),
         )),
         _ => Ok(()),
-    }
-}
-
-/// Aborts the connection's I/O task if the handshake fails.
-pub(super) struct AbortOnDrop(Option<JoinHandle<()>>);
-
-impl AbortOnDrop {
-    pub(super) fn new(driver: JoinHandle<()>) -> Self {
-        Self(Some(driver))
-    }
-
-    fn defuse(mut self) -> Option<JoinHandle<()>> {
-        self.0.take()
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        if let Some(driver) = &self.0 {
-            driver.abort();
-        }
     }
 }

@@ -6,8 +6,6 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-
 use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls;
@@ -26,8 +24,7 @@ pub(super) async fn dial(
         let stream = connector.open(&host.name, host.port).await;
         Box::new(Socket::new(stream.map_err(unreachable)?))
     } else {
-        let stream = tcp(host).await;
-        Box::new(Socket::new(stream.map_err(unreachable)?))
+        Box::new(Socket::connect(host).await.map_err(unreachable)?)
     };
     #[cfg(feature = "tls")]
     if let Some(settings) = &address.tls {
@@ -48,12 +45,6 @@ pub(super) async fn wants_tls(address: &RedisAddress, host: &Host, within: Durat
 #[cfg(not(feature = "tls"))]
 pub(super) fn wants_tls(_: &RedisAddress, _: &Host, _: Duration) -> impl Future<Output = bool> {
     std::future::ready(false)
-}
-
-pub(super) async fn tcp(host: &Host) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }
 
 /// A stream to a unix socket.

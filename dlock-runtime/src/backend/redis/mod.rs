@@ -1,7 +1,7 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
-//! their settings and `connect` makes one, over a stream of `dial`: a `socket`, or `tls` on it.
+//! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or `tls` on it.
 //! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol
 //! over it and batches commands, `calls` chooses the script and the arguments of an operation,
 //! `write` sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
@@ -14,6 +14,7 @@
 
 mod calls;
 mod check;
+mod client;
 mod connect;
 mod dial;
 mod errors;

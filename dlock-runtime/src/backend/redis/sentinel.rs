@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::connect::{AbortOnDrop, identity};
+use super::client::{self, AbortOnDrop};
 use super::dial::dial;
 use super::plan::Plan;
 use super::{errors, reply};
@@ -145,12 +145,7 @@ async fn connect(
     config: AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, AbortOnDrop), CommandError> {
     let stream = dial(address, host, within).await?;
-    let who = identity(0, &sentinels.login, ProtocolVersion::RESP3);
-    let config = config.set_response_timeout(None);
-    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
-        .await
-        .map_err(|error| errors::handshake_error(&error))?;
-    Ok((connection, AbortOnDrop::new(tokio::spawn(driver))))
+    client::log_in(stream, 0, &sentinels.login, ProtocolVersion::RESP3, config).await
 }
 
 /// How long a sentinel is left alone after a connection to it has ended.

@@ -10,13 +10,24 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
+use crate::values::config::Host;
 use crate::values::process::Home;
 
 pub(super) struct Socket<S> {
     home: Home,
     /// `None` only while it is being dropped.
     stream: Option<S>,
+}
+
+impl Socket<TcpStream> {
+    /// A socket to a host, by TCP. Each write is sent at once.
+    pub(super) async fn connect(host: &Host) -> io::Result<Self> {
+        let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self::new(stream))
+    }
 }
 
 impl<S: Unpin> Socket<S> {

@@ -8,9 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use super::link::connection::Connection;
 use crate::observe;
 use crate::values::config::Host;
+
+/// A connection that ends when the master has moved.
+pub(super) trait Outdated: std::fmt::Debug + Send + Sync {
+    /// Ends it; its waiters poll, and nothing that is under way gets an answer.
+    fn end(&self);
+}
 
 /// Where a pool's connections go.
 #[derive(Debug, Default)]
@@ -28,7 +33,7 @@ pub(super) struct Target {
 struct State {
     master: Option<Host>,
     /// The connections of the current generation; some may have ended.
-    connections: Vec<Weak<Connection>>,
+    connections: Vec<Weak<dyn Outdated>>,
 }
 
 impl Target {
@@ -60,8 +65,7 @@ impl Target {
         let older = std::mem::take(&mut state.connections);
         drop(state); // what ends tells the engine
         for connection in older.iter().filter_map(Weak::upgrade) {
-            connection.give_up();
-            connection.hang_up();
+            connection.end();
         }
         match old {
             Some(old) => observe::master_moved(&old, master),
@@ -71,7 +75,7 @@ impl Target {
     }
 
     /// A connection was made: it ends when the master moves, or at once if it has.
-    pub(super) fn attach(&self, connection: &Arc<Connection>, generation: u64) {
+    pub(super) fn attach(&self, connection: &Arc<dyn Outdated>, generation: u64) {
         let mut state = self.lock();
         state.connections.retain(|it| it.strong_count() > 0);
         if generation == self.generation() {
@@ -79,8 +83,7 @@ impl Target {
             return;
         }
         drop(state);
-        connection.give_up();
-        connection.hang_up();
+        connection.end();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
     self, AlertDescription, CertificateError, ClientConfig, ConfigBuilder, RootCertStore,
 };
 
-use super::dial;
+use super::socket::Socket;
 use crate::backend::command_error::CommandError;
 use crate::values::config::{Host, Stream, Tls};
 use crate::values::error::{Reason, Refusal};
@@ -60,7 +60,7 @@ pub(super) async fn secure(
 /// A plain Redis may wait for more of the handshake, which it takes for the beginning of a command.
 async fn speaks_plainly(host: &Host, within: Duration) -> bool {
     let ask = async {
-        let mut stream = dial::tcp(host).await?;
+        let mut stream = Socket::connect(host).await?;
         stream.write_all(b"PING\r\n").await?;
         stream.read_u8().await
     };
@@ -78,7 +78,7 @@ pub(super) async fn speaks_tls(host: &Host, within: Duration) -> bool {
         return false;
     };
     let ask = async {
-        let stream = dial::tcp(host).await?;
+        let stream = Socket::connect(host).await?;
         TlsConnector::from(Arc::new(config))
             .connect(name, stream)
             .await

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::Config;
+
 /// A stream to a server.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -40,5 +42,42 @@ impl Connector {
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<the program's own>")
+    }
+}
+
+impl Config {
+    /// Opens the connections by `open`, and not by dlock's own TCP: for a proxy with a protocol of
+    /// its own, or for TLS by another library. It gets a host and a port: the URL's, or those of
+    /// each sentinel and of the master that they name.
+    ///
+    /// The stream is read and written on the tokio runtime on which `open` is called: each runtime
+    /// that takes locks, and the one of dlock's watchdog, so `open` **must not block**. Opening
+    /// counts towards `connect_timeout`; the text of its error appears in errors and in the log.
+    /// With `redis://` dlock speaks its protocol on the stream as it is, with `rediss://` it begins
+    /// TLS on it. In a forked child the stream is neither written nor dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    /// use tokio::net::TcpStream;
+    ///
+    /// let by_a_tunnel = Config::new("redis://redis.internal")
+    ///     .connector(|_host, _port| TcpStream::connect("127.0.0.1:7000"))
+    ///     .lazy();
+    /// let pool = LockPool::connect(by_a_tunnel).await?;
+    /// # drop(pool); Ok(()) }
+    /// ```
+    pub fn connector<F, S>(
+        mut self,
+        open: impl Fn(String, u16) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        self.connector = Some(Connector::new(open));
+        self
     }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::Config;
+
 /// Text that no output shows.
 #[derive(Clone)]
 pub(crate) struct Secret(String);
@@ -117,5 +119,50 @@ impl fmt::Debug for Login {
             Login::Fixed(credentials) => credentials.fmt(f),
             Login::Asked(_) => f.write_str("<asked at each connect>"),
         }
+    }
+}
+
+impl Config {
+    /// Asks `provider` for the credentials at each connect, for passwords that change: tokens of a
+    /// cloud's IAM, a secret that a vault rotates. The URL has none then.
+    ///
+    /// It has to answer within `connect_timeout`, together with the rest of the connecting. If it
+    /// fails, or the server refuses what it gave, the attempt is repeated as if the server could not
+    /// be reached, about once a second. The text of its error appears in errors and in the log, so
+    /// it must hold no secret. A connection that is open stays open when its credentials expire,
+    /// unless the server ends it; then the next one asks again. The provider is called on each tokio
+    /// runtime that connects, also on the one of dlock's watchdog: it must not need a certain
+    /// runtime, and **must not block**, or no lease is renewed meanwhile. Set
+    /// [`grant_secret`](Self::grant_secret) too: there is no common password to derive it from.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, Credentials, LockPool};
+    ///
+    /// async fn token() -> Result<String, std::io::Error> {
+    ///     Ok("of 15 minutes".to_owned()) // ask your cloud or your vault here
+    /// }
+    ///
+    /// let config = Config::new("redis://redis.internal")
+    ///     .credentials(|| async { Ok::<_, std::io::Error>(Credentials::new("dlock", token().await?)) })
+    ///     .grant_secret("32 random bytes, in each program")
+    ///     .lazy();
+    /// let pool = LockPool::connect(config).await?;
+    ///
+    /// let twice = Config::new("redis://:secret@redis.internal").credentials(|| async {
+    ///     Ok::<_, std::io::Error>(Credentials::password("another"))
+    /// });
+    /// assert!(LockPool::connect(twice).await.unwrap_err().to_string().contains("credentials"));
+    /// # drop(pool); Ok(()) }
+    /// ```
+    pub fn credentials<F, E>(mut self, provider: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.login = Some(Login::asked(provider));
+        self
     }
 }

@@ -15,12 +15,8 @@ mod login;
 mod settings;
 mod tls;
 
-use std::error::Error;
-use std::path::PathBuf;
+use std::fmt;
 use std::time::Duration;
-use std::{fmt, io};
-
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handoff::Handoff;
 use super::lock_order::LockOrder;
@@ -119,132 +115,6 @@ impl Config {
             local_handoff: (Handoff::DEFAULT.most.into(), Handoff::DEFAULT.within),
             clock_margin: 1,
         }
-    }
-
-    /// The CAs to trust with `rediss://`: a PEM file of their certificates. Default: the system's.
-    ///
-    /// Give it for a server whose certificate is signed by a CA of your own; no other CA is trusted
-    /// then. The file is read at each connect, so one that was replaced is used from then on. An
-    /// image without the system's CAs (no `ca-certificates`) needs it, or the variable
-    /// `SSL_CERT_FILE`, which is read in place of the system's.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # #[cfg(feature = "tls")]
-    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
-    /// use dlock_runtime::Config;
-    ///
-    /// let config = Config::new("rediss://dlock:secret@redis.internal:6380")
-    ///     .tls_ca("/etc/redis/ca.pem")
-    ///     .tls_identity("/etc/dlock/client.pem", "/etc/dlock/client-key.pem");
-    /// dlock_runtime::init(config).await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn tls_ca(mut self, pem: impl Into<PathBuf>) -> Self {
-        self.tls.ca = Some(pem.into());
-        self
-    }
-
-    /// The certificate with which this program identifies itself with `rediss://`, and its private
-    /// key: PEM files, read at each connect. Needed for a server with `tls-auth-clients yes`.
-    ///
-    /// The first file has the program's certificate first, then any intermediate ones.
-    pub fn tls_identity(
-        mut self,
-        certificate: impl Into<PathBuf>,
-        key: impl Into<PathBuf>,
-    ) -> Self {
-        self.tls.certificate = Some(certificate.into());
-        self.tls.key = Some(key.into());
-        self
-    }
-
-    /// The name that the server's certificate must have with `rediss://`. Default: the URL's host.
-    ///
-    /// For a server that is reached by another name than the one in its certificate: by an address,
-    /// through a tunnel.
-    pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
-        self.tls.server_name = Some(name.into());
-        self
-    }
-
-    /// Asks `provider` for the credentials at each connect, for passwords that change: tokens of a
-    /// cloud's IAM, a secret that a vault rotates. The URL has none then.
-    ///
-    /// It has to answer within `connect_timeout`, together with the rest of the connecting. If it
-    /// fails, or the server refuses what it gave, the attempt is repeated as if the server could not
-    /// be reached, about once a second. The text of its error appears in errors and in the log, so
-    /// it must hold no secret. A connection that is open stays open when its credentials expire,
-    /// unless the server ends it; then the next one asks again. The provider is called on each tokio
-    /// runtime that connects, also on the one of dlock's watchdog: it must not need a certain
-    /// runtime, and **must not block**, or no lease is renewed meanwhile. Set
-    /// [`grant_secret`](Self::grant_secret) too: there is no common password to derive it from.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-    /// use dlock_runtime::{Config, Credentials, LockPool};
-    ///
-    /// async fn token() -> Result<String, std::io::Error> {
-    ///     Ok("of 15 minutes".to_owned()) // ask your cloud or your vault here
-    /// }
-    ///
-    /// let config = Config::new("redis://redis.internal")
-    ///     .credentials(|| async { Ok::<_, std::io::Error>(Credentials::new("dlock", token().await?)) })
-    ///     .grant_secret("32 random bytes, in each program")
-    ///     .lazy();
-    /// let pool = LockPool::connect(config).await?;
-    ///
-    /// let twice = Config::new("redis://:secret@redis.internal").credentials(|| async {
-    ///     Ok::<_, std::io::Error>(Credentials::password("another"))
-    /// });
-    /// assert!(LockPool::connect(twice).await.unwrap_err().to_string().contains("credentials"));
-    /// # drop(pool); Ok(()) }
-    /// ```
-    pub fn credentials<F, E>(mut self, provider: impl Fn() -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<Credentials, E>> + Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        self.login = Some(Login::asked(provider));
-        self
-    }
-
-    /// Opens the connections by `open`, and not by dlock's own TCP: for a proxy with a protocol of
-    /// its own, or for TLS by another library. It gets a host and a port: the URL's, or those of
-    /// each sentinel and of the master that they name.
-    ///
-    /// The stream is read and written on the tokio runtime on which `open` is called: each runtime
-    /// that takes locks, and the one of dlock's watchdog, so `open` **must not block**. Opening
-    /// counts towards `connect_timeout`; the text of its error appears in errors and in the log.
-    /// With `redis://` dlock speaks its protocol on the stream as it is, with `rediss://` it begins
-    /// TLS on it. In a forked child the stream is neither written nor dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
-    /// use dlock_runtime::{Config, LockPool};
-    /// use tokio::net::TcpStream;
-    ///
-    /// let by_a_tunnel = Config::new("redis://redis.internal")
-    ///     .connector(|_host, _port| TcpStream::connect("127.0.0.1:7000"))
-    ///     .lazy();
-    /// let pool = LockPool::connect(by_a_tunnel).await?;
-    /// # drop(pool); Ok(()) }
-    /// ```
-    pub fn connector<F, S>(
-        mut self,
-        open: impl Fn(String, u16) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = io::Result<S>> + Send + 'static,
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        self.connector = Some(Connector::new(open));
-        self
     }
 
     /// The prefix of every key on the server. Default `lock:`.

@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Config;
+
 /// The settings of a `rediss://` connection; what is not given has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tls {
@@ -110,4 +112,54 @@ fn one_of<T: PartialEq>(
         ));
     }
     url.or(config)
+}
+
+impl Config {
+    /// The CAs to trust with `rediss://`: a PEM file of their certificates. Default: the system's.
+    ///
+    /// Give it for a server whose certificate is signed by a CA of your own; no other CA is trusted
+    /// then. The file is read at each connect, so one that was replaced is used from then on. An
+    /// image without the system's CAs (no `ca-certificates`) needs it, or the variable
+    /// `SSL_CERT_FILE`, which is read in place of the system's.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "tls")]
+    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::Config;
+    ///
+    /// let config = Config::new("rediss://dlock:secret@redis.internal:6380")
+    ///     .tls_ca("/etc/redis/ca.pem")
+    ///     .tls_identity("/etc/dlock/client.pem", "/etc/dlock/client-key.pem");
+    /// dlock_runtime::init(config).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn tls_ca(mut self, pem: impl Into<PathBuf>) -> Self {
+        self.tls.ca = Some(pem.into());
+        self
+    }
+
+    /// The certificate with which this program identifies itself with `rediss://`, and its private
+    /// key: PEM files, read at each connect. Needed for a server with `tls-auth-clients yes`.
+    ///
+    /// The first file has the program's certificate first, then any intermediate ones.
+    pub fn tls_identity(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.tls.certificate = Some(certificate.into());
+        self.tls.key = Some(key.into());
+        self
+    }
+
+    /// The name that the server's certificate must have with `rediss://`. Default: the URL's host.
+    ///
+    /// For a server that is reached by another name than the one in its certificate: by an address,
+    /// through a tunnel.
+    pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
+        self.tls.server_name = Some(name.into());
+        self
+    }
 }

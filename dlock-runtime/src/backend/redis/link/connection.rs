@@ -25,7 +25,7 @@ use crate::backend::redis::plan::Plan;
 use crate::backend::redis::push::PushReceiver;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{By, Script};
-use crate::backend::redis::target::Target;
+use crate::backend::redis::target::{Outdated, Target};
 use crate::policy::server_clock::ServerClock;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
@@ -315,5 +315,12 @@ impl Connection {
         if let Some(driver) = &self.driver {
             driver.abort();
         }
+    }
+}
+
+impl Outdated for Connection {
+    fn end(&self) {
+        self.give_up();
+        self.hang_up();
     }
 }

@@ -7,7 +7,7 @@
 //! removed 200 dead entries and needs to go on); a command that waits for another one's answer.
 
 pub(super) mod batcher;
-pub(super) mod connection;
+mod connection;
 pub(super) mod heartbeats;
 mod keep_alive;
 mod operations;

@@ -1,0 +1,53 @@
+//! The client library's connection on a stream: logs in, and runs its I/O task. It asks nothing of
+//! the server; `connect` does, and `sentinel` of a sentinel.
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
+use tokio::task::JoinHandle;
+
+use super::errors;
+use crate::backend::command_error::CommandError;
+use crate::values::config::{Credentials, Stream};
+
+/// Logs in on a stream. The connection ends with the second value. The library's own deadline of
+/// each command is off: each call has ours.
+pub(super) async fn log_in(
+    stream: Box<dyn Stream>,
+    database: i64,
+    credentials: &Credentials,
+    protocol: ProtocolVersion,
+    config: AsyncConnectionConfig,
+) -> Result<(MultiplexedConnection, AbortOnDrop), CommandError> {
+    let mut who = RedisConnectionInfo::default()
+        .set_db(database)
+        .set_protocol(protocol)
+        .set_skip_set_lib_name(); // saves the right for CLIENT SETINFO
+    if let Some(user) = &credentials.user {
+        who = who.set_username(user);
+    }
+    if let Some(password) = &credentials.password {
+        who = who.set_password(password.reveal());
+    }
+    let config = config.set_response_timeout(None);
+    let (connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+        .await
+        .map_err(|error| errors::handshake_error(&error))?;
+    Ok((connection, AbortOnDrop(Some(tokio::spawn(driver)))))
+}
+
+/// Aborts a connection's I/O task.
+pub(super) struct AbortOnDrop(Option<JoinHandle<()>>);
+
+impl AbortOnDrop {
+    pub(super) fn defuse(mut self) -> Option<JoinHandle<()>> {
+        self.0.take()
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(driver) = &self.0 {
+            driver.abort();
+        }
+    }
+}
