@@ -128,7 +128,7 @@ impl Why {
     /// publish to the channel`, `Unknown Redis command called from script`.
     pub(crate) fn of(said: &str) -> Option<Self> {
         let has = |part: &str| said.contains(part);
-        if has("nknown command") || has("nknown Redis command") {
+        if has("nknown command") || has(" command called from script") {
             Some(Why::Unknown)
         } else if has(" run the '") || has("can't run this command") {
             Some(Why::NoCommand)

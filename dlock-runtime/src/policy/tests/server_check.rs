@@ -258,6 +258,10 @@ fn the_reason_is_read_in_the_words_of_every_version() {
             Some(Why::Unknown),
         ),
         (
+            "ERR Unknown Redict command called from script script: 2063, on @user_script:1.",
+            Some(Why::Unknown),
+        ),
+        (
             "ERR unknown command 'PING', with args beginning with: ",
             Some(Why::Unknown),
         ),
