@@ -12,8 +12,8 @@ use crate::resource::Resource;
 
 const CAP: Duration = Duration::from_secs(60);
 
-/// Longer than any failover here takes.
-const TTL: Duration = Duration::from_secs(20);
+/// Longer than any failover here takes, also on a machine that is busy with other tests.
+const TTL: Duration = Duration::from_secs(120);
 
 fn request(pool: &LockPool) -> LockRequest {
     pool.lock("k").ttl(TTL).renew().wait(Wait::Forever)
@@ -92,9 +92,10 @@ async fn a_lock_goes_on_when_its_master_hangs_and_comes_back() {
 async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
     let watched = Watched::start().await;
     let pools = [pool(&watched).await, pool(&watched).await];
-    let held = request(&pools[0]).acquire().await.unwrap();
+    let short = |pool: &LockPool| request(pool).ttl(Duration::from_secs(20));
+    let held = short(&pools[0]).acquire().await.unwrap();
     let turn = |pool: &LockPool| {
-        let acquire = request(pool).acquire();
+        let acquire = short(pool).acquire();
         tokio::spawn(async move { acquire.await?.release().await })
     };
     let waiters: Vec<_> = (0..50).map(|it| turn(&pools[it % 2])).collect();
@@ -111,7 +112,8 @@ async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
     for waiter in waiters {
         waiter.await.unwrap().unwrap();
     }
-    // What was granted to one whose connection had ended is free after 3 s.
+    // What the old master has released although the new one was there stands at the new one until
+    // its ttl.
     until("only the counter is left", CAP, async || {
         let keys = watched.servers[new].keys().await;
         keys.iter().all(|key| key.ends_with("@fence"))
@@ -165,11 +167,7 @@ async fn a_master_that_only_the_sentinels_have_lost_is_left() {
     }
     let url = watched.url().replacen("://", "://dlock:x@", 1);
     let pool = LockPool::connect(Config::new(url)).await.unwrap();
-    let held = request(&pool)
-        .ttl(Duration::from_secs(3))
-        .acquire()
-        .await
-        .unwrap();
+    let held = request(&pool).acquire().await.unwrap();
     replicated(old).await;
     let forbid = [
         "-ping",
