@@ -74,21 +74,21 @@ async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
 
 /// Where one connection goes.
 struct Destination {
-    place: Place,
-    /// The generation of the pool's target, if the sentinels named the place: it has to be a master.
+    peer: Peer,
+    /// The generation of the pool's target, if the sentinels named the peer: it has to be a master.
     generation: Option<u64>,
 }
 
-enum Place {
+enum Peer {
     Host(Host),
     Socket(PathBuf),
 }
 
 impl Destination {
     async fn of(plan: &Plan) -> Result<Self, CommandError> {
-        let (place, generation) = match &plan.address.endpoint {
-            Endpoint::Tcp(host) => (Place::Host(host.clone()), None),
-            Endpoint::Unix(path) => (Place::Socket(path.clone()), None),
+        let (peer, generation) = match &plan.address.endpoint {
+            Endpoint::Tcp(host) => (Peer::Host(host.clone()), None),
+            Endpoint::Unix(path) => (Peer::Socket(path.clone()), None),
             Endpoint::Sentinels(sentinels) => {
                 let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
                 let master = sentinel::master(&plan.address, sentinels, within).await?;
@@ -97,24 +97,24 @@ impl Destination {
                         "the master moved while the sentinels were asked for it",
                     )));
                 };
-                (Place::Host(master), Some(generation))
+                (Peer::Host(master), Some(generation))
             }
         };
-        Ok(Self { place, generation })
+        Ok(Self { peer, generation })
     }
 
     async fn dial(&self, plan: &Plan) -> Result<Box<dyn Stream>, CommandError> {
-        match &self.place {
-            Place::Host(host) => dial(&plan.address, host, plan.connect_timeout).await,
-            Place::Socket(path) => dial::unix(path).await,
+        match &self.peer {
+            Peer::Host(host) => dial(&plan.address, host, plan.connect_timeout).await,
+            Peer::Socket(path) => dial::unix(path).await,
         }
     }
 
     /// Whether it ended a plain connection because it speaks TLS.
     async fn wants_tls(&self, plan: &Plan) -> bool {
-        match &self.place {
-            Place::Host(host) => dial::wants_tls(&plan.address, host, plan.connect_timeout).await,
-            Place::Socket(_) => false,
+        match &self.peer {
+            Peer::Host(host) => dial::wants_tls(&plan.address, host, plan.connect_timeout).await,
+            Peer::Socket(_) => false,
         }
     }
 }

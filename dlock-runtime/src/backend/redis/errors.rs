@@ -41,13 +41,12 @@ pub(super) fn is_of_a_failover(refusal: Refusal, why: &Reason) -> bool {
     }
 }
 
-/// The error of such an answer to one of several commands.
-pub(super) fn elsewhere(answer: &Value) -> Option<CommandError> {
-    let Value::ServerError(error) = answer else {
-        return None;
-    };
-    let error = command_error(&RedisError::from(error.clone()));
-    matches!(error, CommandError::Refused(refusal, _) if may_be_elsewhere(refusal)).then_some(error)
+/// The error of an answer to one of several commands.
+pub(super) fn error_of_answer(answer: &Value) -> Option<CommandError> {
+    match answer {
+        Value::ServerError(error) => Some(command_error(&RedisError::from(error.clone()))),
+        _ => None,
+    }
 }
 
 /// The meaning of an error during the handshake: no command of ours has been sent yet.

@@ -1,7 +1,8 @@
 //! One Redis (or Valkey) server, 6.2 or newer.
 //!
 //! `supervisor` keeps the connections of each tokio runtime alive, each in a `slot`; `plan` holds
-//! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or `tls` on it.
+//! their settings and `connect` makes one by `client`, over a stream of `dial`: a `socket`, or `tls`
+//! on it.
 //! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol
 //! over it and batches commands, `calls` chooses the script and the arguments of an operation,
 //! `write` sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
@@ -88,15 +89,11 @@ impl Backend for Redis {
     }
 
     fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
-        let link = self.supervisor.ready(key, now)?;
-        Some(self.supervisor.speaking(link))
+        self.supervisor.ready(key, now)
     }
 
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
-        Box::pin(async move {
-            let link = self.supervisor.link(key, within).await?;
-            Ok(self.supervisor.speaking(link))
-        })
+        Box::pin(self.supervisor.link(key, within))
     }
 
     fn background_task(&self) -> Option<BackgroundTask> {

@@ -20,7 +20,7 @@ use super::dial::dial;
 use super::plan::Plan;
 use super::{errors, reply};
 use crate::backend::command_error::{self, CommandError};
-use crate::policy::votes::{Verdict, Votes};
+use crate::policy::votes::Votes;
 use crate::values::config::{Host, RedisAddress, Sentinels};
 use crate::values::error::Reason;
 use crate::values::shown::NAME_AT_MOST;
@@ -62,20 +62,22 @@ pub(super) async fn master(
             }
             Err(_) => continue, // the runtime is shutting down
         };
-        let vote = answer.as_ref().ok().cloned();
-        said.push((host, answer));
-        match votes.count(vote) {
-            Verdict::Elected(Answer::At(master)) => return Ok(master),
-            Verdict::Elected(Answer::UnknownName) => {
-                return Err(CommandError::Setup(Reason::new(format_args!(
-                    "the sentinels know no master called {:?}; `SENTINEL MASTERS` lists the names",
-                    sentinels.master
-                ))));
-            }
-            Verdict::Open | Verdict::Split => {}
+        match &answer {
+            Ok(vote) if votes.count(vote.clone()) => return elected(vote, sentinels),
+            _ => said.push((host, answer)),
         }
     }
     Err(no_majority(sentinels.hosts.len(), &said))
+}
+
+fn elected(answer: &Answer, sentinels: &Sentinels) -> Result<Host, CommandError> {
+    match answer {
+        Answer::At(master) => Ok(master.clone()),
+        Answer::UnknownName => Err(CommandError::Setup(Reason::new(format_args!(
+            "the sentinels know no master called {:?}; `SENTINEL MASTERS` lists the names",
+            sentinels.master
+        )))),
+    }
 }
 
 /// Why no majority names a master; a refusal counts as the reason if a majority refuses.

@@ -44,7 +44,7 @@ pub(super) struct Supervisor {
 struct Links {
     slots: Vec<Arc<Slot>>,
     /// For transactions, on a server without scripts.
-    checkouts: Arc<Checkouts>,
+    checkouts: Option<Arc<Checkouts>>,
     /// The task that checks idle connections; when the runtime ends, it is dropped and removes
     /// these links.
     caretaker: OnceLock<AbortHandle>,
@@ -104,10 +104,12 @@ impl Supervisor {
 
     /// The current runtime's connection for this key, if it works and the server has answered on it
     /// recently.
-    pub(super) fn ready(&self, key: &str, now: Moment) -> Option<Arc<RedisLink>> {
+    pub(super) fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
         let here = Handle::try_current().ok()?;
-        let link = self.known(here.id())?.slot(key)?.live()?;
-        self.was_heard_lately(&link, now).then_some(link)
+        let links = self.known(here.id())?;
+        let link = links.slot(key)?.live()?;
+        self.was_heard_lately(&link, now)
+            .then(|| self.speaking(&links, link))
     }
 
     /// The current runtime's connection for this key; connects if necessary.
@@ -115,7 +117,7 @@ impl Supervisor {
         self: &Arc<Self>,
         key: &str,
         within: Duration,
-    ) -> Result<Arc<RedisLink>, CommandError> {
+    ) -> Result<Arc<dyn Link>, CommandError> {
         let here = command_error::current_runtime()?;
         let links = match self.known(here.id()) {
             Some(links) => links,
@@ -128,7 +130,7 @@ impl Supervisor {
         };
         let link = slot.link(&self.plan, within).await?;
         if self.was_heard_lately(&link, link.connection.clock.now()) {
-            return Ok(link);
+            return Ok(self.speaking(&links, link));
         }
         // The runtime has not run for a while, so its caretaker has not either: check the
         // connection before using it.
@@ -136,10 +138,12 @@ impl Supervisor {
             .connection
             .refresh(within.min(self.command_timeout))
             .await;
-        if link.connection.is_usable() {
-            return Ok(link);
-        }
-        slot.link(&self.plan, within).await
+        let link = if link.connection.is_usable() {
+            link
+        } else {
+            slot.link(&self.plan, within).await?
+        };
+        Ok(self.speaking(&links, link))
     }
 
     pub(super) fn offers(&self) -> Offers {
@@ -151,13 +155,11 @@ impl Supervisor {
     }
 
     /// The link that speaks the protocol over this connection, with or without scripts.
-    pub(super) fn speaking(&self, link: Arc<RedisLink>) -> Arc<dyn Link> {
-        if !self.plan.without_scripts {
-            return link;
+    fn speaking(&self, links: &Links, link: Arc<RedisLink>) -> Arc<dyn Link> {
+        match &links.checkouts {
+            None => link,
+            Some(checkouts) => Arc::new(PlainLink::new(link, checkouts.clone(), self.plan.clone())),
         }
-        let links = self.known(link.connection.runtime.id());
-        let checkouts = links.map(|it| it.checkouts.clone()).unwrap_or_default();
-        Arc::new(PlainLink::new(link, checkouts, self.plan.clone()))
     }
 
     fn was_heard_lately(&self, link: &RedisLink, now: Moment) -> bool {
@@ -192,7 +194,7 @@ impl Supervisor {
         }
         let links = Arc::new(Links {
             slots: (0..self.connections).map(|_| Arc::default()).collect(),
-            checkouts: Arc::default(),
+            checkouts: self.plan.without_scripts.then(Arc::default),
             caretaker: OnceLock::new(),
         });
         runtimes.push((runtime, links.clone()));
@@ -246,7 +248,8 @@ async fn look_after(departure: Departure) {
         let Some(links) = departure.links() else {
             return;
         };
-        let all = links.slots.iter().chain(links.checkouts.slots());
+        let checkouts = links.checkouts.iter().flat_map(|it| it.slots());
+        let all = links.slots.iter().chain(checkouts);
         for link in all.filter_map(|slot| slot.live()) {
             while link.connection.is_usable()
                 && link.connection.idle(link.connection.clock.now()) >= pause

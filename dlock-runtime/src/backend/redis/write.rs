@@ -59,9 +59,8 @@ impl RedisLink {
             .await?;
         let said = read(&reply).ok_or_else(|| reply::unexpected("write", &reply))?;
         if let Said::Wrote(Wrote::Stopped(_, Refusal::ReadOnly, why)) = &said {
-            self.connection.give_up(); // the master is elsewhere
             let error = CommandError::Refused(Refusal::ReadOnly, why.clone());
-            if let error @ CommandError::Unsent(_) = self.connection.meaning(error) {
+            if let error @ CommandError::Unsent(_) = self.connection.noted(error) {
                 return Err(error); // a replica wrote nothing
             }
         }

@@ -174,9 +174,8 @@ impl Connection {
         let mut multiplexed = self.multiplexed.clone();
         let answers = pin!(async move { commands.query_async(&mut multiplexed).await });
         let (answers, sent) = self.call::<Vec<Value>>(within, answers).await?;
-        if let Some(error) = answers.iter().find_map(errors::elsewhere) {
-            self.give_up();
-            if let error @ CommandError::Unsent(_) = self.meaning(error) {
+        for error in answers.iter().filter_map(errors::error_of_answer) {
+            if let error @ CommandError::Unsent(_) = self.noted(error) {
                 return Err(error); // a replica executes none of them
             }
         }
@@ -220,7 +219,7 @@ impl Connection {
 
     /// The meaning of an error on this connection: if the sentinels name the master, the refusal of
     /// a replica, or of a master that lacks its replicas, is a failover's, and nothing was executed.
-    pub(in crate::backend::redis) fn meaning(&self, error: CommandError) -> CommandError {
+    fn meaning(&self, error: CommandError) -> CommandError {
         match error {
             CommandError::Refused(refusal, why)
                 if self.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>
@@ -230,6 +229,17 @@ impl Connection {
             }
             error => error,
         }
+    }
+
+    /// The meaning of the error of one item of several, whose connection is given up if only a new
+    /// handshake can tell where the master is.
+    pub(in crate::backend::redis) fn noted(&self, error: CommandError) -> CommandError {
+        if let CommandError::Refused(refusal, _) = &error
+            && errors::may_be_elsewhere(*refusal)
+        {
+            self.give_up();
+        }
+        self.meaning(error)
     }
 
     pub(super) fn no_answer(&self, within: Duration) -> CommandError {

@@ -30,8 +30,8 @@ pub(super) struct Hello {
     /// The server's time, just received.
     pub(super) time: u64,
     pub(super) push_receiver: Arc<PushReceiver>,
-    /// The reply address: the server's run id and the channel; `None` if the subscription was
-    /// refused.
+    /// The reply address: the server's run id and the channel; `None` without a subscription: it
+    /// was refused, or the server runs no scripts that would publish grants.
     pub(super) address: Option<Arc<str>>,
     pub(super) pushes: Pushes,
     /// The server's native compare-and-delete command, if it has one.

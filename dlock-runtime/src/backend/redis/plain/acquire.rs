@@ -47,12 +47,7 @@ impl PlainLink {
         let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
         let keys = self.link.connection.names.of(&claim.key);
         let commands = take(&claim.key, keys.counter, &claim.value, now, ends);
-        let (all, sent) = self
-            .link
-            .connection
-            .exchange(commands, super::left(until))
-            .await?;
-        let items = answers::executed_all(all)?;
+        let (items, sent) = self.transact(commands, until).await?;
         self.heard(&items[2], sent)?;
         let (mut busy, arrival) = match read(&items, command)? {
             Tried::Settled(acquired) => return Ok(acquired),
@@ -102,12 +97,7 @@ impl PlainLink {
         let keys = self.link.connection.names.of(&claim.key);
         let alive = alive.min(command.not_after);
         let commands = enter(&keys, &claim.value, arrival, alive);
-        let (all, _) = self
-            .link
-            .connection
-            .exchange(commands, super::left(until))
-            .await?;
-        let items: [Value; 4] = answers::executed_all(all)?;
+        let (items, _): ([Value; 4], _) = self.transact(commands, until).await?;
         items.iter().try_for_each(answers::refused)
     }
 

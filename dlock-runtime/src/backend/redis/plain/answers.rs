@@ -1,7 +1,7 @@
 //! Reads the answers to single commands and transactions. Pure: an unexpected answer is an error,
 //! and its content is never shown, because it may hold a token.
 
-use redis::{RedisError, Value};
+use redis::Value;
 
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::{errors, reply};
@@ -37,13 +37,7 @@ pub(super) fn held(value: &Value) -> Result<Held, CommandError> {
 
 /// The error in an answer.
 pub(super) fn refused(value: &Value) -> Result<(), CommandError> {
-    match value {
-        Value::ServerError(error) => {
-            let error = RedisError::from(error.clone());
-            Err(errors::command_error(&error))
-        }
-        _ => Ok(()),
-    }
+    errors::error_of_answer(value).map_or(Ok(()), Err)
 }
 
 /// As many answers as commands.

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use super::left;
+use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::plan::Plan;
@@ -111,6 +112,13 @@ impl CheckedOut<'_> {
         let (answers, _) = self.exchange(commands, until).await?;
         self.is_clean = true;
         Ok(answers)
+    }
+
+    /// The server's time now, in µs, as this connection knows it: after a failover the shared
+    /// connection may still be to another server.
+    pub(super) fn server_time(&self) -> u64 {
+        let link = self.link.as_ref();
+        link.map_or(0, |link| link.server_time_at(link.connection.clock.now()))
     }
 
     pub(super) async fn unwatch(&mut self, until: Instant) -> Result<(), CommandError> {

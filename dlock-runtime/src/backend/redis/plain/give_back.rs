@@ -130,7 +130,7 @@ impl PlainLink {
         if with_queue {
             commands.cmd("ZRANGE").arg(&queue).arg(0).arg(0);
             commands.cmd("ZRANGE").arg(&heartbeats).arg("-inf");
-            commands.arg(self.server_time()).arg("BYSCORE");
+            commands.arg(connection.server_time()).arg("BYSCORE");
             commands.arg("LIMIT").arg(0).arg(queue::ENTRIES_AT_ONCE);
         }
         let (answers, sent) = connection.watch(commands, until).await?;

@@ -117,7 +117,7 @@ impl Link for PlainLink {
     }
 
     fn poll<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Polled> {
-        Box::pin(self.look_after(claim, Instant::now() + within))
+        Box::pin(self.poll_claim(claim, Instant::now() + within))
     }
 
     fn release<'a>(
@@ -202,6 +202,17 @@ impl PlainLink {
         let connection = &self.link.connection;
         let (all, sent) = connection.exchange(commands, left(until)).await?;
         Ok((answers::exactly(all)?, sent))
+    }
+
+    /// The same for a transaction that watches nothing: the answers to what is in it.
+    async fn transact<const N: usize>(
+        &self,
+        commands: Pipeline,
+        until: Instant,
+    ) -> Result<([redis::Value; N], Moment), CommandError> {
+        let connection = &self.link.connection;
+        let (all, sent) = connection.exchange(commands, left(until)).await?;
+        Ok((answers::executed_all(all)?, sent))
     }
 
     async fn held_at(&self, key: &str, until: Instant) -> Result<Held, CommandError> {

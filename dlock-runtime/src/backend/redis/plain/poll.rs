@@ -18,12 +18,12 @@ use crate::policy::commands::{Busy, Claim, Left, Polled};
 use crate::policy::queue;
 use crate::values::error::Refusal;
 
-/// How often one poll looks: the lock may change hands while it does.
-const LOOKS: u32 = 2;
+/// How often one poll reads the key: the lock may change hands while it does.
+const READS: u32 = 2;
 
-/// What one look at the key and the queue found.
+/// What one query about the key and the queue found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Looked {
+pub(super) enum PollStep {
     Settled(Polled),
     /// Nobody has the lock, and the entry waits.
     Free(Busy),
@@ -32,22 +32,22 @@ pub(super) enum Looked {
 }
 
 impl PlainLink {
-    pub(super) async fn look_after(
+    pub(super) async fn poll_claim(
         &self,
         claim: &Claim,
         until: Instant,
     ) -> Result<Polled, CommandError> {
         let mut last = None;
-        for _ in 0..LOOKS {
+        for _ in 0..READS {
             let alive = self.server_time().saturating_add(micros(queue::HEARTBEAT));
             let keys = self.link.connection.names.of(&claim.key);
-            let commands = look(&claim.key, &keys, &claim.value, alive);
+            let commands = query(&claim.key, &keys, &claim.value, alive);
             let (answers, sent) = self.exchange(commands, until).await?;
             self.heard(&answers[3], sent)?;
             match read(&answers, &claim.value)? {
-                Looked::Settled(polled) => return Ok(polled),
-                Looked::Again => {}
-                Looked::Free(busy) => {
+                PollStep::Settled(polled) => return Ok(polled),
+                PollStep::Again => {}
+                PollStep::Free(busy) => {
                     last = Some(busy);
                     self.give_back(&claim.key, None, 0, until).await?;
                 }
@@ -64,7 +64,7 @@ impl PlainLink {
 
 /// Not a transaction: out of memory, none can be begun. If the entry holds the lock at the first and
 /// at the last command, it held it at all between, because it is granted once.
-fn look(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
+fn query(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
     let (queue, heartbeats) = (keys.queue.text(), keys.heartbeats.text());
     let kept = millis(queue::QUEUE_TTL);
     let mut commands = redis::pipe();
@@ -81,15 +81,15 @@ fn look(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
     commands
 }
 
-/// Reads the answers to [`look`].
-pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<Looked, CommandError> {
+/// Reads the answers to [`query`].
+pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<PollStep, CommandError> {
     let [first, counter, pttl, time, score, beat, rest @ .., last] = answers;
     for answer in [pttl, time, score] {
         answers::refused(answer)?;
     }
     for answer in std::iter::once(beat).chain(rest) {
         match answers::refused(answer) {
-            Err(CommandError::Refused(Refusal::OutOfMemory, _)) => {} // it loses its place at worst
+            Err(CommandError::Refused(Refusal::OutOfMemory, _)) => {} // it loses its position in the queue at worst
             other => other?,
         }
     }
@@ -100,18 +100,18 @@ pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<Looked, CommandE
     let (first, last) = (held(first)?, held(last)?);
     if last.is(value) {
         if !first.is(value) {
-            return Ok(Looked::Again);
+            return Ok(PollStep::Again);
         }
         let left = Duration::from_millis(u64::try_from(pttl).unwrap_or_default());
         let epoch = answers::epoch(counter, time);
-        return Ok(Looked::Settled(Polled::Yours { time, epoch, left }));
+        return Ok(PollStep::Settled(Polled::Yours { time, epoch, left }));
     }
     if *score == Value::Nil {
-        return Ok(Looked::Settled(Polled::Gone { time }));
+        return Ok(PollStep::Settled(Polled::Gone { time }));
     }
     let value = match last {
         Held::Nothing => {
-            return Ok(Looked::Free(Busy {
+            return Ok(PollStep::Free(Busy {
                 time,
                 left: Left::For(Duration::ZERO),
                 value: String::new(),
@@ -121,5 +121,9 @@ pub(super) fn read(answers: &[Value; 9], value: &str) -> Result<Looked, CommandE
         Held::OtherType => String::new(),
     };
     let left = left_of(pttl, &value);
-    Ok(Looked::Settled(Polled::Queued(Busy { time, left, value })))
+    Ok(PollStep::Settled(Polled::Queued(Busy {
+        time,
+        left,
+        value,
+    })))
 }

@@ -39,7 +39,7 @@ impl PlainLink {
                     let (first, second) = group.split_at(group.len() / 2);
                     groups.extend([second, first]);
                 }
-                // Somebody changed this very key: look at it again while there is time.
+                // Somebody changed this very key: try again while there is time.
                 Ok(None) if Instant::now() < until => groups.push(group),
                 Ok(None) => renewed.push(Renewed::Failed),
                 Err(CommandError::Refused(Refusal::OutOfMemory, _)) => {
@@ -60,7 +60,7 @@ impl PlainLink {
         until: Instant,
     ) -> Result<Vec<Renewed>, CommandError> {
         let connection = &self.link.connection;
-        let (before, _) = connection.exchange(look(items), left(until)).await?;
+        let (before, _) = connection.exchange(query(items), left(until)).await?;
         let before = steps(&before, items)?;
         if !before.contains(&Step::Lengthen) {
             return Ok(outcomes(&before, Vec::new()));
@@ -71,7 +71,7 @@ impl PlainLink {
             lengthen.arg(item.ttl.as_millis()).arg("GT");
         }
         let (lengthened, _) = connection.exchange(lengthen, left(until)).await?;
-        let (after, _) = connection.exchange(look(items), left(until)).await?;
+        let (after, _) = connection.exchange(query(items), left(until)).await?;
         let after = steps(&after, items)?;
         let outcomes = outcomes(&before, lengthened).into_iter();
         let still = outcomes.zip(after).map(|(outcome, after)| match after {
@@ -93,7 +93,7 @@ async fn transaction(
     for item in items {
         commands.arg(&*item.claim.key);
     }
-    for command in look(items).cmd_iter() {
+    for command in query(items).cmd_iter() {
         commands.add_command(command.clone());
     }
     let (seen, _) = connection.watch(commands, until).await?;
@@ -113,13 +113,13 @@ async fn transaction(
     Ok(executed.map(|lengthened| outcomes(&steps, lengthened)))
 }
 
-fn look(items: &[Renewal]) -> Pipeline {
-    let mut look = redis::pipe();
+fn query(items: &[Renewal]) -> Pipeline {
+    let mut query = redis::pipe();
     for item in items {
-        look.cmd("GET").arg(&*item.claim.key);
-        look.cmd("PTTL").arg(&*item.claim.key);
+        query.cmd("GET").arg(&*item.claim.key);
+        query.cmd("PTTL").arg(&*item.claim.key);
     }
-    look
+    query
 }
 
 fn to_lengthen<'a>(items: &'a [Renewal], steps: &[Step]) -> impl Iterator<Item = &'a Renewal> {
@@ -127,7 +127,7 @@ fn to_lengthen<'a>(items: &'a [Renewal], steps: &[Step]) -> impl Iterator<Item =
     each.filter_map(|(item, step)| (*step == Step::Lengthen).then_some(item))
 }
 
-/// What to do about each key, by the answers to [`look`].
+/// What to do about each key, by the answers to [`query`].
 pub(super) fn steps(seen: &[Value], items: &[Renewal]) -> Result<Vec<Step>, CommandError> {
     if seen.len() != 2 * items.len() {
         return Err(reply::unexpected("GET", &Value::Nil));

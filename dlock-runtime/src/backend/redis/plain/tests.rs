@@ -10,7 +10,7 @@ use redis::Value;
 use super::acquire::{self, Tried, left_of};
 use super::answers::{self, Held};
 use super::give_back::{Seen, Then};
-use super::poll::{self, Looked};
+use super::poll::{self, PollStep};
 use super::renew::{self, Step};
 use super::{key_lasts, lease_until};
 use crate::policy::commands::{Acquire, Acquired, Claim, Left, Polled, Renewal, Renewed};
@@ -125,7 +125,7 @@ fn a_key_outlives_its_lease_a_little_and_nobody_counts_on_that() {
     assert_eq!(left_of(-2, "foreign"), Left::For(Duration::ZERO));
 }
 
-fn looked(first: Value, score: Value, last: Value) -> Looked {
+fn step(first: Value, score: Value, last: Value) -> PollStep {
     let answers = [
         first,
         text("9"),
@@ -150,23 +150,19 @@ fn a_grant_is_found_only_if_it_lasted_while_the_poll_was_executed() {
         left: Duration::from_secs(2),
     };
     assert_eq!(
-        looked(text(OURS), Value::Nil, text(OURS)),
-        Looked::Settled(yours)
+        step(text(OURS), Value::Nil, text(OURS)),
+        PollStep::Settled(yours)
     );
-    assert_eq!(looked(text(THEIRS), queued(), text(OURS)), Looked::Again);
-    let gone = Looked::Settled(Polled::Gone { time });
-    assert_eq!(
-        looked(text(OURS), Value::Nil, Value::Nil),
-        gone,
-        "it lapsed"
-    );
-    assert_eq!(looked(Value::Nil, Value::Nil, Value::Nil), gone);
+    assert_eq!(step(text(THEIRS), queued(), text(OURS)), PollStep::Again);
+    let gone = PollStep::Settled(Polled::Gone { time });
+    assert_eq!(step(text(OURS), Value::Nil, Value::Nil), gone, "it lapsed");
+    assert_eq!(step(Value::Nil, Value::Nil, Value::Nil), gone);
     assert!(matches!(
-        looked(text(THEIRS), queued(), Value::Nil),
-        Looked::Free(_)
+        step(text(THEIRS), queued(), Value::Nil),
+        PollStep::Free(_)
     ));
-    let waits = looked(text(THEIRS), queued(), text(THEIRS));
-    assert!(matches!(waits, Looked::Settled(Polled::Queued(_))));
+    let waits = step(text(THEIRS), queued(), text(THEIRS));
+    assert!(matches!(waits, PollStep::Settled(Polled::Queued(_))));
 }
 
 fn seen(held: Held, first: Option<&str>) -> Seen {

@@ -205,14 +205,8 @@ impl Flusher {
                 if let Some(time) = replies.iter().find_map(granted_at) {
                     connection.heard_time(time, sent);
                 }
-                let says_read_only = |it: &Result<reply::Item, CommandError>| {
-                    matches!(it, Err(CommandError::Refused(Refusal::ReadOnly, _)))
-                };
-                if replies.iter().any(says_read_only) {
-                    connection.give_up(); // the master is elsewhere
-                }
                 for (mut item, reply) in self.batch.drain(..).zip(replies) {
-                    let reply = reply.map_err(|error| connection.meaning(error));
+                    let reply = reply.map_err(|error| connection.noted(error));
                     item.ends(Outcome::Ended(reply.map(|reply| (reply, sent))));
                 }
             }
