@@ -1,7 +1,7 @@
 //! More than one server: a master behind sentinels that is killed, stopped, cut off, demoted.
 //!
 //! `sentinel` is about finding the master; `failover` about locks while it moves, with a `resource`
-//! that checks fences.
+//! that checks fences; `replicas` about leases that count only once replicas have them.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,5 +10,6 @@
 )]
 
 mod failover;
+mod replicas;
 mod resource;
 mod sentinel;

@@ -33,6 +33,16 @@ impl CommandError {
         }
     }
 
+    /// Its cause in words.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            CommandError::Unsent(why)
+            | CommandError::Unclear(why)
+            | CommandError::Refused(_, why)
+            | CommandError::Setup(why) => why,
+        }
+    }
+
     /// Whether an acquire that ended with this error may have created something. An unknown error
     /// text may come from a proxy that lost the answer.
     pub(crate) fn leaves_open(&self) -> bool {

@@ -351,6 +351,10 @@ pub enum Refusal {
     Layout,
     /// The server can't write to its disk or to enough replicas.
     Misconfigured,
+    /// Fewer replicas, or append-only files, confirmed the lease than
+    /// [`min_replicas`](crate::Config::min_replicas) or [`min_aof`](crate::Config::min_aof) ask
+    /// for; it was released.
+    NotReplicated,
     /// `maxclients` is reached.
     TooManyClients,
     /// Anything else; the server's words are the error's source.
@@ -362,7 +366,7 @@ impl Refusal {
     pub(crate) fn may_pass(self) -> bool {
         matches!(
             self,
-            Refusal::Busy | Refusal::Loading | Refusal::TooManyClients
+            Refusal::Busy | Refusal::Loading | Refusal::TooManyClients | Refusal::NotReplicated
         )
     }
 }
@@ -383,6 +387,7 @@ impl fmt::Display for Refusal {
             Refusal::Loading => "it is still loading its data; wait, or give the call a longer `wait`",
             Refusal::Layout => "this key was written by another version of dlock; run one version in the whole fleet",
             Refusal::Misconfigured => "it can't persist or replicate writes; see its log",
+            Refusal::NotReplicated => "too few of its replicas confirmed the lock in time; bring them back, or ask for fewer by `min_replicas` or `min_aof`",
             Refusal::TooManyClients => "its `maxclients` is reached; raise it, or find who keeps so many connections",
             Refusal::Other => "with an error that dlock does not know; its words are the `source()`",
         })

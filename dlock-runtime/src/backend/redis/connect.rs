@@ -166,6 +166,7 @@ async fn shake_hands(
         channel(plan)?,
         plan.grant_key.clone(),
         plan.listener.get().cloned(),
+        plan.durability.is_asked_for(),
     );
     if protocol.supports_resp3() {
         let push_receiver = push_receiver.clone();
@@ -193,6 +194,14 @@ async fn shake_hands(
         native,
         run_id,
     } = server_info?;
+    if plan.durability.is_asked_for() && run_id.is_empty() {
+        return Err(CommandError::Refused(
+            Refusal::NoPermission,
+            Reason::new(
+                "`min_replicas` and `min_aof` tell servers apart by their run id; type `ACL SETUSER <user> +info`",
+            ),
+        ));
+    }
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let (address, pushes) = match subscribed {
@@ -215,6 +224,7 @@ async fn shake_hands(
         address,
         pushes,
         native,
+        run_id,
         generation: destination.generation,
     };
     let link = RedisLink::new(connection, driver, plan, hello);

@@ -8,7 +8,8 @@
 //! `write` sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
 //! `grant_key` authenticates them; `pace` detects clock drift and steps. `names` has the keys and
 //! channels that belong to a lock, `scripts` the Lua, `native` the server's own compare-and-delete
-//! command, `reply` and `errors` read the answers. `plain` is the link to a server without scripts.
+//! command, `reply` and `errors` read the answers. `plain` is the link to a server without scripts,
+//! `witness` asks for replicas.
 //!
 //! Never in this folder: a `redis::` type that leaves it, a command that the client library retries
 //! automatically.
@@ -36,6 +37,7 @@ mod supervisor;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;
+mod witness;
 mod write;
 
 #[cfg(test)]

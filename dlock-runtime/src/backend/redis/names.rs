@@ -16,6 +16,7 @@ use crate::values::slot::hash_tag;
 pub(super) struct Names {
     namespace: Arc<str>,
     counter: Arc<str>,
+    witness: Arc<str>,
 }
 
 /// The keys that the scripts about one lock use besides the lock's own.
@@ -77,6 +78,7 @@ impl Names {
         Self {
             namespace: namespace.into(),
             counter: format!("{namespace}@fence").into(),
+            witness: format!("{namespace}@witness").into(),
         }
     }
 
@@ -99,6 +101,11 @@ impl Names {
     /// An upper bound of the bytes of a lock's name and its companions' names.
     pub(super) fn room(&self, lock: &str) -> usize {
         3 * lock.len() + 2 * self.counter.len()
+    }
+
+    /// The key that is written before replicas are waited for.
+    pub(super) fn witness(&self) -> &str {
+        &self.witness
     }
 
     /// The channel of a connection.

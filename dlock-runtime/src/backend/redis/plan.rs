@@ -13,7 +13,7 @@ use crate::backend::Listener;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::observe;
-use crate::values::config::RedisAddress;
+use crate::values::config::{Durability, RedisAddress};
 use crate::values::error::Reason;
 use crate::values::ttl::Margin;
 
@@ -26,6 +26,7 @@ pub(super) struct Plan {
     pub(super) command_timeout: Duration,
     pub(super) max_in_flight: Option<usize>,
     pub(super) without_scripts: bool,
+    pub(super) durability: Durability,
     /// The longest pause of a waiter between two polls.
     pub(super) poll_interval: PollInterval,
     pub(super) clock: Clock,

@@ -39,6 +39,8 @@ pub(super) struct PushReceiver {
     channel: String,
     grant_key: GrantKey,
     listener: Option<Weak<dyn Listener>>,
+    /// A waiter polls for what it was granted, because only that is confirmed by the witness.
+    has_witness: bool,
     answered: Mutex<Option<Executed>>,
 }
 
@@ -49,6 +51,7 @@ impl PushReceiver {
         channel: String,
         grant_key: GrantKey,
         listener: Option<Weak<dyn Listener>>,
+        has_witness: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -56,6 +59,7 @@ impl PushReceiver {
             channel,
             grant_key,
             listener,
+            has_witness,
             answered: Mutex::default(),
         })
     }
@@ -97,7 +101,7 @@ impl PushReceiver {
         };
         let is_over = since.is_some_and(|since| since.plus(grant.lease) <= received);
         if is_believed && !is_over {
-            listener.granted(grant, since);
+            listener.granted(grant, since.filter(|_| !self.has_witness));
         } else {
             listener.hinted(&grant.key, &grant.value);
         }

@@ -19,6 +19,7 @@ use super::plain::{Checkouts, PlainLink};
 use super::plan::{Plan, PollInterval};
 use super::sentinel;
 use super::slot::Slot;
+use super::witness::{Witness, WitnessedLink};
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::offers::Offers;
@@ -45,6 +46,8 @@ struct Links {
     slots: Vec<Arc<Slot>>,
     /// For transactions, on a server without scripts.
     checkouts: Option<Arc<Checkouts>>,
+    /// Asks for replicas, if the pool does.
+    witness: Option<Arc<Witness>>,
     /// The task that checks idle connections; when the runtime ends, it is dropped and removes
     /// these links.
     caretaker: OnceLock<AbortHandle>,
@@ -67,6 +70,7 @@ impl Supervisor {
                 connect_timeout: settings.connect_timeout,
                 max_in_flight: settings.max_in_flight,
                 without_scripts: settings.without_scripts,
+                durability: settings.durability,
                 poll_interval: PollInterval {
                     with_pushes: settings.poll_interval(true),
                     without_pushes: settings.poll_interval(false),
@@ -156,9 +160,15 @@ impl Supervisor {
 
     /// The link that speaks the protocol over this connection, with or without scripts.
     fn speaking(&self, links: &Links, link: Arc<RedisLink>) -> Arc<dyn Link> {
-        match &links.checkouts {
+        let witness = links.witness.as_ref();
+        let witness = witness.map(|it| (it.clone(), link.connection.clone()));
+        let link: Arc<dyn Link> = match &links.checkouts {
             None => link,
             Some(checkouts) => Arc::new(PlainLink::new(link, checkouts.clone(), self.plan.clone())),
+        };
+        match witness {
+            None => link,
+            Some((witness, connection)) => Arc::new(WitnessedLink::new(link, connection, witness)),
         }
     }
 
@@ -179,6 +189,9 @@ impl Supervisor {
             // again.
             here.spawn(look_after(departure)).abort_handle()
         });
+        links.witness.iter().for_each(|witness| {
+            here.spawn(witness.clone().connect());
+        });
         Ok(links)
     }
 
@@ -195,6 +208,7 @@ impl Supervisor {
         let links = Arc::new(Links {
             slots: (0..self.connections).map(|_| Arc::default()).collect(),
             checkouts: self.plan.without_scripts.then(Arc::default),
+            witness: Witness::of(&self.plan),
             caretaker: OnceLock::new(),
         });
         runtimes.push((runtime, links.clone()));
@@ -249,7 +263,8 @@ async fn look_after(departure: Departure) {
             return;
         };
         let checkouts = links.checkouts.iter().flat_map(|it| it.slots());
-        let all = links.slots.iter().chain(checkouts);
+        let witness = links.witness.iter().map(|it| it.slot());
+        let all = links.slots.iter().chain(checkouts).chain(witness);
         for link in all.filter_map(|slot| slot.live()) {
             while link.connection.is_usable()
                 && link.connection.idle(link.connection.clock.now()) >= pause

@@ -105,6 +105,7 @@ impl Core {
         let pool = PoolSettings {
             namespace: &self.settings.namespace,
             default_ttl: self.settings.default_ttl,
+            durability: self.settings.durability,
         };
         Ok(answers.map_or_else(Vec::new, |answers| judge(&answers, &pool)))
     }

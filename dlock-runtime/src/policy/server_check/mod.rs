@@ -8,6 +8,7 @@ pub(crate) mod rights;
 use std::time::Duration;
 
 use self::rights::{Refused, Why, right};
+use crate::values::config::Durability;
 use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
 use crate::values::shown::{NAME_AT_MOST, shown};
@@ -68,6 +69,7 @@ pub(crate) struct ClockSeen {
 pub(crate) struct PoolSettings<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) default_ttl: Ttl,
+    pub(crate) durability: Durability,
 }
 
 /// The findings, the worst first.
@@ -190,7 +192,7 @@ fn eviction(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
     )))
 }
 
-fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
+fn replication(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     if info.text("role")? != "master" {
         return Ok(Some(Finding::new(
             Concern::Replication,
@@ -200,6 +202,20 @@ fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
         )));
     }
     let replicas = info.number("connected_slaves")?;
+    let asked = pool.durability.min_replicas;
+    if let Some(asked) = asked.and_then(|asked| u64::try_from(asked).ok())
+        && asked > replicas
+    {
+        return Ok(Some(Finding::new(
+            Concern::Replication,
+            Harms,
+            format_args!(
+                "`min_replicas` asks for {asked} replica{} and {replicas} are connected, so no lock is granted or renewed",
+                if asked == 1 { "" } else { "s" }
+            ),
+            "bring the replicas back, or ask for fewer",
+        )));
+    }
     let in_time = info.find(IN_TIME).map(|_| info.number(IN_TIME));
     Ok(match in_time.transpose()? {
         Some(0) => Some(Finding::new(
@@ -208,7 +224,8 @@ fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
             "`min-replicas-to-write` is set and no replica is in time, so the server refuses all writes: locks are neither granted nor renewed nor released",
             "bring the replicas back, or type `CONFIG SET min-replicas-to-write 0`",
         )),
-        None if replicas > 0 => Some(Finding::new(
+        // With `min_replicas` such a master grants us nothing.
+        None if replicas > 0 && asked.is_none() => Some(Finding::new(
             Concern::Replication,
             Matters, // the default, and often chosen: with it, calls fail while replicas are away
             format_args!(
@@ -226,6 +243,14 @@ fn replication(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
 /// leases have ended before it is up again.
 fn persistence(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     let has_aof = info.flag("aof_enabled")?;
+    if !has_aof && pool.durability.min_aof.is_some() {
+        return Ok(Some(Finding::new(
+            Concern::Persistence,
+            Harms,
+            "`min_aof` asks for an append-only file and the server has none, so no lock is granted or renewed",
+            "type `CONFIG SET appendonly yes`, then `CONFIG REWRITE`",
+        )));
+    }
     let (ttl, renewal) = (pool.default_ttl.get(), pool.default_ttl.get() / 3);
     Ok((!has_aof).then(|| {
         Finding::new(

@@ -65,7 +65,7 @@ const fn in_script(name: &'static str, after_key: &'static str, cost: Cost) -> R
 }
 
 /// All rights of locks. Those of guarded writes depend on the batches.
-pub(crate) static RIGHTS: [Right; 24] = [
+pub(crate) static RIGHTS: [Right; 26] = [
     direct("ping", Cost::Calls),
     direct("command|info", Cost::Deletes),
     direct("info", Cost::DeadWaiters),
@@ -91,6 +91,9 @@ pub(crate) static RIGHTS: [Right; 24] = [
     // Of these a server has one or none.
     in_script("delex", "IFEQ v", Cost::Deletes),
     in_script("delifeq", "v", Cost::Deletes),
+    // For `min_replicas` and `min_aof`.
+    direct("wait", Cost::Calls),
+    direct("waitaof", Cost::Calls),
 ];
 
 pub(crate) fn right(name: &str) -> Option<&'static Right> {

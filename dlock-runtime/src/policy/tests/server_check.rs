@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use crate::policy::server_check::rights::{RIGHTS, Refused, Why, right};
 use crate::policy::server_check::{Answers, ClockSeen, PoolSettings, Pushes, judge};
+use crate::values::config::Durability;
 use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
 
@@ -42,6 +43,7 @@ fn found(answers: &Answers) -> Vec<Finding> {
     let pool = PoolSettings {
         namespace: "lock:",
         default_ttl: ttl(30_000),
+        durability: Durability::default(),
     };
     judge(answers, &pool)
 }

@@ -75,6 +75,7 @@ impl Config {
         if self.max_in_flight == Some(0) {
             wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
         }
+        self.durability.check(&mut wrong);
         wrong.extend(check_namespace(&self.namespace).err());
         let holder_name = self.holder_name.as_deref().map(check_holder_name);
         wrong.extend(holder_name.and_then(Result::err));
@@ -102,6 +103,7 @@ impl Config {
                     health_check_interval: self.health_check_interval,
                     max_in_flight: self.max_in_flight,
                     without_scripts: self.without_scripts,
+                    durability: self.durability,
                     repair_missing_ttl: self.repair_missing_ttl,
                     holder_name: self.holder_name,
                     grant_secret: self.grant_secret,
@@ -129,11 +131,11 @@ impl Config {
                     ("tls", self.tls.is_given()),
                     ("credentials", self.login.is_some()),
                     ("connector", self.connector.is_some()),
+                    ("min_replicas", self.durability.min_replicas.is_some()),
+                    ("min_aof", self.durability.min_aof.is_some()),
                 ] {
                     if is_given {
-                        wrong.push(format!(
-                            "{what}: `memory://` has no connections; leave it out"
-                        ));
+                        wrong.push(format!("{what}: `memory://` has no server; leave it out"));
                     }
                 }
                 Address::Memory

@@ -58,6 +58,8 @@ const SETTINGS: &[(&str, Setting)] = &[
         "DLOCK_WITHOUT_SCRIPTS",
         Setting::Flag(Config::without_scripts),
     ),
+    ("DLOCK_MIN_REPLICAS", Setting::Count(Config::min_replicas)),
+    ("DLOCK_MIN_AOF", Setting::Count(Config::min_aof)),
     (
         "DLOCK_REPAIR_MISSING_TTL",
         Setting::Time(Config::repair_missing_ttl),
@@ -93,6 +95,8 @@ impl Config {
     /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
     /// | `DLOCK_WITHOUT_SCRIPTS` | `true`, `false` | `false` |
+    /// | `DLOCK_MIN_REPLICAS` | `2` | the master alone |
+    /// | `DLOCK_MIN_AOF` | `1` | none |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_GRANT_SECRET` | 32 random bytes as text | derived from the password, if any |

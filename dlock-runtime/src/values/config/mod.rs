@@ -10,6 +10,7 @@
 mod address;
 mod check;
 mod connector;
+mod durability;
 mod environment;
 mod login;
 mod settings;
@@ -25,6 +26,7 @@ use super::wait::Wait;
 
 pub(crate) use address::{Address, Endpoint, Host, RedisAddress, Sentinels};
 pub(crate) use connector::{Connector, Stream};
+pub(crate) use durability::Durability;
 pub use login::Credentials;
 pub(crate) use login::{Login, Secret};
 pub(crate) use settings::Settings;
@@ -71,6 +73,7 @@ pub struct Config {
     health_check_interval: Duration,
     max_in_flight: Option<usize>,
     without_scripts: bool,
+    durability: Durability,
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
     grant_secret: Option<Secret>,
@@ -107,6 +110,7 @@ impl Config {
             health_check_interval: Duration::from_secs(15),
             max_in_flight: None,
             without_scripts: false,
+            durability: Durability::default(),
             repair_missing_ttl: None,
             holder_name: None,
             grant_secret: None,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Address, Secret};
+use super::{Address, Durability, Secret};
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) health_check_interval: Duration,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) without_scripts: bool,
+    pub(crate) durability: Durability,
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
     pub(crate) grant_secret: Option<Secret>,

@@ -15,7 +15,7 @@ const CAUSES: [LostCause; 5] = [
     LostCause::Watchdog,
 ];
 
-const REFUSALS: [Refusal; 12] = [
+const REFUSALS: [Refusal; 13] = [
     Refusal::ReadOnly,
     Refusal::OutOfMemory,
     Refusal::NoPermission,
@@ -27,6 +27,7 @@ const REFUSALS: [Refusal; 12] = [
     Refusal::Layout,
     Refusal::Misconfigured,
     Refusal::TooManyClients,
+    Refusal::NotReplicated,
     Refusal::Other,
 ];
 
@@ -200,6 +201,7 @@ fn a_refusal_says_what_to_do() {
         (Refusal::Layout, "one version in the whole fleet"),
         (Refusal::Misconfigured, "see its log"),
         (Refusal::TooManyClients, "raise it"),
+        (Refusal::NotReplicated, "bring them back"),
     ] {
         let said = refused(reason).to_string();
         assert!(said.contains(says), "{said}");
@@ -313,7 +315,7 @@ fn what_may_pass_says_when_to_come_back() {
     for reason in REFUSALS {
         let passes = matches!(
             reason,
-            Refusal::Busy | Refusal::Loading | Refusal::TooManyClients
+            Refusal::Busy | Refusal::Loading | Refusal::TooManyClients | Refusal::NotReplicated
         );
         assert_eq!(
             refused(reason).retry_after().is_some(),

@@ -34,6 +34,13 @@ use crate::values::moment::Moment;
 /// which no error ever reports.
 const SILENCE_OF_A_DEAD_LINK: u32 = 2;
 
+/// Which server a connection goes to; both as in [`Hello`](super::Hello).
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::backend::redis) struct ServerId {
+    pub(super) run_id: Box<str>,
+    pub(super) generation: Option<u64>,
+}
+
 /// Shared by a link and the tasks that send for its callers.
 #[derive(Debug)]
 pub(in crate::backend::redis) struct Connection {
@@ -44,8 +51,7 @@ pub(in crate::backend::redis) struct Connection {
     pub(super) command_timeout: Duration,
     broken: AtomicBool,
     target: Arc<Target>,
-    /// As in [`Hello`](super::Hello).
-    generation: Option<u64>,
+    server: ServerId,
     /// When the server last answered, in nanoseconds of `clock`.
     last_answer: AtomicU64,
     /// When the first command after the last answer was sent; 0: none was.
@@ -67,7 +73,7 @@ impl Connection {
         time: u64,
         push_receiver: Arc<PushReceiver>,
         native: Option<Native>,
-        generation: Option<u64>,
+        server: ServerId,
     ) -> Self {
         let heard = plan.clock.now();
         Self {
@@ -78,7 +84,7 @@ impl Connection {
             command_timeout: plan.command_timeout,
             broken: AtomicBool::new(false),
             target: plan.target.clone(),
-            generation,
+            server,
             last_answer: AtomicU64::new(heard.as_nanos()),
             unanswered: AtomicU64::new(0),
             server_clock: Mutex::new(ServerClock { time, heard }),
@@ -99,8 +105,13 @@ impl Connection {
 
     /// Whether the master has moved since this connection was made.
     fn is_outdated(&self) -> bool {
-        self.generation
-            .is_some_and(|made| made != self.target.generation())
+        (self.server.generation).is_some_and(|made| made != self.target.generation())
+    }
+
+    /// Whether both go to the same process, in the same generation. Two servers whose run ids are
+    /// unknown count as different.
+    pub(in crate::backend::redis) fn is_same_server(&self, other: &Self) -> bool {
+        self.server == other.server && !self.server.run_id.is_empty()
     }
 
     /// How long ago the server last answered.
@@ -222,7 +233,7 @@ impl Connection {
     fn meaning(&self, error: CommandError) -> CommandError {
         match error {
             CommandError::Refused(refusal, why)
-                if self.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>
+                if self.server.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>
             {
                 self.target.may_have_moved.notify_one();
                 CommandError::Unsent(why)

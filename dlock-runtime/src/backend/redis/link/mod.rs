@@ -7,7 +7,7 @@
 //! removed 200 dead entries and needs to go on); a command that waits for another one's answer.
 
 pub(super) mod batcher;
-mod connection;
+pub(super) mod connection;
 pub(super) mod heartbeats;
 mod keep_alive;
 mod operations;
@@ -18,7 +18,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
 use self::batcher::{Batcher, MOST};
-use self::connection::Connection;
+use self::connection::{Connection, ServerId};
 use self::heartbeats::{Heartbeats, Pace};
 use super::native::Native;
 use super::plan::Plan;
@@ -36,6 +36,8 @@ pub(super) struct Hello {
     pub(super) pushes: Pushes,
     /// The server's native compare-and-delete command, if it has one.
     pub(super) native: Option<Native>,
+    /// The first digits of the server's run id; empty if the user may not ask for it.
+    pub(super) run_id: String,
     /// The generation of the pool's target when the sentinels named this server, if they did.
     pub(super) generation: Option<u64>,
 }
@@ -65,6 +67,7 @@ impl RedisLink {
             address,
             pushes,
             native,
+            run_id,
             generation,
         } = hello;
         let connection = Arc::new(Connection::new(
@@ -74,7 +77,10 @@ impl RedisLink {
             time,
             push_receiver,
             native,
-            generation,
+            ServerId {
+                run_id: run_id.into(),
+                generation,
+            },
         ));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.

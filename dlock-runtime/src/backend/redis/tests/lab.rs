@@ -19,7 +19,7 @@ use crate::backend::redis::pace::Pace;
 use crate::backend::redis::plan::{Plan, PollInterval};
 use crate::backend::{Link, Listener};
 use crate::policy::commands::{Acquire, Acquired, Claim, PushedGrant, Renewal};
-use crate::values::config::{Address, Secret};
+use crate::values::config::{Address, Durability, Secret};
 use crate::values::entry;
 use crate::values::error::Refusal;
 use crate::values::kind::Kind;
@@ -145,6 +145,7 @@ pub(super) fn plan(url: &str) -> Plan {
         connect_timeout: CAP,
         max_in_flight: None,
         without_scripts: false,
+        durability: Durability::default(),
         margin: Margin::DEFAULT,
         poll_interval: PollInterval {
             with_pushes: Duration::from_secs(1),

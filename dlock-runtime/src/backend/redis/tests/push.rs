@@ -42,6 +42,7 @@ impl Hearing {
             CHANNEL.to_owned(),
             grant_key.clone(),
             Some(listener),
+            false,
         );
         Self {
             clock,

@@ -1,0 +1,90 @@
+//! How many servers must have a lease before a holder counts on it.
+//!
+//! Invariant: a demand that was made is at least one server, so 0 never stands for "whatever".
+
+use std::ops::RangeInclusive;
+
+use super::Config;
+
+/// What `WAIT` and `WAITAOF` can be asked for.
+const SERVERS: RangeInclusive<usize> = 1..=64;
+
+/// What must have a lease, besides the master's memory; `None`: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Durability {
+    /// So many replicas.
+    pub(crate) min_replicas: Option<usize>,
+    /// So many append-only files, the master's among them.
+    pub(crate) min_aof: Option<usize>,
+}
+
+impl Durability {
+    pub(crate) fn is_asked_for(self) -> bool {
+        self != Self::default()
+    }
+
+    pub(super) fn check(self, wrong: &mut Vec<String>) {
+        for (what, servers) in [
+            ("min_replicas", self.min_replicas),
+            ("min_aof", self.min_aof),
+        ] {
+            if servers.is_some_and(|servers| !SERVERS.contains(&servers)) {
+                wrong.push(format!(
+                    "{what}: out of range; give 1 to 64, or leave it out"
+                ));
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Counts on a lease only once this many replicas have it: 1 to 64. Default: the master alone.
+    ///
+    /// Replication is asynchronous, so a replica that becomes the master may lack the lock, and
+    /// grant it again beside its holder. With this setting each grant, renewal and extension is
+    /// followed by a `WAIT` on a connection of its own; one `WAIT` serves all that are answered
+    /// meanwhile. A grant that too few replicas confirm is released and refused
+    /// ([`Refusal::NotReplicated`](crate::Refusal::NotReplicated)), and a waiter goes on waiting; a
+    /// renewal that too few confirm counts as unanswered, so the lock is lost at its deadline.
+    ///
+    /// Ask for all replicas if any of them may be promoted: with fewer, one that lacks the lock may
+    /// be. It is no consensus: a replica that loses its data, or one that is made the master by
+    /// hand while it is cut off, still grants again. Check fencing tokens where that is damage.
+    ///
+    /// Each grant costs one round trip more, and that of a replica. Needs `WAIT` and `INFO` on the
+    /// server. Refused with `memory://`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::Config;
+    ///
+    /// let config = Config::new("redis+sentinel://s1,s2,s3/locks").min_replicas(2);
+    /// dlock_runtime::init(config).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Source: [`WAIT`](https://redis.io/docs/latest/commands/wait/).
+    pub fn min_replicas(mut self, replicas: usize) -> Self {
+        self.durability.min_replicas = Some(replicas);
+        self
+    }
+
+    /// Counts on a lease only once it is in this many append-only files on disk, the master's among
+    /// them: 1 to 64. Default: none.
+    ///
+    /// As [`min_replicas`](Self::min_replicas), with `WAITAOF`: against servers that lose what they
+    /// have answered when their machine, or all machines at once, lose power. With `appendfsync
+    /// everysec` each grant and each renewal then takes up to a second, so raise
+    /// [`command_timeout`](Self::command_timeout) to 3 s at least, or set `appendfsync always`.
+    ///
+    /// Needs Redis 7.2, Valkey or Redict, with `appendonly yes` on so many servers. Refused with
+    /// `memory://`.
+    ///
+    /// Source: [`WAITAOF`](https://redis.io/docs/latest/commands/waitaof/).
+    pub fn min_aof(mut self, servers: usize) -> Self {
+        self.durability.min_aof = Some(servers);
+        self
+    }
+}
