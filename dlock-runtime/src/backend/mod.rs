@@ -64,6 +64,9 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// The same connection, made if necessary.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
+    /// A holder was told this epoch, so that none that is drawn later may be lower.
+    fn epoch_given(&self, _: u64) {}
+
     /// What has to run beside the watchdog for as long as the pool lives: following a master that
     /// moves. Called once for each thread of the watchdog.
     fn background_task(&self) -> Option<BackgroundTask> {

@@ -208,6 +208,7 @@ fn guard_of(core: &Arc<Core>, spec: &Arc<AcquireSpec>, taken: Taken) -> LockGuar
         cell,
     } = taken;
     core.watchdog().watch(token, &cell);
+    core.backend().epoch_given(grant.epoch);
     let fence = Fence::new(grant.epoch, grant.chain.index);
     let hold = Hold {
         core: core.clone(),

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::client;
 use super::dial::{self, dial};
+use super::epochs;
 use super::errors;
 use super::link::{Hello, RedisLink};
 use super::native::Native;
@@ -202,6 +203,7 @@ async fn shake_hands(
             ),
         ));
     }
+    keep_epochs_rising(plan, destination, connection.clone(), time).await?;
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let (address, pushes) = match subscribed {
@@ -233,6 +235,34 @@ async fn shake_hands(
         plan.target.attach(&connection, generation);
     }
     Ok(link)
+}
+
+/// With a clock that is past all epochs that this pool was given, those drawn from now on are higher
+/// by themselves.
+async fn keep_epochs_rising(
+    plan: &Plan,
+    destination: &Destination,
+    connection: MultiplexedConnection,
+    time: u64,
+) -> Result<(), CommandError> {
+    let highest = plan.highest_epoch.get();
+    if highest < time {
+        return Ok(());
+    }
+    let by = if plan.without_scripts {
+        epochs::By::Transaction
+    } else {
+        epochs::By::Script
+    };
+    let raised = epochs::raise(connection, plan.names.counter(), highest, by).await;
+    raised.map_err(|error| match error {
+        CommandError::Refused(refusal, why)
+            if destination.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>
+        {
+            CommandError::Unsent(why)
+        }
+        error => error,
+    })
 }
 
 /// Runs both futures at the same time; the first one is polled first.

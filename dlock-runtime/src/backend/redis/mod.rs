@@ -6,7 +6,8 @@
 //! `target` is the server that they go to, which `sentinel` may name. `link` speaks the protocol
 //! over it and batches commands, `calls` chooses the script and the arguments of an operation,
 //! `write` sends guarded writes, `check` asks for the server's settings. `push` receives pushes and
-//! `grant_key` authenticates them; `pace` detects clock drift and steps. `names` has the keys and
+//! `grant_key` authenticates them; `pace` detects clock drift and steps, `epochs` keeps the
+//! epoch counter from falling. `names` has the keys and
 //! channels that belong to a lock, `scripts` the Lua, `native` the server's own compare-and-delete
 //! command, `reply` and `errors` read the answers. `plain` is the link to a server without scripts,
 //! `witness` asks for replicas.
@@ -19,6 +20,7 @@ mod check;
 mod client;
 mod connect;
 mod dial;
+mod epochs;
 mod errors;
 mod grant_key;
 mod link;
@@ -96,6 +98,10 @@ impl Backend for Redis {
 
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
         Box::pin(self.supervisor.link(key, within))
+    }
+
+    fn epoch_given(&self, epoch: u64) {
+        self.supervisor.epoch_given(epoch);
     }
 
     fn background_task(&self) -> Option<BackgroundTask> {

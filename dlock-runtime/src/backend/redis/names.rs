@@ -103,6 +103,10 @@ impl Names {
         3 * lock.len() + 2 * self.counter.len()
     }
 
+    pub(super) fn counter(&self) -> &str {
+        &self.counter
+    }
+
     /// The key that is written before replicas are waited for.
     pub(super) fn witness(&self) -> &str {
         &self.witness

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
 use super::names::Names;
 use super::pace::Pace;
@@ -33,6 +34,7 @@ pub(super) struct Plan {
     pub(super) margin: Margin,
     pub(super) pace: Arc<Pace>,
     pub(super) names: Names,
+    pub(super) highest_epoch: HighestEpoch,
     pub(super) grant_key: GrantKey,
     /// The receiver of pushes.
     pub(super) listener: OnceLock<Weak<dyn Listener>>,

@@ -87,6 +87,10 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
 pub(super) static WRITE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[PRELUDE, VALUE, include_str!("lua/write.lua")]));
 
+/// Raises the epoch counter.
+pub(super) static RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/raise.lua")]));
+
 /// Tries commands.
 pub(super) static RIGHTS: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/rights.lua")]));
@@ -137,7 +141,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 18] {
+pub(super) fn all() -> [&'static Script; 19] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -149,6 +153,7 @@ pub(super) fn all() -> [&'static Script; 18] {
         &COMBINED,
         &RENEW,
         &WRITE,
+        &RAISE,
         &RIGHTS,
         &SHARED_ACQUIRE,
         &SHARED_POLL,

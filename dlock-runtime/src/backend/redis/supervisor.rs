@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
+use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
 use super::link::RedisLink;
 use super::names::Names;
@@ -79,6 +80,7 @@ impl Supervisor {
                 clock,
                 margin: settings.clock_margin,
                 names: Names::new(&settings.namespace),
+                highest_epoch: HighestEpoch::default(),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
                 failures: AtomicU32::new(0),
@@ -148,6 +150,10 @@ impl Supervisor {
             slot.link(&self.plan, within).await?
         };
         Ok(self.speaking(&links, link))
+    }
+
+    pub(super) fn epoch_given(&self, epoch: u64) {
+        self.plan.highest_epoch.given(epoch);
     }
 
     pub(super) fn offers(&self) -> Offers {

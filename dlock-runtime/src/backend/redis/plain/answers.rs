@@ -4,12 +4,10 @@
 use redis::Value;
 
 use crate::backend::command_error::CommandError;
+use crate::backend::redis::epochs::LARGEST_EPOCH;
 use crate::backend::redis::{errors, reply};
 use crate::values::entry;
 use crate::values::error::{Reason, Refusal};
-
-/// A larger number in the counter was not drawn here, and no double in a script holds it exactly.
-const LARGEST_EPOCH: u64 = (1 << 53) - 1;
 
 /// What stands at a lock's key.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use redis::aio::MultiplexedConnection;
 use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::connect::connect;
+use crate::backend::redis::epochs::HighestEpoch;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::names::Names;
@@ -153,6 +154,7 @@ pub(super) fn plan(url: &str) -> Plan {
         },
         clock: Clock::real(),
         names: Names::new("lock:"),
+        highest_epoch: HighestEpoch::default(),
         grant_key: GrantKey::new(Some(&Secret::new("of the tests".to_owned()))),
         listener: OnceLock::new(),
         warned: AtomicBool::new(false),

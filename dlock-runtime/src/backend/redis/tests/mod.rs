@@ -1,13 +1,14 @@
 //! Tests of the Lua scripts and of the connection on real, private servers. `alike` compares the
 //! scripts with the pure machine, `scripts` and `queue` test single ones, `batching` several items
 //! in one command, `heartbeats` those of many waiters, `bounded` the limit of one call, `shared`
-//! the kinds with many holders, `native` the server's own compare-and-delete, `refusals` and
-//! `rights` a server that refuses, `replication` grants across servers, `write` guarded writes.
-//! `names`, `push` and `push_storm` need no server.
+//! the kinds with many holders, `epochs` a server whose counter is behind, `native` the server's own
+//! compare-and-delete, `refusals` and `rights` a server that refuses, `replication` grants across
+//! servers, `write` guarded writes. `names`, `push` and `push_storm` need no server.
 
 mod alike;
 mod batching;
 mod bounded;
+mod epochs;
 mod heartbeats;
 mod lab;
 mod names;
