@@ -75,6 +75,8 @@ cargo test --workspace --no-fail-fast
 if [ "${1-}" = --all ]; then
     echo "== every kind of lock over TLS"
     DLOCK_TEST_TOPOLOGY=tls cargo test --workspace --test conformance
+    echo "== every kind of lock behind a proxy that shards"
+    DLOCK_TEST_TOPOLOGY=sharded cargo test --workspace --test conformance
     echo "== large explorations"
     cargo test --release -p dlock-runtime --lib explore_large -- --ignored --nocapture --test-threads 1
     echo "== a night of the simulator"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Authority, RedisServer, until};
+use dlock_harness::{Authority, RedisServer, Sharded, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
 use dlock_tests::served::{documented_user, with_tls};
 use tokio::time::Instant;
@@ -23,8 +23,8 @@ pub(crate) async fn on_memory_by_the_server(case: impl AsyncFnOnce(LockPool)) {
 
 pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
     let served = Served::start().await;
-    case(LockPool::connect(patient(&served.url)).await.unwrap()).await;
-    nothing_left(&served.server).await;
+    case(LockPool::connect(served.config()).await.unwrap()).await;
+    nothing_left(served.server()).await;
 }
 
 pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
@@ -36,35 +36,60 @@ pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
 
 pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     let served = Served::start().await;
-    let config = by_the_server(patient(&served.url));
+    let config = by_the_server(served.config());
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(&served.server).await;
+    nothing_left(served.server()).await;
 }
 
-/// A server for one case: the documented user's, over TLS if `DLOCK_TEST_TOPOLOGY` is `tls`.
-struct Served {
-    server: RedisServer,
-    url: String,
-    _authority: Option<Authority>,
+/// A server for one case, as `DLOCK_TEST_TOPOLOGY` says. Its user is the documented one.
+enum Served {
+    Plain(RedisServer),
+    Tls {
+        server: RedisServer,
+        _authority: Box<Authority>,
+    },
+    /// Behind a proxy that shards.
+    Sharded(Sharded),
 }
 
 impl Served {
     async fn start() -> Self {
         let topology = std::env::var("DLOCK_TEST_TOPOLOGY").unwrap_or_default();
-        let (server, authority) = match topology.as_str() {
-            "" => (RedisServer::start(), None),
+        let served = match topology.as_str() {
+            "" => Self::Plain(RedisServer::start()),
             "tls" => {
                 let (server, authority) = with_tls();
-                (server, Some(authority))
+                Self::Tls {
+                    server,
+                    _authority: Box::new(authority),
+                }
             }
-            other => panic!("DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls"),
+            "sharded" => Self::Sharded(Sharded::start().await),
+            other => {
+                panic!("DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls, sharded")
+            }
         };
-        documented_user(&server, &["~*{*"]).await;
-        let url = server.tls_url().unwrap_or_else(|| server.url());
-        Self {
-            url: url.replacen("://", "://dlock:secret@", 1),
-            server,
-            _authority: authority,
+        documented_user(served.server(), &["~*{*"]).await;
+        served
+    }
+
+    fn server(&self) -> &RedisServer {
+        match self {
+            Self::Plain(server) | Self::Tls { server, .. } => server,
+            Self::Sharded(sharded) => &sharded.server,
+        }
+    }
+
+    fn config(&self) -> Config {
+        let url = match self {
+            Self::Plain(server) => server.url(),
+            Self::Tls { server, .. } => server.tls_url().expect("it has a port for TLS"),
+            Self::Sharded(sharded) => sharded.url(),
+        };
+        let config = patient(url.replacen("://", "://dlock:secret@", 1));
+        match self {
+            Self::Sharded(_) => config.counter_per_slot(),
+            _ => config,
         }
     }
 }
@@ -83,18 +108,12 @@ pub(crate) fn grants_claims(pool: &LockPool) -> bool {
     !format!("{pool:?}").contains("memory://")
 }
 
-/// Waits until only the epoch counter is left, which stays by design.
+/// Waits until only epoch counters are left, which stay by design.
 pub(crate) async fn nothing_left(server: &RedisServer) {
     until(
-        "only the counter is left",
+        "only the counters are left",
         Duration::from_secs(10),
-        async || {
-            server
-                .keys()
-                .await
-                .iter()
-                .all(|key| key.ends_with("@fence"))
-        },
+        async || server.keys().await.iter().all(|key| key.contains("@fence")),
     )
     .await;
 }

@@ -7,7 +7,8 @@
 //! value at a lock's key. `interop` is a program that does not use dlock, `foreign_waits` the same
 //! beside a queue. `rights` and `rights_to_write` have a `user` with only the documented rights and
 //! do `everything`; `check` provokes each finding of
-//! `LockPool::check`. `connection` tests the sockets.
+//! `LockPool::check`. `sharded` is a server that refuses commands with keys of several hash slots.
+//! `connection` tests the sockets.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,6 +33,7 @@ mod record;
 mod renewals;
 mod rights;
 mod rights_to_write;
+mod sharded;
 mod user;
 
 use dlock_runtime::LockPool;

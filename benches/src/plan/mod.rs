@@ -24,11 +24,12 @@ pub(crate) enum Program {
     Bounds,
     Network,
     Tls,
+    Slots,
     Instructions,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 13] = [
+    const ALL: [(&'static str, Self); 14] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -41,6 +42,7 @@ impl Program {
         ("bounds", Self::Bounds),
         ("network", Self::Network),
         ("tls", Self::Tls),
+        ("slots", Self::Slots),
         ("instructions", Self::Instructions),
     ];
 

@@ -64,6 +64,11 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// The same connection, made if necessary.
     fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>>;
 
+    /// Whether `acquire_all` may get these keys.
+    fn in_one_step(&self, _: &mut dyn Iterator<Item = &str>) -> bool {
+        true
+    }
+
     /// A holder was told this epoch, so that none that is drawn later may be lower.
     fn epoch_given(&self, _: u64) {}
 

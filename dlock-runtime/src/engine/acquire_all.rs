@@ -71,7 +71,7 @@ pub(crate) async fn acquire(
 }
 
 /// Takes all in one command if each is free and has no waiters. `None` if that is not so, or if a
-/// kind does not support it.
+/// kind or the server does not support it.
 async fn at_once(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
@@ -81,9 +81,11 @@ async fn at_once(
     let (true, Some(first)) = (specs.iter().all(alone), specs.first()) else {
         return Ok(None);
     };
-    let settings = core.settings();
-    let (link, now) = core
-        .backend()
+    let (settings, backend) = (core.settings(), core.backend());
+    if !backend.in_one_step(&mut specs.iter().map(|it| &*it.name)) {
+        return Ok(None);
+    }
+    let (link, now) = backend
         .link_at(
             core.now(),
             &first.name,

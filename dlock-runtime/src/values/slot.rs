@@ -1,5 +1,10 @@
 //! The hash slot of a key in a Redis Cluster: one script can touch only keys of one slot.
 
+use std::sync::LazyLock;
+
+/// How many slots there are.
+pub(crate) const SLOTS: u16 = 16_384;
+
 /// The part of a key that a cluster hashes instead of the whole key: the text between the first `{`
 /// and the next `}`, unless it is empty.
 pub(crate) fn hash_tag(key: &str) -> Option<&str> {
@@ -8,7 +13,7 @@ pub(crate) fn hash_tag(key: &str) -> Option<&str> {
     (!tag.is_empty()).then_some(tag)
 }
 
-/// One of 16,384 slots: CRC16 (XMODEM), as in the cluster specification.
+/// The slot of a key: CRC16 (XMODEM), as in the cluster specification.
 pub(crate) fn slot(key: &str) -> u16 {
     let hashed = hash_tag(key).unwrap_or(key);
     let crc = hashed.bytes().fold(0_u16, |crc, byte| {
@@ -16,5 +21,25 @@ pub(crate) fn slot(key: &str) -> u16 {
             (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
         })
     });
-    crc % 16_384
+    crc % SLOTS
 }
+
+/// A hash tag of this slot: the smallest number whose decimal digits hash to it.
+pub(crate) fn tag(slot: u16) -> u32 {
+    TAGS.get(usize::from(slot)).copied().unwrap_or_default()
+}
+
+static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
+    let mut tags = vec![None; SLOTS.into()];
+    let mut open = tags.len();
+    let mut number = 0;
+    while open > 0 {
+        let of = &mut tags[usize::from(slot(&number.to_string()))];
+        if of.is_none() {
+            *of = Some(number);
+            open -= 1;
+        }
+        number += 1;
+    }
+    tags.into_iter().flatten().collect()
+});

@@ -6,6 +6,7 @@
 //! * [`wait`]: wait for a condition under a hard cap; nothing here ever sleeps and hopes.
 //! * [`server`]: a private `redis-server`, and a recorder of what reached it.
 //! * [`certificates`]: an authority for a server with TLS.
+//! * [`sharded`]: a server that refuses commands with keys of several hash slots.
 //! * [`watched`]: a master with replicas and sentinels.
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
@@ -30,6 +31,7 @@ mod orphan;
 pub mod proxy;
 pub mod resp;
 pub mod server;
+pub mod sharded;
 mod signal;
 pub mod wait;
 pub mod watched;
@@ -39,5 +41,6 @@ pub use child::Child;
 pub use history::{Interval, check_exclusive, now_ns};
 pub use proxy::{Action, DelayProxy, Matcher, Proxy, Trigger};
 pub use server::{Monitor, RedisServer};
+pub use sharded::Sharded;
 pub use wait::{until, until_blocking};
 pub use watched::Watched;

@@ -83,7 +83,7 @@ pub(super) fn acquire_all<'a>(commands: &'a [Acquire], names: &'a Names) -> Call
     {
         let of = names.of(&claim.key);
         if keys.is_empty() {
-            keys.push(Cow::from(of.counter));
+            keys.push(of.counter);
             arguments.push(not_after.to_string().into());
             arguments.push(lease.as_millis().to_string().into());
         }
@@ -138,8 +138,8 @@ pub(super) fn downgrade(claim: &Claim, ttl: Ttl) -> Call<'_> {
 }
 
 /// The first arguments of `renew`, before the values: for each run its item count and ttl.
-pub(super) fn renewals(items: &[Renewal]) -> Vec<String> {
-    let runs = runs(items.iter().map(|item| item.ttl.as_millis()));
+pub(super) fn renewals<'a>(items: impl Iterator<Item = &'a Renewal>) -> Vec<String> {
+    let runs = runs(items.map(|item| item.ttl.as_millis()));
     let each = runs
         .iter()
         .flat_map(|(ttl, items)| [items.to_string(), ttl.to_string()]);

@@ -209,6 +209,8 @@ async fn shake_hands(
     let (address, pushes) = match subscribed {
         None => (None, Pushes::Unused),
         Some(Ok(())) => {
+            // Behind a proxy that shards, this run id is not that of each lock's server.
+            let run_id = plan.names.only_counter().map_or("", |_| &run_id);
             let address = format!("{run_id};{}", push_receiver.channel());
             (Some(address.into()), Pushes::Available)
         }
@@ -238,7 +240,7 @@ async fn shake_hands(
 }
 
 /// With a clock that is past all epochs that this pool was given, those drawn from now on are higher
-/// by themselves.
+/// by themselves. Counters by slot are not raised: there are too many.
 async fn keep_epochs_rising(
     plan: &Plan,
     destination: &Destination,
@@ -246,15 +248,15 @@ async fn keep_epochs_rising(
     time: u64,
 ) -> Result<(), CommandError> {
     let highest = plan.highest_epoch.get();
-    if highest < time {
+    let Some(counter) = plan.names.only_counter().filter(|_| highest >= time) else {
         return Ok(());
-    }
+    };
     let by = if plan.without_scripts {
         epochs::By::Transaction
     } else {
         epochs::By::Script
     };
-    let raised = epochs::raise(connection, plan.names.counter(), highest, by).await;
+    let raised = epochs::raise(connection, counter, highest, by).await;
     raised.map_err(|error| match error {
         CommandError::Refused(refusal, why)
             if destination.generation.is_some() && errors::is_of_a_failover(refusal, &why) =>

@@ -114,6 +114,11 @@ fn without_arguments(said: &str) -> Reason {
             "{said}; if this server offers no scripts, set `Config::without_scripts()`"
         ));
     }
+    if said.contains("CROSSSLOT") || said.contains("hash to the same slot") {
+        return Reason::new(format_args!(
+            "{said}; if a proxy shards behind this address, set `Config::counter_per_slot()`"
+        ));
+    }
     if commands.is_empty() {
         return Reason::new(said);
     }

@@ -100,6 +100,10 @@ impl Backend for Redis {
         Box::pin(self.supervisor.link(key, within))
     }
 
+    fn in_one_step(&self, keys: &mut dyn Iterator<Item = &str>) -> bool {
+        self.supervisor.in_one_step(keys)
+    }
+
     fn epoch_given(&self, epoch: u64) {
         self.supervisor.epoch_given(epoch);
     }

@@ -4,26 +4,36 @@
 //! Invariants: the queue's keys are in the same cluster slot as the lock. A name belongs to exactly
 //! one lock of one namespace: no namespace contains an `@`, and `dlock_grammar::key` refuses keys
 //! that would be another namespace's companion or counter. `tests/names.rs` also checks that the
-//! names reserved for a later version (counters by hash slot, and the keys of a lock's named slots:
-//! `@fence:{…}`, `@s:{…}`, `@s#…`) differ from all of these.
+//! names reserved for a later version (the keys of a lock's named slots: `@s:{…}`, `@s#…`) differ
+//! from all of these.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::values::slot::hash_tag;
+use crate::values::slot::{SLOTS, hash_tag, slot, tag};
 
 /// The names of one pool.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     namespace: Arc<str>,
-    counter: Arc<str>,
+    counters: Counters,
     witness: Arc<str>,
+}
+
+/// The epoch counters of a namespace.
+#[derive(Clone, Debug)]
+enum Counters {
+    /// One for all locks.
+    One(Arc<str>),
+    /// One for each slot, so that it is in the slot of the locks that draw from it.
+    PerSlot,
 }
 
 /// The keys that the scripts about one lock use besides the lock's own.
 #[derive(Debug)]
 pub(super) struct LockKeys<'a> {
     /// The epoch counter.
-    pub(super) counter: &'a str,
+    pub(super) counter: Cow<'a, str>,
     /// The waiting entries by arrival.
     pub(super) queue: Companion<'a>,
     /// The same entries by the time until which they count as alive.
@@ -74,10 +84,14 @@ impl<'a> Companion<'a> {
 }
 
 impl Names {
-    pub(super) fn new(namespace: &str) -> Self {
+    pub(super) fn new(namespace: &str, is_per_slot: bool) -> Self {
         Self {
             namespace: namespace.into(),
-            counter: format!("{namespace}@fence").into(),
+            counters: if is_per_slot {
+                Counters::PerSlot
+            } else {
+                Counters::One(format!("{namespace}@fence").into())
+            },
             witness: format!("{namespace}@witness").into(),
         }
     }
@@ -92,7 +106,7 @@ impl Names {
             is_tagged,
         };
         LockKeys {
-            counter: &self.counter,
+            counter: self.counter(lock),
             queue: companion("w"),
             heartbeats: companion("a"),
         }
@@ -100,11 +114,41 @@ impl Names {
 
     /// An upper bound of the bytes of a lock's name and its companions' names.
     pub(super) fn room(&self, lock: &str) -> usize {
-        3 * lock.len() + 2 * self.counter.len()
+        3 * lock.len() + 2 * (self.namespace.len() + "@fence:{123456}".len())
     }
 
-    pub(super) fn counter(&self) -> &str {
-        &self.counter
+    /// The one counter of all locks, if there is one.
+    pub(super) fn only_counter(&self) -> Option<&str> {
+        match &self.counters {
+            Counters::One(counter) => Some(counter),
+            Counters::PerSlot => None,
+        }
+    }
+
+    fn counter(&self, lock: &str) -> Cow<'_, str> {
+        match &self.counters {
+            Counters::One(counter) => Cow::Borrowed(counter),
+            Counters::PerSlot => {
+                let tag = tag(slot(lock));
+                Cow::Owned(format!("{}@fence:{{{tag}}}", self.namespace))
+            }
+        }
+    }
+
+    /// How many groups of locks there are of which no script may touch two.
+    pub(super) fn script_groups(&self) -> u16 {
+        match self.counters {
+            Counters::One(_) => 1,
+            Counters::PerSlot => SLOTS,
+        }
+    }
+
+    /// The group of a lock.
+    pub(super) fn script_group(&self, lock: &str) -> u16 {
+        match self.counters {
+            Counters::One(_) => 0,
+            Counters::PerSlot => slot(lock),
+        }
     }
 
     /// The key that is written before replicas are waited for.

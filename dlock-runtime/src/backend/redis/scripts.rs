@@ -280,6 +280,14 @@ pub(super) enum By {
     Text,
 }
 
+/// The same, of the answer to one of several commands.
+pub(super) fn is_unknown_by(answer: &Value) -> bool {
+    match answer {
+        Value::ServerError(error) => is_unknown(&RedisError::from(error.clone())),
+        _ => false,
+    }
+}
+
 /// Whether the server does not know a script by its hash.
 pub(super) fn is_unknown(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)

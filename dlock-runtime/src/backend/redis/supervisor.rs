@@ -79,7 +79,7 @@ impl Supervisor {
                 command_timeout: settings.command_timeout,
                 clock,
                 margin: settings.clock_margin,
-                names: Names::new(&settings.namespace),
+                names: Names::new(&settings.namespace, settings.counter_per_slot),
                 highest_epoch: HighestEpoch::default(),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
@@ -162,6 +162,14 @@ impl Supervisor {
         } else {
             Offers::Everything
         }
+    }
+
+    /// Whether one script may take all of these locks.
+    pub(super) fn in_one_step(&self, keys: &mut dyn Iterator<Item = &str>) -> bool {
+        let names = &self.plan.names;
+        let mut groups = keys.map(|key| names.script_group(key));
+        let first = groups.next();
+        groups.all(|group| Some(group) == first)
     }
 
     /// The link that speaks the protocol over this connection, with or without scripts.

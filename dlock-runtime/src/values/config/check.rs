@@ -76,6 +76,12 @@ impl Config {
             wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
         }
         self.durability.check(&mut wrong);
+        if self.counter_per_slot && self.durability.is_asked_for() {
+            wrong.push(
+                "counter_per_slot: `min_replicas` and `min_aof` ask one server, and a proxy that shards has several; leave one of them out"
+                    .to_owned(),
+            );
+        }
         wrong.extend(check_namespace(&self.namespace).err());
         let holder_name = self.holder_name.as_deref().map(check_holder_name);
         wrong.extend(holder_name.and_then(Result::err));
@@ -103,6 +109,7 @@ impl Config {
                     health_check_interval: self.health_check_interval,
                     max_in_flight: self.max_in_flight,
                     without_scripts: self.without_scripts,
+                    counter_per_slot: self.counter_per_slot,
                     durability: self.durability,
                     repair_missing_ttl: self.repair_missing_ttl,
                     holder_name: self.holder_name,

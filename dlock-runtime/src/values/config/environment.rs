@@ -58,6 +58,10 @@ const SETTINGS: &[(&str, Setting)] = &[
         "DLOCK_WITHOUT_SCRIPTS",
         Setting::Flag(Config::without_scripts),
     ),
+    (
+        "DLOCK_COUNTER_PER_SLOT",
+        Setting::Flag(Config::counter_per_slot),
+    ),
     ("DLOCK_MIN_REPLICAS", Setting::Count(Config::min_replicas)),
     ("DLOCK_MIN_AOF", Setting::Count(Config::min_aof)),
     (
@@ -95,6 +99,7 @@ impl Config {
     /// | `DLOCK_HEALTH_CHECK_INTERVAL` | `1m` | `15s` |
     /// | `DLOCK_MAX_IN_FLIGHT` | `1000` | no limit |
     /// | `DLOCK_WITHOUT_SCRIPTS` | `true`, `false` | `false` |
+    /// | `DLOCK_COUNTER_PER_SLOT` | `true`, `false` | `false` |
     /// | `DLOCK_MIN_REPLICAS` | `2` | the master alone |
     /// | `DLOCK_MIN_AOF` | `1` | none |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |

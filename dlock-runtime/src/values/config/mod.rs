@@ -73,6 +73,7 @@ pub struct Config {
     health_check_interval: Duration,
     max_in_flight: Option<usize>,
     without_scripts: bool,
+    counter_per_slot: bool,
     durability: Durability,
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
@@ -110,6 +111,7 @@ impl Config {
             health_check_interval: Duration::from_secs(15),
             max_in_flight: None,
             without_scripts: false,
+            counter_per_slot: false,
             durability: Durability::default(),
             repair_missing_ttl: None,
             holder_name: None,
@@ -237,6 +239,42 @@ impl Config {
     /// ```
     pub fn without_scripts(mut self) -> Self {
         self.without_scripts = true;
+        self
+    }
+
+    /// Keeps a counter for fences in each of the 16,384 hash slots, for a proxy that shards behind
+    /// one address. Default: one counter for the namespace.
+    ///
+    /// Only where the server answers `CROSSSLOT` to every acquire: it looks like a single server,
+    /// but refuses commands with keys of several slots (Redis Enterprise, Redis Cloud, Azure Managed
+    /// Redis). For a cluster that clients see as such there is no support yet.
+    ///
+    /// **Every program of a fleet has to agree on it**: with and without it, locks exclude each other,
+    /// but their fences come from two counters. What it costs:
+    ///
+    /// - locks of different slots do not share commands: under load a cycle of acquire and release
+    ///   costs the server two to three times as much, and several
+    ///   [`keys`](crate::LockPool::lock_all) are taken one by one, unless they have the same
+    ///   [hash tag](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags);
+    /// - a waiter that died is found out by its claim's end, within 3 s;
+    /// - after a failover, [fences](crate::LockGuard::fence) rise with the counter that was
+    ///   replicated and the new master's clock only.
+    ///
+    /// Not together with [`min_replicas`](Self::min_replicas) or [`min_aof`](Self::min_aof), which ask
+    /// one server. Has no effect on `memory://`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    ///
+    /// let config = Config::new("rediss://proxy.example:10000").counter_per_slot();
+    /// let pool = LockPool::connect(config).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn counter_per_slot(mut self) -> Self {
+        self.counter_per_slot = true;
         self
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) health_check_interval: Duration,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) without_scripts: bool,
+    pub(crate) counter_per_slot: bool,
     pub(crate) durability: Durability,
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,

@@ -308,7 +308,7 @@ impl Connection {
         let words = 6 + call.arguments.len();
         let mut command = call.script.called(by, words, bytes);
         let mut name = String::with_capacity(lock.len() + counter.len());
-        command.arg(4).arg(lock).arg(counter);
+        command.arg(4).arg(lock).arg(&*counter);
         command.arg(queue.text_in(&mut name));
         command.arg(heartbeats.text_in(&mut name));
         for word in &call.arguments {

@@ -1,6 +1,7 @@
 //! One live connection. Read `connection` first: command deadlines, and the detection of a dead
 //! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
-//! which does the same for waiters. `operations` implements the protocol's commands on top of both.
+//! which does the same for waiters; `groups` has one of each for the locks that may share a script.
+//! `renewals` lengthens leases, `operations` implements the protocol's commands on top of both.
 //!
 //! Never in this folder: a command that is sent again, unless the server said that it was not
 //! executed (an unknown script; a batch with a key that the user has no right to; a script that
@@ -8,18 +9,21 @@
 
 pub(super) mod batcher;
 pub(super) mod connection;
+mod groups;
 pub(super) mod heartbeats;
 mod keep_alive;
 mod operations;
+mod renewals;
 
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use self::batcher::{Batcher, MOST};
+use self::batcher::MOST;
 use self::connection::{Connection, ServerId};
-use self::heartbeats::{Heartbeats, Pace};
+use self::groups::Groups;
+use self::heartbeats::Pace;
 use super::native::Native;
 use super::plan::Plan;
 use super::push::PushReceiver;
@@ -46,8 +50,7 @@ pub(super) struct Hello {
 #[derive(Debug)]
 pub(super) struct RedisLink {
     pub(super) connection: Arc<Connection>,
-    batcher: Arc<Batcher>,
-    heartbeats: Arc<Heartbeats>,
+    groups: Groups,
     /// As in [`Hello`].
     address: Option<Arc<str>>,
     pub(super) pushes: Pushes,
@@ -90,8 +93,7 @@ impl RedisLink {
             (Some(_), _) => (0, None),
         };
         Self {
-            batcher: Batcher::new(&connection, most),
-            heartbeats: Heartbeats::new(&connection, pace),
+            groups: Groups::new(&connection, most, pace),
             connection,
             address,
             pushes,
@@ -108,13 +110,13 @@ impl RedisLink {
     }
 
     /// Another batcher on the same connection.
-    pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
-        Batcher::new(&self.connection, most)
+    pub(super) fn batcher(&self, most: usize) -> Arc<batcher::Batcher> {
+        batcher::Batcher::new(&self.connection, most)
     }
 
     /// Other heartbeats on the same connection.
-    pub(super) fn heartbeats(&self, pace: Pace) -> Arc<Heartbeats> {
-        Heartbeats::new(&self.connection, Some(pace))
+    pub(super) fn heartbeats(&self, pace: Pace) -> Arc<heartbeats::Heartbeats> {
+        heartbeats::Heartbeats::new(&self.connection, Some(pace))
     }
 }
 

@@ -56,8 +56,9 @@ impl Link for RedisLink {
                         Box::pin(self.connection.script_on(lock, call, within)).await?;
                     (Item::Other(reply), sent)
                 } else {
+                    let batcher = &self.groups.of(&command.claim.key).batcher;
                     let command = Command::Acquire(Cow::Borrowed(command));
-                    self.batcher.run(command, within, rounds.until).await?
+                    batcher.run(command, within, rounds.until).await?
                 };
                 if reply.says_again() {
                     continue;
@@ -109,7 +110,7 @@ impl Link for RedisLink {
     }
 
     fn heartbeat<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, Option<Polled>> {
-        Box::pin(self.heartbeats.beat(claim, within))
+        Box::pin(self.groups.of(&claim.key).heartbeats.beat(claim, within))
     }
 
     fn release<'a>(
@@ -124,10 +125,11 @@ impl Link for RedisLink {
                 let (reply, _) = Box::pin(self.repeated(&claim.key, call, within)).await?;
                 Item::Other(reply)
             } else {
+                let batcher = &self.groups.of(&claim.key).batcher;
                 let claim = Cow::Borrowed(claim);
                 let command = Command::Release { claim, keep_until };
                 let until = Instant::now() + within;
-                self.batcher.run(command, within, until).await?.0
+                batcher.run(command, within, until).await?.0
             };
             Ok(self.go_on(claim, reply.given_back()?))
         })
@@ -150,21 +152,7 @@ impl Link for RedisLink {
     }
 
     fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
-        Box::pin(async move {
-            let keys: Vec<&str> = items.iter().map(|item| &*item.claim.key).collect();
-            let runs = calls::renewals(items);
-            let values = items.iter().map(|item| &*item.claim.value);
-            let arguments: Vec<&str> = runs.iter().map(String::as_str).chain(values).collect();
-            let (reply, _) = self
-                .connection
-                .script(&scripts::RENEW, &keys, &arguments, within)
-                .await?;
-            let outcomes = reply::renewed(&reply, items.len())?;
-            if reply::says_read_only(&reply) {
-                self.connection.give_up(); // the master is elsewhere
-            }
-            Ok(outcomes)
-        })
+        Box::pin(self.renew_all(items, within))
     }
 
     fn downgrade<'a>(&'a self, claim: &'a Claim, ttl: Ttl, within: Duration) -> Answer<'a, bool> {

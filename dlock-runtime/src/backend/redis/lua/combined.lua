@@ -26,7 +26,7 @@ for at = first_take, first_take + 5 * arguments[2] - 1, 5 do
   to = to + arguments[at]
 end
 
-local at_letter = #counter - #'fence' + 1
+local at_letter = string.find(counter, '@', 1, true) + 1 -- no namespace contains an @
 
 local function names(i)
   local queue = keys[2 * i + 1]

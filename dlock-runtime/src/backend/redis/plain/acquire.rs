@@ -46,7 +46,7 @@ impl PlainLink {
         let now = self.server_time();
         let ends = lease_until(now, command.lease.get()).min(command.not_after / 1000);
         let keys = self.link.connection.names.of(&claim.key);
-        let commands = take(&claim.key, keys.counter, &claim.value, now, ends);
+        let commands = take(&claim.key, &keys.counter, &claim.value, now, ends);
         let (items, sent) = self.transact(commands, until).await?;
         self.heard(&items[2], sent)?;
         let (mut busy, arrival) = match read(&items, command)? {

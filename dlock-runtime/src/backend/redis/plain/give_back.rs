@@ -249,8 +249,8 @@ fn transaction(
             commands.arg("PXAT").arg(*until);
         }
         Then::Grant(head, until) => {
-            commands.cmd("SET").arg(keys.counter).arg(time).arg("NX");
-            commands.cmd("INCR").arg(keys.counter);
+            commands.cmd("SET").arg(&*keys.counter).arg(time).arg("NX");
+            commands.cmd("INCR").arg(&*keys.counter);
             commands.cmd("SET").arg(lock).arg(*head);
             commands.arg("PXAT").arg(*until);
             commands.cmd("ZREM").arg(&queue).arg(*head);

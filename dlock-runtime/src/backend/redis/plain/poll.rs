@@ -69,7 +69,7 @@ fn query(lock: &str, keys: &LockKeys<'_>, value: &str, alive: u64) -> Pipeline {
     let kept = millis(queue::QUEUE_TTL);
     let mut commands = redis::pipe();
     commands.cmd("GET").arg(lock);
-    commands.cmd("GET").arg(keys.counter);
+    commands.cmd("GET").arg(&*keys.counter);
     commands.cmd("PTTL").arg(lock);
     commands.cmd("TIME");
     commands.cmd("ZSCORE").arg(&queue).arg(value);

@@ -30,7 +30,10 @@ impl PlainLink {
     ) -> Result<Vec<Renewed>, CommandError> {
         let mut connection = self.checkouts.check_out(&self.plan, until).await?;
         // Groups of neighbours, the first one last.
-        let mut groups = vec![items];
+        let names = &self.link.connection.names;
+        let group = |item: &Renewal| names.script_group(&item.claim.key);
+        let groups = items.chunk_by(|one, next| group(one) == group(next));
+        let mut groups: Vec<&[Renewal]> = groups.rev().collect();
         let mut renewed = Vec::with_capacity(items.len());
         while let Some(group) = groups.pop() {
             match transaction(&mut connection, group, until).await {

@@ -153,7 +153,7 @@ pub(super) fn plan(url: &str) -> Plan {
             without_pushes: Duration::from_millis(100),
         },
         clock: Clock::real(),
-        names: Names::new("lock:"),
+        names: Names::new("lock:", false),
         highest_epoch: HighestEpoch::default(),
         grant_key: GrantKey::new(Some(&Secret::new("of the tests".to_owned()))),
         listener: OnceLock::new(),

@@ -8,7 +8,7 @@ use dlock_harness::RedisServer;
 use crate::backend::redis::names::Names;
 use crate::values::config::Config;
 use crate::values::key::Key;
-use crate::values::slot::{hash_tag, slot};
+use crate::values::slot::{SLOTS, hash_tag, slot, tag};
 
 #[tokio::test]
 async fn the_slot_is_the_one_that_a_cluster_computes() {
@@ -36,7 +36,7 @@ async fn the_slot_is_the_one_that_a_cluster_computes() {
 
 #[test]
 fn a_queue_is_in_the_slot_of_its_lock() {
-    let names = Names::new("shop:");
+    let names = Names::new("shop:", false);
     for (lock, waiting, alive) in [
         (
             "shop:item:7",
@@ -60,15 +60,33 @@ fn a_queue_is_in_the_slot_of_its_lock() {
 }
 
 #[test]
+fn a_counter_per_slot_is_in_the_slot_of_its_locks() {
+    let names = Names::new("shop:", true);
+    let counters: HashSet<String> = (0..SLOTS)
+        .map(|number| {
+            let lock = format!("shop:{{{}}}:cart", tag(number));
+            let counter = names.of(&lock).counter.into_owned();
+            assert_eq!((slot(&counter), slot(&lock)), (number, number));
+            counter
+        })
+        .collect();
+    assert_eq!(counters.len(), usize::from(SLOTS));
+    // A constant of the protocol: all clients must agree.
+    assert_eq!(names.of("shop:item:7").counter, "shop:@fence:{45923}");
+    assert_eq!(tag(slot("12")), 12);
+    assert!((0..SLOTS).all(|it| tag(it) <= 999_999), "names.rs: room");
+}
+
+#[test]
 fn a_namespace_may_be_empty() {
-    let names = Names::new("");
+    let names = Names::new("", false);
     assert_eq!(names.of("k").queue.text(), "@w:{k}");
     assert_eq!(names.of("{k}").heartbeats.text(), "@a#{k}");
 }
 
 #[test]
 fn a_channel_is_in_the_namespace() {
-    let channel = Names::new("shop:").channel(0xAB);
+    let channel = Names::new("shop:", false).channel(0xAB);
     assert_eq!(channel, format!("shop:@grant:{:032x}", 0xAB));
 }
 
@@ -99,9 +117,9 @@ enum Role {
     Waiting(String),
     Alive(String),
     Counter,
-    /// Reserved for a later version: a counter for all locks of one hash tag.
+    /// A counter per slot; those of all hash tags are reserved.
     SlotCounter(String),
-    /// Reserved as well: a hash with the counters of the named slots of one lock.
+    /// Reserved for a later version: a hash with the counters of the named slots of one lock.
     Slots(String),
 }
 
@@ -121,7 +139,7 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
     let mut owners: HashMap<String, (&str, Role)> = HashMap::new();
     let (mut shared, mut tagged) = (0, 0);
     for namespace in &namespaces {
-        let names = Names::new(namespace);
+        let names = Names::new(namespace, false);
         let mut own = HashSet::from([(format!("{namespace}@fence"), Role::Counter)]);
         for key in &keys {
             let Ok(lock) = Key::from(key.as_str()).in_namespace(namespace) else {

@@ -121,11 +121,11 @@ async fn a_release_deletes_by_the_one_command_or_by_two() {
 
 /// The reply of the release text with a native call that the server may not know.
 async fn released_by(native: Native, lab: &Lab, who: &Claim, keep_until: u64) -> Value {
-    let names = Names::new("lock:");
+    let names = Names::new("lock:", false);
     let of = names.of(&who.key);
     let keys = [
         &who.key,
-        of.counter,
+        &*of.counter,
         &of.queue.text(),
         &of.heartbeats.text(),
     ]

@@ -100,7 +100,7 @@ pub(super) fn combined<'a>(
     for (number, item) in items.clone().enumerate() {
         let keys = names.of(item.lock());
         if number == 0 {
-            command.arg(keys.counter);
+            command.arg(&*keys.counter);
         }
         command.arg(item.lock());
         command.arg(keys.queue.text_in(&mut name));

@@ -306,7 +306,7 @@ impl<'a> Pair<'a> {
 
 /// A lock, its queue and its heartbeats.
 fn keys(lock: &str) -> [String; 3] {
-    let names = Names::new("lock:");
+    let names = Names::new("lock:", false);
     let keys = names.of(lock);
     [lock.to_owned(), keys.queue.text(), keys.heartbeats.text()]
 }

@@ -1,0 +1,133 @@
+//! Behind a proxy that shards: no command has keys of several hash slots, and what may share one
+//! still does.
+
+use std::time::Duration;
+
+use dlock_harness::{Sharded, until};
+use dlock_runtime::{Config, LockGuard, LockPool, LostCause};
+use dlock_tests::patient;
+use futures_util::FutureExt;
+use futures_util::future::try_join_all;
+
+use crate::connect;
+use crate::record::lines;
+
+const CAP: Duration = Duration::from_secs(30);
+
+fn config(sharded: &Sharded) -> Config {
+    patient(sharded.url()).counter_per_slot()
+}
+
+async fn pool(config: Config) -> LockPool {
+    LockPool::connect(config).await.unwrap()
+}
+
+/// The sizes of the commands, in keys, that take these locks at the same time.
+async fn commands(sharded: &Sharded, pool: &LockPool, keys: &[String]) -> Vec<usize> {
+    let take = async || {
+        let requests = keys.iter().map(|key| pool.lock(key).acquire());
+        try_join_all(requests).await.unwrap()
+    };
+    give_back(take().await).await; // from then on the scripts are known
+    let monitor = sharded.server.monitor();
+    let held = take().await;
+    let lines = lines(&monitor).await;
+    give_back(held).await;
+    let scripts = lines.iter().filter(|line| line.by_client);
+    let scripts = scripts.filter(|line| line.words[0].starts_with("EVAL"));
+    scripts.map(|it| it.words[2].parse().unwrap()).collect()
+}
+
+async fn give_back(guards: Vec<LockGuard>) {
+    let releases = guards.into_iter().map(LockGuard::release);
+    try_join_all(releases).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_setting_the_error_names_it() {
+    let sharded = Sharded::start().await;
+    let refused = connect(sharded.url()).await.lock("k").acquire().await;
+    let said = format!("{:?}", refused.unwrap_err());
+    assert!(said.contains("`Config::counter_per_slot()`"), "{said}");
+}
+
+#[tokio::test]
+async fn locks_of_one_slot_share_commands_and_others_do_not() {
+    let sharded = Sharded::start().await;
+    let pool = pool(config(&sharded)).await;
+    let apart: Vec<String> = (0..32).map(|it| format!("key:{it}")).collect();
+    assert_eq!(commands(&sharded, &pool, &apart).await, [4; 32]);
+    let together: Vec<String> = (0..32).map(|it| format!("{{tag}}:{it}")).collect();
+    let all = [4, 4, 1 + 2 * 16, 1 + 2 * 14];
+    assert_eq!(commands(&sharded, &pool, &together).await, all);
+
+    // The documented name of a counter: the smallest number that hashes to the slot.
+    let slot: u64 = sharded
+        .server
+        .ask(&["CLUSTER", "KEYSLOT", "lock:{tag}"])
+        .await;
+    let counters = sharded.server.keys().await;
+    let mut of_slot = Vec::new();
+    for counter in counters.iter().filter(|key| key.contains("@fence:{")) {
+        let its: u64 = sharded.server.ask(&["CLUSTER", "KEYSLOT", counter]).await;
+        of_slot.extend((its == slot).then_some(counter));
+    }
+    assert_eq!(of_slot.len(), 1, "{counters:?}");
+    assert!(!counters.iter().any(|key| key == "lock:@fence"));
+}
+
+#[tokio::test]
+async fn several_keys_are_one_step_only_with_the_same_tag() {
+    let sharded = Sharded::start().await;
+    let pool = pool(config(&sharded)).await;
+    for (keys, steps) in [(["{a}:1", "{a}:2"], 1), (["a", "b"], 2)] {
+        let before = pool.lock_all(keys).acquire().await.unwrap();
+        before.release().await.unwrap(); // from then on the scripts are known
+        let monitor = sharded.server.monitor();
+        let held = pool.lock_all(keys).acquire().await.unwrap();
+        let sent = lines(&monitor).await;
+        let scripts = sent
+            .iter()
+            .filter(|it| it.by_client && it.words[0] == "EVALSHA");
+        assert_eq!(scripts.count(), steps, "{keys:?}");
+        assert_eq!(held.parts().count(), 2);
+        held.release().await.unwrap();
+    }
+}
+
+/// Leases of many slots are renewed in one write, also by a server that has forgotten the script.
+#[tokio::test]
+async fn leases_of_many_slots_are_renewed() {
+    for without_scripts in [false, true] {
+        let sharded = Sharded::start().await;
+        let config = config(&sharded);
+        let pool = pool(if without_scripts {
+            config.without_scripts()
+        } else {
+            config
+        })
+        .await;
+        let ttl = Duration::from_secs(6);
+        let requests = (0..150).map(|it| {
+            let key = format!("key:{it}");
+            pool.lock(key).ttl(ttl).renew().acquire()
+        });
+        let held = try_join_all(requests).await.unwrap();
+        sharded.server.cmd(&["SCRIPT", "FLUSH"]).await;
+        sharded.server.cmd(&["DEL", "lock:key:7"]).await;
+        let renewed = if without_scripts {
+            "pexpire"
+        } else {
+            "evalsha"
+        };
+        let before = sharded.server.commandstats(renewed).await;
+        until("each is renewed twice", CAP, async || {
+            sharded.server.commandstats(renewed).await >= before + 2 * 149
+        })
+        .await;
+        for (at, guard) in held.iter().enumerate() {
+            let lost = (at == 7).then_some(LostCause::Gone);
+            assert_eq!(guard.lost().now_or_never(), lost, "{at}");
+        }
+    }
+}
