@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs all examples, tests and doctests. With `--all` it also runs the large explorations and the
-# simulator for a year of simulated time (or DLOCK_SIM_HOURS), which takes a night. If redis-server is
+# Runs all examples, tests and doctests. With `--all` it also runs the suite of all kinds on other
+# topologies, 200 failovers, the large explorations, and the simulator for a year of simulated time
+# (or DLOCK_SIM_HOURS), which takes a night. If redis-server is
 # missing, it installs it where this user may, and otherwise says what to install. The last line says
 # that all passed; if that line is missing, something failed.
 set -eu
@@ -73,10 +74,12 @@ echo "== tests"
 cargo test --workspace --no-fail-fast
 
 if [ "${1-}" = --all ]; then
-    echo "== every kind of lock over TLS"
-    DLOCK_TEST_TOPOLOGY=tls cargo test --workspace --test conformance
-    echo "== every kind of lock behind a proxy that shards"
-    DLOCK_TEST_TOPOLOGY=sharded cargo test --workspace --test conformance
+    for topology in tls sentinel sharded; do
+        echo "== every kind of lock: $topology"
+        DLOCK_TEST_TOPOLOGY=$topology cargo test --workspace --test conformance
+    done
+    echo "== 200 failovers"
+    DLOCK_FAILOVERS=200 cargo test -p dlock-tests --test topologies soak
     echo "== large explorations"
     cargo test --release -p dlock-runtime --lib explore_large -- --ignored --nocapture --test-threads 1
     echo "== a night of the simulator"

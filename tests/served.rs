@@ -3,6 +3,20 @@
 use dlock_harness::{Authority, RedisServer};
 
 const PAGE: &str = include_str!("../docs/operate/server.md");
+const SENTINELS: &str = include_str!("../docs/operate/configuration.md");
+
+/// The rules of the user at the sentinels, from the page that has it.
+#[must_use]
+pub fn documented_sentinel_rules() -> Vec<&'static str> {
+    rules(SENTINELS, "ACL SETUSER dlock on >… ")
+}
+
+/// Makes the user `dlock` with the password `secret` at a sentinel.
+pub async fn documented_sentinel_user(sentinel: &RedisServer) {
+    let reset = ["ACL", "SETUSER", "dlock", "reset", "on", ">secret"];
+    let rules = documented_sentinel_rules();
+    sentinel.cmd(&[&reset[..], &rules].concat()).await;
+}
 
 /// The rules of a line of the page that sets up the user `dlock`, from the word after `begin`.
 ///
@@ -10,7 +24,11 @@ const PAGE: &str = include_str!("../docs/operate/server.md");
 /// If the page has no such line.
 #[must_use]
 pub fn documented_rules(begin: &str) -> Vec<&'static str> {
-    let line = PAGE.lines().find_map(|line| line.strip_prefix(begin));
+    rules(PAGE, begin)
+}
+
+fn rules(page: &'static str, begin: &str) -> Vec<&'static str> {
+    let line = page.lines().find_map(|line| line.strip_prefix(begin));
     line.unwrap_or_else(|| panic!("no line begins with {begin:?}"))
         .split(' ')
         .collect()

@@ -86,6 +86,14 @@ pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {
     tracing::info!(%from, %to, "the sentinels name another master");
 }
 
+/// Once for each sentinel and pool.
+pub(crate) fn sentinel_not_heard(sentinel: &dyn Display, why: &dyn Display) {
+    tracing::warn!(
+        %sentinel,
+        "a sentinel does not tell when the master moves, so it is asked twice a minute: {why}"
+    );
+}
+
 /// Once for each pool.
 pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
     tracing::warn!(

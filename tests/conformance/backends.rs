@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Authority, RedisServer, Sharded, until};
+use dlock_harness::{Authority, RedisServer, Sharded, Watched, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
-use dlock_tests::served::{documented_user, with_tls};
+use dlock_tests::served::{documented_sentinel_user, documented_user, with_tls};
 use tokio::time::Instant;
 
 /// Turns local hand-off off.
@@ -50,6 +50,8 @@ enum Served {
     },
     /// Behind a proxy that shards.
     Sharded(Sharded),
+    /// The master behind sentinels, whose user is the documented one too.
+    Watched(Watched),
 }
 
 impl Served {
@@ -65,9 +67,16 @@ impl Served {
                 }
             }
             "sharded" => Self::Sharded(Sharded::start().await),
-            other => {
-                panic!("DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls, sharded")
+            "sentinel" => {
+                let watched = Watched::start().await;
+                for sentinel in &watched.sentinels {
+                    documented_sentinel_user(sentinel).await;
+                }
+                Self::Watched(watched)
             }
+            other => panic!(
+                "DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls, sharded, sentinel"
+            ),
         };
         documented_user(served.server(), &["~*{*"]).await;
         served
@@ -77,6 +86,7 @@ impl Served {
         match self {
             Self::Plain(server) | Self::Tls { server, .. } => server,
             Self::Sharded(sharded) => &sharded.server,
+            Self::Watched(watched) => &watched.servers[0],
         }
     }
 
@@ -85,6 +95,7 @@ impl Served {
             Self::Plain(server) => server.url(),
             Self::Tls { server, .. } => server.tls_url().expect("it has a port for TLS"),
             Self::Sharded(sharded) => sharded.url(),
+            Self::Watched(watched) => watched.url() + "?sentinel_user=dlock&sentinel_pass=secret",
         };
         let config = patient(url.replacen("://", "://dlock:secret@", 1));
         match self {

@@ -1,6 +1,5 @@
 //! Locks while the master moves: killed, stopped, handed over, or cut off from the sentinels alone.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, Watched, until};
@@ -8,9 +7,7 @@ use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest, Wait};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use crate::resource::Resource;
-
-const CAP: Duration = Duration::from_secs(60);
+use crate::CAP;
 
 /// Longer than any failover here takes, also on a machine that is busy with other tests.
 const TTL: Duration = Duration::from_secs(120);
@@ -214,74 +211,4 @@ async fn scripts(at: &mut MultiplexedConnection) -> Option<String> {
         .lines()
         .find(|line| line.starts_with("cmdstat_evalsha:"));
     line.map(str::to_owned)
-}
-
-/// Tasks of several pools count under a lock while the master is killed again and again. Two may
-/// believe to hold it for a moment, since a lock may be lost with its master; the resource takes
-/// the newer one's word.
-const POOLS: usize = 3;
-
-async fn rounds(rounds: usize) {
-    let watched = Watched::start().await;
-    let resource = Arc::new(Resource::default());
-    let tasks: Vec<_> = {
-        let mut tasks = Vec::new();
-        for _ in 0..POOLS {
-            let pool = pool(&watched).await;
-            for _ in 0..3 {
-                tasks.push(tokio::spawn(resource.clone().count_under(pool.clone())));
-            }
-        }
-        tasks
-    };
-    let mut master = 0;
-    for round in 0..rounds {
-        let counted = resource.accepted();
-        until("it counts", CAP, async || {
-            resource.accepted() > counted + 20
-        })
-        .await;
-        watched.servers[master].kill9();
-        let old = master;
-        master = watched.moved_from(old, &[0, 1, 2]).await;
-        let (moved, counted) = (Instant::now(), resource.accepted());
-        until("it counts again", CAP, async || {
-            resource.accepted() > counted + 5
-        })
-        .await;
-        let after = moved.elapsed();
-        eprintln!("round {round}: counts {after:?} after the failover");
-        assert!(
-            after < Duration::from_secs(2) + Duration::from_secs(3),
-            "{after:?}"
-        );
-        watched.servers[old].restart_empty();
-        let port = watched.servers[master].port().to_string();
-        watched.servers[old]
-            .cmd(&["REPLICAOF", "127.0.0.1", &port])
-            .await;
-        watched.settled().await;
-    }
-    resource.stop();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let refused = resource.check();
-    eprintln!("{} accepted, {refused} refused", resource.accepted());
-    // The pools have ended with their tasks.
-    for sentinel in &watched.sentinels {
-        until("no connection of a pool is left", CAP, async || {
-            let listening = ["CLIENT", "LIST", "TYPE", "pubsub"];
-            let listening: String = sentinel.ask(&listening).await;
-            let others: String = sentinel.ask(&["CLIENT", "LIST", "TYPE", "normal"]).await;
-            let asking = others.matches("cmd=sentinel|get-master-addr").count();
-            listening.trim().is_empty() && asking == 0
-        })
-        .await;
-    }
-}
-
-#[tokio::test]
-async fn fences_keep_the_resource_right_through_failovers() {
-    rounds(2).await;
 }

@@ -1,8 +1,9 @@
 //! More than one server: a master behind sentinels that is killed, stopped, cut off, demoted.
 //!
-//! `sentinel` is about finding the master; `failover` about locks while it moves, with a `resource`
+//! `sentinel` is about finding the master, `rights` about users there, `encrypted` about TLS;
+//! `failover` about locks while it moves, `soak` about many failovers in a row, with a `resource`
 //! that checks fences; `fences` about a new master that is behind, `replicas` about leases that
-//! count only once replicas have them.
+//! count only once replicas have them. `log` records events.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,8 +11,17 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod encrypted;
 mod failover;
 mod fences;
+mod log;
 mod replicas;
 mod resource;
+mod rights;
 mod sentinel;
+mod soak;
+
+use std::time::Duration;
+
+/// A cap for anything that has to happen at all, on a busy machine.
+const CAP: Duration = Duration::from_secs(60);

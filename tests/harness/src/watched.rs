@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::certificates::Authority;
 use crate::server::RedisServer;
 use crate::wait::until;
 
@@ -10,6 +11,8 @@ const CAP: Duration = Duration::from_secs(30);
 
 /// The name by which the sentinels know the master.
 pub const MASTER: &str = "locks";
+
+const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// Three servers, of which one is the master, and three sentinels that make another one the master
 /// when it has been away for half a second.
@@ -20,23 +23,40 @@ pub struct Watched {
     pub servers: Vec<RedisServer>,
     /// All three vote.
     pub sentinels: Vec<RedisServer>,
+    authority: Option<Authority>,
 }
 
 impl Watched {
     /// Starts all and returns once the replicas have the master's data, and each sentinel knows the
     /// others and the replicas.
     pub async fn start() -> Self {
+        Self::with(None).await
+    }
+
+    /// The same, where all speak TLS to each other; their ports without TLS are for the tests.
+    pub async fn start_with_tls() -> Self {
+        Self::with(Some(Authority::new())).await
+    }
+
+    async fn with(authority: Option<Authority>) -> Self {
         let fast = [
             "--repl-diskless-sync-delay",
             "0",
             "--repl-ping-replica-period",
             "1",
         ];
-        let master = RedisServer::builder().args(fast).start();
-        let port = master.port().to_string();
+        let identity = authority.as_ref().map(|it| it.issue("server", &NAMES));
+        let builder = || match (&authority, &identity) {
+            (Some(authority), Some(identity)) => RedisServer::builder()
+                .tls(authority, identity, false)
+                .args(["--tls-replication", "yes"]),
+            _ => RedisServer::builder(),
+        };
+        let master = builder().args(fast).start();
+        let port = port(&master).to_string();
         let replica = || {
             let of = ["--replicaof", "127.0.0.1", &port];
-            RedisServer::builder().args(fast).args(of).start()
+            builder().args(fast).args(of).start()
         };
         let sentinel = || {
             let lines = format!(
@@ -45,32 +65,41 @@ impl Watched {
                  sentinel failover-timeout {MASTER} 3000\n\
                  sentinel parallel-syncs {MASTER} 2\n"
             );
-            RedisServer::builder().sentinel(lines).start()
+            builder().sentinel(lines).start()
         };
         let watched = Self {
             servers: vec![master, replica(), replica()],
             sentinels: (0..3).map(|_| sentinel()).collect(),
+            authority,
         };
         watched.settled().await;
         watched
     }
 
-    /// `redis+sentinel://…`, of all three sentinels.
+    /// `redis+sentinel://…` of all three sentinels; with TLS `rediss+sentinel://…?tls_ca=…`.
     #[must_use]
     pub fn url(&self) -> String {
-        let hosts = self.sentinels.iter().map(|it| it.addr().to_string());
-        format!(
-            "redis+sentinel://{}/{MASTER}",
-            hosts.collect::<Vec<_>>().join(",")
-        )
+        let hosts = self.sentinels.iter();
+        let hosts: Vec<_> = hosts.map(|it| format!("127.0.0.1:{}", port(it))).collect();
+        let hosts = hosts.join(",");
+        match &self.authority {
+            None => format!("redis+sentinel://{hosts}/{MASTER}"),
+            Some(authority) => {
+                let authority = authority.file();
+                format!(
+                    "rediss+sentinel://{hosts}/{MASTER}?tls_ca={}",
+                    authority.display()
+                )
+            }
+        }
     }
 
     /// The server that a sentinel names. Panics if it is none of these.
     pub async fn named_by(&self, sentinel: usize) -> usize {
         let ask = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER];
-        let (_, port): (String, u16) = self.sentinels[sentinel].ask(&ask).await;
-        let named = self.servers.iter().position(|it| it.port() == port);
-        named.unwrap_or_else(|| panic!("port {port} is no server's"))
+        let (_, at): (String, u16) = self.sentinels[sentinel].ask(&ask).await;
+        let named = self.servers.iter().position(|it| port(it) == at);
+        named.unwrap_or_else(|| panic!("port {at} is no server's"))
     }
 
     /// Waits until all sentinels that answer name another server than this one, and that one says
@@ -112,6 +141,11 @@ impl Watched {
         )
         .await;
     }
+}
+
+/// The port with TLS, if there is one.
+fn port(server: &RedisServer) -> u16 {
+    server.tls_addr().map_or(server.port(), |addr| addr.port())
 }
 
 async fn is_master(server: &RedisServer) -> bool {

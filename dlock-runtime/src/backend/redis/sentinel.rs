@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -20,6 +21,7 @@ use super::dial::dial;
 use super::plan::Plan;
 use super::{errors, reply};
 use crate::backend::command_error::{self, CommandError};
+use crate::observe;
 use crate::policy::votes::Votes;
 use crate::values::config::{Host, RedisAddress, Sentinels};
 use crate::values::error::Reason;
@@ -200,11 +202,23 @@ async fn alone(task: impl Future<Output = ()> + Send + 'static) {
     let _ = only.join_next().await;
 }
 
-/// Listens to one sentinel, over a connection that is made again whenever it ends.
+/// Listens to one sentinel, over a connection that is made again whenever it ends. A refusal that
+/// does not pass by itself is logged once.
 async fn listen(plan: Arc<Plan>, sentinels: Arc<Sentinels>, host: Host) {
+    let warned = Arc::<AtomicBool>::default();
     loop {
-        let (plan, sentinels, host) = (plan.clone(), sentinels.clone(), host.clone());
-        alone(async move { drop(listen_once(&plan, &sentinels, &host).await) }).await;
+        let (plan, sentinels) = (plan.clone(), sentinels.clone());
+        let (host, warned) = (host.clone(), warned.clone());
+        alone(async move {
+            if let Err(CommandError::Refused(refusal, why)) =
+                listen_once(&plan, &sentinels, &host).await
+                && !refusal.may_pass()
+                && !warned.swap(true, Ordering::Relaxed)
+            {
+                observe::sentinel_not_heard(&host, &why);
+            }
+        })
+        .await;
         tokio::time::sleep(RECONNECT_AFTER).await;
     }
 }
@@ -237,14 +251,18 @@ async fn listen_once(
     };
     let (mut connection, _driver) = subscribed?;
     plan.target.may_have_moved.notify_one(); // what it said meanwhile was lost
-    let mut answers = true;
-    while answers {
-        let lost = tokio::time::timeout(AT_LEAST_EVERY, ended.notified()).await;
+    loop {
         let ping = redis::cmd("PING");
         let ping = ping.exec_async(&mut connection); // a connection may be lost unnoticed
-        answers = lost.is_err() && matches!(tokio::time::timeout(within, ping).await, Ok(Ok(())));
+        match tokio::time::timeout(within, ping).await {
+            Ok(pinged) => pinged.map_err(|error| errors::handshake_error(&error))?,
+            Err(_) => return Ok(()),
+        }
+        let lost = tokio::time::timeout(AT_LEAST_EVERY, ended.notified()).await;
+        if lost.is_ok() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Whether a message is about this master: `name old-host old-port new-host new-port`.
