@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs all examples, tests and doctests. With `--all` it also runs the suite of all kinds on other
 # topologies, 200 failovers, the large explorations, and the simulator for a year of simulated time
-# (or DLOCK_SIM_HOURS), which takes a night. If redis-server is
-# missing, it installs it where this user may, and otherwise says what to install. The last line says
-# that all passed; if that line is missing, something failed.
+# (or DLOCK_SIM_HOURS), which takes a night. If redis-server is missing, it installs it where this
+# user may, and otherwise says what to install. The last line says that all passed; if that line is
+# missing, something failed.
 set -eu
 cd "$(dirname "$0")/.."
 

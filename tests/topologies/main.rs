@@ -1,9 +1,9 @@
 //! More than one server: a master behind sentinels that is killed, stopped, cut off, demoted.
 //!
-//! `sentinel` is about finding the master, `rights` about users there, `encrypted` about TLS;
-//! `failover` about locks while it moves, `soak` about many failovers in a row, with a `resource`
-//! that checks fences; `fences` about a new master that is behind, `replicas` about leases that
-//! count only once replicas have them. `log` records events.
+//! `sentinel` is about finding the master, `hostile` about `fake` sentinels, `rights` about users,
+//! `encrypted` about TLS; `failover` and `runtimes` about locks while it moves, `soak` about many
+//! failovers in a row, with a `resource` that checks fences; `fences` about a new master that is
+//! behind, `replicas` about leases that count only once replicas have them. `log` records events.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,11 +13,14 @@
 
 mod encrypted;
 mod failover;
+mod fake;
 mod fences;
+mod hostile;
 mod log;
 mod replicas;
 mod resource;
 mod rights;
+mod runtimes;
 mod sentinel;
 mod soak;
 

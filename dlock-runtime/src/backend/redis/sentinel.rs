@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, Value};
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -140,6 +141,10 @@ fn read(answer: &Value) -> Option<Answer> {
     }
 }
 
+/// A connection to a sentinel ends when it has said this much, in bytes: an honest one says a few
+/// hundred, and some more each time that the master moves. What does not end must not fill memory.
+const MOST_SAID: u64 = 1 << 20;
+
 /// A connection to a sentinel; it ends with the second value.
 async fn connect(
     address: &RedisAddress,
@@ -148,7 +153,8 @@ async fn connect(
     within: Duration,
     config: AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, AbortOnDrop), CommandError> {
-    let stream = dial(address, host, within).await?;
+    let (reading, writing) = tokio::io::split(dial(address, host, within).await?);
+    let stream = Box::new(tokio::io::join(reading.take(MOST_SAID), writing));
     client::log_in(stream, 0, &sentinels.login, ProtocolVersion::RESP3, config).await
 }
 

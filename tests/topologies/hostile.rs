@@ -1,0 +1,98 @@
+//! Sentinels that lie, flood, hang, or never end an answer.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{Watched, until};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool};
+
+use crate::CAP;
+use crate::fake::{ALL, Fake, FakeSentinel};
+
+/// What a loaded machine adds.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// What one connection may take: a MiB, and what the system's buffers on both sides hold.
+const MOST: u64 = 16 << 20;
+
+fn url(watched: &Watched, honest: usize, hostile: &[FakeSentinel]) -> String {
+    let honest = watched.sentinels[..honest].iter().map(|it| it.addr());
+    let hosts = honest.chain(hostile.iter().map(|it| it.addr));
+    let hosts: Vec<String> = hosts.map(|it| it.to_string()).collect();
+    format!("redis+sentinel://{}/locks", hosts.join(","))
+}
+
+fn pair(fake: Fake) -> Vec<FakeSentinel> {
+    (0..2).map(|_| FakeSentinel::start(fake)).collect()
+}
+
+async fn held(pool: &LockPool, key: String) -> LockGuard {
+    let request = pool.lock(key).ttl(2 * CAP).renew().wait(CAP);
+    request.acquire().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_minority_of_hostile_sentinels_changes_nothing() {
+    let watched = Watched::start().await;
+    let (mut fakes, mut holds) = (Vec::new(), Vec::new());
+    for fake in ALL {
+        let hostile = pair(fake);
+        let config = Config::new(url(&watched, 3, &hostile)).connect_timeout(CAP);
+        let pool = LockPool::connect(config).await.unwrap();
+        holds.push((fake, held(&pool, format!("{fake:?}")).await));
+        fakes.push((fake, hostile));
+    }
+    assert_eq!(
+        watched.servers[0].ask::<u64>(&["WAIT", "2", "10000"]).await,
+        2
+    );
+    watched.servers[0].kill9();
+    watched.moved_from(0, &[0, 1, 2]).await;
+    for (fake, held) in holds {
+        until(
+            &format!("{fake:?}: held at the new master"),
+            CAP,
+            async || held.verify().await.is_ok(),
+        )
+        .await;
+        held.release().await.unwrap();
+    }
+    for (fake, hostile) in fakes {
+        for it in hostile {
+            let taken = it.most_taken();
+            assert!(taken <= MOST, "{fake:?}: {taken} bytes");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_majority_of_hostile_sentinels_ends_each_call_in_time() {
+    let watched = Watched::start().await;
+    for fake in ALL {
+        let hostile = pair(fake);
+        let within = Duration::from_secs(1);
+        let config = || Config::new(url(&watched, 1, &hostile)).connect_timeout(within);
+        let begun = Instant::now();
+        let error = LockPool::connect(config()).await.unwrap_err();
+        let took = begun.elapsed();
+        assert!(took < within + SLACK, "{fake:?}: {took:?}");
+        assert!(
+            matches!(error, LockError::Unavailable { .. }),
+            "{fake:?}: {error:?}"
+        );
+
+        let pool = LockPool::connect(config().lazy()).await.unwrap();
+        let (begun, wait) = (Instant::now(), Duration::from_millis(200));
+        let error = pool.lock("k").wait(wait).acquire().await.unwrap_err();
+        let took = begun.elapsed();
+        let timeout = Duration::from_millis(500); // the default `command_timeout`
+        assert!(took < wait + timeout + SLACK, "{fake:?}: {took:?}");
+        assert!(
+            matches!(error, LockError::Unavailable { .. }),
+            "{fake:?}: {error:?}"
+        );
+        for it in &hostile {
+            let taken = it.most_taken();
+            assert!(taken <= MOST, "{fake:?}: {taken} bytes");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! One pool in several tokio runtimes: each has connections of its own, and all follow the master.
+
+use std::sync::Barrier;
+use std::thread;
+
+use dlock_harness::{Watched, until};
+use dlock_runtime::LockPool;
+use dlock_tests::patient;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::CAP;
+
+const RUNTIMES: usize = 3;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn locks_of_each_runtime_go_on_through_a_failover() {
+    let servers = runtime();
+    let watched = servers.block_on(Watched::start());
+    let pool = LockPool::connect(patient(watched.url()));
+    let pool = &servers.block_on(pool).unwrap();
+    let (all_hold, has_moved) = (&Barrier::new(RUNTIMES + 1), &Barrier::new(RUNTIMES + 1));
+    thread::scope(|threads| {
+        for number in 0..RUNTIMES {
+            threads.spawn(move || {
+                let own = runtime();
+                let acquire = pool.lock(number.to_string()).ttl(2 * CAP).renew().acquire();
+                let held = own.block_on(acquire).unwrap();
+                all_hold.wait();
+                has_moved.wait();
+                own.block_on(async {
+                    until("the new master is asked", CAP, async || {
+                        held.verify().await.is_ok()
+                    })
+                    .await;
+                    held.release().await.unwrap();
+                });
+            });
+        }
+        all_hold.wait();
+        servers.block_on(async {
+            let master = &watched.servers[0];
+            assert_eq!(master.ask::<u64>(&["WAIT", "2", "10000"]).await, 2);
+            let sentinel = &watched.sentinels[0];
+            sentinel.cmd(&["SENTINEL", "FAILOVER", "locks"]).await;
+            watched.moved_from(0, &[0, 1, 2]).await;
+        });
+        has_moved.wait();
+    });
+}
