@@ -1,5 +1,6 @@
 //! Sentinels that are not what they should be.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -134,8 +135,10 @@ fn as_sentinel(asked: &str, host: &str, port: &str) -> String {
         said += "%1\r\n$6\r\nserver\r\n$5\r\nredis\r\n";
     }
     if asked.contains("GET-MASTER-ADDR") {
-        let bulk = |it: &str| format!("${}\r\n{it}\r\n", it.len());
-        said += &format!("*2\r\n{}{}", bulk(host), bulk(port));
+        said += "*2\r\n";
+        for word in [host, port] {
+            let _ = write!(said, "${}\r\n{word}\r\n", word.len()); // a `String` takes everything
+        }
     }
     if asked.contains("SUBSCRIBE") {
         said += ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";

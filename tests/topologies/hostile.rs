@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{Watched, until};
+use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool};
 
 use crate::CAP;
@@ -15,7 +15,7 @@ const SLACK: Duration = Duration::from_secs(3);
 const MOST: u64 = 16 << 20;
 
 fn url(watched: &Watched, honest: usize, hostile: &[FakeSentinel]) -> String {
-    let honest = watched.sentinels[..honest].iter().map(|it| it.addr());
+    let honest = watched.sentinels[..honest].iter().map(RedisServer::addr);
     let hosts = honest.chain(hostile.iter().map(|it| it.addr));
     let hosts: Vec<String> = hosts.map(|it| it.to_string()).collect();
     format!("redis+sentinel://{}/locks", hosts.join(","))
