@@ -172,11 +172,11 @@ async fn two_places_for_one_thing_are_refused() {
         ),
         (
             vault.given_to(Config::new("memory://")),
-            "credentials: `memory://` has no connections",
+            "credentials: `memory://` has no server",
         ),
         (
             tcp(Config::new("memory://")),
-            "connector: `memory://` has no connections",
+            "connector: `memory://` has no server",
         ),
         (
             tcp(Config::new("redis+unix:///s")),
@@ -184,7 +184,7 @@ async fn two_places_for_one_thing_are_refused() {
         ),
         (
             Config::new("memory://").tls_ca("ca.pem"),
-            "tls: `memory://` has no connections",
+            "tls: `memory://` has no server",
         ),
         (
             Config::new("redis://h").tls_server_name("h"),

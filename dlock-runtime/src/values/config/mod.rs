@@ -220,7 +220,8 @@ impl Config {
     ///   ([`poll_interval`](Self::poll_interval));
     /// - batches: each acquire is a command of its own, and each release or batch of renewals needs
     ///   two round trips, on up to four more connections of each runtime;
-    /// - releases while the server is out of memory: they wait for memory or the end of the ttl.
+    /// - releases while a server up to Redis 7 is out of memory: they wait for memory or the end of
+    ///   the ttl.
     ///
     /// Has no effect on `memory://`.
     ///
