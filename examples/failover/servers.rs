@@ -76,7 +76,10 @@ impl Servers {
     /// Waits until both replicas have what the first master has.
     pub(crate) async fn replicated(&self) -> Result<(), Failure> {
         until("both replicas have the lock", async || {
-            let replicas: u64 = self.redis[0].ask("WAIT 2 1000").await.ok()?;
+            let master = &self.redis[0];
+            // Of a connection that has written nothing `WAIT` says that all replicas have it.
+            master.ask::<()>("SET probe 1 PX 1").await.ok()?;
+            let replicas: u64 = master.ask("WAIT 2 1000").await.ok()?;
             (replicas == 2).then_some(())
         })
         .await

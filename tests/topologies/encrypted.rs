@@ -13,7 +13,7 @@ async fn a_lock_is_held_and_handed_on_through_a_failover_over_tls() {
     let held = pool.lock("k").renew().acquire().await.unwrap();
     let waiter = tokio::spawn(pool.lock("k").wait(Wait::Forever).acquire());
     let master = &watched.servers[0];
-    assert_eq!(master.ask::<u64>(&["WAIT", "2", "10000"]).await, 2);
+    master.replicated(2).await;
     master.kill9();
     let new = watched.moved_from(0, &[0, 1, 2]).await;
     until("the new master is asked", CAP, async || {

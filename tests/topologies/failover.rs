@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{RedisServer, Watched, until};
+use dlock_harness::{Watched, until};
 use dlock_runtime::{Config, LockError, LockGuard, LockPool, LockRequest, Wait};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
@@ -22,11 +22,6 @@ async fn pool(watched: &Watched) -> LockPool {
 
 fn waiter(pool: &LockPool) -> JoinHandle<Result<LockGuard, LockError>> {
     tokio::spawn(request(pool).acquire())
-}
-
-/// Until both replicas have all that was written.
-async fn replicated(master: &RedisServer) {
-    assert_eq!(master.ask::<u64>(&["WAIT", "2", "10000"]).await, 2);
 }
 
 /// What is held stays held at the new master, and a waiter gets it there, with a higher fence.
@@ -55,7 +50,7 @@ async fn a_lock_goes_on_when_its_master_is_killed() {
     let [one, two] = [pool(&watched).await, pool(&watched).await];
     let held = request(&one).acquire().await.unwrap();
     let waiter = waiter(&two);
-    replicated(&watched.servers[0]).await;
+    watched.servers[0].replicated(2).await;
     watched.servers[0].kill9();
     let new = watched.moved_from(0, &[0, 1, 2]).await;
     goes_on(&watched, held, waiter, new).await;
@@ -68,7 +63,7 @@ async fn a_lock_goes_on_when_its_master_hangs_and_comes_back() {
     let [one, two] = [pool(&watched).await, pool(&watched).await];
     let held = request(&one).acquire().await.unwrap();
     let waiter = waiter(&two);
-    replicated(&watched.servers[0]).await;
+    watched.servers[0].replicated(2).await;
     watched.servers[0].stop_signal();
     let begun = Instant::now();
     let busy = two
@@ -96,7 +91,7 @@ async fn waiters_and_callers_see_nothing_of_a_failover_that_was_asked_for() {
         tokio::spawn(async move { acquire.await?.release().await })
     };
     let waiters: Vec<_> = (0..50).map(|it| turn(&pools[it % 2])).collect();
-    replicated(&watched.servers[0]).await;
+    watched.servers[0].replicated(2).await;
     watched.sentinels[0]
         .cmd(&["SENTINEL", "FAILOVER", "locks"])
         .await;
@@ -130,7 +125,7 @@ async fn a_new_master_without_its_replicas_is_waited_for() {
     let [one, two] = [pool(&watched).await, pool(&watched).await];
     let held = request(&one).acquire().await.unwrap();
     let waiter = waiter(&two);
-    replicated(&watched.servers[0]).await;
+    watched.servers[0].replicated(2).await;
     watched.servers[0].kill9();
     let new = watched.moved_from(0, &[0, 1, 2]).await;
     let refused = one
@@ -165,7 +160,7 @@ async fn a_master_that_only_the_sentinels_have_lost_is_left() {
     let url = watched.url().replacen("://", "://dlock:x@", 1);
     let pool = LockPool::connect(Config::new(url)).await.unwrap();
     let held = request(&pool).acquire().await.unwrap();
-    replicated(old).await;
+    old.replicated(2).await;
     let forbid = [
         "-ping",
         "-info",

@@ -15,10 +15,7 @@ async fn replicated() -> (RedisServer, RedisServer) {
     let port = master.port().to_string();
     let of = ["--replicaof", "127.0.0.1", &port];
     let replica = RedisServer::builder().args(at_once).args(of).start();
-    until("the replica follows", CAP, async || {
-        master.ask::<u64>(&["WAIT", "1", "100"]).await == 1
-    })
-    .await;
+    master.replicated(1).await;
     (master, replica)
 }
 

@@ -37,7 +37,7 @@ async fn the_documented_users_hold_a_lock_through_a_failover() {
     let held = pool.lock("k").renew().acquire().await.unwrap();
     let waiter = tokio::spawn(pool.lock("k").wait(Wait::Forever).acquire());
     let master = &watched.servers[0];
-    assert_eq!(master.ask::<u64>(&["WAIT", "2", "10000"]).await, 2);
+    master.replicated(2).await;
     watched.sentinels[0]
         .cmd(&["SENTINEL", "FAILOVER", "locks"])
         .await;

@@ -42,8 +42,7 @@ fn locks_of_each_runtime_go_on_through_a_failover() {
         }
         all_hold.wait();
         servers.block_on(async {
-            let master = &watched.servers[0];
-            assert_eq!(master.ask::<u64>(&["WAIT", "2", "10000"]).await, 2);
+            watched.servers[0].replicated(2).await;
             let sentinel = &watched.sentinels[0];
             sentinel.cmd(&["SENTINEL", "FAILOVER", "locks"]).await;
             watched.moved_from(0, &[0, 1, 2]).await;

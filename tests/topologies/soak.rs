@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{LockGuard, LockPool};
-use redis::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -93,8 +92,7 @@ impl Soak {
         until("both replicas have what the master has", CAP, async || {
             self.master = self.watched.named_by(0).await;
             let master = &self.watched.servers[self.master];
-            let replicas = master.try_cmd(&["WAIT", "2", "1000"]).await;
-            replicas == Ok(Value::Int(2))
+            master.try_replicated(2, Duration::from_secs(1)).await == Ok(true)
         })
         .await;
         let old = &self.watched.servers[self.master];

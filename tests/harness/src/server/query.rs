@@ -9,6 +9,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisResult, Value};
 
 use super::RedisServer;
+use crate::wait::until;
+
+const REPLICATED_CAP: Duration = Duration::from_secs(30);
+const PROBE: &str = "dlock-harness:replicated";
 
 const CONNECT_CAP: Duration = Duration::from_secs(10);
 
@@ -40,6 +44,28 @@ impl RedisServer {
             .arg(args)
             .query_async(&mut connection)
             .await
+    }
+
+    /// Waits until this many replicas have all that was written so far.
+    pub async fn replicated(&self, replicas: usize) {
+        until("the replicas have it", REPLICATED_CAP, async || {
+            let had = self.try_replicated(replicas, Duration::from_secs(1)).await;
+            had == Ok(true)
+        })
+        .await;
+    }
+
+    /// Whether they have it within this time; an error if this server is no master. It writes,
+    /// because `WAIT` says of a connection that has not written that all replicas have everything.
+    pub async fn try_replicated(&self, replicas: usize, within: Duration) -> RedisResult<bool> {
+        let mut wait = redis::pipe();
+        wait.cmd("SET").arg(PROBE).arg(1).cmd("DEL").arg(PROBE);
+        wait.cmd("WAIT")
+            .arg(replicas)
+            .arg(within.as_millis().max(1).to_string());
+        let (_, _, had): (Value, Value, usize) =
+            wait.query_async(&mut self.connect().await).await?;
+        Ok(had >= replicas)
     }
 
     /// How often a command was executed (`INFO commandstats`), inside scripts too. Subcommands are
