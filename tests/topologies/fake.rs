@@ -27,9 +27,11 @@ pub(crate) enum Fake {
     Nowhere,
     /// Names a port that there can't be.
     Impossible,
+    /// Names a port at which nobody can listen.
+    Zero,
 }
 
-pub(crate) const ALL: [Fake; 9] = [
+pub(crate) const ALL: [Fake; 10] = [
     Fake::Silent,
     Fake::Closing,
     Fake::Endless,
@@ -39,6 +41,7 @@ pub(crate) const ALL: [Fake; 9] = [
     Fake::Changing,
     Fake::Nowhere,
     Fake::Impossible,
+    Fake::Zero,
 ];
 
 /// A running one; it ends with the last of its connections after this is dropped.
@@ -116,7 +119,7 @@ fn answer(fake: Fake, asked: &str) -> (String, &'static str) {
         Fake::Huge => ("*2000000000\r\n".to_owned(), ":1\r\n"),
         Fake::Flooding if asked.contains("SUBSCRIBE") => (
             as_sentinel(asked, "127.0.0.1", "1"),
-            ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$31\r\nlocks 127.0.0.1 1 127.0.0.1 22\r\n\r\n",
+            ">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$30\r\nlocks 127.0.0.1 1 127.0.0.1 22\r\n",
         ),
         Fake::Flooding => (as_sentinel(asked, "127.0.0.1", "1"), ""),
         Fake::Changing => {
@@ -125,6 +128,7 @@ fn answer(fake: Fake, asked: &str) -> (String, &'static str) {
             (as_sentinel(asked, "127.0.0.1", &port), "")
         }
         Fake::Nowhere => (as_sentinel(asked, "locks.invalid", "6379"), ""),
+        Fake::Zero => (as_sentinel(asked, "127.0.0.1", "0"), ""),
         Fake::Impossible => (as_sentinel(asked, "127.0.0.1", "65536"), ""),
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal, Wait};
+use dlock_tests::patient;
 use dlock_tests::served::{documented_rules, documented_user};
 
 const CAP: Duration = Duration::from_secs(30);
@@ -261,7 +262,7 @@ async fn a_user_without_the_right_is_told_which() {
     let (master, _replica) = replicated().await;
     documented_user(&master, &[]).await;
     let url = format!("redis://dlock:secret@{}", master.addr());
-    let pool = connect(Config::new(url).min_replicas(1)).await;
+    let pool = connect(patient(url).min_replicas(1)).await;
     let once = || pool.lock("k").wait(Duration::ZERO).acquire();
     let refused = once().await.unwrap_err();
     assert!(
