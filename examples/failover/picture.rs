@@ -127,7 +127,7 @@ impl Sheet {
         self.name("server 1", old);
         self.bar(MASTER, Duration::ZERO, left, old);
         if story.count(What::CutOff) > 0 {
-            self.bar(CUT_OFF, left, end, old);
+            self.bar(CUT_OFF, left, story.last_answer().unwrap_or(end), old);
         }
         for Event { at, what, .. } in story.of(Who::Servers).skip(1) {
             if let What::Master(server) = what {
@@ -166,6 +166,7 @@ impl Sheet {
             let text = match what {
                 What::Lost(_) => "lost",
                 What::Stopped { .. } => "refused: it stops",
+                _ if story.of(who).any(|it| it.what == What::ReleaseUnclear) => "release unclear",
                 _ => "released",
             };
             self.text(self.x(*at) + 6.0, y, "start", INK, text);
@@ -192,8 +193,10 @@ impl Sheet {
         for (mark, text) in marks {
             self.mark(mark, x, y);
             self.text(x + 12.0, y, "start", INK, text);
-            x += 40.0 + 6.0 * count(text);
+            x += 34.0 + 5.8 * count(text);
         }
+        self.line((x, y - 3.0), (x, y + 3.0), HOLDER, "");
+        self.text(x + 8.0, y, "start", INK, "a renewal");
     }
 
     /// What the resource says to a write.

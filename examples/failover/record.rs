@@ -33,9 +33,10 @@ pub(crate) enum What {
     Releases,
     /// The release got no clear answer, and is repeated.
     ReleaseUnclear,
-    /// The resource refused a write; whether the lock's server still says that it is held.
+    /// The resource refused a write; whether the lock's server still says that it is held, if it
+    /// answers.
     Stopped {
-        is_held: bool,
+        is_held: Option<bool>,
     },
     Accepted(Who),
     Refused(Who),
@@ -77,6 +78,16 @@ impl Story {
     /// Until the last event.
     pub(crate) fn length(&self) -> Duration {
         self.events.last().map(|it| it.at).unwrap_or_default()
+    }
+
+    /// When the holder's server answered it last.
+    pub(crate) fn last_answer(&self) -> Option<Duration> {
+        let answered = |what| {
+            let said = matches!(what, What::Stopped { is_held: Some(_) });
+            said || matches!(what, What::Granted(_) | What::Renewed)
+        };
+        let mut last = self.of(Who::Holder).filter(|it| answered(it.what));
+        last.next_back().map(|event| event.at)
     }
 
     /// From when to when both had the lock, as far as they knew.
@@ -167,10 +178,13 @@ impl fmt::Display for What {
             Self::ReleaseUnclear => {
                 f.write_str("its release got no clear answer, and is repeated in the background")
             }
-            Self::Stopped { is_held: true } => f.write_str(
-                "stops, because it was refused, although its server says that it has the lock",
-            ),
-            Self::Stopped { is_held: false } => f.write_str("stops, because it was refused"),
+            Self::Stopped { is_held } => f.write_str(match is_held {
+                Some(true) => {
+                    "stops, because it was refused, although its server says that it has the lock"
+                }
+                Some(false) => "stops, because it was refused; its server says the same",
+                None => "stops, because it was refused; its server gives no clear answer",
+            }),
             Self::Accepted(who) => write!(f, "accepts what the {who} writes"),
             Self::Refused(who) => write!(
                 f,

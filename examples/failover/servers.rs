@@ -104,9 +104,9 @@ impl Servers {
         Ok(())
     }
 
-    /// Waits until most sentinels name another master than the first; returns its place.
-    pub(crate) async fn agreed(&self) -> Result<usize, Failure> {
-        until("the sentinels agree on another master", async || {
+    /// Waits until most sentinels name one of these servers the master; returns its place.
+    pub(crate) async fn agreed(&self, among: Range<usize>) -> Result<usize, Failure> {
+        until("the sentinels agree on the master", async || {
             let mut votes = [0; 3];
             for sentinel in &self.sentinels {
                 let named = sentinel.ask("SENTINEL GET-MASTER-ADDR-BY-NAME locks").await;
@@ -114,7 +114,7 @@ impl Servers {
                 let named = self.redis.iter().position(|it| it.port == port)?;
                 votes[named] += 1;
             }
-            (1..3).find(|server| votes[*server] >= 2)
+            among.clone().find(|server| votes[*server] >= 2)
         })
         .await
     }

@@ -98,9 +98,9 @@ impl<'a> Stage<'a> {
     /// Whoever is refused stops, whatever the lock's server says.
     async fn stop(&self, who: Who, guard: &LockGuard) {
         let is_held = match guard.verify().await {
-            Ok(()) => true,
-            Err(LockError::Lost { .. }) => false,
-            Err(_) => guard.is_held(),
+            Ok(()) => Some(true),
+            Err(LockError::Lost { .. }) => Some(false),
+            Err(_) => None,
         };
         self.record.add(who, What::Stopped { is_held });
     }

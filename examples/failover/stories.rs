@@ -22,7 +22,7 @@ pub(crate) async fn killed(record: &Record, mut servers: Servers) -> Result<(), 
     };
     let stage = Stage::new(record, &servers, lease).await?;
     record.begin("1. The master is killed. Its replicas have the lock.");
-    record.add(Who::Servers, What::Master(0));
+    record.add(Who::Servers, What::Master(servers.agreed(0..3).await?));
     let held = stage.acquire(Who::Holder).await?;
     servers.replicated().await?;
 
@@ -31,7 +31,7 @@ pub(crate) async fn killed(record: &Record, mut servers: Servers) -> Result<(), 
         sleep(WORK).await;
         servers.kill()?;
         record.add(Who::Servers, What::Killed);
-        let new = servers.agreed().await?;
+        let new = servers.agreed(1..3).await?;
         record.add(Who::Servers, What::Master(new));
         let so_far = renewals(record);
         until(
@@ -59,7 +59,7 @@ pub(crate) async fn cut_off(record: &Record, servers: Servers) -> Result<(), Fai
     };
     let stage = Stage::new(record, &servers, lease).await?;
     record.begin("2. The master is cut off with the holder, from replicas and sentinels.");
-    record.add(Who::Servers, What::Master(0));
+    record.add(Who::Servers, What::Master(servers.agreed(0..3).await?));
     let held = stage.acquire(Who::Holder).await?;
 
     let failover = async {
@@ -70,7 +70,7 @@ pub(crate) async fn cut_off(record: &Record, servers: Servers) -> Result<(), Fai
         servers.replicated().await?;
         servers.cut_off().await?;
         record.add(Who::Servers, What::CutOff);
-        let new = servers.agreed().await?;
+        let new = servers.agreed(1..3).await?;
         record.add(Who::Servers, What::Master(new));
         Ok(())
     };
