@@ -68,7 +68,7 @@ impl Served {
             }
             "sharded" => Self::Sharded(Sharded::start().await),
             "sentinel" => {
-                let watched = Watched::start().await;
+                let watched = Watched::start_steady().await;
                 for sentinel in &watched.sentinels {
                     documented_sentinel_user(sentinel).await;
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dlock_harness::{Child, Monitor, RedisServer};
+use dlock_harness::{Child, Monitor, RedisServer, Watched};
 use dlock_tests::served::with_tls;
 
 const CAP: Duration = Duration::from_secs(60);
@@ -76,9 +76,21 @@ async fn record(monitor: &Monitor) -> [Vec<String>; 3] {
 #[tokio::test]
 async fn a_child_is_told_that_the_pool_is_its_parents_and_sends_nothing_on_its_connections() {
     let server = RedisServer::start();
+    every_call_is_refused(&server, &server.url()).await;
+}
+
+#[tokio::test]
+async fn nor_behind_sentinels() {
+    let watched = Watched::start_steady().await;
+    let (master, url) = (&watched.servers[0], watched.url());
+    every_call_is_refused(master, &url).await;
+    nothing_is_sent_to(master, &url, "fork-inside", "held false").await;
+}
+
+async fn every_call_is_refused(server: &RedisServer, url: &str) {
     let monitor = server.monitor();
     let mark = format!("mark={}", server.addr());
-    let mut worker = worker(&["fork", &server.url(), &mark]);
+    let mut worker = worker(&["fork", url, &mark]);
     assert!(worker.wait(CAP).await.success(), "{:#?}", worker.lines());
 
     let lines = worker.lines();

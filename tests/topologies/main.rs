@@ -2,7 +2,7 @@
 //!
 //! `sentinel` is about finding the master, `hostile` about `fake` sentinels, `rights` about users,
 //! `encrypted` about TLS; `failover` and `runtimes` about locks while it moves, `soak` about many
-//! failovers in a row, with a `resource` that checks fences; `fences` about a new master that is
+//! failovers in a row, with a `resource` that checks fences, and `slow` about none; `fences` about a new master that is
 //! behind, `replicas` about leases that count only once replicas have them. `log` records events.
 
 #![allow(
@@ -22,6 +22,7 @@ mod resource;
 mod rights;
 mod runtimes;
 mod sentinel;
+mod slow;
 mod soak;
 
 use std::time::Duration;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Sharded, until};
-use dlock_runtime::{Config, LockGuard, LockPool, LostCause};
+use dlock_harness::{RedisServer, Sharded, until};
+use dlock_runtime::{Config, LockError, LockGuard, LockPool, LostCause, Refusal};
 use dlock_tests::patient;
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
@@ -49,6 +49,51 @@ async fn without_the_setting_the_error_names_it() {
     let refused = connect(sharded.url()).await.lock("k").acquire().await;
     let said = format!("{:?}", refused.unwrap_err());
     assert!(said.contains("`Config::counter_per_slot()`"), "{said}");
+}
+
+/// What a node says of keys that it has not.
+#[tokio::test]
+async fn a_redirect_is_a_refusal_that_changes_nothing() {
+    let sharded = Sharded::start().await;
+    let pool = pool(config(&sharded)).await;
+    let other = RedisServer::builder().args(["--cluster-enabled", "yes"]);
+    let other = other.start();
+    let (node, port) = (&sharded.server, other.port().to_string());
+    node.cmd(&["CLUSTER", "MEET", "127.0.0.1", &port]).await;
+    let name: String = other.ask(&["CLUSTER", "MYID"]).await;
+    until("the nodes know each other", CAP, async || {
+        let nodes: String = node.ask(&["CLUSTER", "NODES"]).await;
+        let line = nodes.lines().find(|line| line.starts_with(&name));
+        line.is_some_and(|it| !it.contains("handshake") && it.ends_with("connected"))
+    })
+    .await;
+    let slot: u64 = node.ask(&["CLUSTER", "KEYSLOT", "lock:{k}"]).await;
+    let slot = slot.to_string();
+    let refused = async |says: &str| {
+        let keys = node.keys().await;
+        let error = pool.lock("{k}").acquire().await.unwrap_err();
+        let LockError::Refused { reason, source, .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(*reason, Refusal::Cluster, "{error:?}");
+        assert!(source.to_string().starts_with(says), "{source}");
+        assert_eq!(node.keys().await, keys);
+    };
+
+    let setslot = ["CLUSTER", "SETSLOT", &slot];
+    node.cmd(&["SET", "lock:{k}", "stranger", "PX", "100000"])
+        .await;
+    node.cmd(&[&setslot[..], &["MIGRATING", &name]].concat())
+        .await;
+    refused("TryAgain").await;
+    node.cmd(&["DEL", "lock:{k}"]).await;
+    refused("Ask").await;
+    node.cmd(&[&setslot[..], &["NODE", &name]].concat()).await;
+    refused("Moved").await;
+    node.cmd(&["CONFIG", "SET", "cluster-require-full-coverage", "no"])
+        .await;
+    node.cmd(&["CLUSTER", "DELSLOTS", &slot]).await;
+    refused("ClusterDown").await;
 }
 
 #[tokio::test]

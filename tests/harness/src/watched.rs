@@ -9,13 +9,17 @@ use crate::wait::until;
 
 const CAP: Duration = Duration::from_secs(30);
 
+/// How long a master is away until the sentinels choose another one.
+const SOON: Duration = Duration::from_millis(500);
+const LATE: Duration = Duration::from_secs(60);
+
 /// The name by which the sentinels know the master.
 pub const MASTER: &str = "locks";
 
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// Three servers, of which one is the master, and three sentinels that make another one the master
-/// when it has been away for half a second.
+/// when it has been away for a while.
 #[derive(Debug)]
 #[must_use = "dropping it kills the servers"]
 pub struct Watched {
@@ -28,17 +32,23 @@ pub struct Watched {
 
 impl Watched {
     /// Starts all and returns once the replicas have the master's data, and each sentinel knows the
-    /// others and the replicas.
+    /// others and the replicas. The master is another one after half a second without it.
     pub async fn start() -> Self {
-        Self::with(None).await
+        Self::with(None, SOON).await
     }
 
-    /// The same, where all speak TLS to each other; their ports without TLS are for the tests.
+    /// The same, but the master stays where it is, also on a machine that stalls.
+    pub async fn start_steady() -> Self {
+        Self::with(None, LATE).await
+    }
+
+    /// Like [`start`](Self::start), where all speak TLS to each other; their ports without TLS are
+    /// for the tests.
     pub async fn start_with_tls() -> Self {
-        Self::with(Some(Authority::new())).await
+        Self::with(Some(Authority::new()), SOON).await
     }
 
-    async fn with(authority: Option<Authority>) -> Self {
+    async fn with(authority: Option<Authority>, down_after: Duration) -> Self {
         let fast = [
             "--repl-diskless-sync-delay",
             "0",
@@ -54,6 +64,7 @@ impl Watched {
         };
         let master = builder().args(fast).start();
         let port = port(&master).to_string();
+        let down_after = down_after.as_millis();
         let replica = || {
             let of = ["--replicaof", "127.0.0.1", &port];
             builder().args(fast).args(of).start()
@@ -61,7 +72,7 @@ impl Watched {
         let sentinel = || {
             let lines = format!(
                 "sentinel monitor {MASTER} 127.0.0.1 {port} 2\n\
-                 sentinel down-after-milliseconds {MASTER} 500\n\
+                 sentinel down-after-milliseconds {MASTER} {down_after}\n\
                  sentinel failover-timeout {MASTER} 3000\n\
                  sentinel parallel-syncs {MASTER} 2\n"
             );

@@ -159,6 +159,10 @@ pub(super) fn refusal(code: &str, words: &str) -> Refusal {
         ("BUSY", Refusal::Busy),
         ("MISCONF", Refusal::Misconfigured),
         ("NOREPLICAS", Refusal::Misconfigured),
+        ("MOVED", Refusal::Cluster),
+        ("ASK", Refusal::Cluster),
+        ("TRYAGAIN", Refusal::Cluster),
+        ("CLUSTERDOWN", Refusal::Cluster),
     ];
     const PHRASES: &[(&str, Refusal)] = &[
         ("The user executing the script", Refusal::NoPermission), // up to Redis 7.0

@@ -15,7 +15,7 @@ const CAUSES: [LostCause; 5] = [
     LostCause::Watchdog,
 ];
 
-const REFUSALS: [Refusal; 13] = [
+const REFUSALS: [Refusal; 14] = [
     Refusal::ReadOnly,
     Refusal::OutOfMemory,
     Refusal::NoPermission,
@@ -28,6 +28,7 @@ const REFUSALS: [Refusal; 13] = [
     Refusal::Misconfigured,
     Refusal::TooManyClients,
     Refusal::NotReplicated,
+    Refusal::Cluster,
     Refusal::Other,
 ];
 
@@ -202,6 +203,7 @@ fn a_refusal_says_what_to_do() {
         (Refusal::Misconfigured, "see its log"),
         (Refusal::TooManyClients, "raise it"),
         (Refusal::NotReplicated, "bring them back"),
+        (Refusal::Cluster, "a single master"),
     ] {
         let said = refused(reason).to_string();
         assert!(said.contains(says), "{said}");
