@@ -80,6 +80,7 @@
 //! | take a lock by method calls | [`LockPool::lock`], [`LockRequest`], [`LockGuard`] |
 //! | what the current code runs under | [`current`], [`LockHandle`] |
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
+//! | count and show locks | [`LockListener`], [`Config::listener`], [`LockPool::status`] |
 //! | what the server's settings risk | [`LockPool::check`], [`Finding`], [`Concern`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
@@ -91,9 +92,11 @@
 //!   are taken by [`LockPool::lock`] only, and `dlock-macros` is not built.
 //! - `tls` (default): connections with TLS (`rediss://`), by rustls and ring, which needs a C
 //!   compiler to build. Without it, such a URL is refused.
+//! - `metrics`: histograms, counters and gauges through the facade crate `metrics`, for any exporter
+//!   (Prometheus, OpenTelemetry, statsd). The program installs the exporter.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
-// them: `observe`, which logs, and `sync`, a mutex that tests can schedule.
+// them: `observe`, which logs and counts, and `sync`, a mutex that tests can schedule.
 #[doc(hidden)]
 pub mod __private;
 mod backend;
@@ -112,6 +115,7 @@ pub use engine::pool::LockPool;
 pub use engine::request::LockRequest;
 pub use engine::scope::current;
 pub use engine::shutdown::Drained;
+pub use engine::status::{ClassStatus, PoolStatus};
 pub use global::{init, init_named, named, pool, shutdown};
 pub use values::batch::Batch;
 pub use values::config::{Config, Credentials};
@@ -120,6 +124,7 @@ pub use values::fence::Fence;
 pub use values::finding::{Concern, Finding};
 pub use values::holder::{Holder, Process};
 pub use values::key::Key;
+pub use values::listener::{AcquireOutcome, HoldOutcome, LockInfo, LockListener};
 pub use values::lock_order::LockOrder;
 pub use values::memory_value::MemoryValue;
 pub use values::release::Release;

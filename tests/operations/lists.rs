@@ -1,10 +1,17 @@
 //! The errors, events and concerns that the pages list are those that the code has.
 
+use std::collections::BTreeSet;
+
 use crate::page::{quoted, rows, section};
 
 const ERRORS: &str = include_str!("../../dlock-runtime/src/values/error.rs");
 const FINDINGS: &str = include_str!("../../dlock-runtime/src/values/finding.rs");
-const EVENTS: &str = include_str!("../../dlock-runtime/src/observe.rs");
+const EVENTS: [&str; 3] = [
+    include_str!("../../dlock-runtime/src/observe/mod.rs"),
+    include_str!("../../dlock-runtime/src/observe/call.rs"),
+    include_str!("../../dlock-runtime/src/observe/hold.rs"),
+];
+const LEVELS: [&str; 4] = ["error", "warn", "info", "debug"];
 
 /// The variants of an enum, as written in the source.
 fn variants(name: &str) -> Vec<&'static str> {
@@ -59,9 +66,53 @@ fn each_concern_has_a_row() {
     assert_eq!(listed, expected);
 }
 
-/// Level, text and fields of each event in `observe.rs`.
+const METRICS: &str = include_str!("../../dlock-runtime/src/observe/metrics.rs");
+const RULES: &str = include_str!("../../docs/operate/dlock.rules.yml");
+const DASHBOARD: &str = include_str!("../../docs/operate/dashboard.json");
+
+/// The names of metrics in a text, without what Prometheus adds.
+fn metrics_in(text: &'static str) -> BTreeSet<&'static str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names =
+        words.filter(|word| word.starts_with("dlock_") && !word.starts_with("dlock_runtime"));
+    let bare = |name: &'static str| {
+        let ends = ["_bucket", "_count"].iter();
+        let mut bare = ends.filter_map(|end| name.strip_suffix(end));
+        bare.next().unwrap_or(name)
+    };
+    names.map(bare).collect()
+}
+
+#[test]
+fn each_metric_has_a_row_and_a_panel() {
+    let made = metrics_in(METRICS);
+    let rows = rows("Metrics");
+    let listed: BTreeSet<&str> = rows.iter().flat_map(|row| quoted(row[0])).collect();
+    assert_eq!(listed, made);
+    assert_eq!(metrics_in(DASHBOARD), made);
+    assert!(metrics_in(RULES).is_subset(&made));
+}
+
+#[test]
+fn each_rule_has_a_row() {
+    let rules = RULES
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let rows = rows("Alerts");
+    let listed = rows.iter().map(|row| quoted(row[0])[0]);
+    assert!(rules.eq(listed));
+}
+
+/// Level, text and fields of each event in `observe`.
 fn events() -> Vec<(&'static str, &'static str, Vec<String>)> {
-    let calls = EVENTS.split("tracing::").skip(1);
+    let calls = EVENTS
+        .iter()
+        .flat_map(|file| file.split("tracing::").skip(1));
+    let is_event = |call: &&str| {
+        let called = call.split_once("!(");
+        called.is_some_and(|(level, _)| LEVELS.contains(&level))
+    };
+    let calls = calls.filter(is_event);
     let calls = calls.map(|from| from.split(");").next().unwrap());
     let event = |call: &'static str| {
         let (level, rest) = call.split_once("!(").expect("a macro");
@@ -72,7 +123,7 @@ fn events() -> Vec<(&'static str, &'static str, Vec<String>)> {
             .split(',')
             .map(|it| name(it).trim_start_matches(['%', '?']));
         let mut fields: Vec<String> = fields.map(str::to_owned).collect();
-        fields.retain(|field| !field.is_empty());
+        fields.retain(|field| !field.is_empty() && !field.starts_with("parent:"));
         (level, text, fields)
     };
     calls.map(event).collect()

@@ -4,11 +4,12 @@ use std::process::Command;
 
 use dlock_harness::RedisServer;
 
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 5] = [
     include_str!("../../docs/operate/night.md"),
     include_str!("../../docs/operate/server.md"),
     include_str!("../../docs/operate/capacity.md"),
     include_str!("../../docs/operate/alerts.md"),
+    include_str!("../../docs/operate/metrics.md"),
 ];
 
 /// The text under a heading, up to the next one of its page. No two pages share a heading.

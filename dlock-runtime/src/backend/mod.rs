@@ -78,6 +78,11 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
+    /// How many connections to the server work.
+    fn connections(&self) -> usize {
+        0
+    }
+
     /// What guarded writes left at a data key, if this process keeps the data.
     fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError>;
 }

@@ -24,6 +24,7 @@ use crate::policy::commands::Acquired;
 use crate::policy::local_queue::{Attempt, Grant, GrantKind};
 use crate::values::error::{LockError, Reason};
 use crate::values::fence::Fence;
+use crate::values::listener::AcquireOutcome;
 use crate::values::moment::Moment;
 use crate::values::wait::Wait;
 
@@ -38,14 +39,17 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    pub(super) fn begins(core: &Arc<Core>, wait: Wait) -> Self {
-        let begun = core.now();
+    pub(super) fn new(begun: Moment, wait: Wait) -> Self {
         let until = match wait {
             Wait::Once => Some(begun),
             Wait::For(wait) => Some(begun.plus(wait)),
             Wait::Forever => None,
         };
         Self { begun, until }
+    }
+
+    pub(super) fn begun(&self) -> Moment {
+        self.begun
     }
 
     pub(super) fn is_over(&self, core: &Arc<Core>) -> bool {
@@ -56,6 +60,7 @@ impl Deadline {
 pub(crate) async fn acquire(
     core: &Arc<Core>,
     spec: &Arc<AcquireSpec>,
+    begun: Moment,
 ) -> Result<LockGuard, LockError> {
     let may_wait = match nested::check(core, spec) {
         Nested::Join(guard) => return Ok(guard),
@@ -65,7 +70,7 @@ pub(crate) async fn acquire(
     };
     lock_order::check(core, spec)?;
     core.watchdog().revive()?;
-    let deadline = Deadline::begins(core, spec.wait);
+    let deadline = Deadline::new(begun, spec.wait);
     let mut now = deadline.begun;
     loop {
         let (guard, grant) = take_one(core, spec, &deadline, now, may_wait).await?;
@@ -125,6 +130,11 @@ async fn in_queue(
     let mut waiter = Waiter::new(core, spec, &here, now);
     let mut last_try = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
+    let mut slow = core
+        .settings()
+        .observing
+        .slow_acquire
+        .map(|it| begun.plus(it));
     let mut begins = Some(now);
     std::future::poll_fn(move |cx| {
         loop {
@@ -137,7 +147,8 @@ async fn in_queue(
             while let Poll::Ready(turn) = waiter.poll(cx, now) {
                 if let Some(taken) = turn? {
                     let grant = taken.grant;
-                    return Poll::Ready(Ok((guard_of(core, spec, taken), grant)));
+                    let guard = guard_of(core, spec, taken, (begun, now));
+                    return Poll::Ready(Ok((guard, grant)));
                 }
                 // The grant came too late for this waiter's ttl: it queues again, behind the
                 // others.
@@ -154,7 +165,12 @@ async fn in_queue(
             }
             let expired = command_error::needs_drivers(|| timer.poll(cx, &here, pause(now)));
             ready!(expired.map_err(|error| error.into_error(None))?);
-            is_over = until.is_some_and(|until| clock.now() >= until);
+            let now = clock.now();
+            is_over = until.is_some_and(|until| now >= until);
+            if slow.is_some_and(|slow| now >= slow) {
+                slow = None;
+                waiter.is_slow(begun.until(now));
+            }
         }
     })
     .await
@@ -190,18 +206,23 @@ pub(super) fn take(
     spec: &Arc<AcquireSpec>,
     attempt: Attempt,
     grant: Grant,
+    begun: Moment,
 ) -> Option<LockGuard> {
-    let ours = attempt.token;
-    let taken = core
-        .local_queues()
-        .take(&spec.terms, attempt, grant, core.now());
+    let (ours, now) = (attempt.token, core.now());
+    let taken = core.local_queues().take(&spec.terms, attempt, grant, now);
     if taken.is_none() {
         core.watchdog().nudge(ours);
     }
-    Some(guard_of(core, spec, taken?))
+    Some(guard_of(core, spec, taken?, (begun, now)))
 }
 
-fn guard_of(core: &Arc<Core>, spec: &Arc<AcquireSpec>, taken: Taken) -> LockGuard {
+/// `begun`: when the call began to wait for it.
+fn guard_of(
+    core: &Arc<Core>,
+    spec: &Arc<AcquireSpec>,
+    taken: Taken,
+    (begun, granted): (Moment, Moment),
+) -> LockGuard {
     let Taken {
         attempt: Attempt { token, claim },
         grant,
@@ -217,8 +238,19 @@ fn guard_of(core: &Arc<Core>, spec: &Arc<AcquireSpec>, taken: Taken) -> LockGuar
         fence,
         cell,
         spec: spec.clone(),
+        begun,
+        granted,
+        outcome: outcome_of(&grant),
     };
     LockGuard::new(hold)
+}
+
+fn outcome_of(grant: &Grant) -> AcquireOutcome {
+    match grant.how {
+        _ if grant.chain.index > 0 => AcquireOutcome::HandedOn,
+        GrantKind::AtOnce => AcquireOutcome::AtOnce,
+        GrantKind::InTurn => AcquireOutcome::InTurn,
+    }
 }
 
 /// Confirms the lease before the body of one lock begins. If it is dropped or fails, the key is not
@@ -279,7 +311,7 @@ async fn past_the_queue(
         let tried = try_once(core, spec).await;
         core.check_process()?; // a forked child may poll what its parent began
         let error = match tried {
-            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant) {
+            Ok(Tried::Granted(attempt, grant)) => match take(core, spec, attempt, grant, begun) {
                 Some(guard) => return Ok((guard, grant)),
                 None => CommandError::Unclear(Reason::new(
                     "the lease was over before its grant arrived",

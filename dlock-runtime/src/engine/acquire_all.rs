@@ -29,16 +29,15 @@ use crate::values::moment::Moment;
 type One = (LockGuard, Option<Grant>);
 type Held = Vec<One>;
 
-/// `specs`: sorted by key, each key once.
-pub(crate) async fn acquire(
+/// `specs`: sorted by key, each key once, `first` before all.
+pub(super) async fn acquire(
     core: &Arc<Core>,
+    first: &Arc<AcquireSpec>,
     specs: &[Arc<AcquireSpec>],
+    begun: Moment,
 ) -> Result<LockGuard, LockError> {
-    let [first, others @ ..] = specs else {
-        return Err(LockError::config(KindError::NoKeys));
-    };
-    if others.is_empty() {
-        return acquire::acquire(core, first).await;
+    if specs.len() == 1 {
+        return acquire::acquire(core, first, begun).await;
     }
     command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
     let nested: Vec<Nested> = specs.iter().map(|it| nested::check(core, it)).collect();
@@ -54,7 +53,7 @@ pub(crate) async fn acquire(
         Nested::Join(_) | Nested::WouldDeadlock(_) => Ok(()),
     })?;
     core.watchdog().revive()?;
-    let deadline = Deadline::begins(core, first.wait);
+    let deadline = Deadline::new(begun, first.wait);
     loop {
         if core.is_shut() {
             return Err(LockError::ShutDown);
@@ -75,6 +74,7 @@ pub(crate) async fn acquire(
 async fn at_once(
     core: &Arc<Core>,
     specs: &[Arc<AcquireSpec>],
+    begun: Moment,
 ) -> Result<Option<Held>, CommandError> {
     let alone =
         |spec: &Arc<AcquireSpec>| spec.kind == Kind::Exclusive && spec.queue_key.is_for_all();
@@ -118,7 +118,7 @@ async fn at_once(
                     None => Grant::at_once(sent.at, sent.command.lease.get(), epoch, time),
                     Some(left) => Grant::in_turn(sent.at, left, epoch, time),
                 };
-                let guard = acquire::take(core, spec, sent.attempt(), grant);
+                let guard = acquire::take(core, spec, sent.attempt(), grant, begun);
                 guard.map(|guard| (guard, Some(grant)))
             });
             // Take every one before looking at failures: a guard that is dropped gives its lock
@@ -148,7 +148,7 @@ async fn in_order(
     deadline: &Deadline,
 ) -> Result<Result<LockGuard, CommandError>, LockError> {
     let (begun, mut held) = (core.now(), Held::new());
-    match at_once(core, specs).await {
+    match at_once(core, specs, deadline.begun()).await {
         Ok(Some(held)) => return Ok(begin(core, specs, begun, held).await),
         Ok(None) => {}
         // Go on in the queue: there, the next command waits for a pause and for a pending clean-up.

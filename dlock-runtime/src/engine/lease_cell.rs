@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::backend::clock::Clock;
-use crate::observe;
+use crate::observe::{self, ObservedHold};
 use crate::policy::commands::GivenBack;
 use crate::policy::lease::Lease;
 use crate::values::error::LostCause;
@@ -39,6 +39,8 @@ pub(crate) struct LeaseCell {
     /// Batches of this holder that the server may still apply.
     open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
+    /// What observers are told, from when its holder has it.
+    observed: OnceLock<Box<ObservedHold>>,
     /// What the watchdog's release found, where the watchdog released it.
     freed: OnceLock<Option<GivenBack>>,
     changed: Notify,
@@ -57,6 +59,7 @@ impl LeaseCell {
             holds: AtomicU32::new(1),
             open_writes: AtomicU32::new(0),
             cause: OnceLock::new(),
+            observed: OnceLock::new(),
             freed: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -92,6 +95,11 @@ impl LeaseCell {
         self.cause.get().copied()
     }
 
+    /// Whether it is known to be over although it was not released. No clock is read.
+    pub(super) fn is_lost(&self) -> bool {
+        self.cause.get().is_some()
+    }
+
     /// Why the release found nothing at the server.
     pub(crate) fn why_gone(&self) -> LostCause {
         self.cause.get().copied().unwrap_or_else(|| {
@@ -106,6 +114,26 @@ impl LeaseCell {
     /// Whether the process that this one was forked from took it.
     pub(crate) fn is_inherited(&self) -> bool {
         self.home.is_elsewhere()
+    }
+
+    /// A holder has the lock.
+    pub(super) fn begins(&self, observed: ObservedHold) {
+        let _ = self.observed.set(Box::new(observed)); // a cell has one holder
+    }
+
+    pub(super) fn observed(&self) -> Option<&ObservedHold> {
+        self.observed.get().map(|observed| &**observed)
+    }
+
+    /// As [`extend`](Self::extend), by a renewal.
+    pub(super) fn renewed(&self, deadline: Moment, at_deadline: LostCause) -> bool {
+        let before = self.deadline();
+        let is_held = self.extend(deadline, at_deadline);
+        if let Some(observed) = self.observed.get().filter(|_| is_held) {
+            let now = self.clock.now();
+            observed.renewed(now.until(before), now.until(deadline));
+        }
+        is_held
     }
 
     /// When the lease ends without a renewal.
@@ -130,7 +158,10 @@ impl LeaseCell {
     pub(crate) fn lose(&self, cause: LostCause) -> bool {
         let first = !self.is_released() && self.cause.set(cause).is_ok();
         if first {
-            observe::lost(&self.key, cause);
+            match self.observed.get() {
+                Some(hold) => hold.lost(cause),
+                None => observe::lost(&self.key, cause),
+            }
         }
         self.changed.notify_waiters();
         first

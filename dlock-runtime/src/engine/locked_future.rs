@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use super::guard::LockGuard;
 use super::lease_cell::Lost;
 use super::scope::{self, Frame, LockFrame};
+use crate::observe::ObservedHold;
 use crate::values::error::{LockError, LostCause};
 use crate::values::moment::Moment;
 
@@ -205,16 +206,18 @@ fn run<F: Future>(
     let guard = &frame.guard;
     if on_lost == OnLost::Finish {
         let entered = scope::enter(Frame::Lock(frame.clone()));
+        let span = guard.observed().map(ObservedHold::enter);
         let value = ready!(body.poll(cx));
-        drop(entered);
+        drop((span, entered));
         return Poll::Ready(Ok(value));
     }
     if !is_fresh {
         check(guard, false)?;
     }
     let entered = scope::enter(Frame::Lock(frame.clone()));
+    let span = guard.observed().map(ObservedHold::enter);
     let polled = body.poll(cx);
-    drop(entered);
+    drop((span, entered));
     match polled {
         Poll::Ready(value) => Poll::Ready(Ok(value)),
         Poll::Pending => poll_lost(guard, lost, cx).map(Err),

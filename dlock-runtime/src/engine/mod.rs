@@ -22,6 +22,7 @@
 pub(crate) mod acquire;
 mod acquire_all;
 mod attempt;
+mod call;
 pub(crate) mod core;
 pub(crate) mod guard;
 pub(crate) mod lease_cell;
@@ -36,6 +37,7 @@ pub(crate) mod scope;
 mod shared;
 pub(crate) mod shutdown;
 pub(crate) mod spec;
+pub(crate) mod status;
 mod waiting;
 pub(crate) mod watchdog;
 

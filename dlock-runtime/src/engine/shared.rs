@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::lease_cell::LeaseCell;
 use super::local_queues::queue_table::QueueTable;
 use crate::backend::clock::Clock;
-use crate::observe;
+use crate::observe::{self, Counts};
 use crate::policy::tokens::{self, Action};
 use crate::sync::{Mutex, MutexGuard};
 use crate::values::moment::Moment;
@@ -50,6 +50,16 @@ pub(super) struct State {
 }
 
 impl State {
+    pub(super) fn counts(&self) -> Counts {
+        let census = self.tokens.census();
+        Counts {
+            held: census.held,
+            waiting: self.queues.waiters().count(),
+            cleaning_up: census.cleaning_up,
+            in_flight: census.acquiring + census.releasing,
+        }
+    }
+
     /// Whether the watchdog wakes by itself before anything is due.
     fn is_in_time(&self) -> bool {
         let planned = self.planned;
@@ -139,7 +149,7 @@ impl Shared {
                 deadline,
                 cause,
             } => {
-                if !holder.extend(deadline, cause) {
+                if !holder.renewed(deadline, cause) {
                     // The holder has already seen the deadline pass, so stop renewing.
                     let now = self.clock.now();
                     self.lock().tokens.hand_over(token, now);

@@ -40,6 +40,20 @@ impl Site {
         Self { function: None, at }
     }
 
+    /// Whether both are one by their addresses: quickly, and never wrongly so.
+    pub(crate) fn is_same(&self, other: Site) -> bool {
+        let address = |site: &Site| site.function.map(str::as_ptr);
+        std::ptr::eq(self.at, other.at) && address(self) == address(&other)
+    }
+
+    /// Where it is in the program's memory, as a number whose bits are well spread; two sites may
+    /// share it.
+    pub(crate) fn spread(&self) -> u64 {
+        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15; // the fraction of the golden ratio
+        let address = std::ptr::from_ref(self.at).addr();
+        (address as u64).wrapping_mul(GOLDEN)
+    }
+
     /// The name of the requesting function or line, for people to read.
     pub(crate) fn name(&self) -> Cow<'static, str> {
         match self.function {
@@ -72,6 +86,34 @@ pub(crate) enum Class {
 }
 
 impl Class {
+    /// The class of a key that this site asks for.
+    pub(crate) fn of(key: &Key, site: Site) -> Self {
+        match key.origin() {
+            Origin::Template(text) => Class::Template(text),
+            Origin::Constant => Class::Constant(key.clone()),
+            Origin::Text | Origin::Verbatim => Class::Site(site),
+        }
+    }
+
+    /// Whether both are one of one site: quickly, and never wrongly so.
+    pub(crate) fn is_same(&self, other: &Class) -> bool {
+        match (self, other) {
+            (Class::Template(one), Class::Template(other)) => std::ptr::eq(*one, *other),
+            (Class::Constant(one), Class::Constant(other)) => one == other,
+            (Class::Site(one), Class::Site(other)) => one.is_same(*other),
+            _ => false,
+        }
+    }
+
+    /// Its name, for people and as a label: no value of a key, but for constants.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Class::Template(text) => (*text).to_owned(),
+            Class::Constant(key) => key.bare().to_owned(),
+            Class::Site(site) => site.name().into_owned(),
+        }
+    }
+
     /// Whether two keys of this class lock the same kind of thing. One site may request any locks:
     /// a function that takes all locks of a program is one site.
     pub(crate) fn is_one_kind(&self) -> bool {
@@ -141,11 +183,7 @@ pub(crate) struct LockSite {
 
 impl LockSite {
     pub(crate) fn new(key: &Key, site: Site) -> Self {
-        let class = match key.origin() {
-            Origin::Template(text) => Class::Template(text),
-            Origin::Constant => Class::Constant(key.clone()),
-            Origin::Text | Origin::Verbatim => Class::Site(site),
-        };
+        let class = Class::of(key, site);
         Self { class, site }
     }
 }

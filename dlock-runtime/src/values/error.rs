@@ -282,6 +282,20 @@ pub enum LostCause {
 }
 
 impl LostCause {
+    /// As a label: `deadline`, `gone`, `max_hold`, `max_renewals`, `watchdog`, `unclear`, `forked`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LostCause::Deadline => "deadline",
+            LostCause::Gone => "gone",
+            LostCause::MaxHold => "max_hold",
+            LostCause::MaxRenewals => "max_renewals",
+            LostCause::Watchdog => "watchdog",
+            LostCause::Unclear => "unclear",
+            LostCause::Forked => "forked",
+        }
+    }
+
     /// The cause in words, given whether the lease was renewed.
     fn of_lease(self, renewed: bool) -> String {
         match (self, renewed) {

@@ -24,6 +24,17 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// As a label, without the owner's name.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Kind::Exclusive => "exclusive",
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::Permits { .. } => "permits",
+            Kind::Owned(_) => "owner",
+        }
+    }
+
     /// Whether its holders stand in a sorted set, each with its own expiry.
     pub(crate) fn is_shared(&self) -> bool {
         *self != Kind::Exclusive

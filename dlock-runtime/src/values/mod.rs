@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`,
 //! `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
-//! `finding`, `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
+//! `finding`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
 //!
 //! Never in this folder: waiting, reading a clock, a command to a server, an import from another
 //! folder.
@@ -22,6 +22,7 @@ pub(crate) mod hashed;
 pub(crate) mod holder;
 pub(crate) mod key;
 pub(crate) mod kind;
+pub(crate) mod listener;
 pub(crate) mod lock_order;
 pub(crate) mod memory_value;
 pub(crate) mod moment;

@@ -108,6 +108,10 @@ impl Backend for Redis {
         self.supervisor.epoch_given(epoch);
     }
 
+    fn connections(&self) -> usize {
+        self.supervisor.working()
+    }
+
     fn background_task(&self) -> Option<BackgroundTask> {
         self.supervisor.follow_the_master()
     }

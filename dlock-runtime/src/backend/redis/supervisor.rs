@@ -54,6 +54,14 @@ struct Links {
     caretaker: OnceLock<AbortHandle>,
 }
 
+impl Links {
+    fn all(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        let checkouts = self.checkouts.iter().flat_map(|it| it.slots());
+        let witness = self.witness.iter().map(|it| it.slot());
+        self.slots.iter().chain(checkouts).chain(witness)
+    }
+}
+
 impl Supervisor {
     pub(super) fn new(address: &Arc<RedisAddress>, settings: &Settings, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
@@ -106,6 +114,15 @@ impl Supervisor {
             self.plan.clone(),
             sentinels.clone(),
         )))
+    }
+
+    /// How many connections work, of all runtimes.
+    pub(super) fn working(&self) -> usize {
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let links: Vec<_> = runtimes.iter().map(|(_, links)| links.clone()).collect();
+        drop(runtimes);
+        let working = links.iter().flat_map(|links| links.all());
+        working.filter(|slot| slot.live().is_some()).count()
     }
 
     /// The current runtime's connection for this key, if it works and the server has answered on it
@@ -276,10 +293,7 @@ async fn look_after(departure: Departure) {
         let Some(links) = departure.links() else {
             return;
         };
-        let checkouts = links.checkouts.iter().flat_map(|it| it.slots());
-        let witness = links.witness.iter().map(|it| it.slot());
-        let all = links.slots.iter().chain(checkouts).chain(witness);
-        for link in all.filter_map(|slot| slot.live()) {
+        for link in links.all().filter_map(|slot| slot.live()) {
             while link.connection.is_usable()
                 && link.connection.idle(link.connection.clock.now()) >= pause
                 && link.connection.refresh(within).await.is_err()

@@ -21,7 +21,7 @@ use crate::backend::memory::Memory;
 use crate::backend::offers::{Offers, Wanted};
 use crate::backend::redis::Redis;
 use crate::backend::{Backend, Link};
-use crate::observe;
+use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
 use crate::policy::server_check::{PoolSettings, judge};
 use crate::policy::tokens::Census;
@@ -51,6 +51,7 @@ pub(crate) struct Core {
     shut: AtomicBool,
     /// How many releases got no clear answer.
     unclear_releases: AtomicU64,
+    observers: Arc<Observers>,
 }
 
 impl Core {
@@ -68,11 +69,12 @@ impl Core {
             let why = Reason::new(format_args!("the system gives no random numbers: {why}"));
             CommandError::Setup(why).into_error(None)
         })?;
+        let observers = Arc::new(Observers::new(settings.observing.listener.clone()));
         let shared = Arc::new(Shared::new(backend.clock(), settings.command_timeout));
         let core = Arc::new(Core {
             home: Home::here(),
             tokens,
-            watchdog: Watchdog::start(shared.clone(), backend.clone())?,
+            watchdog: Watchdog::start(shared.clone(), backend.clone(), observers.clone())?,
             local_queues: LocalQueues::new(
                 shared,
                 settings.one_step(),
@@ -83,6 +85,7 @@ impl Core {
             holder_name: settings.holder_name.clone().unwrap_or_else(host_name),
             shut: AtomicBool::new(false),
             unclear_releases: AtomicU64::new(0),
+            observers,
             neighbour: Neighbour::enter(&settings),
             offers: backend.offers(),
             backend,
@@ -177,6 +180,14 @@ impl Core {
     /// Counts a release without a clear answer; returns how many there were.
     pub(crate) fn unclear_release(&self) -> u64 {
         self.unclear_releases.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn unclear_releases(&self) -> u64 {
+        self.unclear_releases.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn observers(&self) -> &Observers {
+        &self.observers
     }
 
     pub(crate) fn holder_name(&self) -> &str {

@@ -23,12 +23,14 @@ use super::lock_handle::LockHandle;
 use super::spec::AcquireSpec;
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
+use crate::observe::{ObservedClass, ObservedHold};
 use crate::policy::commands::Claim;
 use crate::values::class::{LockSite, Site};
 use crate::values::error::{LockError, LostCause, Reason, Refusal};
 use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::kind::Kind;
+use crate::values::listener::AcquireOutcome;
 use crate::values::moment::Moment;
 use crate::values::token::Token;
 
@@ -74,6 +76,10 @@ pub(crate) struct Hold {
     pub(crate) fence: Fence,
     pub(crate) cell: Arc<LeaseCell>,
     pub(crate) spec: Arc<AcquireSpec>,
+    /// When the call began that took it, and when it had it.
+    pub(crate) begun: Moment,
+    pub(crate) granted: Moment,
+    pub(crate) outcome: AcquireOutcome,
 }
 
 impl Hold {
@@ -175,6 +181,24 @@ impl LockGuard {
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.hold.fence
+    }
+
+    /// How long the call that took the lock waited for it; for several keys, until it had the last
+    /// one. A call that joined a lock of its own body has the outer call's time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// let lock = pool.lock("report").acquire().await?;
+    /// println!("waited for {:?}", lock.waited());
+    /// # lock.release().await?; Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        let granted = self.parts().map(|part| part.hold.granted).max();
+        self.hold.begun.until(granted.unwrap_or(self.hold.granted))
     }
 
     /// How often this body holds the lock: 1, and one more for each nested call that joined it.
@@ -355,6 +379,30 @@ impl LockGuard {
     fn cells(&self) -> Cells {
         let others = self.others.iter().map(|part| part.hold.cell.clone());
         Cells::new(self.hold.cell.clone(), others.collect())
+    }
+
+    /// How the lock was granted.
+    pub(super) fn outcome(&self) -> AcquireOutcome {
+        self.hold.outcome
+    }
+
+    /// The holder has it: observers are told from here on. Called in the caller's span.
+    pub(super) fn begins(&self, class: Option<Arc<ObservedClass>>) {
+        let AcquireSpec {
+            key, kind, site, ..
+        } = &*self.hold.spec;
+        let grant = (self.hold.fence, self.hold.granted);
+        let observed = ObservedHold::begins(key, kind, *site, class, grant);
+        self.hold.cell.begins(observed);
+    }
+
+    pub(super) fn spec(&self) -> &Arc<AcquireSpec> {
+        &self.hold.spec
+    }
+
+    /// What observers are told of the hold of the first key.
+    pub(super) fn observed(&self) -> Option<&ObservedHold> {
+        self.hold.cell.observed()
     }
 
     pub(crate) fn kind(&self) -> &Kind {

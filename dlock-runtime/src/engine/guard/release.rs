@@ -181,11 +181,16 @@ impl LockGuard {
         if !cell.release() {
             return None;
         }
-        Some(match checked {
-            Some(now) => Leaves::At(now),
-            None if cell.is_inherited() => Leaves::Forked,
-            None => Leaves::At(core.now()),
-        })
+        let now = match checked {
+            Some(now) => now,
+            None if cell.is_inherited() => return Some(Leaves::Forked),
+            None => core.now(),
+        };
+        if let Some(observed) = cell.observed() {
+            let long = core.settings().observing.long_hold;
+            observed.ended(now, cell.is_lost(), long);
+        }
+        Some(Leaves::At(now))
     }
 
     /// Whether the next waiter here may have the lock. It may not if the server has to be told of a

@@ -43,6 +43,8 @@ pub(in crate::engine) struct QueueState {
     /// The value of the last acquire, if the queue is not shared: `QueueTable` finds the queue by
     /// it.
     pub(in crate::engine) last_value: Option<Arc<str>>,
+    /// Who the server last said holds the lock; kept only where slow calls are logged.
+    pub(in crate::engine) holder: Option<String>,
     /// Wakers to call after unlocking: waking may drop a task, and its drop locks the mutex.
     pub(in crate::engine) wakes: Wakes,
     pub(in crate::engine) notifies: bool,

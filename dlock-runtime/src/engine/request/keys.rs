@@ -2,12 +2,15 @@
 //!
 //! It takes no lock itself. Invariant: several keys are sorted by name, each once.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
-use dlock_grammar::kind::check_keys;
+use dlock_grammar::kind::{KindError, check_keys};
 
 use crate::engine::acquire;
 use crate::engine::acquire_all;
+use crate::engine::call::Call;
 use crate::engine::core::Core;
 use crate::engine::guard::LockGuard;
 use crate::engine::spec::AcquireSpec;
@@ -62,11 +65,31 @@ impl Keys {
 }
 
 impl AcquireSpecs {
+    async fn acquire_all(
+        core: &Arc<Core>,
+        specs: &[Arc<AcquireSpec>],
+    ) -> Result<LockGuard, LockError> {
+        let Some(first) = specs.first() else {
+            return Err(LockError::config(KindError::NoKeys));
+        };
+        let mut call = Call::begins(core, first, specs.len());
+        let mut acquire = pin!(acquire_all::acquire(core, first, specs, call.begun()));
+        let acquired = poll_fn(|cx| call.polls(acquire.as_mut(), cx)).await;
+        call.ended(&acquired);
+        acquired
+    }
+
     pub(crate) async fn acquire(&self, core: &Arc<Core>) -> Result<LockGuard, LockError> {
         match self {
-            AcquireSpecs::One(spec) => acquire::acquire(core, spec).await,
+            AcquireSpecs::One(spec) => {
+                let mut call = Call::begins(core, spec, 1);
+                let mut acquire = pin!(acquire::acquire(core, spec, call.begun()));
+                let acquired = poll_fn(|cx| call.polls(acquire.as_mut(), cx)).await;
+                call.ended(&acquired);
+                acquired
+            }
             // Boxed, so that the future for one key stays small.
-            AcquireSpecs::All(specs) => Box::pin(acquire_all::acquire(core, specs)).await,
+            AcquireSpecs::All(specs) => Box::pin(Self::acquire_all(core, specs)).await,
         }
     }
 }

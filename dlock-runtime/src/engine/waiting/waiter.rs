@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
@@ -14,6 +15,7 @@ use super::leader::Leader;
 use crate::engine::core::Core;
 use crate::engine::local_queues::{FirstAttempt as _, Joined, PollResult, Taken};
 use crate::engine::spec::AcquireSpec;
+use crate::observe;
 use crate::policy::local_queue::WaiterId;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
@@ -86,6 +88,19 @@ impl Waiter {
     /// until then there is no leader to watch.
     pub(in crate::engine) fn sends_itself(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// Logs that it has waited for so long.
+    pub(in crate::engine) fn is_slow(&self, waited: Duration) {
+        let AcquireSpec {
+            queue_key,
+            key,
+            function,
+            ..
+        } = &*self.spec;
+        let queues = self.core.local_queues();
+        let holder = queues.at(queue_key, |it| it.queue_state.holder.clone());
+        observe::slow_acquire(key.as_str(), function, waited, holder.flatten().as_deref());
     }
 
     /// `leader`: it has sent the first acquire, and been answered.

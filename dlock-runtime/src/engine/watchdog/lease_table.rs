@@ -12,7 +12,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::{Backend, Link, RENEWALS_AT_ONCE};
 use crate::engine::lease_cell::LeaseCell;
 use crate::engine::shared::{Shared, Tokens};
-use crate::observe;
+use crate::observe::{self, Observers};
 use crate::policy::commands::{Cancelled, Claim, Renewal, Renewed};
 use crate::policy::tokens::Action;
 use crate::values::moment::Moment;
@@ -25,6 +25,7 @@ pub(super) struct LeaseTable {
     pub(super) backend: Arc<dyn Backend>,
     /// A warning that renewals fail has been logged.
     pub(super) warned: AtomicBool,
+    pub(super) observers: Arc<Observers>,
 }
 
 /// Commands to send.
@@ -185,6 +186,23 @@ async fn renew(leases: Arc<LeaseTable>, batch: Batch) {
     }
 }
 
+impl RenewReport<'_> {
+    fn tell(&self) {
+        let (took, outcomes) = match &self.sent {
+            Some((sent, outcomes)) => {
+                let took = sent.until(self.leases.shared.clock.now());
+                (Some(took), outcomes.as_slice())
+            }
+            None => (None, [].as_slice()),
+        };
+        let count = |is: fn(&Renewed) -> bool| outcomes.iter().filter(|it| is(it)).count();
+        let renewed = count(|it| matches!(it, Renewed::Yes));
+        let gone = count(|it| matches!(it, Renewed::NotOurs));
+        let failed = self.tokens.len() - renewed - gone;
+        observe::renewals(renewed, gone, failed, took);
+    }
+}
+
 /// Reports a renewal on drop, as failed unless it was answered.
 struct RenewReport<'a> {
     leases: &'a LeaseTable,
@@ -194,6 +212,7 @@ struct RenewReport<'a> {
 
 impl Drop for RenewReport<'_> {
     fn drop(&mut self) {
+        self.tell();
         self.leases.report(|tokens, now| {
             let (sent, outcomes) = self.sent.take().unwrap_or((now, Vec::new()));
             let outcomes = outcomes.into_iter().chain(repeat(Renewed::Failed));

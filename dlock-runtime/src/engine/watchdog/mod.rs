@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use self::lease_table::LeaseTable;
 use crate::backend::{Backend, Link, WatchdogKind};
+use crate::observe::{Counts, Observers};
 use crate::policy::commands::Claim;
 use crate::policy::tokens::Census;
 use crate::values::error::LockError;
@@ -27,6 +28,7 @@ use crate::values::ttl::Ttl;
 
 use super::lease_cell::LeaseCell;
 use super::shared::Shared;
+use super::spec::AcquireSpec;
 
 /// The least time between two clean-ups of unknown grants.
 const STRAYS_AT_LEAST_APART: Duration = Duration::from_millis(50);
@@ -40,12 +42,17 @@ pub(crate) struct Watchdog {
 
 impl Watchdog {
     /// Starts the watchdog that the backend's leases need.
-    pub(super) fn start(shared: Arc<Shared>, backend: Arc<dyn Backend>) -> Result<Self, LockError> {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        backend: Arc<dyn Backend>,
+        observers: Arc<Observers>,
+    ) -> Result<Self, LockError> {
         let kind = backend.watchdog();
         let leases = Arc::new(LeaseTable {
             shared,
             backend,
             warned: AtomicBool::new(false),
+            observers,
         });
         if kind == WatchdogKind::Thread {
             thread::start(leases.clone())?;
@@ -156,6 +163,14 @@ impl Watchdog {
 
     pub(crate) fn census(&self) -> Census {
         self.shared().lock().tokens.census()
+    }
+
+    /// How many locks there are in which state, their holders, and the calls that wait.
+    pub(super) fn sight(&self) -> (Counts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
+        let state = self.shared().lock();
+        let held = state.tokens.holders().cloned().collect();
+        let waiting = state.queues.waiters().cloned().collect();
+        (state.counts(), held, waiting)
     }
 
     /// The keys of all locks that are held.

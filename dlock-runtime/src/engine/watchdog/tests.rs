@@ -18,7 +18,7 @@ fn in_a_forked_child_it_goes_without_a_look_at_the_table() {
     let memory = Arc::new(Memory::new());
     let mut shared = Shared::new(memory.clock(), CAP);
     shared.home = Home::elsewhere();
-    let watchdog = Watchdog::start(Arc::new(shared), memory).unwrap();
+    let watchdog = Watchdog::start(Arc::new(shared), memory, Arc::default()).unwrap();
     let leases = watchdog.leases.clone();
     let locked_for_ever = leases.shared.lock();
     let goes = std::thread::spawn(move || drop(watchdog));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease_table::{self, LeaseTable};
-use crate::observe;
+use crate::observe::{self, Gauges};
 use crate::policy::tokens::Census;
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
@@ -15,6 +15,9 @@ use crate::values::moment::Moment;
 /// Timers do not count suspended time, deadlines do: so the table is checked this often. Anything
 /// due later than that needs no wake-up, so an acquire seldom costs one.
 const CHECK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// How many seconds pass until the recorder of metrics is asked for again.
+const RECORDER_EVERY: u32 = 10;
 
 /// For how long the clean-ups of a closed pool go on.
 const LAST_CLEAN_UPS: Duration = Duration::from_secs(5);
@@ -45,8 +48,10 @@ async fn watch(leases: &Arc<LeaseTable>) {
         tokio::spawn(task); // it ends with this thread's runtime
     }
     let mut close_at = None;
+    let mut sight = Sight::default();
     loop {
         let now = leases.shared.clock.now();
+        sight.show(leases, now);
         let (actions, next, closing) = {
             let mut state = leases.shared.lock();
             let actions = state.tokens.due(now);
@@ -71,6 +76,29 @@ async fn watch(leases: &Arc<LeaseTable>) {
             .min(CHECK_AT_LEAST_EVERY);
         let woken = leases.shared.wake.notified();
         let _ = tokio::time::timeout(round_up(pause), woken).await;
+    }
+}
+
+/// Shows once a second how many locks there are.
+#[derive(Default)]
+struct Sight {
+    gauges: Gauges,
+    next: Moment,
+    times: u32,
+}
+
+impl Sight {
+    fn show(&mut self, leases: &LeaseTable, now: Moment) {
+        if cfg!(not(feature = "metrics")) || now < self.next {
+            return;
+        }
+        self.next = now.plus(CHECK_AT_LEAST_EVERY);
+        self.times = self.times.wrapping_add(1);
+        if self.times.is_multiple_of(RECORDER_EVERY) {
+            leases.observers.renew();
+        }
+        let counts = leases.shared.lock().counts();
+        self.gauges.set(counts);
     }
 }
 

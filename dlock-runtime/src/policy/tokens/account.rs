@@ -52,6 +52,14 @@ impl<H: Clone> Tokens<H> {
         census
     }
 
+    /// The holders of all held locks.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &H> {
+        self.entries.iter().filter_map(|entry| match &entry.state {
+            State::Holding { holder, .. } => Some(holder),
+            _ => None,
+        })
+    }
+
     /// The keys of all held locks.
     pub(crate) fn held(&self) -> Vec<Arc<str>> {
         let all = self.entries.iter();

@@ -76,6 +76,7 @@ impl Config {
             wrong.push("max_in_flight: 0 would send nothing; give at least 1".to_owned());
         }
         self.durability.check(&mut wrong);
+        self.observing.check(&mut wrong);
         if self.counter_per_slot && self.durability.is_asked_for() {
             wrong.push(
                 "counter_per_slot: `min_replicas` and `min_aof` ask one server, and a proxy that shards has several; leave one of them out"
@@ -111,6 +112,7 @@ impl Config {
                     without_scripts: self.without_scripts,
                     counter_per_slot: self.counter_per_slot,
                     durability: self.durability,
+                    observing: self.observing,
                     repair_missing_ttl: self.repair_missing_ttl,
                     holder_name: self.holder_name,
                     grant_secret: self.grant_secret,

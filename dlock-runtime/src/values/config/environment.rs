@@ -68,6 +68,8 @@ const SETTINGS: &[(&str, Setting)] = &[
         "DLOCK_REPAIR_MISSING_TTL",
         Setting::Time(Config::repair_missing_ttl),
     ),
+    ("DLOCK_SLOW_ACQUIRE", Setting::Time(Config::slow_acquire)),
+    ("DLOCK_LONG_HOLD", Setting::Time(Config::long_hold)),
     ("DLOCK_HOLDER_NAME", Setting::Text(Config::holder_name)),
     ("DLOCK_GRANT_SECRET", Setting::Text(Config::grant_secret)),
     ("DLOCK_LAZY", Setting::Flag(Config::lazy)),
@@ -103,6 +105,8 @@ impl Config {
     /// | `DLOCK_MIN_REPLICAS` | `2` | the master alone |
     /// | `DLOCK_MIN_AOF` | `1` | none |
     /// | `DLOCK_REPAIR_MISSING_TTL` | `1m` | refuse such keys |
+    /// | `DLOCK_SLOW_ACQUIRE` | `2s` | no warning |
+    /// | `DLOCK_LONG_HOLD` | `30s` | no warning |
     /// | `DLOCK_HOLDER_NAME` | `web-3` | the host's name |
     /// | `DLOCK_GRANT_SECRET` | 32 random bytes as text | derived from the password, if any |
     /// | `DLOCK_LAZY` | `true`, `false` | `false` |

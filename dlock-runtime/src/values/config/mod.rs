@@ -2,7 +2,7 @@
 //!
 //! `environment` reads the same settings from `DLOCK_*` variables, `address` parses the URL,
 //! `check` checks all settings, `settings` is the result. `tls`, `login` and `connector` are the
-//! parts of an address that the builder can give too. Invariant: every bad value is reported, all
+//! parts of an address that the builder can give too, `observing` is who is told about locks. Invariant: every bad value is reported, all
 //! in one error.
 //!
 //! Never in this folder: a default that replaces a bad value.
@@ -13,6 +13,7 @@ mod connector;
 mod durability;
 mod environment;
 mod login;
+mod observing;
 mod settings;
 mod tls;
 
@@ -29,6 +30,7 @@ pub(crate) use connector::{Connector, Stream};
 pub(crate) use durability::Durability;
 pub use login::Credentials;
 pub(crate) use login::{Login, Secret};
+pub(crate) use observing::Observing;
 pub(crate) use settings::Settings;
 pub(crate) use tls::Tls;
 
@@ -75,6 +77,7 @@ pub struct Config {
     without_scripts: bool,
     counter_per_slot: bool,
     durability: Durability,
+    observing: Observing,
     repair_missing_ttl: Option<Duration>,
     holder_name: Option<String>,
     grant_secret: Option<Secret>,
@@ -113,6 +116,7 @@ impl Config {
             without_scripts: false,
             counter_per_slot: false,
             durability: Durability::default(),
+            observing: Observing::default(),
             repair_missing_ttl: None,
             holder_name: None,
             grant_secret: None,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Address, Durability, Secret};
+use super::{Address, Durability, Observing, Secret};
 use crate::values::handoff::Handoff;
 use crate::values::lock_order::LockOrder;
 use crate::values::release::Release;
@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) without_scripts: bool,
     pub(crate) counter_per_slot: bool,
     pub(crate) durability: Durability,
+    pub(crate) observing: Observing,
     pub(crate) repair_missing_ttl: Option<Duration>,
     pub(crate) holder_name: Option<String>,
     pub(crate) grant_secret: Option<Secret>,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::queue_key::QueueKey;
 use super::queue_state::QueueState;
+use crate::engine::spec::AcquireSpec;
 use crate::values::error::LockError;
 use crate::values::hashed::HashedMap;
 use crate::values::moment::Moment;
@@ -40,6 +41,12 @@ impl QueueTable {
         self.sweep(now);
         let spare = || self.spare.pop().unwrap_or_default();
         self.by_key.entry(queue_key.clone()).or_insert_with(spare)
+    }
+
+    /// The calls that wait, at all queues.
+    pub(in crate::engine) fn waiters(&self) -> impl Iterator<Item = &Arc<AcquireSpec>> {
+        let queues = self.by_key.values();
+        queues.flat_map(|it| it.queue.waiters().map(|waiter| &waiter.spec))
     }
 
     /// An acquire of this queue is about to be sent with this value.

@@ -16,6 +16,7 @@ use crate::policy::commands::{Busy, Left};
 use crate::policy::local_queue::Grant;
 use crate::policy::retry::Pause;
 use crate::values::error::LockError;
+use crate::values::holder::{self, Reading};
 use crate::values::token::Token;
 
 impl Leader {
@@ -29,6 +30,7 @@ impl Leader {
 
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
         self.retries.succeeded();
+        self.observe(busy);
         let left = match busy.left {
             // An empty value: the lock is free and yet not ours, because the first entry in the
             // server's queue is of a kind that we can't read.
@@ -39,6 +41,20 @@ impl Leader {
         let interval = self.core.settings().poll_interval(pushes);
         let pause = self.retries.busy(left, interval);
         self.polls_again(token, pause);
+    }
+
+    /// Shows who holds the lock.
+    fn observe(&self, busy: &Busy) {
+        let holder = || match holder::read(&busy.value) {
+            Reading::Holder(holder) => holder.to_string(),
+            Reading::UnknownLayout => "a program with another version of dlock".to_owned(),
+        };
+        observe::queued(self.queue_key.key(), holder);
+        if self.core.settings().observing.slow_acquire.is_some() {
+            let holder = Some(holder());
+            let queues = self.core.local_queues();
+            queues.at(&self.queue_key, |it| it.queue_state.holder = holder);
+        }
     }
 
     fn polls_again(&self, token: Token, pause: Duration) {

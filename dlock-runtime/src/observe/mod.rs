@@ -1,22 +1,80 @@
-//! The events for operators, one function each. The only file that names the `tracing` crate.
+//! What operators see: the events of the log, here, one function each; the spans and events of a
+//! call (`call`) and of a hold (`hold`); what listeners and metrics are told (`classes`, `metrics`,
+//! `gauges`). The only folder that names the crates `tracing` and `metrics`.
 //!
 //! It decides nothing: the caller says when an event is due. Invariant: a text from outside is made
 //! printable before it is logged.
 
+mod call;
+mod classes;
+mod gauges;
+mod hold;
+#[cfg(feature = "metrics")]
+mod metrics;
+
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::sync::Once;
 use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
 
 use crate::values::error::LostCause;
 use crate::values::finding::{Finding, Weight};
 use crate::values::shown::{TEXT_AT_MOST, shown};
 
+pub(crate) use self::call::ObservedCall;
+pub(crate) use self::classes::{ObservedClass, Observers};
+pub(crate) use self::gauges::{Counts, Gauges};
+pub(crate) use self::hold::ObservedHold;
+
+/// Whether any event may be seen, as far as that is known without asking.
+pub(crate) fn is_logging() -> bool {
+    LevelFilter::current() != LevelFilter::OFF
+}
+
 pub(crate) fn memory_only() {
     tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
 }
 
+/// Nobody has begun to hold it yet.
 pub(crate) fn lost(key: &str, cause: LostCause) {
     tracing::warn!(key = &*fit(key), ?cause, "lost a lock: {cause}");
+}
+
+/// Once for each process.
+fn listener_panicked() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing::error!(
+            "a `LockListener` panicked; locks go on, but it was told less than happened"
+        );
+    });
+}
+
+/// A waiter's acquire or poll was answered: another holder has the lock.
+pub(crate) fn queued(key: &str, holder: impl FnOnce() -> String) {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        tracing::debug!(key = &*fit(key), holder = holder(), "waits for a lock");
+    }
+}
+
+/// Once for each call.
+pub(crate) fn slow_acquire(key: &str, function: &str, waited: Duration, holder: Option<&str>) {
+    tracing::warn!(
+        key = &*fit(key),
+        function,
+        ?waited,
+        holder,
+        "a call has waited for a lock for longer than `slow_acquire`"
+    );
+}
+
+/// A batch of renewals was answered after `took`, or was not.
+pub(crate) fn renewals(renewed: usize, gone: usize, failed: usize, took: Option<Duration>) {
+    tracing::debug!(renewed, gone, failed, ?took, "a batch of renewals ended");
+    #[cfg(feature = "metrics")]
+    metrics::renewals(renewed as u64, gone as u64, failed as u64, took);
 }
 
 /// Once for each pair of classes.
@@ -39,6 +97,8 @@ pub(crate) fn release_unclear(key: &str, why: &dyn Display, total: u64) {
         total,
         "a release got no clear answer and is repeated in the background: {why}"
     );
+    #[cfg(feature = "metrics")]
+    metrics::release_unclear();
 }
 
 pub(crate) fn cleaned_up(key: &str, found: bool) {
@@ -80,6 +140,8 @@ pub(crate) fn unreachable(address: &dyn Display, why: &dyn Display) {
 
 pub(crate) fn reconnected(address: &dyn Display, attempts: u32) {
     tracing::info!(%address, attempts, "connected to redis again");
+    #[cfg(feature = "metrics")]
+    metrics::reconnected();
 }
 
 pub(crate) fn master_moved(from: &dyn Display, to: &dyn Display) {

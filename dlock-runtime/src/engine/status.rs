@@ -1,0 +1,73 @@
+//! What a pool is doing at this moment, counted for people.
+//!
+//! It reads what is there anyway; nothing is counted for it before it is asked.
+
+use std::collections::BTreeMap;
+
+use super::core::Core;
+use crate::values::class::Class;
+
+/// What a pool holds and waits for, from [`LockPool::status`](crate::LockPool::status).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStatus {
+    /// Locks that this process holds, each key counted.
+    pub held: usize,
+    /// Calls of this process that wait for a lock in a queue.
+    pub waiting: usize,
+    /// Abandoned attempts and releases without a clear answer, which are being cleaned up.
+    pub cleaning_up: usize,
+    /// Acquires and releases that are sent and not answered yet.
+    pub in_flight: usize,
+    /// Connections to the server that work, of all tokio runtimes and of the watchdog. Those that
+    /// listen to sentinels are not counted; 0 for `memory://`.
+    pub connections: usize,
+    /// Releases that got no clear answer since the pool was made.
+    pub unclear_releases: u64,
+    /// The classes of locks that are held or waited for, by their names.
+    pub classes: Vec<ClassStatus>,
+}
+
+/// The locks of one class, in a [`PoolStatus`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClassStatus {
+    /// The key's template, `item:<id>`; for a key without one, the place in the program that asks
+    /// for it.
+    pub class: String,
+    /// `exclusive`, `read`, `write`, `permits` or `owner`.
+    pub kind: &'static str,
+    /// Locks that this process holds.
+    pub held: usize,
+    /// Calls of this process that wait.
+    pub waiting: usize,
+}
+
+pub(super) fn of(core: &Core) -> PoolStatus {
+    let (counts, held, waiting) = core.watchdog().sight();
+    let mut classes = BTreeMap::<(String, &'static str), (usize, usize)>::new();
+    for observed in held.iter().filter_map(|cell| cell.observed()) {
+        let (class, kind) = observed.class();
+        classes.entry((class.label(), kind)).or_default().0 += 1;
+    }
+    for spec in &waiting {
+        let class = Class::of(&spec.key, spec.site);
+        let class = (class.label(), spec.kind.label());
+        classes.entry(class).or_default().1 += 1;
+    }
+    let class = |((class, kind), (held, waiting))| ClassStatus {
+        class,
+        kind,
+        held,
+        waiting,
+    };
+    PoolStatus {
+        held: counts.held,
+        waiting: counts.waiting,
+        cleaning_up: counts.cleaning_up,
+        in_flight: counts.in_flight,
+        connections: core.backend().connections(),
+        unclear_releases: core.unclear_releases(),
+        classes: classes.into_iter().map(class).collect(),
+    }
+}

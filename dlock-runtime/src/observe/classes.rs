@@ -1,0 +1,168 @@
+//! Who is told about the locks of a pool, and what each class of locks is called.
+//!
+//! Invariant: there are never more classes than places in the program's text that take locks,
+//! however many keys there are.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+#[cfg(feature = "metrics")]
+use super::metrics::Meters;
+use crate::values::class::{Class, Site};
+use crate::values::error::LostCause;
+use crate::values::hashed::HashedMap;
+use crate::values::key::Key;
+use crate::values::kind::Kind;
+use crate::values::listener::{AcquireOutcome, HoldOutcome, Listener, LockInfo, LockListener};
+
+/// The observers of one pool.
+#[derive(Debug, Default)]
+pub(crate) struct Observers {
+    listener: Option<Listener>,
+    /// By the address of the site, of which there is mostly one with one class.
+    classes: RwLock<HashedMap<u64, Vec<Arc<ObservedClass>>>>,
+}
+
+impl Observers {
+    pub(crate) fn new(listener: Option<Listener>) -> Self {
+        Self {
+            listener,
+            classes: RwLock::default(),
+        }
+    }
+
+    /// Whether anybody is told about anything.
+    fn listen(&self) -> bool {
+        cfg!(feature = "metrics") || self.listener.is_some()
+    }
+
+    /// What observers know about a lock that is asked for; `None` if there are none.
+    pub(crate) fn class_of(
+        &self,
+        key: &Key,
+        site: Site,
+        kind: &Kind,
+    ) -> Option<Arc<ObservedClass>> {
+        self.listen()
+            .then(|| self.find(Class::of(key, site), site, kind.label()))
+    }
+
+    fn find(&self, class: Class, site: Site, kind: &'static str) -> Arc<ObservedClass> {
+        let is_it = |it: &&Arc<ObservedClass>| it.is_of(&class, site, kind);
+        let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let here = known.get(&site.spread());
+        if let Some(found) = here.and_then(|here| here.iter().find(is_it)) {
+            return found.clone();
+        }
+        drop(known);
+        let mut known = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(feature = "metrics")]
+        if known.is_empty() {
+            super::metrics::describe();
+        }
+        let here = known.entry(site.spread()).or_default();
+        if let Some(found) = here.iter().find(is_it) {
+            return found.clone();
+        }
+        let new = Arc::new(ObservedClass::new(class, site, kind, self.listener.clone()));
+        here.push(new.clone());
+        new
+    }
+
+    /// Looks for the recorder of metrics again, for the next call of each class: the program may
+    /// have installed one since, and some recorders forget what was idle for long.
+    pub(crate) fn renew(&self) {
+        self.classes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+/// A class of locks as one site asks for it.
+pub(crate) struct ObservedClass {
+    class: Class,
+    site: Site,
+    kind: &'static str,
+    label: String,
+    function: Cow<'static, str>,
+    listener: Option<Listener>,
+    #[cfg(feature = "metrics")]
+    meters: Meters,
+}
+
+impl ObservedClass {
+    fn new(class: Class, site: Site, kind: &'static str, listener: Option<Listener>) -> Self {
+        let (label, function) = (class.label(), site.name());
+        Self {
+            #[cfg(feature = "metrics")]
+            meters: Meters::new(&label, kind, &function),
+            class,
+            site,
+            kind,
+            label,
+            function,
+            listener,
+        }
+    }
+
+    /// The same place in the program's text, so most of it is compared by address.
+    fn is_of(&self, class: &Class, site: Site, kind: &str) -> bool {
+        self.site.is_same(site) && self.class.is_same(class) && self.kind == kind
+    }
+
+    pub(crate) fn acquire_ended(&self, key: &str, outcome: AcquireOutcome, waited: Duration) {
+        #[cfg(feature = "metrics")]
+        self.meters.acquire_ended(outcome, waited);
+        self.tell(key, |listener, lock| {
+            listener.acquire_ended(lock, outcome, waited);
+        });
+    }
+
+    pub(super) fn hold_ended(&self, key: &str, outcome: HoldOutcome, held: Duration) {
+        #[cfg(feature = "metrics")]
+        self.meters.hold_ended(outcome, held);
+        self.tell(key, |listener, lock| {
+            listener.hold_ended(lock, outcome, held);
+        });
+    }
+
+    pub(super) fn lost(&self, key: &str, cause: LostCause) {
+        #[cfg(feature = "metrics")]
+        self.meters.lost(cause);
+        self.tell(key, |listener, lock| listener.lost(lock, cause));
+    }
+
+    pub(super) fn renewed(&self, key: &str, left: Duration, lease: Duration) {
+        #[cfg(feature = "metrics")]
+        self.meters.renewed(left, lease);
+        self.tell(key, |listener, lock| listener.renewed(lock, left, lease));
+    }
+
+    /// A listener's panic must end neither the caller's task nor the watchdog.
+    fn tell(&self, key: &str, tell: impl FnOnce(&dyn LockListener, &LockInfo<'_>)) {
+        let Some(Listener(listener)) = &self.listener else {
+            return;
+        };
+        let lock = LockInfo {
+            class: &self.label,
+            key,
+            kind: self.kind,
+            function: &self.function,
+        };
+        if catch_unwind(AssertUnwindSafe(|| tell(&**listener, &lock))).is_err() {
+            super::listener_panicked();
+        }
+    }
+}
+
+impl fmt::Debug for ObservedClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObservedClass")
+            .field("label", &self.label)
+            .finish_non_exhaustive()
+    }
+}

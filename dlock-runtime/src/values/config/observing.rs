@@ -1,0 +1,75 @@
+//! What a pool tells about its locks, and when a wait or a hold is worth a warning.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Config;
+use crate::values::listener::{Listener, LockListener};
+
+/// Who is told, and what is long. `None`: nobody, and nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observing {
+    pub(crate) listener: Option<Listener>,
+    pub(crate) slow_acquire: Option<Duration>,
+    pub(crate) long_hold: Option<Duration>,
+}
+
+impl Observing {
+    pub(super) fn check(&self, wrong: &mut Vec<String>) {
+        for (what, bound) in [
+            ("slow_acquire", self.slow_acquire),
+            ("long_hold", self.long_hold),
+        ] {
+            if bound.is_some_and(|bound| bound < Duration::from_millis(1)) {
+                wrong.push(format!(
+                    "{what}: {:?} would warn about every lock; give 1 ms at least, or leave it out",
+                    bound.unwrap_or_default()
+                ));
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Tells this listener about each acquire, hold, loss and renewal of the pool. Default: nobody.
+    ///
+    /// The feature `metrics` needs none; see [`LockListener`] for what its methods may do.
+    pub fn listener(mut self, listener: impl LockListener) -> Self {
+        self.observing.listener = Some(Listener(Arc::new(listener)));
+        self
+    }
+
+    /// Logs a warning when a call has waited for its lock for so long, with who holds it. Default:
+    /// never.
+    ///
+    /// At least 1 ms. It is logged once for each call, while the call waits, at most a second late;
+    /// a call that does not wait in a queue is logged when it ends. The holder is the last one that
+    /// the server named; it is missing if that was not asked meanwhile, as for a lock that goes
+    /// from task to task inside one process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    /// use std::time::Duration;
+    ///
+    /// let config = Config::new("memory://")
+    ///     .slow_acquire(Duration::from_secs(2))
+    ///     .long_hold(Duration::from_secs(30));
+    /// # drop(LockPool::connect(config).await?); Ok(()) }
+    /// ```
+    pub fn slow_acquire(mut self, bound: Duration) -> Self {
+        self.observing.slow_acquire = Some(bound);
+        self
+    }
+
+    /// Logs a warning when a lock that was held for so long is given back. Default: never.
+    ///
+    /// At least 1 ms. What is never given back is found by those who wait for it
+    /// ([`slow_acquire`](Self::slow_acquire)), and bounded by `max_hold`.
+    pub fn long_hold(mut self, bound: Duration) -> Self {
+        self.observing.long_hold = Some(bound);
+        self
+    }
+}

@@ -1,0 +1,206 @@
+//! What a program can be told about its locks, call by call: a trait to implement, and what its
+//! methods get.
+//!
+//! Plain data; `observe` calls the listener. Invariant: nothing here shows a token or a value of
+//! the server.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::{LockError, LostCause};
+
+/// Told about each acquire, each hold and each loss of a pool's locks, for what a service wants to
+/// count or show itself. Set by [`Config::listener`](crate::Config::listener).
+///
+/// The methods are called where it happens: on the task that acquires or releases, and for losses
+/// and renewals also on the watchdog's thread, on which all renewals wait. So a method must not
+/// block; it sends what takes longer to a task of its own. A panic in it is caught and logged once.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+/// use dlock_runtime::{AcquireOutcome, Config, LockInfo, LockListener, LockPool};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// #[derive(Default)]
+/// struct Skipped(AtomicU64);
+///
+/// impl LockListener for Skipped {
+///     fn acquire_ended(&self, lock: &LockInfo<'_>, outcome: AcquireOutcome, _: Duration) {
+///         if lock.class() == "nightly" && outcome == AcquireOutcome::Busy {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let skipped = Arc::new(Skipped::default());
+/// let pool = LockPool::connect(Config::new("memory://").listener(skipped.clone())).await?;
+/// let held = pool.lock(dlock_runtime::lock_key!("nightly")).acquire().await?;
+/// assert!(pool.lock(dlock_runtime::lock_key!("nightly")).try_acquire().await?.is_none());
+/// assert_eq!(skipped.0.load(Ordering::Relaxed), 1);
+/// # drop(held); Ok(()) }
+/// ```
+pub trait LockListener: Send + Sync + 'static {
+    /// A call ended, with the lock or without it, after this time. Of several keys, `lock` is the
+    /// first. Not called for a call that joins a lock which its own body holds.
+    fn acquire_ended(&self, lock: &LockInfo<'_>, outcome: AcquireOutcome, waited: Duration) {
+        let _ = (lock, outcome, waited);
+    }
+
+    /// A holder is done with its lock, which it held for this time: it released or dropped it, or
+    /// its body was stopped. Called for each key.
+    fn hold_ended(&self, lock: &LockInfo<'_>, outcome: HoldOutcome, held: Duration) {
+        let _ = (lock, outcome, held);
+    }
+
+    /// A lease ended before its holder was done.
+    fn lost(&self, lock: &LockInfo<'_>, cause: LostCause) {
+        let _ = (lock, cause);
+    }
+
+    /// A lease was renewed. `left` was left of it then; it lasts for `lease` now. Each time that
+    /// `left` comes near zero, the lock was nearly lost.
+    fn renewed(&self, lock: &LockInfo<'_>, left: Duration, lease: Duration) {
+        let _ = (lock, left, lease);
+    }
+}
+
+impl<T: LockListener> LockListener for Arc<T> {
+    fn acquire_ended(&self, lock: &LockInfo<'_>, outcome: AcquireOutcome, waited: Duration) {
+        (**self).acquire_ended(lock, outcome, waited);
+    }
+
+    fn hold_ended(&self, lock: &LockInfo<'_>, outcome: HoldOutcome, held: Duration) {
+        (**self).hold_ended(lock, outcome, held);
+    }
+
+    fn lost(&self, lock: &LockInfo<'_>, cause: LostCause) {
+        (**self).lost(lock, cause);
+    }
+
+    fn renewed(&self, lock: &LockInfo<'_>, left: Duration, lease: Duration) {
+        (**self).renewed(lock, left, lease);
+    }
+}
+
+/// Which lock a [`LockListener`] is told about.
+#[derive(Clone, Copy, Debug)]
+pub struct LockInfo<'a> {
+    pub(crate) class: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) kind: &'static str,
+    pub(crate) function: &'a str,
+}
+
+impl LockInfo<'_> {
+    /// The key's template, `item:<id>`; for a key without one, the place in the program that asks
+    /// for it. There are never more classes than places in the program's text, so it suits as a
+    /// label.
+    #[must_use]
+    pub fn class(&self) -> &str {
+        self.class
+    }
+
+    /// The lock's name on the server, with the namespace. Not a label: there may be millions.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.key
+    }
+
+    /// `exclusive`, `read`, `write`, `permits` or `owner`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// The annotated function, `shop::purchase`, or `file:line` of a
+    /// [`LockPool::lock`](crate::LockPool::lock).
+    #[must_use]
+    pub fn function(&self) -> &str {
+        self.function
+    }
+}
+
+/// How a call to acquire ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AcquireOutcome {
+    /// It has the lock, which was free.
+    AtOnce,
+    /// It has the lock, which it waited for: the server granted it in its turn.
+    InTurn,
+    /// It has the lock, which a holder of this process handed on without the server.
+    HandedOn,
+    /// Another holder has the lock, and its `wait` was over.
+    Busy,
+    /// The server refused: [`LockError::Refused`].
+    Refused,
+    /// The server did not answer: [`LockError::Unavailable`].
+    Unavailable,
+    /// Any other error, such as a wrong key, a deadlock in the program or a pool that is shut down.
+    Failed,
+    /// The call was dropped before it ended.
+    Cancelled,
+}
+
+impl AcquireOutcome {
+    /// As a label: `at_once`, `in_turn`, `handed_on`, `busy`, `refused`, `unavailable`, `failed`,
+    /// `cancelled`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AtOnce => "at_once",
+            Self::InTurn => "in_turn",
+            Self::HandedOn => "handed_on",
+            Self::Busy => "busy",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub(crate) fn of(error: &LockError) -> Self {
+        match error {
+            LockError::Busy { .. } => Self::Busy,
+            LockError::Refused { .. } => Self::Refused,
+            LockError::Unavailable { .. } => Self::Unavailable,
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum HoldOutcome {
+    /// The holder was done while its lease counted.
+    Released,
+    /// The lease had ended before.
+    Lost,
+}
+
+impl HoldOutcome {
+    /// As a label: `released`, `lost`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// The listener of a configuration.
+#[derive(Clone)]
+pub(crate) struct Listener(pub(crate) Arc<dyn LockListener>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LockListener")
+    }
+}

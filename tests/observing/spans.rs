@@ -1,0 +1,184 @@
+//! Spans and events: what a call, a hold and a loss look like.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{LockError, LockPool, Wait, distributed_lock};
+use tracing::{Instrument as _, Level};
+
+use crate::CAP;
+use crate::record::{record, record_at_info, told};
+
+async fn pool(server: &RedisServer) -> LockPool {
+    LockPool::connect(server.url()).await.unwrap()
+}
+
+/// Takes the lock inside a span of the caller's, and waits until it is lost.
+async fn lose(pool: &LockPool, key: &'static str) {
+    let request = async {
+        let lock = pool.lock(key).ttl(Duration::from_millis(300));
+        lock.acquire().await.unwrap().lost().await
+    };
+    request
+        .instrument(tracing::info_span!("request", id = 7))
+        .await;
+}
+
+#[tokio::test]
+async fn a_loss_is_told_inside_the_callers_span_with_its_function() {
+    record_at_info();
+    let server = RedisServer::start();
+    lose(&pool(&server).await, "lost-at-info").await;
+    let [lost] = &told(&["lost-at-info"])[..] else {
+        panic!("{:?}", told(&["lost-at-info"]))
+    };
+    assert_eq!(lost.level, Level::WARN);
+    assert!(lost.text.contains("lost a lock: "), "{lost:?}");
+    assert!(
+        lost.text.contains("function=tests/observing/spans.rs:"),
+        "{lost:?}"
+    );
+    assert_eq!(lost.spans, ["request id=7"]);
+}
+
+#[tokio::test]
+async fn at_debug_a_loss_is_inside_the_hold() {
+    record();
+    let server = RedisServer::start();
+    lose(&pool(&server).await, "lost-at-debug").await;
+    let lost = &told(&["lost-at-debug", "lost a lock: "])[0];
+    assert!(lost.spans[0].starts_with("dlock.hold "), "{lost:?}");
+    assert_eq!(lost.spans[1], "request id=7");
+}
+
+#[tokio::test]
+async fn a_healthy_contended_run_is_silent_at_info() {
+    record_at_info();
+    contend("contended-at-info").await;
+    let warnings = told(&["contended-at-info"]);
+    let warnings = warnings.iter().filter(|it| it.level <= Level::INFO);
+    assert_eq!(warnings.count(), 0);
+}
+
+#[tokio::test]
+async fn a_healthy_contended_run_tells_its_story_at_debug() {
+    record();
+    contend("contended-at-debug").await;
+    let about = |words: &[&str]| told(&[&["contended-at-debug"], words].concat());
+    let asked_for = about(&["closed dlock.acquire "]);
+    assert_eq!(asked_for.len(), 6);
+    for asked in &asked_for {
+        for field in [
+            " waited=",
+            " fence=",
+            " outcome=",
+            " kind=",
+            " class=",
+            " function=",
+        ] {
+            assert!(asked.text.contains(field), "{asked:?}");
+        }
+    }
+    assert_eq!(about(&["acquired a lock"]).len(), 6);
+    assert!(!about(&["acquired a lock", "\"in_turn\""]).is_empty());
+    assert!(!about(&["acquired a lock", "\"handed_on\""]).is_empty());
+    assert_eq!(about(&["gives a lock back", "\"released\""]).len(), 6);
+    let waits = about(&["waits for a lock"]);
+    assert!(
+        waits.iter().any(|it| it.text.contains("spans.rs")),
+        "{waits:?}"
+    );
+    assert!(about(&[]).iter().all(|it| it.level == Level::DEBUG));
+}
+
+/// Three tasks of each of two pools have their turns at one key.
+async fn contend(key: &'static str) {
+    let server = RedisServer::start();
+    let pools = [pool(&server).await, pool(&server).await];
+    let door = pools[0].lock("door").acquire().await.unwrap();
+    let turns: Vec<_> = (0..6)
+        .map(|it| {
+            let request = pools[it / 3].lock(key).wait(Wait::Forever);
+            tokio::spawn(async move {
+                let held = request.acquire().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                held.release().await.unwrap();
+            })
+        })
+        .collect();
+    for turn in turns {
+        turn.await.unwrap();
+    }
+    door.release().await.unwrap();
+}
+
+#[distributed_lock(key = "body-in-its-hold:<id>")]
+async fn annotated(id: u64) -> Result<(), LockError> {
+    tracing::info!(id, "inside the body of body-in-its-hold");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_runs_inside_its_hold() {
+    record();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    pool.scope(annotated(7)).await.unwrap();
+    tracing::info!("after the body of body-in-its-hold");
+    let inside = &told(&["inside the body of body-in-its-hold"])[0];
+    assert_eq!(inside.spans.len(), 1, "{inside:?}");
+    for field in [
+        "dlock.hold ",
+        " class=\"body-in-its-hold:<id>\"",
+        " key=\"lock:body-in-its-hold:7\"",
+        " kind=\"exclusive\"",
+        " function=observing::spans::annotated",
+        " fence=",
+    ] {
+        assert!(inside.spans[0].contains(field), "{inside:?}");
+    }
+    let after = &told(&["after the body of body-in-its-hold"])[0];
+    assert!(after.spans.is_empty(), "{after:?}");
+    let closed = told(&["closed dlock.hold", "body-in-its-hold"]);
+    assert!(
+        closed[0].text.contains("outcome=\"released\""),
+        "{closed:?}"
+    );
+    assert!(closed[0].text.contains("held="), "{closed:?}");
+}
+
+#[tokio::test]
+async fn renewals_are_told() {
+    record();
+    let server = RedisServer::start();
+    let pool = pool(&server).await;
+    let lock = pool
+        .lock("renewed-at-debug")
+        .ttl(Duration::from_millis(600));
+    let held = lock.renew().acquire().await.unwrap();
+    until("it is renewed", CAP, async || {
+        !told(&["renewed-at-debug", "renewed a lock", "left="]).is_empty()
+    })
+    .await;
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_without_a_lock_says_why() {
+    record();
+    let pool = LockPool::connect("memory://").await.unwrap();
+    let held = pool.lock("busy-at-debug").acquire().await.unwrap();
+    let busy = pool.lock("busy-at-debug").try_acquire().await.unwrap();
+    assert!(busy.is_none());
+    let dropped = pool.lock("busy-at-debug").wait(Wait::Forever).acquire();
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), dropped)
+            .await
+            .is_err()
+    );
+    drop(held);
+    assert_eq!(told(&["busy-at-debug", "did not get a lock"]).len(), 1);
+    assert_eq!(told(&["busy-at-debug", "was dropped"]).len(), 1);
+    let closed = |outcome: &str| told(&["closed dlock.acquire", "busy-at-debug", outcome]);
+    assert_eq!(closed("outcome=\"busy\"").len(), 1);
+    assert_eq!(closed("outcome=\"cancelled\"").len(), 1);
+}
