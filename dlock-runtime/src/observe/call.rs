@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Span;
 use tracing::span::{Entered, Id};
+use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
 use super::fit;
@@ -33,20 +33,11 @@ impl ObservedCall {
         keys: usize,
         class: Option<Arc<ObservedClass>>,
     ) -> Self {
-        let span = tracing::debug_span!(
-            "dlock.acquire",
-            class = Class::of(key, site).label(),
-            key = &*fit(key.as_str()),
-            keys,
-            kind = kind.label(),
-            function = %site.name(),
-            outcome = tracing::field::Empty,
-            waited = tracing::field::Empty,
-            fence = tracing::field::Empty,
-        );
+        // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
+        let is_enabled = tracing::span_enabled!(Level::DEBUG);
         Self {
             class,
-            span: (!span.is_disabled()).then(|| Box::new(span)),
+            span: is_enabled.then(|| Box::new(span(key, kind, site, keys))),
         }
     }
 
@@ -102,4 +93,18 @@ impl ObservedCall {
     fn id(&self) -> Option<Id> {
         self.span.as_ref().and_then(|span| span.id())
     }
+}
+
+fn span(key: &Key, kind: &Kind, site: Site, keys: usize) -> Span {
+    tracing::debug_span!(
+        "dlock.acquire",
+        class = Class::of(key, site).label(),
+        key = &*fit(key.as_str()),
+        keys,
+        kind = kind.label(),
+        function = %site.name(),
+        outcome = tracing::field::Empty,
+        waited = tracing::field::Empty,
+        fence = tracing::field::Empty,
+    )
 }

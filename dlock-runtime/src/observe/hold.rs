@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tracing::Span;
 use tracing::span::{EnteredSpan, Id};
+use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
-use super::fit;
+use super::{fit, lost_inside};
 use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
@@ -43,17 +43,9 @@ impl ObservedHold {
         class: Option<Arc<ObservedClass>>,
         (fence, granted): (Fence, Moment),
     ) -> Self {
-        let span = tracing::debug_span!(
-            "dlock.hold",
-            class = Class::of(key, site).label(),
-            key = &*fit(key.as_str()),
-            kind = kind.label(),
-            function = %site.name(),
-            fence = fence.get(),
-            outcome = tracing::field::Empty,
-            held = tracing::field::Empty,
-        );
-        let own = (!span.is_disabled()).then_some(span);
+        // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
+        let is_enabled = tracing::span_enabled!(Level::DEBUG);
+        let own = is_enabled.then(|| span(key, kind, site, fence));
         Self {
             key: key.clone(),
             kind: kind.label(),
@@ -82,13 +74,8 @@ impl ObservedHold {
 
     /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
     pub(crate) fn lost(&self, cause: LostCause) {
-        tracing::warn!(
-            parent: self.span.clone(),
-            key = &*fit(self.key.as_str()),
-            function = %self.site.name(),
-            ?cause,
-            "lost a lock: {cause}"
-        );
+        let (key, function) = (self.key.as_str(), self.site.name());
+        lost_inside(self.span.clone(), key, Some(&function), cause);
         if let Some(class) = &self.class {
             class.lost(self.key.as_str(), cause);
         }
@@ -141,6 +128,19 @@ impl ObservedHold {
             span.record("held", tracing::field::debug(held));
         }
     }
+}
+
+fn span(key: &Key, kind: &Kind, site: Site, fence: Fence) -> Span {
+    tracing::debug_span!(
+        "dlock.hold",
+        class = Class::of(key, site).label(),
+        key = &*fit(key.as_str()),
+        kind = kind.label(),
+        function = %site.name(),
+        fence = fence.get(),
+        outcome = tracing::field::Empty,
+        held = tracing::field::Empty,
+    )
 }
 
 impl fmt::Debug for ObservedHold {

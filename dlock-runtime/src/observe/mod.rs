@@ -17,7 +17,10 @@ use std::fmt::Display;
 use std::sync::Once;
 use std::time::Duration;
 
+use tracing::Span;
+use tracing::field::display;
 use tracing::level_filters::LevelFilter;
+use tracing::span::Id;
 
 use crate::values::error::LostCause;
 use crate::values::finding::{Finding, Weight};
@@ -37,9 +40,20 @@ pub(crate) fn memory_only() {
     tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
 }
 
-/// Nobody has begun to hold it yet.
+/// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
+fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostCause) {
+    tracing::warn!(
+        parent: span,
+        key = &*fit(key),
+        function = function.map(display),
+        ?cause,
+        "lost a lock: {cause}"
+    );
+}
+
+/// Nobody had begun to hold it, as far as observers were told.
 pub(crate) fn lost(key: &str, cause: LostCause) {
-    tracing::warn!(key = &*fit(key), ?cause, "lost a lock: {cause}");
+    lost_inside(Span::current().id(), key, None, cause);
 }
 
 /// Once for each process.
@@ -63,7 +77,7 @@ pub(crate) fn queued(key: &str, holder: impl FnOnce() -> String) {
 pub(crate) fn slow_acquire(key: &str, function: &str, waited: Duration, holder: Option<&str>) {
     tracing::warn!(
         key = &*fit(key),
-        function,
+        %function,
         ?waited,
         holder,
         "a call has waited for a lock for longer than `slow_acquire`"
