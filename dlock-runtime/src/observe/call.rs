@@ -9,11 +9,8 @@ use tracing::span::{Entered, Id};
 use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
-use super::fit;
-use crate::values::class::{Class, Site};
+use super::{Asked, fit};
 use crate::values::error::LockError;
-use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::listener::AcquireOutcome;
 
 /// A call that waits for its lock.
@@ -26,18 +23,12 @@ pub(crate) struct ObservedCall {
 
 impl ObservedCall {
     /// Of `keys` keys, this is the first. Called in the caller's span.
-    pub(crate) fn begins(
-        key: &Key,
-        kind: &Kind,
-        site: Site,
-        keys: usize,
-        class: Option<Arc<ObservedClass>>,
-    ) -> Self {
+    pub(crate) fn begins(asked: Asked<'_>, keys: usize, class: Option<Arc<ObservedClass>>) -> Self {
         // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
         let is_enabled = tracing::span_enabled!(Level::DEBUG);
         Self {
             class,
-            span: is_enabled.then(|| Box::new(span(key, kind, site, keys))),
+            span: is_enabled.then(|| Box::new(span(asked, keys))),
         }
     }
 
@@ -95,14 +86,14 @@ impl ObservedCall {
     }
 }
 
-fn span(key: &Key, kind: &Kind, site: Site, keys: usize) -> Span {
+fn span(asked: Asked<'_>, keys: usize) -> Span {
     tracing::debug_span!(
         "dlock.acquire",
-        class = Class::of(key, site).label(),
-        key = &*fit(key.as_str()),
+        class = asked.class().label(),
+        key = &*fit(asked.key.as_str()),
         keys,
-        kind = kind.label(),
-        function = %site.name(),
+        kind = asked.kind.label(),
+        function = %asked.site.name(),
         outcome = tracing::field::Empty,
         waited = tracing::field::Empty,
         fence = tracing::field::Empty,

@@ -22,14 +22,31 @@ use tracing::field::display;
 use tracing::level_filters::LevelFilter;
 use tracing::span::Id;
 
+use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::finding::{Finding, Weight};
+use crate::values::key::Key;
+use crate::values::kind::Kind;
 use crate::values::shown::{TEXT_AT_MOST, shown};
 
 pub(crate) use self::call::ObservedCall;
 pub(crate) use self::classes::{ObservedClass, Observers};
 pub(crate) use self::gauges::{Counts, Gauges};
 pub(crate) use self::hold::ObservedHold;
+
+/// Which lock is asked for, and where in the program.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) kind: &'a Kind,
+    pub(crate) site: Site,
+}
+
+impl Asked<'_> {
+    pub(crate) fn class(&self) -> Class {
+        Class::of(self.key, self.site)
+    }
+}
 
 /// Whether any event may be seen, as far as that is known without asking.
 pub(crate) fn is_logging() -> bool {
@@ -42,10 +59,11 @@ pub(crate) fn memory_only() {
 
 /// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
 fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostCause) {
+    let function = function.map(display);
     tracing::warn!(
         parent: span,
         key = &*fit(key),
-        function = function.map(display),
+        function,
         ?cause,
         "lost a lock: {cause}"
     );
