@@ -13,9 +13,13 @@ use std::sync::Arc;
 pub use self::listing::Listing;
 pub use self::watch::{Change, LockChange, Watch};
 use super::core::Core;
-use crate::values::error::LockError;
+use crate::backend::Link;
+use crate::backend::command_error::CommandError;
+use crate::backend::offers::Wanted;
+use crate::policy::commands::Claim;
+use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
-use crate::values::report::{Fingerprint, LockReport};
+use crate::values::report::{Fingerprint, Found, LockReport, Look, Stored};
 
 /// Looks at the locks of a server, and ends a hold: for an administrator's page or tool, from
 /// [`LockPool::admin`](crate::LockPool::admin).
@@ -68,7 +72,7 @@ impl Admin {
     /// as it is. Without any of these it names one lock, which is looked at directly.
     #[must_use]
     pub fn list(&self, pattern: impl Into<String>) -> Listing {
-        Listing::of(self.0.clone(), pattern.into())
+        Listing::of(self.0.clone(), &pattern.into())
     }
 
     /// One lock with all its holders and its queue; `None` if nothing stands at the key and nobody
@@ -83,8 +87,13 @@ impl Admin {
     /// # Cancel safety
     /// May be dropped at any time.
     pub async fn show(&self, key: impl Into<Key>) -> Result<Option<LockReport>, LockError> {
-        let _ = key.into();
-        Err(LockError::NotInitialized)
+        let key = self.name(key.into())?;
+        let look = async {
+            let link = self.link(&key).await?;
+            self.look(&*link, &key).await
+        };
+        let stored = look.await.map_err(|error| error.into_error(Some(&key)))?;
+        Ok(stored.report(key.bare()))
     }
 
     /// Ends a hold now: releases the lock in its holder's stead, and grants it to the next waiter at
@@ -111,8 +120,35 @@ impl Admin {
         key: impl Into<Key>,
         holder: Fingerprint,
     ) -> Result<Eviction, LockError> {
-        let _ = (key.into(), holder);
-        Err(LockError::NotInitialized)
+        let key = self.name(key.into())?;
+        let to_error = |error: CommandError| error.into_error(Some(&key));
+        let link = self.link(&key).await.map_err(to_error)?;
+        for _ in 0..ATTEMPTS {
+            let stored = self.look(&*link, &key).await.map_err(to_error)?;
+            let value = match stored.find(holder) {
+                Found::Free => return Ok(Eviction::Free),
+                Found::Other => return Ok(Eviction::NoSuchHolder),
+                Found::Strange(reason, why) => {
+                    let error = CommandError::Refused(reason, Reason::new(why));
+                    return Err(to_error(error));
+                }
+                Found::Holder(value) => value,
+            };
+            let claim = Claim {
+                key: key.as_str().into(),
+                value: value.into(),
+                queues: false,
+            };
+            if claim.kind().is_shared() {
+                self.0.offers(Wanted::EvictionOfOne)?;
+            }
+            let within = self.0.settings().command_timeout;
+            let released = link.release(&claim, 0, within).await.map_err(to_error)?;
+            if released.found {
+                return Ok(Eviction::Done);
+            }
+        }
+        Ok(Eviction::NoSuchHolder)
     }
 
     /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): what is there, and
@@ -120,9 +156,49 @@ impl Admin {
     /// ([`Watch::every`]): Redis does not tell who holds a lock by itself.
     #[must_use]
     pub fn watch(&self, pattern: impl Into<String>) -> Watch {
-        Watch::of(self.list(pattern))
+        Watch::of(self.0.clone(), pattern.into())
+    }
+
+    fn name(&self, key: Key) -> Result<Key, LockError> {
+        self.0.check_process()?;
+        Ok(key.in_namespace(&self.0.settings().namespace)?)
+    }
+
+    async fn link(&self, key: &Key) -> Result<Arc<dyn Link>, CommandError> {
+        let within = self.0.settings().connect_timeout;
+        self.0.backend().link(key.as_str(), within).await
+    }
+
+    /// The whole lock, as far as it is bounded.
+    async fn look(&self, link: &dyn Link, key: &Key) -> Result<Stored, CommandError> {
+        let mut whole = self.part(link, key, 0).await?;
+        let mut from = PART;
+        while !whole.is_whole() && from < MOST {
+            if !whole.append(self.part(link, key, from).await?) {
+                break;
+            }
+            from += PART;
+        }
+        Ok(whole)
+    }
+
+    async fn part(&self, link: &dyn Link, key: &Key, from: usize) -> Result<Stored, CommandError> {
+        let look = Look { from, most: PART };
+        let within = self.0.settings().command_timeout;
+        let parts = link.inspect(&[key.as_str()], look, within).await?;
+        let none = || CommandError::Unclear(Reason::new("no answer about the lock"));
+        parts.into_iter().next().ok_or_else(none)
     }
 }
+
+/// How many holders and waiters one command reads …
+const PART: usize = 250;
+
+/// … and how many are read in all.
+const MOST: usize = 10_000;
+
+/// How often an eviction looks for its holder: its entry changes when a writer becomes a reader.
+const ATTEMPTS: usize = 3;
 
 impl fmt::Debug for Admin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,17 +1,19 @@
 //! What an administrator sees of one lock: its holders, its queue, its kind. For people and tools;
 //! nothing is decided by it.
 //!
-//! `stored` is what was read from the server and makes the report; `fingerprint` names a holder.
+//! `stored` is what was read from the server, and makes the report; `fingerprint` names a holder;
+//! `pattern` says which keys are meant.
 //! Invariant: neither a getter nor `Debug` shows a token, an entry or a foreign value.
 
 mod fingerprint;
+pub(crate) mod pattern;
 mod stored;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use self::fingerprint::Fingerprint;
-pub(crate) use self::stored::{Queued, Stored, StoredLock};
+pub(crate) use self::stored::{Found, Look, Scanned, Stored, StoredLock, StoredSet};
 use super::fence::Fence;
 use super::holder::Holder;
 
