@@ -27,7 +27,7 @@ async fn fill(server: &RedisServer) {
     }
 }
 
-/// The commands say how long they may block the server: a step looks at 250 keys, and no command
+/// The commands say how long they may block the server: a step looks at 100 keys, and no command
 /// about a lock reads more than its first few holders and waiters. What they took is printed.
 #[tokio::test]
 async fn a_hundred_thousand_locks_in_short_commands() {
@@ -47,11 +47,12 @@ async fn a_hundred_thousand_locks_in_short_commands() {
     assert_eq!(seen.len(), MANY);
     let slow: i64 = lab.server.ask(&["SLOWLOG", "LEN"]).await;
     let info: String = lab.server.ask(&["INFO", "commandstats"]).await;
-    println!("{took:?}; commands above 2 ms: {slow}\n{info}");
+    let log = lab.server.cmd(&["SLOWLOG", "GET", "5"]).await;
+    println!("{took:?}; commands above 2 ms: {slow}\n{info}\n{log:?}");
 
     let ran = async |command| usize::try_from(lab.server.commandstats(command).await).unwrap();
     let scans = ran("scan").await;
-    assert!((350..=450).contains(&scans), "{scans} steps of 250 keys");
+    assert!((900..=1100).contains(&scans), "{scans} steps of 100 keys");
     for command in ["keys", "evalsha", "eval", "hgetall", "smembers"] {
         assert_eq!(ran(command).await, 0, "{command}");
     }
@@ -182,6 +183,8 @@ async fn rights() {
         server.cmd(&["ACL", "SETUSER", "dlock", right]).await;
         let said = admin.show("item:7").await.unwrap_err();
         assert!(format!("{said:?}").contains(name), "{said:?}");
+        let right = format!("+{name}");
+        server.cmd(&["ACL", "SETUSER", "dlock", &right]).await;
     }
 }
 
@@ -200,9 +203,9 @@ async fn behind_a_proxy_that_shards() {
     assert_eq!(keys(&list(&admin, "item:7").await), ["item:7"]);
     let lock = show(&admin, "catalogue").await;
     assert_eq!(lock.kind(), Some(&LockKind::ReadWrite));
-    assert!(lock.fence_at_most().unwrap() >= readers.fence());
+    assert!(lock.fence_at_most() >= readers.fence());
     let lock = show(&admin, "item:7").await;
-    assert!(lock.fence_at_most().unwrap() >= guard.fence());
+    assert!(lock.fence_at_most() >= guard.fence());
     let holder = lock.holders()[0].fingerprint();
     let done = admin.evict("item:7", holder).await.unwrap();
     assert_eq!(done, Eviction::Done);

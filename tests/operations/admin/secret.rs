@@ -22,7 +22,7 @@ fn parts_of_token(entry: &str) -> Vec<String> {
 #[tokio::test]
 async fn in_no_text_and_no_error() {
     let server = RedisServer::builder().password("canary-password").start();
-    let settings = |config: Config| config.grant_secret("canary-secret");
+    let settings = |config: Config| config.grant_secret("canary-secret-of-a-fleet");
     let lab = Lab::on(server, settings).await;
     let _exclusive = held(lab.here.lock("a")).await;
     let _reader = held(lab.here.lock("b").read()).await;

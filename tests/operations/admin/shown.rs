@@ -22,7 +22,8 @@ fn is_of_this_test(holder: &Holder) {
 fn is_fresh(holder: &HolderReport) {
     is_of_this_test(holder.holder());
     let remaining = holder.remaining().unwrap();
-    assert!(remaining <= LONG && remaining > LONG / 2, "{remaining:?}");
+    let most = LONG + Duration::from_millis(250); // without scripts a key stays longer than its ttl
+    assert!(remaining <= most && remaining > LONG / 2, "{remaining:?}");
     assert!(holder.age().unwrap() < LONG / 2, "{:?}", holder.age());
     assert!(!holder.is_kept());
 }
@@ -35,7 +36,7 @@ fn kinds(lock: &LockReport) -> Vec<String> {
 /// No fence of a holder is above what the report says.
 fn bounds(lock: &LockReport, guards: &[&LockGuard]) {
     let highest: Fence = guards.iter().map(|it| it.fence()).max().unwrap();
-    assert!(lock.fence_at_most().unwrap() >= highest);
+    assert!(lock.fence_at_most() >= highest);
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub struct LockReport {
     is_whole: bool,
     remaining: Option<Duration>,
     fence: Option<Fence>,
-    fence_at_most: Option<Fence>,
+    fence_at_most: Fence,
 }
 
 impl LockReport {
@@ -102,10 +102,10 @@ impl LockReport {
         self.fence
     }
 
-    /// No holder of this lock has a higher fencing token than this: the last one that the server
-    /// has drawn, for any lock of the namespace. `None` if it has drawn none.
+    /// No holder of this lock has a higher fencing token than this, which is made of the server's
+    /// clock and the last epoch that was drawn for any lock of the namespace.
     #[must_use]
-    pub fn fence_at_most(&self) -> Option<Fence> {
+    pub fn fence_at_most(&self) -> Fence {
         self.fence_at_most
     }
 }

@@ -135,7 +135,7 @@ impl Stored {
             waiters,
             is_whole,
             fence: self.fence_of_hold(),
-            fence_at_most: self.last_epoch.map(Fence::last_of),
+            fence_at_most: self.fence_at_most(),
         })
     }
 
@@ -225,6 +225,12 @@ impl Stored {
             }
         }
         waiters
+    }
+
+    /// Scripts draw epochs above the counter and not below the clock; without scripts an epoch is
+    /// the larger of the two.
+    fn fence_at_most(&self) -> Fence {
+        Fence::last_of(self.last_epoch.unwrap_or_default().max(self.time))
     }
 
     fn fence_of_hold(&self) -> Option<Fence> {

@@ -17,7 +17,7 @@ use crate::values::report::pattern::beginning_with;
 use crate::values::report::{Look, Scanned, Stored, StoredLock, StoredSet};
 
 /// How many keys one step looks at.
-const KEYS_AT_ONCE: usize = 250;
+const KEYS_AT_ONCE: usize = 100;
 
 /// How many commands ask about one lock, before a set is read.
 const EACH: usize = 5;
