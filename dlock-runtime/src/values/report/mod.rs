@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::fingerprint::Fingerprint;
-pub(crate) use self::stored::{Found, Look, Scanned, Stored, StoredLock, StoredSet};
+pub(crate) use self::stored::{Found, Part, Scanned, Stored, StoredLock, StoredSet};
 use super::fence::Fence;
 use super::holder::Holder;
 
