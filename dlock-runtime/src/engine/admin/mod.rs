@@ -24,9 +24,9 @@ use crate::values::report::{Fingerprint, Found, LockReport, Part, Stored};
 /// Looks at the locks of a server, and ends a hold: for an administrator's page or tool, from
 /// [`LockPool::admin`](crate::LockPool::admin).
 ///
-/// It sees the locks of every process in the pool's namespace. It shows no token and no value: a
-/// holder is a [`Fingerprint`]. On a server that runs no scripts it does the same, except that it
-/// evicts only holders of exclusive locks.
+/// It sees the locks of every process in the pool's namespace; of `memory://`, those of this pool.
+/// It shows no token and no value: a holder is a [`Fingerprint`]. On a server that runs no scripts
+/// it does the same, except that it evicts only holders of exclusive locks.
 ///
 /// # Rights
 /// Those of locks, and `+scan` for [`list`](Self::list) and [`watch`](Self::watch) with a pattern

@@ -20,7 +20,7 @@ use super::holder::Holder;
 /// One lock as the server had it at one moment, from [`Admin`](crate::Admin).
 ///
 /// It may have changed when it arrives: show it, decide nothing by it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockReport {
     key: String,
     kind: Option<LockKind>,
