@@ -82,6 +82,7 @@
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
 //! | count and show locks | [`LockListener`], [`Config::listener`], [`LockPool::status`] |
 //! | list what the program's attributes lock | `sites` (feature `sites`) |
+//! | see and end the holds of every process | [`LockPool::admin`], [`Admin`], [`LockReport`] |
 //! | what the server's settings risk | [`LockPool::check`], [`Finding`], [`Concern`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
@@ -113,6 +114,7 @@ mod values;
 pub use __private::{AnnotatedLock, KeySource, sites};
 #[cfg(feature = "macros")]
 pub use dlock_macros::distributed_lock;
+pub use engine::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
 pub use engine::guard::{LockGuard, Released};
 pub use engine::lock_handle::LockHandle;
 pub use engine::pool::LockPool;
@@ -132,6 +134,7 @@ pub use values::listener::{AcquireOutcome, HoldOutcome, LockInfo, LockListener};
 pub use values::lock_order::LockOrder;
 pub use values::memory_value::MemoryValue;
 pub use values::release::Release;
+pub use values::report::{Fingerprint, HoldKind, HolderReport, LockKind, LockReport, WaiterReport};
 pub use values::wait::Wait;
 
 /// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that
