@@ -5,6 +5,9 @@ use dlock_harness::{Authority, RedisServer};
 const PAGE: &str = include_str!("../docs/operate/server.md");
 const SENTINELS: &str = include_str!("../docs/operate/configuration.md");
 
+/// The rights to a server's own compare-and-delete; older servers have neither, and refuse them.
+const NATIVE: [&str; 2] = ["+delex", "+delifeq"];
+
 /// The rules of the user at the sentinels, from the page that has it.
 #[must_use]
 pub fn documented_sentinel_rules() -> Vec<&'static str> {
@@ -45,8 +48,19 @@ pub async fn documented_user(server: &RedisServer, more: &[&str]) {
             .cmd(&[&["ACL", "SETUSER", "dlock"], rules].concat())
             .await;
     }
-    for right in ["+delex", "+delifeq"] {
-        let _ = server.try_cmd(&["ACL", "SETUSER", "dlock", right]).await; // older servers lack both
+    for right in NATIVE {
+        let _ = server.try_cmd(&["ACL", "SETUSER", "dlock", right]).await;
+    }
+}
+
+/// Makes the user `plain` with the password `secret` and the rights that the page lists for pools
+/// without scripts; also the right to the server's own compare-and-delete, if it has one.
+pub async fn documented_plain_user(server: &RedisServer) {
+    let reset = ["ACL", "SETUSER", "plain", "reset", "on", ">secret"];
+    let rules = documented_rules("ACL SETUSER plain on >… ");
+    server.cmd(&[&reset[..], &rules].concat()).await;
+    for right in NATIVE {
+        let _ = server.try_cmd(&["ACL", "SETUSER", "plain", right]).await;
     }
 }
 

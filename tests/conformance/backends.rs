@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use dlock_harness::{Authority, RedisServer, Sharded, Watched, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
-use dlock_tests::served::{documented_sentinel_user, documented_user, with_tls};
+use dlock_tests::served::{
+    documented_plain_user, documented_sentinel_user, documented_user, with_tls,
+};
 use tokio::time::Instant;
 
 /// Turns local hand-off off.
@@ -28,10 +30,11 @@ pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
 }
 
 pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
-    let server = RedisServer::start();
-    let config = patient(server.url()).without_scripts();
+    let served = Served::start().await;
+    documented_plain_user(served.server()).await;
+    let config = served.config_of("plain").without_scripts();
     case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(&server).await;
+    nothing_left(served.server()).await;
 }
 
 pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
@@ -41,7 +44,17 @@ pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
     nothing_left(served.server()).await;
 }
 
-/// A server for one case, as `DLOCK_TEST_TOPOLOGY` says. Its user is the documented one.
+/// Where the cases run besides a plain server; `tests/run.sh --topologies` runs all of them.
+const TOPOLOGIES: [&str; 3] = ["tls", "sentinel", "sharded"];
+
+#[test]
+fn every_topology_is_run() {
+    let script = include_str!("../run.sh");
+    let list = format!("for topology in {}; do", TOPOLOGIES.join(" "));
+    assert!(script.contains(&list), "{list}");
+}
+
+/// A server for one case, as `DLOCK_TEST_TOPOLOGY` says. Its users are the documented ones.
 enum Served {
     Plain(RedisServer),
     Tls {
@@ -74,9 +87,7 @@ impl Served {
                 }
                 Self::Watched(watched)
             }
-            other => panic!(
-                "DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls, sharded, sentinel"
-            ),
+            other => panic!("DLOCK_TEST_TOPOLOGY={other} is none of {TOPOLOGIES:?}"),
         };
         documented_user(served.server(), &["~*{*"]).await;
         served
@@ -91,13 +102,17 @@ impl Served {
     }
 
     fn config(&self) -> Config {
+        self.config_of("dlock")
+    }
+
+    fn config_of(&self, user: &str) -> Config {
         let url = match self {
             Self::Plain(server) => server.url(),
             Self::Tls { server, .. } => server.tls_url().expect("it has a port for TLS"),
             Self::Sharded(sharded) => sharded.url(),
             Self::Watched(watched) => watched.url() + "?sentinel_user=dlock&sentinel_pass=secret",
         };
-        let config = patient(url.replacen("://", "://dlock:secret@", 1));
+        let config = patient(url.replacen("://", &format!("://{user}:secret@"), 1));
         match self {
             Self::Sharded(_) => config.counter_per_slot(),
             _ => config,
