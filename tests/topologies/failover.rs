@@ -172,9 +172,11 @@ async fn a_master_that_comes_back_as_one_is_left_alone() {
     }
     old.restart_empty();
     old.cmd(&["SET", "it takes writes", "x"]).await;
+    // Not asked itself: what makes it a replica ends its connections.
+    let follows = format!("port={},state=online", old.port());
     let is_replica = async || {
-        let info: String = old.ask(&["INFO", "replication"]).await;
-        info.contains("role:slave")
+        let info: String = watched.servers[new].ask(&["INFO", "replication"]).await;
+        info.contains(&follows)
     };
     let mut granted = 0;
     until("it is a replica", CAP, async || {
