@@ -67,12 +67,11 @@ async fn main() -> Result<(), Failure> {
         .set_buckets_for_metric(Matcher::Suffix("_ratio".to_owned()), &RATIOS)?
         .install_recorder()?;
 
-    let (url, _server) = match std::env::var("DLOCK_URL") {
-        Ok(url) => (url, None),
-        Err(_) => {
-            let (url, server) = Server::start(true).await?;
-            (url, Some(server))
-        }
+    let (url, _server) = if let Ok(url) = std::env::var("DLOCK_URL") {
+        (url, None)
+    } else {
+        let (url, server) = Server::start(true).await?;
+        (url, Some(server))
     };
     dlock_runtime::init(url).await?;
 

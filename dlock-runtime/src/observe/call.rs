@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Span;
 use tracing::span::{Entered, Id};
-use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
-use super::{Asked, fit};
+use super::{Asked, fit, may_debug};
 use crate::values::error::LockError;
 use crate::values::listener::AcquireOutcome;
 
@@ -24,11 +24,10 @@ pub(crate) struct ObservedCall {
 impl ObservedCall {
     /// Of `keys` keys, this is the first. Called in the caller's span.
     pub(crate) fn begins(asked: Asked<'_>, keys: usize, class: Option<Arc<ObservedClass>>) -> Self {
-        // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
-        let is_enabled = tracing::span_enabled!(Level::DEBUG);
+        let span = may_debug().then(|| span(asked, keys));
         Self {
             class,
-            span: is_enabled.then(|| Box::new(span(asked, keys))),
+            span: span.filter(|it| !it.is_disabled()).map(Box::new),
         }
     }
 

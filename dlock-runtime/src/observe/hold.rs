@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tracing::Span;
 use tracing::span::{EnteredSpan, Id};
-use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
-use super::{Asked, fit, is_logging, lost_inside};
+use super::{Asked, fit, is_logging, lost_inside, may_debug};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
 use crate::values::listener::HoldOutcome;
@@ -34,9 +34,8 @@ struct HoldSpan {
 
 impl HoldSpan {
     fn new(asked: Asked<'_>, fence: Fence) -> Self {
-        // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
-        let is_enabled = tracing::span_enabled!(Level::DEBUG);
-        let own = is_enabled.then(|| span(asked, fence));
+        let own = may_debug().then(|| span(asked, fence));
+        let own = own.filter(|it| !it.is_disabled());
         Self {
             parent: match &own {
                 Some(span) => span.id(),

@@ -53,6 +53,13 @@ pub(crate) fn is_logging() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }
 
+/// Whether a span at DEBUG may be seen, as far as that is known without asking. Asked before a span
+/// is made, because `debug_span!` may evaluate its fields although nobody records any; and not by
+/// `span_enabled!`, which filters by name would not know as that span.
+fn may_debug() -> bool {
+    LevelFilter::current() >= LevelFilter::DEBUG
+}
+
 pub(crate) fn memory_only() {
     tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
 }

@@ -1,0 +1,224 @@
+//! Draws a history: a row for each task, time to the right. As text for a terminal, and as SVG.
+//!
+//! The sheet is white, so that it looks the same on a page of any colour.
+
+use std::fmt::{Arguments, Write as _};
+use std::time::Duration;
+
+use crate::record::{History, Interval, What};
+
+/// Columns of a row in the terminal.
+const COLUMNS: u32 = 100;
+
+/// The history for a terminal of 110 columns.
+pub(crate) fn text(history: &History) -> String {
+    let mut text = String::new();
+    for task in history.tasks() {
+        let row: String = (0..COLUMNS).map(|at| sign(history, task, at)).collect();
+        let _ = writeln!(text, "{task}  {row}"); // a `String` takes everything
+    }
+    let _ = writeln!(
+        text,
+        "         0 s{:>97}\n\n. waits   # holds   x lost it\n\n{}",
+        format!("{:.0} s", history.length.as_secs_f64()),
+        summary(history)
+    );
+    text
+}
+
+/// What a task mostly did in one column.
+fn sign(history: &History, task: &str, column: u32) -> char {
+    let step = history.length / COLUMNS;
+    let (from, to) = (step * column, step * (column + 1));
+    let of_task = history.intervals.iter().filter(|it| it.task == task);
+    let here = of_task.filter(|it| it.from < to && it.to > from);
+    let sign = |it: &Interval| match it.what {
+        What::Holds if it.outcome == "lost" && it.to <= to => 'x',
+        What::Holds => '#',
+        What::Waits => '.',
+    };
+    let part = |it: &&Interval| it.to.min(to).saturating_sub(it.from.max(from));
+    here.max_by_key(part).map_or(' ', sign)
+}
+
+fn summary(history: &History) -> String {
+    let holds = history.of(What::Holds).count();
+    let waited = history
+        .of(What::Waits)
+        .map(|it| it.to.saturating_sub(it.from))
+        .max();
+    format!(
+        "{holds} holds: {} of a free lock, {} granted by the server, {} handed on within an instance; {} lost. Longest wait: {:.1} s",
+        history.count(What::Waits, "at_once"),
+        history.count(What::Waits, "in_turn"),
+        history.count(What::Waits, "handed_on"),
+        history.count(What::Holds, "lost"),
+        waited.unwrap_or_default().as_secs_f64(),
+    )
+}
+
+const MARGIN: f64 = 16.0;
+const WIDTH: f64 = 860.0;
+
+/// Where time begins, and where it ends.
+const BEGIN: f64 = 64.0;
+const END: f64 = 850.0;
+
+/// The first row, from row to row, and half the height of a bar.
+const TOP: f64 = 14.0;
+const ROW: f64 = 34.0;
+const HALF: f64 = 11.0;
+
+const INK: &str = "#24292f";
+const SOFT: &str = "#57606a";
+const LINE: &str = "#d0d7de";
+
+/// Line and filling of a bar.
+type Look = (&'static str, &'static str);
+const WAITS: Look = ("#0a3069", "#ddf4ff");
+const HOLDS: Look = ("#116329", "#aceebb");
+const LOST: Look = ("#82071e", "#ffcecb");
+
+pub(crate) fn svg(history: &History) -> String {
+    let mut sheet = Sheet {
+        body: String::new(),
+        second: (END - BEGIN) / history.length.as_secs_f64().max(0.1),
+    };
+    let tasks = history.tasks();
+    let rows: Vec<(&str, f64)> = tasks.into_iter().zip(0_u32..).map(row).collect();
+    let bottom = rows.last().map_or(TOP, |(_, y)| y + HALF + 6.0);
+    sheet.axis(history.length, bottom);
+    for (task, y) in &rows {
+        sheet.text(0.0, *y, "start", INK, task);
+        let of_task = history.intervals.iter().filter(|it| it.task == *task);
+        of_task.for_each(|interval| sheet.bar(interval, *y));
+    }
+    let y_of = |task: &str| rows.iter().find(|(it, _)| *it == task).map(|(_, y)| *y);
+    for (from, to) in hand_overs(history) {
+        if let (Some(above), Some(below)) = (y_of(&from.task), y_of(&to.task)) {
+            sheet.hand_over(from, above, to, below);
+        }
+    }
+    sheet.legend(bottom + 40.0);
+    sheet.text(0.0, bottom + 66.0, "start", SOFT, &summary(history));
+    sheet.finish(bottom + 78.0)
+}
+
+fn row((task, number): (&str, u32)) -> (&str, f64) {
+    (task, TOP + f64::from(number) * ROW)
+}
+
+/// Each hold with the one after it.
+fn hand_overs(history: &History) -> Vec<(&Interval, &Interval)> {
+    let mut holds: Vec<&Interval> = history.of(What::Holds).collect();
+    holds.sort_by_key(|it| it.from);
+    let next = holds.iter().skip(1);
+    let both = holds.iter().zip(next).map(|(from, to)| (*from, *to));
+    both.filter(|(from, to)| to.from.saturating_sub(from.to) < Duration::from_millis(50))
+        .collect()
+}
+
+struct Sheet {
+    body: String,
+    /// The width of a second.
+    second: f64,
+}
+
+impl Sheet {
+    fn x(&self, at: Duration) -> f64 {
+        BEGIN + at.as_secs_f64() * self.second
+    }
+
+    /// Some ten lines, at whole seconds.
+    fn axis(&mut self, length: Duration, bottom: f64) {
+        let step = Duration::from_secs((length.as_secs() / 10).max(1));
+        let mut at = Duration::ZERO;
+        while at <= length {
+            let x = self.x(at);
+            self.put(format_args!(
+                "<path d=\"M{x:.1},{:.1}V{bottom:.1}\" stroke=\"{LINE}\"/>",
+                TOP - HALF - 6.0
+            ));
+            let text = format!("{} s", at.as_secs());
+            self.text(x, bottom + 10.0, "middle", SOFT, &text);
+            at += step;
+        }
+    }
+
+    fn bar(&mut self, interval: &Interval, y: f64) {
+        let Interval { from, to, .. } = *interval;
+        let (x, width) = (self.x(from), self.x(to) - self.x(from));
+        match interval.what {
+            What::Waits => self.rect((x, width), y, HALF - 6.0, WAITS),
+            What::Holds if interval.outcome == "lost" => self.rect((x, width), y, HALF, LOST),
+            What::Holds => self.rect((x, width), y, HALF, HOLDS),
+        }
+    }
+
+    fn rect(&mut self, (x, width): (f64, f64), y: f64, half: f64, (line, filling): Look) {
+        let (top, height, width) = (y - half, 2.0 * half, width.max(1.0));
+        self.put(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"2\" fill=\"{filling}\" stroke=\"{line}\"/>"
+        ));
+    }
+
+    /// From the end of a hold to the beginning of the next one.
+    fn hand_over(&mut self, from: &Interval, above: f64, to: &Interval, below: f64) {
+        let (x, to_x) = (self.x(from.to), self.x(to.from));
+        let half = if below > above { HALF } else { -HALF };
+        let (y, to_y) = (above + half, below - half);
+        self.put(format_args!(
+            "<path d=\"M{x:.1},{y:.1}L{to_x:.1},{to_y:.1}\" stroke=\"{SOFT}\" stroke-width=\"1.2\"/>"
+        ));
+    }
+
+    fn legend(&mut self, y: f64) {
+        let bars = [
+            (WAITS, HALF - 6.0, "waits"),
+            (HOLDS, HALF, "holds the lock"),
+            (
+                LOST,
+                HALF,
+                "holds it, hangs and loses it when its lease is over",
+            ),
+        ];
+        let mut x = 0.0;
+        for (look, half, text) in bars {
+            self.rect((x, 26.0), y, half, look);
+            self.text(x + 34.0, y, "start", INK, text);
+            x += 60.0 + 6.4 * f64::from(u32::try_from(text.len()).unwrap_or_default());
+        }
+        self.put(format_args!(
+            "<path d=\"M{x:.1},{:.1}L{:.1},{:.1}\" stroke=\"{SOFT}\" stroke-width=\"1.2\"/>",
+            y - HALF,
+            x + 8.0,
+            y + HALF
+        ));
+        self.text(x + 18.0, y, "start", INK, "who has it next");
+    }
+
+    fn text(&mut self, x: f64, y: f64, anchor: &str, colour: &str, text: &str) {
+        self.put(format_args!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" dy=\"0.35em\" font-size=\"80%\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
+        ));
+    }
+
+    fn put(&mut self, element: Arguments<'_>) {
+        let _ = writeln!(self.body, "{element}"); // a `String` takes everything
+    }
+
+    fn finish(self, height: f64) -> String {
+        let (width, height) = (WIDTH + 2.0 * MARGIN, height + 2.0 * MARGIN);
+        let (sheet_width, sheet_height) = (width - 1.0, height - 1.0);
+        let edge = 0.5 - MARGIN;
+        let body = self.body;
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="-{MARGIN} -{MARGIN} {width:.1} {height:.1}" font-family="-apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="15">
+<!-- Drawn by examples/timeline, from a run. -->
+<title>A contended minute: six tasks of three instances wait for one lock and hold it in turn; time goes to the right.</title>
+<rect x="{edge}" y="{edge}" width="{sheet_width:.1}" height="{sheet_height:.1}" rx="8" fill="#fff" stroke="{LINE}"/>
+{body}</svg>
+"##
+        )
+    }
+}
