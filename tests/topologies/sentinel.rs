@@ -74,6 +74,11 @@ async fn sentinels_that_are_no_majority_any_more_are_told_and_locks_go_on() {
         })
         .await;
     }
+    // The connection for renewals is made by the first one, and could not be made any more.
+    until("it is renewed", CAP, async || {
+        watched.servers[0].commandstats("pexpire").await > 0
+    })
+    .await;
     watched.sentinels[0].kill9();
     watched.sentinels[1].kill9();
     until("it is told", CAP, async || told() > 0).await;
