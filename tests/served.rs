@@ -139,7 +139,6 @@ impl Served {
     }
 
     /// The one that has the locks.
-    #[must_use]
     pub fn server(&self) -> &RedisServer {
         match &self.0 {
             Topology::Plain(server) | Topology::Tls { server, .. } => server,
@@ -149,11 +148,15 @@ impl Served {
     }
 
     /// For a pool of this user.
-    #[must_use]
+    ///
+    /// # Panics
+    /// Never: a server with TLS has a port for it.
     pub fn config(&self, user: &str) -> Config {
         let url = match &self.0 {
             Topology::Plain(server) => server.url(),
-            Topology::Tls { server, .. } => server.tls_url().expect("it has a port for TLS"),
+            Topology::Tls { server, .. } => server
+                .tls_url()
+                .unwrap_or_else(|| panic!("it has a port for TLS")),
             Topology::Sharded(sharded) => sharded.url(),
             Topology::Watched(watched) => {
                 watched.url() + "?sentinel_user=dlock&sentinel_pass=secret"

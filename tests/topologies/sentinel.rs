@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_harness::{RedisServer, Watched};
+use dlock_harness::{RedisServer, Watched, until};
 use dlock_runtime::{Config, LockError, LockPool, Refusal};
 use dlock_tests::patient;
+
+use crate::{CAP, log};
 
 async fn refused(config: Config) -> (LockError, String) {
     let begun = Instant::now();
@@ -52,6 +54,42 @@ async fn the_master_that_a_majority_names_is_used() {
         .unwrap();
     watched.sentinels[0].cont();
     LockPool::connect(patient(watched.url())).await.unwrap();
+}
+
+/// Nothing fails yet, so nobody would know before the next failover.
+#[tokio::test]
+async fn sentinels_that_are_no_majority_any_more_are_told_and_locks_go_on() {
+    log::record();
+    let watched = Watched::start_steady().await;
+    let pool = LockPool::connect(patient(watched.url())).await.unwrap();
+    let held = pool.lock("held").renew_every(Duration::from_millis(100));
+    let held = held.acquire().await.unwrap();
+    let port = watched.sentinels[2].port().to_string();
+    let told = || log::lines(&["WARN", "a failover would not be followed", &port]).len();
+    // Each sentinel is heard.
+    for sentinel in &watched.sentinels {
+        until("it is listened to", CAP, async || {
+            let clients: String = sentinel.ask(&["CLIENT", "LIST"]).await;
+            clients.contains(" sub=1 ")
+        })
+        .await;
+    }
+    // The connection for renewals is made by the first one, and could not be made any more.
+    until("it is renewed", CAP, async || {
+        watched.servers[0].commandstats("pexpire").await > 0
+    })
+    .await;
+    watched.sentinels[0].kill9();
+    watched.sentinels[1].kill9();
+    until("it is told", CAP, async || told() > 0).await;
+    watched.sentinels[2].kill9();
+    for _ in 0..10 {
+        let other = pool.lock("k").acquire().await.unwrap();
+        other.release().await.unwrap();
+    }
+    held.verify().await.unwrap();
+    held.release().await.unwrap();
+    assert_eq!(told(), 1, "once");
 }
 
 #[tokio::test]

@@ -46,6 +46,8 @@ impl Lab {
         let ask = |pool: &LockPool, key: &str| kind(pool.lock(key).ttl(LONG));
         let take = async |request: LockRequest| request.acquire().await.unwrap();
         let held = take(ask(&one, "k")).await;
+        // Nobody waits for it, so that its release deletes it.
+        let alone = take(ask(&one, "alone")).await;
         let kept = take(ask(&one, "kept").min_hold(LONG)).await;
         let given = take(ask(&one, "given")).await;
         let next = wait_for(ask(&two, "given"));
@@ -62,7 +64,7 @@ impl Lab {
         let waits = ask(&two, "k").wait(Duration::from_millis(200));
         errors.extend(waits.acquire().await.err());
         errors.extend(held.extend(2 * LONG).await.err());
-        for guard in [held, kept, given] {
+        for guard in [held, alone, kept, given] {
             errors.extend(guard.release().await.err());
         }
         self.allow(right).await;

@@ -76,6 +76,20 @@ impl Seen {
     }
 }
 
+/// Waits, holds the lock for a moment, and gives it back.
+fn turn(pool: &LockPool, key: &str, seen: &Arc<Seen>) -> JoinHandle<()> {
+    let acquire = pool.lock(key).ttl(LONG).wait(Wait::Forever).acquire();
+    let seen = seen.clone();
+    tokio::spawn(async move {
+        let guard = acquire.await.unwrap();
+        seen.enters(&guard);
+        guard.verify().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        seen.leaves();
+        guard.release().await.unwrap();
+    })
+}
+
 impl Lab {
     async fn new() -> Self {
         let server = RedisServer::start();
@@ -88,20 +102,6 @@ impl Lab {
             server,
             wire,
         }
-    }
-
-    /// Waits, holds the lock for a moment, and gives it back.
-    fn turn(&self, pool: &LockPool, key: &str, seen: &Arc<Seen>) -> JoinHandle<()> {
-        let acquire = pool.lock(key).ttl(LONG).wait(Wait::Forever).acquire();
-        let seen = seen.clone();
-        tokio::spawn(async move {
-            let guard = acquire.await.unwrap();
-            seen.enters(&guard);
-            guard.verify().await.unwrap();
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            seen.leaves();
-            guard.release().await.unwrap();
-        })
     }
 
     async fn queued(&self, key: &str, waiters: u64) {
@@ -147,7 +147,7 @@ impl Lab {
             Scripted => &self.scripted,
             Plain => &self.plain,
         };
-        let comes = self.turn(pool, key, seen);
+        let comes = turn(pool, key, seen);
         // Of a free key it is granted at once, if nobody waits.
         let queue = format!("lock:@w:{{lock:{key}}}");
         until("it waits, or has had its turn", CAP, async || {
@@ -157,33 +157,34 @@ impl Lab {
         Some(comes)
     }
 
+    /// What the transaction is about; for a grant, another program has the key.
+    async fn held(&self, transaction: Transaction, key: &str, seen: &Seen) -> Option<LockGuard> {
+        if transaction == Grant {
+            let theirs = ["SET", &format!("lock:{key}"), "theirs", "PX", "60000"];
+            self.server.cmd(&theirs).await;
+            return None;
+        }
+        let request = self.held_up.lock(key).ttl(LONG);
+        let request = match transaction {
+            Keep => request.min_hold(MIN_HOLD),
+            _ => request,
+        };
+        let guard = request.acquire().await.unwrap();
+        seen.enters(&guard);
+        Some(guard)
+    }
+
     async fn case(&self, transaction: Transaction, meanwhile: Meanwhile, waited_for: bool) {
         let what = format!("{transaction:?}, {meanwhile:?}, waited for: {waited_for}");
         let key = &*format!("{transaction:?}-{meanwhile:?}-{waited_for}");
         let lock = format!("lock:{key}");
         let seen = Arc::<Seen>::default();
-        let held = match transaction {
-            Grant => {
-                let theirs = ["SET", &lock, "theirs", "PX", "60000"];
-                self.server.cmd(&theirs).await;
-                None
-            }
-            _ => {
-                let request = self.held_up.lock(key).ttl(LONG);
-                let request = match transaction {
-                    Keep => request.min_hold(MIN_HOLD),
-                    _ => request,
-                };
-                let guard = request.acquire().await.unwrap();
-                seen.enters(&guard);
-                Some(guard)
-            }
-        };
+        let held = self.held(transaction, key, &seen).await;
         let first_of = match transaction {
             Grant => &self.held_up,
             _ => &self.waits,
         };
-        let mut first = waited_for.then(|| self.turn(first_of, key, &seen));
+        let mut first = waited_for.then(|| turn(first_of, key, &seen));
         self.queued(key, u64::from(waited_for)).await;
 
         let multi = self.wire.on(Matcher::command("MULTI"), Action::Hold);
@@ -229,7 +230,12 @@ impl Lab {
             seen.leaves();
             held.release().await.unwrap();
         }
-        for waiter in [first, second].into_iter().flatten() {
+        self.all_have_turns([first, second], &seen, &what).await;
+    }
+
+    /// Who waits gets the lock, fences have risen, and nothing is left.
+    async fn all_have_turns(&self, waiters: [Option<JoinHandle<()>>; 2], seen: &Seen, what: &str) {
+        for waiter in waiters.into_iter().flatten() {
             let turn = tokio::time::timeout(CAP, waiter).await;
             turn.unwrap_or_else(|_| panic!("nobody gives it the lock: {what}"))
                 .unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -76,6 +76,8 @@ async fn steps(one: &LockPool, two: &LockPool, lab: &Lab, right: &str) -> Vec<Lo
     let mut errors = Vec::new();
     let (allow, deny) = (right, right.replacen('+', "-", 1));
     let held = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    // Nobody waits for it, so that its release deletes it.
+    let alone = one.lock("alone").ttl(LONG).acquire().await.unwrap();
     let kept = one
         .lock("kept")
         .ttl(LONG)
@@ -100,8 +102,9 @@ async fn steps(one: &LockPool, two: &LockPool, lab: &Lab, right: &str) -> Vec<Lo
         waiter.abort();
     }
     errors.extend(held.extend(2 * LONG).await.err());
-    errors.extend(held.release().await.err());
-    errors.extend(kept.release().await.err());
+    for guard in [held, alone, kept] {
+        errors.extend(guard.release().await.err());
+    }
     lab.user(&[allow]).await;
     errors
 }

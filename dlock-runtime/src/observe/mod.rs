@@ -195,6 +195,14 @@ pub(crate) fn sentinel_not_heard(sentinel: &dyn Display, why: &dyn Display) {
     );
 }
 
+/// Once, until a majority answers again.
+pub(crate) fn no_majority(address: &dyn Display, why: &dyn Display) {
+    tracing::warn!(
+        %address,
+        "a failover would not be followed, and no new connection can be made: {why}"
+    );
+}
+
 /// Once for each pool.
 pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
     tracing::warn!(

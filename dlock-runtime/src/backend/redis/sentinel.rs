@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -169,6 +169,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// How often the sentinels are asked although none has said anything: a push may be lost.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 
+/// So many rounds in a row without a majority are logged: a failover may cost one.
+const SILENT_ROUNDS: u32 = 3;
+
 /// Follows the master for as long as the pool lives: asks all sentinels whenever one of them says
 /// that it has moved.
 pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
@@ -178,12 +181,16 @@ pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
         listening.spawn(listen(plan.clone(), sentinels.clone(), host.clone()));
     }
     let mut pause = PAUSE;
+    let failed = Arc::<AtomicU32>::default();
     loop {
         let (began, before) = (Instant::now(), plan.target.generation());
         let may_have_moved = plan.target.may_have_moved.notified();
-        let _ = tokio::time::timeout(AT_LEAST_EVERY, may_have_moved).await;
+        // The rounds that are logged follow each other, so that it is told soon.
+        if !(1..SILENT_ROUNDS).contains(&failed.load(Ordering::Relaxed)) {
+            let _ = tokio::time::timeout(AT_LEAST_EVERY, may_have_moved).await;
+        }
         let was_quiet = began.elapsed() >= LONGEST_PAUSE;
-        alone(ask_all(plan.clone(), sentinels.clone())).await;
+        alone(ask_all(plan.clone(), sentinels.clone(), failed.clone())).await;
         let is_news = plan.target.generation() != before;
         pause = if was_quiet || is_news {
             PAUSE
@@ -194,10 +201,19 @@ pub(super) async fn follow(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
     }
 }
 
-async fn ask_all(plan: Arc<Plan>, sentinels: Arc<Sentinels>) {
+/// `failed`: how many rounds in a row no majority has answered.
+async fn ask_all(plan: Arc<Plan>, sentinels: Arc<Sentinels>, failed: Arc<AtomicU32>) {
     let (asked, within) = (plan.target.generation(), plan.connect_timeout / 2);
-    if let Ok(master) = master(&plan.address, &sentinels, within).await {
-        plan.target.master_is(&master, asked);
+    match master(&plan.address, &sentinels, within).await {
+        Ok(master) => {
+            failed.store(0, Ordering::Relaxed);
+            plan.target.master_is(&master, asked);
+        }
+        Err(why) => {
+            if failed.fetch_add(1, Ordering::Relaxed) + 1 == SILENT_ROUNDS {
+                observe::no_majority(&plan.address, &why);
+            }
+        }
     }
 }
 
@@ -257,9 +273,20 @@ async fn listen_once(
     };
     let (mut connection, _driver) = subscribed?;
     plan.target.may_have_moved.notify_one(); // what it said meanwhile was lost
+    let ended = hear(&mut connection, &ended, within).await;
+    plan.target.may_have_moved.notify_one(); // whether the others are still a majority
+    ended
+}
+
+/// Returns once the connection has ended.
+async fn hear(
+    connection: &mut MultiplexedConnection,
+    ended: &Notify,
+    within: Duration,
+) -> Result<(), CommandError> {
     loop {
         let ping = redis::cmd("PING");
-        let ping = ping.exec_async(&mut connection); // a connection may be lost unnoticed
+        let ping = ping.exec_async(connection); // a connection may be lost unnoticed
         match tokio::time::timeout(within, ping).await {
             Ok(pinged) => pinged.map_err(|error| errors::handshake_error(&error))?,
             Err(_) => return Ok(()),
