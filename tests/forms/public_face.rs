@@ -5,9 +5,10 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use dlock_runtime::{
-    Batch, Concern, Config, Drained, Fence, Finding, Holder, Key, LockError, LockGuard, LockHandle,
-    LockOrder, LockPool, LockRequest, LostCause, MemoryValue, Process, Reason, Refusal, Release,
-    Released, Wait,
+    Admin, Batch, Change, Concern, Config, Drained, Eviction, Fence, Finding, Fingerprint,
+    HoldKind, Holder, HolderReport, Key, Listing, LockChange, LockError, LockGuard, LockHandle,
+    LockKind, LockOrder, LockPool, LockReport, LockRequest, LostCause, MemoryValue, Process,
+    Reason, Refusal, Release, Released, Wait, WaiterReport, Watch,
 };
 
 fn shared<T: Debug + Send + Sync + Unpin + 'static>() {}
@@ -22,6 +23,9 @@ fn all_of_them_go_anywhere_and_are_printed() {
     shared::<(LockRequest, LostCause, MemoryValue, Process, Reason)>();
     shared::<(Refusal, Release, Released, Wait)>();
     shared::<(Concern, Finding)>();
+    shared::<(Admin, Listing, Watch, LockReport, HolderReport)>();
+    shared::<(WaiterReport, LockKind, HoldKind, Fingerprint)>();
+    shared::<(Eviction, Change, LockChange)>();
     is_error::<LockError>();
     is_error::<Reason>();
 }
@@ -30,6 +34,9 @@ fn all_of_them_go_anywhere_and_are_printed() {
 fn values_are_cloned_and_compared() {
     cloned::<(Batch, Config, Holder, Key, LockError, LockHandle)>();
     cloned::<(Finding, LockPool, MemoryValue, Process, Reason)>();
+    cloned::<(Admin, LockReport, HolderReport, WaiterReport)>();
+    cloned::<(LockKind, HoldKind, LockChange)>();
+    compared::<(Fingerprint, Eviction, Change)>();
     compared::<(Concern, Fence, LostCause, Refusal)>();
     compared::<(LockOrder, Release, Wait)>();
 }

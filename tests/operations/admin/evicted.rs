@@ -8,7 +8,7 @@ use dlock_runtime::{
     Admin, Config, Eviction, Fingerprint, LockError, LockGuard, LockPool, LostCause, Refusal,
 };
 
-use super::{CAP, Lab, held, pool, show, wait};
+use super::{CAP, Lab, granted, held, pool, show, soon, wait};
 
 async fn fingerprint(admin: &Admin, key: &str) -> Fingerprint {
     show(admin, key).await.holders()[0].fingerprint()
@@ -39,7 +39,7 @@ async fn the_next_waiter_is_granted_the_lock_at_once() {
         after.holders()[0].fingerprint(),
         before.waiters()[0].fingerprint()
     );
-    let next = waiter.await.unwrap();
+    let next = granted(waiter).await;
     assert!(next.fence() > guard.fence());
     assert_eq!(lost(guard.verify().await), LostCause::Gone);
     next.verify().await.unwrap();
@@ -54,7 +54,7 @@ async fn a_holder_that_renews_notices_at_its_next_renewal() {
         let key = key.strip_prefix("lock:").unwrap();
         let holder = fingerprint(&lab.admin, key).await;
         assert_eq!(lab.admin.evict(key, holder).await.unwrap(), Eviction::Done);
-        assert_eq!(guard.lost().await, LostCause::Gone);
+        assert_eq!(soon(guard.lost()).await, LostCause::Gone);
     }
 }
 
@@ -114,7 +114,7 @@ async fn one_of_many_holders() {
     other.verify().await.unwrap();
     let rest = fingerprint(&lab.admin, "catalogue").await;
     assert_eq!(evict(rest).await, Eviction::Done);
-    let writer = writer.await.unwrap();
+    let writer = granted(writer).await;
     writer.downgrade().await.unwrap();
     let reads = fingerprint(&lab.admin, "catalogue").await;
     assert_eq!(evict(reads).await, Eviction::Done);
@@ -132,7 +132,7 @@ async fn a_holder_of_several_permits() {
     let waiter = wait(&lab.admin, render(4), "render", 1).await;
     let done = lab.admin.evict("render", three_is).await.unwrap();
     assert_eq!(done, Eviction::Done);
-    let four = waiter.await.unwrap();
+    let four = granted(waiter).await;
     four.verify().await.unwrap();
     one.verify().await.unwrap();
     assert_eq!(lost(three.verify().await), LostCause::Gone);
@@ -174,7 +174,7 @@ async fn in_one_process(pool: &LockPool) {
     let waiter = wait(&admin, pool.lock("item:7"), "item:7", 1).await;
     let holder = fingerprint(&admin, "item:7").await;
     assert_eq!(admin.evict("item:7", holder).await.unwrap(), Eviction::Done);
-    let next: LockGuard = waiter.await.unwrap();
+    let next: LockGuard = granted(waiter).await;
     assert!(next.fence() > guard.fence());
     assert_eq!(lost(guard.verify().await), LostCause::Gone);
     next.release().await.unwrap();
@@ -200,7 +200,7 @@ async fn without_scripts_only_an_exclusive_holder() {
     let holder = fingerprint(&plain.admin(), "item:7").await;
     let done = plain.admin().evict("item:7", holder).await.unwrap();
     assert_eq!(done, Eviction::Done);
-    waiter.await.unwrap().verify().await.unwrap();
+    granted(waiter).await.verify().await.unwrap();
     assert_eq!(lost(guard.verify().await), LostCause::Gone);
 
     let reader = held(lab.here.lock("catalogue").read()).await;

@@ -48,7 +48,8 @@ async fn a_hundred_thousand_locks_in_short_commands() {
     let slow: i64 = lab.server.ask(&["SLOWLOG", "LEN"]).await;
     let info: String = lab.server.ask(&["INFO", "commandstats"]).await;
     let log = lab.server.cmd(&["SLOWLOG", "GET", "5"]).await;
-    println!("{took:?}; commands above 2 ms: {slow}\n{info}\n{log:?}");
+    let parts: String = lab.server.ask(&["INFO", "latencystats"]).await;
+    println!("{took:?}; commands above 2 ms: {slow}\n{info}\n{parts}\n{log:?}");
 
     let ran = async |command| usize::try_from(lab.server.commandstats(command).await).unwrap();
     let scans = ran("scan").await;

@@ -71,6 +71,17 @@ async fn wait(
     waiter
 }
 
+/// What happens soon, whatever the future is.
+async fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
+    let future = tokio::time::timeout(CAP, future.into_future());
+    future.await.expect("within the time of a test")
+}
+
+/// The lock that a waiter was granted.
+async fn granted(waiter: JoinHandle<LockGuard>) -> LockGuard {
+    soon(waiter).await.unwrap()
+}
+
 async fn show(admin: &Admin, key: &str) -> LockReport {
     admin.show(key).await.unwrap().expect("something is there")
 }

@@ -8,7 +8,7 @@ use dlock_runtime::{
 
 use dlock_tests::patient;
 
-use super::{LONG, Lab, held, pool, show, wait};
+use super::{LONG, Lab, granted, held, pool, show, wait};
 
 /// Host, process and function of a holder in this test.
 fn is_of_this_test(holder: &Holder) {
@@ -126,7 +126,7 @@ async fn readers_and_a_writer_who_waits() {
         reader.release().await.unwrap();
     }
     let waited = lock.waiters()[0].fingerprint();
-    let _writer = writer.await.unwrap();
+    let _writer = granted(writer).await;
     let lock = show(&lab.admin, "catalogue").await;
     assert_eq!(kinds(&lock), ["write"]);
     assert_eq!(lock.holders()[0].fingerprint(), waited);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_runtime::{Change, LockPool, Watch};
 
-use super::{CAP, LONG, Lab, held, pool, wait};
+use super::{CAP, LONG, Lab, granted, held, pool, wait};
 
 const SOON: Duration = Duration::from_millis(100);
 
@@ -31,7 +31,7 @@ async fn the_life_of_a_lock() {
     let waiter = wait(&lab.admin, lab.there.lock("item:7"), "item:7", 1).await;
     assert_eq!(next(&mut watch).await, at("item:7", Change::Queue));
     first.release().await.unwrap();
-    let second = waiter.await.unwrap();
+    let second = granted(waiter).await;
     assert_eq!(next(&mut watch).await, at("item:7", Change::Holders));
     second.release().await.unwrap();
     assert_eq!(next(&mut watch).await, at("item:7", Change::Freed));
