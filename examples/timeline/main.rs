@@ -58,6 +58,9 @@ async fn run() -> Result<(), Failure> {
     };
     println!("six tasks take turns for {length:?} …\n");
     let history = minute(&url, length, &record).await?;
+    if history.intervals.is_empty() {
+        return Err("no span of dlock was seen".into());
+    }
     print!("{}", picture::text(&history));
     if let Some(path) = svg {
         let written = std::fs::write(&path, picture::svg(&history));
