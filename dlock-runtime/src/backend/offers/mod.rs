@@ -71,7 +71,7 @@ fn without_scripts(wanted: Wanted<'_>) -> Result<(), Reason> {
         Wanted::EvictionOfOne => needs(
             &"evicting one of many holders",
             "the server counts its holders",
-            "evict it by a pool that does",
+            "evict it from a program whose pool uses scripts",
         ),
     }
 }

@@ -48,6 +48,11 @@ fn each_refusal_says_what_why_and_what_else() {
             "one lock inside the other",
         ),
         (Wanted::Writes, "a guarded write", "`fence`"),
+        (
+            Wanted::EvictionOfOne,
+            "one of many holders",
+            "a program whose pool",
+        ),
     ] {
         assert_eq!(Offers::Everything.check(wanted), Ok(()));
         let why = Offers::WithoutScripts.check(wanted).unwrap_err();

@@ -80,6 +80,20 @@ impl Listing {
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the next call returns the same locks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # let _held = pool.lock("item:7").acquire().await?;
+    /// let (mut list, mut waiting) = (pool.admin().list("item:*"), 0);
+    /// while let Some(page) = list.next_page().await? {
+    ///     waiting += page.iter().map(|lock| lock.waiter_count()).sum::<usize>();
+    /// }
+    /// assert_eq!(waiting, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn next_page(&mut self) -> Result<Option<Vec<LockReport>>, LockError> {
         self.core.check_process()?;
         let literal = self.pattern.literal();

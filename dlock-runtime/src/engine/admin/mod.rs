@@ -85,6 +85,22 @@ impl Admin {
     ///
     /// # Cancel safety
     /// May be dropped at any time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # let _held = pool.lock("item:7").acquire().await?;
+    /// let admin = pool.admin();
+    /// let lock = admin.show("item:7").await?.expect("it is held");
+    /// for waiter in lock.waiters() {
+    ///     println!("{} has waited for {:?}", waiter.waiter(), waiter.waiting());
+    /// }
+    /// assert_eq!(lock.holder_count(), 1);
+    /// assert_eq!(admin.show("item:8").await?, None);
+    /// # Ok(()) }
+    /// ```
     pub async fn show(&self, key: impl Into<Key>) -> Result<Option<LockReport>, LockError> {
         let key = self.name(key.into())?;
         let look = async {
@@ -114,6 +130,23 @@ impl Admin {
     /// # Cancel safety
     /// Dropping the future leaves it open whether the holder was evicted. Ask again: it is
     /// idempotent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # let _held = pool.lock("item:7").acquire().await?;
+    /// use dlock_runtime::{Eviction, LockError};
+    ///
+    /// let admin = pool.admin();
+    /// let typed = "2fd4e1c67a2d28fc".parse()?; // from an earlier look
+    /// assert_eq!(admin.evict("item:7", typed).await?, Eviction::NoSuchHolder);
+    ///
+    /// let error = admin.evict("@item", typed).await.unwrap_err();
+    /// assert!(matches!(error, LockError::InvalidKey { .. }));
+    /// # Ok(()) }
+    /// ```
     pub async fn evict(
         &self,
         key: impl Into<Key>,

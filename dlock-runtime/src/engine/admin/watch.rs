@@ -132,6 +132,22 @@ impl Watch {
     ///
     /// # Cancel safety
     /// Dropping the future loses no change.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// # let _held = pool.lock("item:7").acquire().await?;
+    /// use std::time::Duration;
+    ///
+    /// use dlock_runtime::Change;
+    ///
+    /// let mut watch = pool.admin().watch("item:*").every(Duration::from_secs(5));
+    /// let change = watch.next().await?;
+    /// assert_eq!((change.key(), change.change()), ("item:7", Change::Found));
+    /// # Ok(()) }
+    /// ```
     pub async fn next(&mut self) -> Result<LockChange, LockError> {
         loop {
             if let Some(change) = self.changes.pop_front() {
