@@ -52,6 +52,7 @@ async fn work(customers: u64) {
     for number in 0_u64.. {
         let random = fastrand::u64(..);
         let _ = match number % 8 {
+            0 if random.is_multiple_of(50) => report(150).await, // long enough to be renewed
             0 => report(1 + random % 10).await,
             1 => import("a.csv", Duration::from_millis(random % 220)).await,
             _ => order(random % customers).await,
