@@ -81,6 +81,7 @@
 //! | what the current code runs under | [`current`], [`LockHandle`] |
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
 //! | count and show locks | [`LockListener`], [`Config::listener`], [`LockPool::status`] |
+//! | see and end the holds of every process | [`LockPool::admin`], [`Admin`], [`LockReport`] |
 //! | what the server's settings risk | [`LockPool::check`], [`Finding`], [`Concern`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
 //! | keys | [`lock_key!`], [`Key`] |
@@ -109,6 +110,7 @@ mod values;
 
 #[cfg(feature = "macros")]
 pub use dlock_macros::distributed_lock;
+pub use engine::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};
 pub use engine::guard::{LockGuard, Released};
 pub use engine::lock_handle::LockHandle;
 pub use engine::pool::LockPool;
@@ -128,6 +130,7 @@ pub use values::listener::{AcquireOutcome, HoldOutcome, LockInfo, LockListener};
 pub use values::lock_order::LockOrder;
 pub use values::memory_value::MemoryValue;
 pub use values::release::Release;
+pub use values::report::{Fingerprint, HoldKind, HolderReport, LockKind, LockReport, WaiterReport};
 pub use values::wait::Wait;
 
 /// A [`Key`] from a template, with the parser of `#[distributed_lock(key = "…")]`: for code that

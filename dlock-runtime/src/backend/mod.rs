@@ -32,6 +32,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
+use crate::values::report::{Look, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// The pending answer of a server.
@@ -227,6 +228,18 @@ pub(crate) trait Link: Debug + Send + Sync {
 
     /// What is stored at the key: its value, or the entry of the first holder.
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>>;
+
+    /// One step through the names of all keys that begin with this text, from a cursor that an
+    /// earlier step on this link gave, or 0. A step may find none; its work is bounded.
+    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned>;
+
+    /// What stands at these locks, for an administrator. Of several keys only if no proxy shards.
+    fn inspect<'a>(
+        &'a self,
+        keys: &'a [&'a str],
+        look: Look,
+        within: Duration,
+    ) -> Answer<'a, Vec<Stored>>;
 
     fn ping(&self, within: Duration) -> Answer<'_, ()>;
 

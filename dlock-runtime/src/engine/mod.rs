@@ -9,7 +9,8 @@
 //! is held), `locked_future` (a body that runs under a lock) and `watchdog` (renewal, deadlines,
 //! clean-up). `lease_cell` is what guard and watchdog share. `scope` holds the locks and the pool
 //! around the current poll, `lock_order` checks the order of nested locks, `lock_handle` reads a
-//! held lock without owning it, and `shutdown` ends a pool.
+//! held lock without owning it, `admin` looks at the locks of every process, and `shutdown` ends a
+//! pool.
 //!
 //! Imports go one way: `pool` → `request` → `acquire` → `waiting` and `guard` → `core` →
 //! `local_queues` and `watchdog` → `shared`.
@@ -21,6 +22,7 @@
 
 pub(crate) mod acquire;
 mod acquire_all;
+pub(crate) mod admin;
 mod attempt;
 mod call;
 pub(crate) mod core;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admin::Admin;
 use super::core::Core;
 use super::request::{Keys, LockRequest};
 use super::scope::InPool;
@@ -222,6 +223,12 @@ impl LockPool {
                 source: Reason::new("the value's layout version is not 1"),
             }),
         }
+    }
+
+    /// Looks at the locks of every process, and ends a hold: [`Admin`].
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        Admin::of(self.0.clone())
     }
 
     /// Runs a future inside which locked functions use this pool, not the global one.

@@ -72,6 +72,11 @@ pub(super) fn name(text: &str) -> Option<String> {
     Some(to_be_shown(unescape(text)?, NAME_AT_MOST))
 }
 
+/// The same for text that may not be escaped rightly: then it is shown as it stands.
+pub(super) fn shown_name(text: &str) -> String {
+    name(text).unwrap_or_else(|| to_be_shown(text.to_owned(), NAME_AT_MOST))
+}
+
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -244,6 +244,15 @@ fn kind_of_meta(meta: &str) -> Option<Kind> {
     }
 }
 
+/// The epoch of an owner's hold, from its set's meta member.
+pub(crate) fn epoch_of_meta(meta: &str) -> Option<u64> {
+    let mut fields = meta.strip_prefix(META)?.split('|');
+    match (fields.next()?, fields.next(), fields.next()) {
+        ("o", Some(_), Some(epoch)) => epoch.parse().ok(),
+        _ => None,
+    }
+}
+
 fn number(text: &str) -> Option<u64> {
     let is_number = text.len() <= MOST_DIGITS && text.bytes().all(|it| it.is_ascii_digit());
     is_number.then(|| text.parse().ok())?

@@ -46,6 +46,11 @@ impl Fence {
         Self(first.saturating_add(index.into()))
     }
 
+    /// The highest token of the holders under the grant that drew `epoch`.
+    pub(crate) fn last_of(epoch: u64) -> Self {
+        Self::new(epoch, PER_EPOCH - 1)
+    }
+
     /// The number itself.
     #[must_use]
     pub fn get(self) -> u64 {

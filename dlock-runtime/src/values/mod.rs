@@ -3,7 +3,7 @@
 //!
 //! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`,
 //! `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
-//! `finding`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
+//! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
 //!
 //! Never in this folder: waiting, reading a clock, a command to a server, an import from another
 //! folder.
@@ -28,6 +28,7 @@ pub(crate) mod memory_value;
 pub(crate) mod moment;
 pub(crate) mod process;
 pub(crate) mod release;
+pub(crate) mod report;
 pub(crate) mod shown;
 pub(crate) mod slot;
 pub(crate) mod token;

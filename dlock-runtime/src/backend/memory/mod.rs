@@ -26,6 +26,7 @@ use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
+use crate::values::report::{Look, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// The address of the only listener: the pool that this server belongs to.
@@ -223,6 +224,23 @@ impl Link for Shared {
 
     fn read<'a>(&'a self, key: &'a str, _within: Duration) -> Answer<'a, Option<String>> {
         ready(self.run(|server, time, _| server.read(key, time)))
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, _: u64, _: Duration) -> Answer<'a, Scanned> {
+        let keys = self.run(|server, time, _| server.keys(prefix, time));
+        ready(Scanned { cursor: 0, keys })
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        keys: &'a [&'a str],
+        look: Look,
+        _: Duration,
+    ) -> Answer<'a, Vec<Stored>> {
+        ready(self.run(|server, time, _| {
+            let all = keys.iter().map(|key| server.inspect(key, look, time));
+            all.collect()
+        }))
     }
 
     fn ping(&self, _within: Duration) -> Answer<'_, ()> {

@@ -25,6 +25,8 @@ pub(crate) enum Wanted<'a> {
     },
     /// Guarded writes.
     Writes,
+    /// Ending the hold of one of many holders.
+    EvictionOfOne,
 }
 
 impl Offers {
@@ -65,6 +67,11 @@ fn without_scripts(wanted: Wanted<'_>) -> Result<(), Reason> {
             &"a guarded write",
             "the server checks the lock and writes in one step",
             "let your resource check the lock's `fence`",
+        ),
+        Wanted::EvictionOfOne => needs(
+            &"evicting one of many holders",
+            "the server counts its holders",
+            "evict it by a pool that does",
         ),
     }
 }

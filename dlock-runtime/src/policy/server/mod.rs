@@ -2,7 +2,7 @@
 //!
 //! `memory://` runs it, a model checker explores it, and `backend/redis/lua` is tested against it
 //! operation by operation. `exclusive` has the operations of the lock with one holder, `shared`
-//! those of the other kinds, `grant` what they share.
+//! those of the other kinds, `grant` what they share; `inspect` reads.
 //!
 //! Invariants: a key has one value or one set of holders; `last_epoch` only grows; nothing is
 //! created for a claim after its `not_after`; only `acquire` creates, and a grant only out of the
@@ -16,6 +16,7 @@ mod exclusive;
 mod grant;
 #[cfg(test)]
 mod hooks;
+mod inspect;
 mod locks;
 mod queues;
 mod set;

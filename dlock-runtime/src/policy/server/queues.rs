@@ -29,6 +29,10 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    pub(super) fn arrival(&self) -> u64 {
+        self.arrival
+    }
+
     pub(super) fn alive_until(&self) -> u64 {
         self.alive_until
     }
@@ -50,6 +54,12 @@ impl Queues {
 
     pub(super) fn first(&mut self, key: &str, time: u64) -> Option<Waiting> {
         self.live(key, time)?.entries.first().cloned()
+    }
+
+    /// All entries, in order.
+    pub(super) fn all(&mut self, key: &str, time: u64) -> Vec<Waiting> {
+        let queue = self.live(key, time);
+        queue.map(|queue| queue.entries.clone()).unwrap_or_default()
     }
 
     /// Adds an entry behind all others, or leaves it where it is; either way it is alive now.

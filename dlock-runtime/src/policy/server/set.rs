@@ -163,6 +163,16 @@ impl Set {
         living.or(holders.first()).map(|(it, _)| (*it).clone())
     }
 
+    /// Each entry and its end, the first to end first.
+    pub(super) fn by_end(&self) -> Vec<(Arc<str>, u64)> {
+        let mut holders: Vec<_> = self.holders.iter().collect();
+        holders.sort_unstable_by_key(order);
+        let holders = holders.into_iter();
+        holders
+            .map(|(it, holder)| (it.clone(), holder.expires))
+            .collect()
+    }
+
     fn first(&self) -> Option<Arc<str>> {
         let first = self.holders.iter().min_by_key(order);
         first.map(|(entry, _)| entry.clone())

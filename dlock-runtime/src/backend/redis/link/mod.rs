@@ -1,7 +1,7 @@
 //! One live connection. Read `connection` first: command deadlines, and the detection of a dead
 //! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
 //! which does the same for waiters; `groups` has one of each for the locks that may share a script.
-//! `renewals` lengthens leases, `operations` implements the protocol's commands on top of both.
+//! `renewals` lengthens leases, `inspect` reads locks for an administrator, `operations` implements the protocol's commands on top of both.
 //!
 //! Never in this folder: a command that is sent again, unless the server said that it was not
 //! executed (an unknown script; a batch with a key that the user has no right to; a script that
@@ -11,6 +11,7 @@ pub(super) mod batcher;
 pub(super) mod connection;
 mod groups;
 pub(super) mod heartbeats;
+mod inspect;
 mod keep_alive;
 mod operations;
 mod renewals;

@@ -25,6 +25,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
+use crate::values::report::{Look, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 impl Link for RedisLink {
@@ -198,6 +199,19 @@ impl Link for RedisLink {
                 value => reply::value(&value?),
             }
         })
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
+        Box::pin(self.scan_keys(prefix, cursor, within))
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        keys: &'a [&'a str],
+        look: Look,
+        within: Duration,
+    ) -> Answer<'a, Vec<Stored>> {
+        Box::pin(self.inspect_all(keys, look, within))
     }
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {

@@ -38,6 +38,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
+use crate::values::report::{Look, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 pub(super) use self::checkout::Checkouts;
@@ -172,6 +173,19 @@ impl Link for PlainLink {
                 Held::OtherType => self.first_of_set(key, until).await,
             }
         })
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
+        self.link.scan(prefix, cursor, within)
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        keys: &'a [&'a str],
+        look: Look,
+        within: Duration,
+    ) -> Answer<'a, Vec<Stored>> {
+        self.link.inspect(keys, look, within)
     }
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {

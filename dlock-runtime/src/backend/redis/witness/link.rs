@@ -21,6 +21,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{Refused, Why, right};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
+use crate::values::report::{Look, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 #[derive(Debug)]
@@ -207,6 +208,19 @@ impl Link for WitnessedLink {
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
         self.link.read(key, within)
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
+        self.link.scan(prefix, cursor, within)
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        keys: &'a [&'a str],
+        look: Look,
+        within: Duration,
+    ) -> Answer<'a, Vec<Stored>> {
+        self.link.inspect(keys, look, within)
     }
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {

@@ -1,0 +1,276 @@
+//! Reads locks for an administrator: plain commands, so a server without scripts answers them too.
+//!
+//! One pipeline carries the commands about all locks of a page, and a second one those about the
+//! sets among them. Nothing keeps others' commands out between two of them, so a lock that changes
+//! hands may be read half before and half after it. Invariants: it writes nothing; no command reads
+//! more than the caller's bound, so none blocks the server for long.
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+
+use super::RedisLink;
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::{errors, reply};
+use crate::values::error::Refusal;
+use crate::values::report::pattern::beginning_with;
+use crate::values::report::{Look, Scanned, Stored, StoredLock, StoredSet};
+
+/// How many keys one step looks at.
+const KEYS_AT_ONCE: usize = 100;
+
+/// How many commands ask about one lock, before a set is read.
+const EACH: usize = 5;
+
+/// How many more ask about a set.
+const EACH_SET: usize = 3;
+
+impl RedisLink {
+    pub(super) async fn scan_keys(
+        &self,
+        prefix: &str,
+        cursor: u64,
+        within: Duration,
+    ) -> Result<Scanned, CommandError> {
+        let mut scan = redis::pipe();
+        scan.cmd("SCAN").arg(cursor);
+        scan.arg("MATCH").arg(beginning_with(prefix));
+        scan.arg("COUNT").arg(KEYS_AT_ONCE);
+        let (answers, _) = self.connection.exchange(scan, within).await?;
+        let answer = answers.first().unwrap_or(&Value::Nil);
+        refused(answer)?;
+        scanned(answer).ok_or_else(|| reply::unexpected("SCAN", answer))
+    }
+
+    pub(super) async fn inspect_all(
+        &self,
+        locks: &[&str],
+        look: Look,
+        within: Duration,
+    ) -> Result<Vec<Stored>, CommandError> {
+        let begun = self.connection.clock.now();
+        let Some(first) = locks.first() else {
+            return Ok(Vec::new());
+        };
+        let mut ask = redis::pipe();
+        ask.cmd("TIME");
+        ask.cmd("GET")
+            .arg(&*self.connection.names.of(first).counter);
+        for lock in locks {
+            self.ask_about(lock, look, &mut ask);
+        }
+        let (answers, _) = self.connection.exchange(ask, within).await?;
+        let mut all = read_all(&answers, locks.len())?;
+        let each = all.iter_mut().zip(locks.iter().copied());
+        let is_set = |(stored, _): &(&mut Stored, &str)| matches!(stored.lock, StoredLock::Set(_));
+        let mut sets: Vec<(&mut Stored, &str)> = each.filter(is_set).collect();
+        if sets.is_empty() {
+            return Ok(all);
+        }
+        let mut ask = redis::pipe();
+        for (_, lock) in &sets {
+            ask_about_set(lock, look, &mut ask);
+        }
+        let spent = begun.until(self.connection.clock.now());
+        let within = within.saturating_sub(spent);
+        let (answers, _) = self.connection.exchange(ask, within).await?;
+        for ((stored, _), answers) in sets.iter_mut().zip(answers.chunks(EACH_SET)) {
+            read_set(&mut stored.lock, answers)?;
+        }
+        Ok(all)
+    }
+
+    /// The commands whose answers [`read_lock`] reads.
+    fn ask_about(&self, lock: &str, look: Look, ask: &mut Pipeline) {
+        let of = self.connection.names.of(lock);
+        let (queue, heartbeats) = (of.queue.text(), of.heartbeats.text());
+        ask.cmd("GET").arg(lock);
+        ask.cmd("PTTL").arg(lock);
+        ask.cmd("ZCARD").arg(&queue);
+        range(&queue, look, ask);
+        range(&heartbeats, look, ask);
+    }
+}
+
+/// The commands whose answers [`read_set`] reads.
+fn ask_about_set(lock: &str, look: Look, ask: &mut Pipeline) {
+    ask.cmd("ZCARD").arg(lock);
+    ask.cmd("ZRANGE").arg(lock).arg(-1).arg(-1);
+    range(lock, look, ask);
+}
+
+fn range(key: &str, look: Look, ask: &mut Pipeline) {
+    let last = look.from + look.most - 1;
+    ask.cmd("ZRANGE").arg(key).arg(look.from).arg(last);
+    ask.arg("WITHSCORES");
+}
+
+fn scanned(answer: &Value) -> Option<Scanned> {
+    let Value::Array(items) = answer else {
+        return None;
+    };
+    let (Some(cursor), Some(Value::Array(keys))) = (items.first(), items.get(1)) else {
+        return None;
+    };
+    let utf8 = |key: &Value| match key {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(), // else it is no lock's
+        _ => None,
+    };
+    Some(Scanned {
+        cursor: reply::text(cursor)?.parse().ok()?,
+        keys: keys.iter().filter_map(utf8).collect(),
+    })
+}
+
+fn read_all(answers: &[Value], locks: usize) -> Result<Vec<Stored>, CommandError> {
+    let ([time, counter], each) = answers
+        .split_first_chunk::<2>()
+        .ok_or_else(|| reply::unexpected("TIME", &Value::Nil))?;
+    for answer in [time, counter] {
+        refused(answer)?;
+    }
+    let time = reply::time(time)?;
+    let last_epoch = reply::text(counter).and_then(|it| it.parse().ok()); // a stranger's is no epoch
+    let all = each
+        .chunks(EACH)
+        .map(|answers| read_lock(answers, time, last_epoch));
+    let all = all.collect::<Result<Vec<Stored>, CommandError>>()?;
+    if all.len() != locks {
+        return Err(reply::unexpected("GET", &Value::Nil));
+    }
+    Ok(all)
+}
+
+/// The answers about one lock. A set is left empty, for [`read_set`].
+fn read_lock(
+    answers: &[Value],
+    time: u64,
+    last_epoch: Option<u64>,
+) -> Result<Stored, CommandError> {
+    let [value, pttl, queue_len, queue, heartbeats] = answers else {
+        return Err(reply::unexpected("GET", &Value::Nil));
+    };
+    refused(pttl)?;
+    let left = match pttl {
+        Value::Int(ms) => u64::try_from(*ms).ok().map(Duration::from_millis),
+        _ => return Err(reply::unexpected("PTTL", pttl)),
+    };
+    let silent = members(heartbeats)?.into_iter();
+    let silent = silent.filter(|(_, until)| *until <= time);
+    Ok(Stored {
+        time,
+        lock: read_value(value, left)?,
+        queue_len: length(queue_len)?,
+        queue: members(queue)?,
+        silent: silent.map(|(entry, _)| entry).collect(),
+        last_epoch,
+    })
+}
+
+fn read_value(value: &Value, left: Option<Duration>) -> Result<StoredLock, CommandError> {
+    match value {
+        Value::Nil => Ok(StoredLock::Nothing),
+        Value::BulkString(value) => Ok(StoredLock::Value {
+            value: value.clone(),
+            left,
+        }),
+        other if is_other_type(other) => Ok(StoredLock::Set(StoredSet {
+            members: Vec::new(),
+            last: Vec::new(),
+            count: 0,
+            left,
+        })),
+        other => {
+            refused(other)?;
+            Err(reply::unexpected("GET", other))
+        }
+    }
+}
+
+fn read_set(lock: &mut StoredLock, answers: &[Value]) -> Result<(), CommandError> {
+    let ([count, last, range], StoredLock::Set(set)) = (answers, &mut *lock) else {
+        return Err(reply::unexpected("ZRANGE", &Value::Nil));
+    };
+    if is_other_type(range) {
+        *lock = StoredLock::OtherType;
+        return Ok(());
+    }
+    for answer in [count, last] {
+        refused(answer)?;
+    }
+    let last = match last {
+        Value::Array(items) => items.first(),
+        _ => return Err(reply::unexpected("ZRANGE", last)),
+    };
+    let Some(Value::BulkString(last)) = last else {
+        *lock = StoredLock::Nothing; // it ended meanwhile
+        return Ok(());
+    };
+    set.last.clone_from(last);
+    set.members = members(range)?;
+    set.members.retain(|(member, _)| member != last);
+    set.count = length(count)?.saturating_sub(1);
+    Ok(())
+}
+
+/// The number of a set's members; 0 for a key of another type, which is none of ours.
+fn length(answer: &Value) -> Result<usize, CommandError> {
+    if is_other_type(answer) {
+        return Ok(0);
+    }
+    refused(answer)?;
+    let length = reply::number(answer).and_then(|it| usize::try_from(it).ok());
+    length.ok_or_else(|| reply::unexpected("ZCARD", answer))
+}
+
+/// Members with their scores, in either protocol's shape: pairs, or one flat list. Nothing for a
+/// key of another type.
+fn members(answer: &Value) -> Result<Vec<(Vec<u8>, u64)>, CommandError> {
+    if is_other_type(answer) {
+        return Ok(Vec::new());
+    }
+    refused(answer)?;
+    let unexpected = || reply::unexpected("ZRANGE", answer);
+    let Value::Array(items) = answer else {
+        return Err(unexpected());
+    };
+    let member = |pair: &[Value]| match pair {
+        [Value::BulkString(member), score] => Some((member.clone(), score_of(score)?)),
+        _ => None,
+    };
+    let is_in_pairs = matches!(items.first(), Some(Value::Array(_)));
+    let all: Option<Vec<_>> = if is_in_pairs {
+        let pairs = items.iter().map(|pair| match pair {
+            Value::Array(pair) => member(pair),
+            _ => None,
+        });
+        pairs.collect()
+    } else {
+        items.chunks(2).map(member).collect()
+    };
+    all.ok_or_else(unexpected)
+}
+
+/// A time in µs. A negative or infinite one, which only a stranger or a meta has, is the nearest
+/// that there is.
+fn score_of(score: &Value) -> Option<u64> {
+    let number = match score {
+        Value::Double(number) => *number,
+        other => reply::text(other)?.parse::<f64>().ok()?,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates, as meant"
+    )]
+    Some(number as u64)
+}
+
+fn is_other_type(answer: &Value) -> bool {
+    let error = errors::error_of_answer(answer);
+    matches!(error, Some(CommandError::Refused(Refusal::WrongType, _)))
+}
+
+fn refused(answer: &Value) -> Result<(), CommandError> {
+    errors::error_of_answer(answer).map_or(Ok(()), Err)
+}

@@ -1,0 +1,171 @@
+//! A pass through the keys of a namespace, page by page.
+//!
+//! It keeps the server's cursor and never a lock. Invariant: no step asks the server for more than
+//! a bounded number of keys.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::backend::Link;
+use crate::backend::command_error::CommandError;
+use crate::engine::core::Core;
+use crate::values::error::LockError;
+use crate::values::key::Key;
+use crate::values::report::pattern::Pattern;
+use crate::values::report::{LockReport, Look};
+
+/// The most locks on one page.
+const PAGE: usize = 50;
+
+/// How many steps through the server's keys one page takes at most.
+const STEPS: usize = 16;
+
+/// How many holders and waiters of each lock are read.
+const FIRST_FEW: usize = 4;
+
+/// A pass through the locks that match a pattern, from [`Admin::list`](crate::Admin::list).
+///
+/// It walks through all keys of the database with `SCAN`, some hundred at a time, so that no
+/// command blocks the server for long; a database of a million keys takes some seconds, however
+/// many match. A lock that stands there all the time comes at least once, and may come twice; one
+/// that comes or goes meanwhile may be missing. Locks that nobody holds are left out, also while
+/// somebody waits for them.
+#[must_use = "it asks the server only when `next_page` is called"]
+pub struct Listing {
+    core: Arc<Core>,
+    pattern: Pattern,
+    look: Look,
+    /// The cursor means something to this connection's server only.
+    link: Option<Arc<dyn Link>>,
+    cursor: u64,
+    /// Whether all keys have been seen.
+    is_over: bool,
+    /// Names on the server of locks that are still to be looked at.
+    found: VecDeque<String>,
+}
+
+impl Listing {
+    pub(super) fn of(core: Arc<Core>, pattern: &str) -> Self {
+        Self {
+            pattern: Pattern::parse(pattern),
+            look: Look {
+                from: 0,
+                most: FIRST_FEW,
+            },
+            core,
+            link: None,
+            cursor: 0,
+            is_over: false,
+            found: VecDeque::new(),
+        }
+    }
+
+    /// Reads this many holders and waiters of each lock.
+    pub(super) fn looking_at(mut self, most: usize) -> Self {
+        self.look.most = most;
+        self
+    }
+
+    /// The next locks, at most 50; `None` after the last. A page may be empty, so that a long way
+    /// between two matches does not keep the caller waiting.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, or the
+    /// user may not `SCAN`: the place is kept, so the call may be repeated, unless the connection
+    /// was lost, with which the place is lost too: begin a new list. [`LockError::Config`] behind a
+    /// proxy that shards ([`Config::counter_per_slot`](crate::Config::counter_per_slot)), which
+    /// could list one shard only. [`LockError::InvalidKey`] if the pattern has no wildcard and
+    /// can't name a lock.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the next call returns the same locks.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<LockReport>>, LockError> {
+        self.core.check_process()?;
+        let literal = self.pattern.literal();
+        let only = literal.map(|literal| self.name(literal)).transpose()?;
+        if only.is_none() && self.core.settings().counter_per_slot {
+            return Err(LockError::config(
+                "a list walks through the keys of one server, and with `counter_per_slot` a proxy shards: give the whole key of a lock, or list with a pool for each shard",
+            ));
+        }
+        let page = self.page(only.as_ref()).await;
+        page.map_err(|error| error.into_error(only.as_ref()))
+    }
+
+    async fn page(&mut self, only: Option<&Key>) -> Result<Option<Vec<LockReport>>, CommandError> {
+        let link = self.link(only).await?;
+        if let Some(key) = only.filter(|_| !self.is_over) {
+            self.found.push_back(key.as_str().to_owned());
+            self.is_over = true;
+        }
+        let mut steps = 0;
+        while !self.is_over && self.found.len() < PAGE && steps < STEPS {
+            self.step(&*link).await?;
+            steps += 1;
+        }
+        if self.found.is_empty() && self.is_over {
+            return Ok(None);
+        }
+        self.look_at(&*link).await.map(Some)
+    }
+
+    /// The connection of this pass.
+    async fn link(&mut self, only: Option<&Key>) -> Result<Arc<dyn Link>, CommandError> {
+        if let Some(link) = &self.link {
+            return Ok(link.clone());
+        }
+        let key = only.map_or("", Key::as_str);
+        let within = self.core.settings().connect_timeout;
+        let link = self.core.backend().link(key, within).await?;
+        self.link = Some(link.clone());
+        Ok(link)
+    }
+
+    /// Looks at some more of the server's keys.
+    async fn step(&mut self, link: &dyn Link) -> Result<(), CommandError> {
+        let settings = self.core.settings();
+        let prefix = settings.namespace.clone() + &self.pattern.prefix();
+        let scan = link.scan(&prefix, self.cursor, settings.command_timeout);
+        let step = scan.await?;
+        let is_wanted = |key: &String| {
+            let bare = key.strip_prefix(&settings.namespace);
+            // No lock can have the name of a queue or a counter, in whichever namespace.
+            bare.is_some_and(|it| self.pattern.matches(it) && self.name(it.to_owned()).is_ok())
+        };
+        let wanted: Vec<String> = step.keys.into_iter().filter(is_wanted).collect();
+        self.found.extend(wanted);
+        self.cursor = step.cursor;
+        self.is_over = step.cursor == 0;
+        Ok(())
+    }
+
+    /// The next page of those that were found.
+    async fn look_at(&mut self, link: &dyn Link) -> Result<Vec<LockReport>, CommandError> {
+        let settings = self.core.settings();
+        let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
+        let inspect = link.inspect(&keys, self.look, settings.command_timeout);
+        let stored = inspect.await?;
+        let all = keys.iter().zip(stored);
+        let reports = all.filter_map(|(key, stored)| {
+            let bare = key.strip_prefix(&settings.namespace).unwrap_or(key);
+            stored.report(bare).filter(|it| it.kind().is_some())
+        });
+        let reports = reports.collect();
+        let done = keys.len();
+        self.found.drain(..done);
+        Ok(reports)
+    }
+
+    fn name(&self, bare: String) -> Result<Key, LockError> {
+        Ok(Key::verbatim(bare).in_namespace(&self.core.settings().namespace)?)
+    }
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Listing");
+        shown.field("core", &self.core);
+        shown.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,338 @@
+//! What a server stores of one lock, as it was read, and the report made of it.
+//!
+//! It has no `Debug`, because it holds entries, which nothing may show. Invariant: whatever stands
+//! there, a report is made of it; only what dlock wrote in this version's layout is called its.
+
+use std::collections::HashSet;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::{Fingerprint, HoldKind, HolderReport, LockKind, LockReport, WaiterReport};
+use crate::values::about;
+use crate::values::entry::{self, Entry, Letter, META, There};
+use crate::values::error::Refusal;
+use crate::values::fence::Fence;
+use crate::values::holder::{self, Holder, Reading};
+use crate::values::kind::Kind;
+
+/// Which part of a lock's holders and queue is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// How many are skipped, of each.
+    pub(crate) from: usize,
+    /// How many are read, of each.
+    pub(crate) most: usize,
+}
+
+/// One step through the server's keys.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    /// Where the next step goes on; 0: this was the last one.
+    pub(crate) cursor: u64,
+    pub(crate) keys: Vec<String>,
+}
+
+/// The keys of one lock at one moment.
+pub(crate) struct Stored {
+    /// The server's time, µs.
+    pub(crate) time: u64,
+    pub(crate) lock: StoredLock,
+    /// The part of the queue that was read: entries with their arrival, an epoch.
+    pub(crate) queue: Vec<(Vec<u8>, u64)>,
+    pub(crate) queue_len: usize,
+    /// Those of the queue that are known to be silent.
+    pub(crate) silent: Vec<Vec<u8>>,
+    /// The last epoch that was drawn.
+    pub(crate) last_epoch: Option<u64>,
+}
+
+/// What stands at a lock's key.
+pub(crate) enum StoredLock {
+    Nothing,
+    /// A string; `left`: `None` without a time to live.
+    Value {
+        value: Vec<u8>,
+        left: Option<Duration>,
+    },
+    Set(StoredSet),
+    OtherType,
+}
+
+/// A sorted set.
+pub(crate) struct StoredSet {
+    /// The part of the members that was read, with their ends in µs; without the meta.
+    pub(crate) members: Vec<(Vec<u8>, u64)>,
+    /// The last member.
+    pub(crate) last: Vec<u8>,
+    /// How many there are, without the meta.
+    pub(crate) count: usize,
+    pub(crate) left: Option<Duration>,
+}
+
+/// What a search for a holder found.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// Nobody holds the lock.
+    Free,
+    /// Somebody else does.
+    Other,
+    /// The value with which that holder holds the lock.
+    Holder(&'a str),
+    /// What stands there may not be changed.
+    Strange(Refusal, &'static str),
+}
+
+impl Stored {
+    /// Whether everything was read, if nothing was skipped.
+    pub(crate) fn is_whole(&self) -> bool {
+        let read_all = match &self.lock {
+            StoredLock::Set(set) => set.members.len() >= set.count,
+            _ => true,
+        };
+        read_all && self.queue.len() >= self.queue_len
+    }
+
+    /// Adds a later part, which was read a little later. Returns whether it had anything.
+    pub(crate) fn append(&mut self, next: Stored) -> bool {
+        let mut added = next.queue.len();
+        self.queue.extend(next.queue);
+        self.silent.extend(next.silent);
+        if let (StoredLock::Set(set), StoredLock::Set(more)) = (&mut self.lock, next.lock) {
+            added += more.members.len();
+            set.members.extend(more.members);
+        }
+        added > 0
+    }
+
+    /// `None`: nothing stands there, and nobody waits.
+    pub(crate) fn report(&self, key: &str) -> Option<LockReport> {
+        let (kind, holders) = self.held();
+        if kind.is_none() && self.queue_len == 0 {
+            return None;
+        }
+        let waiters = self.waiters(&holders);
+        let is_whole = self.is_whole();
+        let (left, count) = match &self.lock {
+            StoredLock::Value { left, .. } => (*left, 1),
+            StoredLock::Set(set) => (set.left, set.count),
+            StoredLock::Nothing | StoredLock::OtherType => (None, 0),
+        };
+        let known = kind.as_ref().is_some_and(LockKind::is_dlocks);
+        Some(LockReport {
+            key: key.to_owned(),
+            holder_count: match &kind {
+                None | Some(LockKind::OtherType) => 0,
+                Some(_) if known && is_whole => holders.len(),
+                Some(_) => count,
+            },
+            remaining: left.filter(|_| kind.is_some()),
+            kind,
+            holders,
+            waiter_count: if is_whole {
+                waiters.len()
+            } else {
+                self.queue_len
+            },
+            waiters,
+            is_whole,
+            fence: self.fence_of_hold(),
+            fence_at_most: self.fence_at_most(),
+        })
+    }
+
+    /// The holder with this fingerprint.
+    pub(crate) fn find(&self, wanted: Fingerprint) -> Found<'_> {
+        let of_another = |why| Found::Strange(Refusal::Layout, why);
+        match &self.lock {
+            StoredLock::Nothing => Found::Free,
+            StoredLock::OtherType => Found::Strange(Refusal::WrongType, NO_LOCK),
+            StoredLock::Value { value, .. } => match str::from_utf8(value) {
+                Ok(text) if entry::is_other_layout(text) => of_another(OTHER_LAYOUT),
+                _ if Fingerprint::of(value) != wanted => Found::Other,
+                Ok(text) if !entry::letter_of(text).is_some_and(Letter::is_shared) => {
+                    Found::Holder(text)
+                }
+                _ => of_another(UNREADABLE),
+            },
+            StoredLock::Set(set) => match set.kind() {
+                LockKind::OtherLayout => of_another(OTHER_LAYOUT),
+                LockKind::OtherType => Found::Strange(Refusal::WrongType, NO_LOCK),
+                _ => set.find(wanted, self.time),
+            },
+        }
+    }
+
+    fn held(&self) -> (Option<LockKind>, Vec<HolderReport>) {
+        match &self.lock {
+            StoredLock::Nothing => (None, Vec::new()),
+            StoredLock::OtherType => (Some(LockKind::OtherType), Vec::new()),
+            StoredLock::Value { value, left } => {
+                let kind = kind_of_value(value);
+                let holder = (kind != LockKind::OtherLayout).then(|| self.holder(value, *left));
+                (Some(kind), holder.into_iter().collect())
+            }
+            StoredLock::Set(set) => {
+                let kind = set.kind();
+                if !kind.is_dlocks() {
+                    return (Some(kind), Vec::new());
+                }
+                let holders = set.holders(self.time).map(|(entry, ends)| {
+                    self.holder(entry, Some(Duration::from_micros(ends - self.time)))
+                });
+                let holders: Vec<_> = holders.collect();
+                let is_over = holders.is_empty() && set.members.len() >= set.count;
+                ((!is_over).then_some(kind), holders)
+            }
+        }
+    }
+
+    fn holder(&self, stored: &[u8], remaining: Option<Duration>) -> HolderReport {
+        let (holder, kind) = who(stored);
+        let age = match &holder {
+            Holder::Process(process) => {
+                let since = process.since().duration_since(UNIX_EPOCH);
+                let now = Duration::from_micros(self.time);
+                Some(now.saturating_sub(since.unwrap_or_default()))
+            }
+            Holder::Foreign => None,
+        };
+        HolderReport {
+            fingerprint: Fingerprint::of(stored),
+            holder,
+            kind,
+            age,
+            remaining,
+            is_kept: str::from_utf8(stored).is_ok_and(entry::is_retired),
+        }
+    }
+
+    /// Several parts of the queue were perhaps read one after the other, and the holders before
+    /// them, so an entry may have moved meanwhile: it is told once.
+    fn waiters(&self, holders: &[HolderReport]) -> Vec<WaiterReport> {
+        let mut told: HashSet<_> = holders.iter().map(|it| it.fingerprint).collect();
+        let silent: HashSet<&[u8]> = self.silent.iter().map(Vec::as_slice).collect();
+        let mut waiters = Vec::with_capacity(self.queue.len());
+        for (entry, arrival) in &self.queue {
+            let fingerprint = Fingerprint::of(entry);
+            if told.insert(fingerprint) {
+                let (waiter, kind) = who(entry);
+                waiters.push(WaiterReport {
+                    fingerprint,
+                    waiter,
+                    kind,
+                    waiting: Duration::from_micros(self.time.saturating_sub(*arrival)),
+                    is_silent: silent.contains(entry.as_slice()),
+                });
+            }
+        }
+        waiters
+    }
+
+    /// Scripts draw epochs above the counter and not below the clock; without scripts an epoch is
+    /// the larger of the two.
+    fn fence_at_most(&self) -> Fence {
+        Fence::last_of(self.last_epoch.unwrap_or_default().max(self.time))
+    }
+
+    fn fence_of_hold(&self) -> Option<Fence> {
+        match &self.lock {
+            StoredLock::Set(set) => {
+                let meta = str::from_utf8(&set.last).ok()?;
+                entry::epoch_of_meta(meta).map(|epoch| Fence::new(epoch, 0))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl StoredSet {
+    fn kind(&self) -> LockKind {
+        let last = str::from_utf8(&self.last).unwrap_or_default();
+        if !last.starts_with(META) {
+            return match entry::is_other_layout(last) {
+                true => LockKind::OtherLayout,
+                false => LockKind::OtherType,
+            };
+        }
+        match There::read(last).kind {
+            Some(Kind::Read | Kind::Write) => LockKind::ReadWrite,
+            Some(Kind::Permits { .. }) => LockKind::Permits,
+            Some(Kind::Owned(owner)) => LockKind::Owner(about::shown_name(&owner)),
+            Some(Kind::Exclusive) | None => LockKind::OtherLayout,
+        }
+    }
+
+    /// The holders whose lease has not ended, each once: further permits of a holder are members
+    /// with a number behind its entry.
+    fn holders(&self, time: u64) -> impl Iterator<Item = (&[u8], u64)> {
+        let all: HashSet<&[u8]> = self.members.iter().map(|(it, _)| it.as_slice()).collect();
+        let mut told = HashSet::new();
+        let members = self.members.iter().map(|(it, ends)| (it.as_slice(), *ends));
+        members.filter(move |(member, ends)| {
+            let is_further = entry_of_permit(member).is_some_and(|it| all.contains(it));
+            *ends > time && !is_further && told.insert(*member)
+        })
+    }
+
+    fn find(&self, wanted: Fingerprint, time: u64) -> Found<'_> {
+        let mut holders = self.holders(time).peekable();
+        if holders.peek().is_none() && self.members.len() >= self.count {
+            return Found::Free;
+        }
+        let found = holders.find(|(entry, _)| Fingerprint::of(entry) == wanted);
+        match found.map(|(entry, _)| str::from_utf8(entry)) {
+            None => Found::Other,
+            Some(Ok(text)) if entry::read(text).is_some() => Found::Holder(text),
+            Some(_) => Found::Strange(Refusal::Layout, UNREADABLE),
+        }
+    }
+}
+
+const NO_LOCK: &str = "what stands at the key is no lock: look at it with `redis-cli`";
+const OTHER_LAYOUT: &str = "what stands at the key is of another layout: use that version's tools";
+const UNREADABLE: &str = "that holder's entry is not of this layout: look at it with `redis-cli`";
+
+/// The entry in front of a further permit's number.
+fn entry_of_permit(member: &[u8]) -> Option<&[u8]> {
+    let at = member.iter().rposition(|byte| *byte == b'#')?;
+    let (entry, number) = member.split_at(at);
+    let digits = number.get(1..)?;
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    is_number.then_some(entry)
+}
+
+fn kind_of_value(value: &[u8]) -> LockKind {
+    let Ok(text) = str::from_utf8(value) else {
+        return LockKind::Foreign;
+    };
+    if entry::is_other_layout(text) {
+        return LockKind::OtherLayout;
+    }
+    match entry::read(text) {
+        Some(entry) if entry.letter == Letter::Exclusive => LockKind::Exclusive,
+        _ => LockKind::Foreign,
+    }
+}
+
+/// Who wrote an entry, and what it says about its kind.
+fn who(stored: &[u8]) -> (Holder, HoldKind) {
+    let text = str::from_utf8(stored).unwrap_or_default();
+    let holder = match holder::read(text) {
+        Reading::Holder(holder) => holder,
+        Reading::UnknownLayout => Holder::Foreign,
+    };
+    let kind = entry::read(text).map_or(HoldKind::Foreign, |entry| hold_kind(&entry));
+    (holder, kind)
+}
+
+fn hold_kind(entry: &Entry<'_>) -> HoldKind {
+    match entry.letter {
+        Letter::Exclusive => HoldKind::Exclusive,
+        Letter::Reader => HoldKind::Read,
+        Letter::Writer => HoldKind::Write,
+        Letter::Permits => HoldKind::Permits {
+            take: entry.take,
+            of: entry.of,
+        },
+        Letter::Owner => HoldKind::Owner(about::shown_name(entry.owner)),
+    }
+}
