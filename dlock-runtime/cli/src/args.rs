@@ -35,6 +35,23 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command while holding a lock, and end it before the lock is lost
     Run(RunArgs),
+    /// Wait until nobody holds a lock, without taking it
+    Wait(WaitArgs),
+    /// List the locks that are held
+    Ls(ListArgs),
+    /// Show one lock: its holders, and who waits in which order
+    Show {
+        /// The lock
+        key: String,
+    },
+    /// Release a lock in its holder's stead; the holder is not stopped
+    Evict(EvictArgs),
+    /// Watch who holds and waits, most waiters first
+    Top(TopArgs),
+    /// Check the server's settings and this user's rights; status 1 if something harms
+    Check,
+    /// Measure what a lock costs on this server
+    Bench(BenchArgs),
     /// Print the completions for a shell
     Completions {
         /// The shell
@@ -68,6 +85,57 @@ pub(crate) struct RunArgs {
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The lock
+    pub(crate) key: String,
+    /// End with status 75 if it is still held then [default: wait for ever]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Which keys: `*` is any text, `?` one character, `[a-c]` one of these
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+    /// The most locks [default: 1000, or all with --json]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvictArgs {
+    /// The lock
+    pub(crate) key: String,
+    /// The holder's fingerprint, as `dlock show` prints it
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) holder: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Which keys, as for `ls`
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+    /// The time between two looks
+    #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    pub(crate) every: Duration,
+    /// Look once, and print a table
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How long it takes in all
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub(crate) time: Duration,
+    /// How many tasks take locks at once
+    #[arg(long, default_value_t = 64, value_name = "NUMBER")]
+    pub(crate) tasks: usize,
 }
 
 impl RunArgs {

@@ -9,10 +9,15 @@
 compile_error!("`dlock` needs process groups and signals, so it runs on Unix-like systems only");
 
 mod args;
+mod bench;
+mod check;
+mod locks;
 mod output;
 mod run;
 mod server;
 mod status;
+mod table;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -73,6 +78,13 @@ async fn dispatch(cli: Cli, notices: Notices) -> Result<u8, Failure> {
     let url = cli.url.as_deref();
     match cli.command {
         Command::Run(args) => run::run(args, url, notices).await,
+        Command::Wait(args) => waiting::wait(args, url, notices).await,
+        Command::Ls(args) => locks::list(args, url, notices).await,
+        Command::Show { key } => locks::show(&key, url, notices).await,
+        Command::Evict(args) => locks::evict(args, url, notices).await,
+        Command::Top(args) => locks::top(args, url, notices).await,
+        Command::Check => check::check(url, notices).await,
+        Command::Bench(args) => bench::bench(args, url, notices).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "dlock", &mut script);

@@ -11,7 +11,7 @@ mod frame;
 mod launch;
 mod plan;
 mod processes;
-mod signals;
+pub(crate) mod signals;
 mod watcher;
 
 use std::ffi::OsString;

@@ -2,7 +2,8 @@
 //! process or I/O, so that its tests need none.
 //!
 //! Times are nanoseconds of one clock. Invariant: `Kill` comes at the deadline less the margin at
-//! the latest, and `Terminate` a grace before it.
+//! the latest, and `Terminate` a grace before it. A lease that is short, as the 3 s of a grant that
+//! was waited for, has a shorter grace, so that half of it is left for its renewal.
 
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Plan {
     deadline: u64,
+    /// When the command is told to end, if no renewal comes.
+    terminate_at: u64,
     grace: u64,
     margin: u64,
     phase: Phase,
@@ -54,19 +57,27 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(deadline: u64, grace: Duration, margin: Duration) -> Self {
-        Self {
-            deadline,
+    pub(crate) fn new(deadline: u64, grace: Duration, margin: Duration, now: u64) -> Self {
+        let mut plan = Self {
+            deadline: 0,
+            terminate_at: 0,
             grace: nanos(grace),
             margin: nanos(margin),
             phase: Phase::Runs,
             terminate: None,
-        }
+        };
+        plan.renewed(deadline, now);
+        plan
     }
 
     /// The lease lasts until then. It never gets shorter.
-    pub(crate) fn renewed(&mut self, deadline: u64) {
-        self.deadline = self.deadline.max(deadline);
+    pub(crate) fn renewed(&mut self, deadline: u64, now: u64) {
+        if deadline > self.deadline {
+            self.deadline = deadline;
+            let half = deadline.saturating_sub(now) / 2;
+            let grace = self.grace.min(half.saturating_sub(self.margin));
+            self.terminate_at = self.kill_at().saturating_sub(grace);
+        }
     }
 
     /// The lock is lost, or nobody is left who could renew it.
@@ -88,7 +99,7 @@ impl Plan {
 
     /// What to do at this time.
     pub(crate) fn next(&mut self, now: u64) -> Step {
-        let terminate_at = self.terminate_at();
+        let terminate_at = self.terminate_at;
         match self.phase {
             Phase::Lingers { until } if now >= until => self.end(Why::LeftBehind, now),
             Phase::Runs | Phase::Lingers { .. } if now >= terminate_at => {
@@ -110,10 +121,6 @@ impl Plan {
     fn kill_at(&self) -> u64 {
         self.deadline.saturating_sub(self.margin)
     }
-
-    fn terminate_at(&self) -> u64 {
-        self.kill_at().saturating_sub(self.grace)
-    }
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -128,7 +135,7 @@ mod tests {
     /// A lease until 1000, a grace of 100, a margin of 10.
     fn plan() -> Plan {
         let ns = Duration::from_nanos;
-        Plan::new(1000, ns(100), ns(10))
+        Plan::new(1000, ns(100), ns(10), 0)
     }
 
     #[test]
@@ -145,16 +152,28 @@ mod tests {
     #[test]
     fn a_renewal_moves_the_deadline_and_only_forward() {
         let mut plan = plan();
-        plan.renewed(2000);
-        plan.renewed(1500);
+        plan.renewed(2000, 300);
+        plan.renewed(1500, 400);
         assert_eq!(plan.next(900), Step::Wait(1890));
+    }
+
+    #[test]
+    fn half_of_a_short_lease_is_left_for_its_renewal() {
+        let ns = Duration::from_nanos;
+        let mut plan = Plan::new(1100, ns(400), ns(10), 1000);
+        assert_eq!(plan.next(1000), Step::Wait(1050));
+        plan.renewed(2000, 1034);
+        assert_eq!(plan.next(1050), Step::Wait(1590), "the whole grace");
+
+        let mut late = Plan::new(1010, ns(400), ns(10), 1000);
+        assert_eq!(late.next(1000), Step::Terminate(Why::Deadline));
     }
 
     #[test]
     fn a_renewal_after_the_command_was_told_to_end_saves_nothing() {
         let mut plan = plan();
         assert_eq!(plan.next(890), Step::Terminate(Why::Deadline));
-        plan.renewed(5000);
+        plan.renewed(5000, 900);
         assert_eq!(plan.next(990), Step::Kill);
     }
 

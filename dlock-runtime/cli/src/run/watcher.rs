@@ -73,7 +73,7 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
         .enable_all()
         .build();
     let watched = runtime.and_then(|runtime| {
-        let plan = Plan::new(deadline, task.grace, task.margin);
+        let plan = Plan::new(deadline, task.grace, task.margin, clock::now());
         runtime.block_on(watch(
             socket.into(),
             stdin,
@@ -212,7 +212,7 @@ impl Watcher {
 
     fn hear(&mut self, frame: Option<Frame>) {
         match frame {
-            Some(Frame::Deadline(deadline)) => self.plan.renewed(deadline),
+            Some(Frame::Deadline(deadline)) => self.plan.renewed(deadline, clock::now()),
             Some(Frame::Signal(number)) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
                     processes::signal_all(Some(self.command), self.leads_group, &[], signal);
