@@ -143,20 +143,21 @@ impl RunArgs {
     pub(crate) fn task(&self) -> Result<Task, Failure> {
         const LEAST: Duration = Duration::from_secs(1);
         const GRACE: Duration = Duration::from_secs(5);
+        /// Between SIGKILL and the end of the lease, for a machine that is slow: a tenth of the
+        /// ttl, at most this.
+        const MARGIN: Duration = Duration::from_secs(1);
         if self.ttl < LEAST {
             return Err(Failure::usage(
                 "`--ttl` must be at least 1s: a process can't be ended reliably in less",
             ));
         }
-        let margin = (self.ttl / 20).min(Duration::from_millis(500));
+        let margin = (self.ttl / 10).min(MARGIN);
         let grace = self.grace.unwrap_or_else(|| GRACE.min(self.ttl / 4));
         if grace + margin > self.ttl / 2 {
-            // 20/9 of the grace, if the margin is a twentieth of the ttl.
-            let enough = (grace * 20 / 9).min(grace * 2 + Duration::from_secs(1));
-            let enough = Duration::from_secs(enough.as_secs() + 1);
-            let enough = dlock_grammar::duration::format(enough);
+            let enough = (grace * 5 / 2).min((grace + MARGIN) * 2); // as the margin is computed
+            let seconds = u64::try_from(enough.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
             return Err(Failure::usage(format!(
-                "`--grace` is too long for this `--ttl`: the command is told to end that long before the lease ends, which must leave half of the lease for renewals; give `--ttl {enough}` or more, or a shorter grace",
+                "`--grace` is too long for this `--ttl`: the command is told to end that long before the lease ends, which must leave half of the lease for renewals; give `--ttl {seconds}s` or more, or a shorter grace",
             )));
         }
         // With a terminal the command stays in the group of this process, so that it may read from

@@ -1,1 +1,12 @@
+//! The command `dlock` as a user meets it: processes, signals, terminals, pipes and exit statuses,
+//! each test with a server of its own.
+//!
+//! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
+//! commands that look and `terminal` about what needs a terminal.
 
+mod lab;
+mod look;
+mod lost;
+mod run;
+mod secret;
+mod terminal;

@@ -45,6 +45,9 @@ const LAUNCH: &str = "__launch";
 /// How often the watcher is told the deadline, besides at each renewal.
 const TELL_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
+/// How long it waits at the end for the server's answers.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
 /// The status of the hidden subcommand that this process was started for, if it was for one.
 pub(crate) fn hidden(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
     match args.next()?.to_str()? {
@@ -81,7 +84,8 @@ pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> R
         signals,
     };
     let ended = run.under_lock(&pool).await;
-    pool.shutdown().await;
+    // What an outage leaves is free when its lease ends.
+    let _ = tokio::time::timeout(LEAVE_WITHIN, pool.shutdown()).await;
     ended
 }
 
