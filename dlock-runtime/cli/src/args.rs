@@ -21,7 +21,7 @@ use crate::status::{self, Failure};
     after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 64 wrong usage or settings, 69 no server or it refuses, 74 the output can't be written,\n75 busy, 76 lost. `dlock run` passes on the command's status: 126 or 127 if it can't be started,\n128 + n if signal n ended it."
 )]
 pub(crate) struct Cli {
-    /// The server, in place of DLOCK_URL. Others can read a password in it with `ps`: prefer the variable
+    /// The server, in place of `DLOCK_URL`. Others can read a password in it with `ps`: prefer the variable
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Print JSON: one document, or one object a line; `run` prints its messages so
@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
     /// The lease, renewed every third of it: how long others wait if this machine dies
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
-    /// How long to wait while others hold the lock: a duration or `forever` [default: DLOCK_DEFAULT_WAIT, or 3s]
+    /// How long to wait while others hold the lock: a duration or `forever` [default: `DLOCK_DEFAULT_WAIT`, or 3s]
     #[arg(long, value_parser = wait, value_name = "DURATION")]
     pub(crate) wait: Option<Wait>,
     /// Do not wait

@@ -31,7 +31,9 @@ pub(crate) fn render<const N: usize>(header: [&str; N], rows: &[[String; N]]) ->
     for (at, line) in table.lines().enumerate() {
         let line = line.trim_end();
         if at == 0 && output::has_colours() {
-            text.push_str(&format!("\x1b[1m{line}\x1b[0m\n"));
+            text.push_str("\x1b[1m");
+            text.push_str(line);
+            text.push_str("\x1b[0m\n");
         } else {
             text.push_str(line);
             text.push('\n');

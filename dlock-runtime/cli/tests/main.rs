@@ -4,6 +4,12 @@
 //! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
 //! commands that look and `terminal` about what needs a terminal.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests report by panicking"
+)]
+
 mod lab;
 mod look;
 mod lost;

@@ -27,36 +27,36 @@ pub(crate) async fn show(key: &str, url: Option<&str>, notices: Notices) -> Resu
 }
 
 fn text(lock: &LockReport) -> String {
-    let kind = lock.kind().map_or_else(
-        || "nothing stands at the key".to_owned(),
-        ToString::to_string,
-    );
-    let mut text = format!("{}: {}\n", visible(lock.key()), visible(&kind));
+    let kind = match lock.kind() {
+        Some(kind) => visible(&kind.to_string()),
+        None => "nobody holds it".to_owned(),
+    };
     let fence = match lock.fence() {
         Some(fence) => fence.to_string(),
         None => format!("at most {}", lock.fence_at_most()),
     };
-    text.push_str(&format!(
-        "lease {}, fence {fence}\n",
-        about_or_dash(lock.remaining())
-    ));
+    let lease = about_or_dash(lock.remaining());
+    let mut parts = vec![format!(
+        "{}: {kind}\nlease {lease}, fence {fence}\n",
+        visible(lock.key())
+    )];
     let holders: Vec<_> = lock.holders().iter().map(describe::holder_row).collect();
     if !holders.is_empty() {
         let header = ["HELD BY", "AS", "WHO", "SINCE", "LEASE"];
-        text.push_str(&format!("\n{}", table::render(header, &holders)));
+        parts.push(table::render(header, &holders));
     }
     let waiters: Vec<_> = lock.waiters().iter().map(describe::waiter_row).collect();
     if !waiters.is_empty() {
         let header = ["WAITS", "AS", "WHO", "SINCE"];
-        text.push_str(&format!("\n{}", table::render(header, &waiters)));
+        parts.push(table::render(header, &waiters));
     }
     if !lock.is_whole() {
         let (holders, waiters) = (lock.holder_count(), lock.waiter_count());
-        text.push_str(&format!(
-            "\n{holders} holders and {waiters} waiters in all, the first are shown\n"
+        parts.push(format!(
+            "{holders} holders and {waiters} waiters in all, the first are shown\n"
         ));
     }
-    text
+    parts.join("\n")
 }
 
 /// Releases a lock in its holder's stead.

@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn a_file_goes_with_the_first_frame() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (mut input, _output) = std::io::pipe().unwrap();
+        let (mut input, output) = std::io::pipe().unwrap();
         send_first(&ours, Frame::Deadline(7), input.as_fd()).unwrap();
         let (frame, stdin) = receive_first(&theirs).unwrap();
         assert_eq!(frame, Frame::Deadline(7));
-        drop(_output);
+        drop(output);
         let mut text = String::new();
         std::fs::File::from(stdin)
             .read_to_string(&mut text)

@@ -4,7 +4,7 @@
 //! The command keeps that setting, unless it is set-user-id.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -23,20 +23,18 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> u8 {
     }
     let error = Command::new(&program).args(args).exec();
     let name = program.display();
+    let (status, said) = if error.kind() == io::ErrorKind::NotFound {
+        let what = format!(
+            "there is no command {name:?}: check its name, the PATH and, for a script, its first line"
+        );
+        (status::NO_COMMAND, what)
+    } else {
+        let what = format!(
+            "{name:?} can't be executed ({error}): check that it is a program, and its permissions"
+        );
+        (status::NOT_EXECUTABLE, what)
+    };
     // If nobody reads it, the status says it.
-    let say = |text: String| drop(io::Write::write_all(&mut io::stderr(), text.as_bytes()));
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            say(format!(
-                "dlock: there is no command {name:?}: check its name, the PATH and, for a script, its first line\n"
-            ));
-            status::NO_COMMAND
-        }
-        _ => {
-            say(format!(
-                "dlock: {name:?} can't be executed ({error}): check that it is a program, and its permissions\n"
-            ));
-            status::NOT_EXECUTABLE
-        }
-    }
+    let _ = io::stderr().write_all(format!("dlock: {said}\n").as_bytes());
+    status
 }

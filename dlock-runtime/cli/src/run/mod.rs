@@ -154,7 +154,7 @@ impl Run {
         };
         processes::adopt_orphans();
         let started = self.start(guard).map_err(|error| failed(&error))?;
-        let ((reader, socket), mut watcher) = started;
+        let ((reader, socket), mut process) = started;
         let mut watched = Watched {
             socket,
             frames: frame::frames(reader),
@@ -167,7 +167,7 @@ impl Run {
         };
         watched.converse(self, guard).await;
         // Nearly always it has gone by itself.
-        let _ = (watcher.kill(), watcher.wait());
+        let _ = (process.kill(), process.wait());
         let command = watched.command.filter(|_| watched.ended.is_none());
         end_rest(command, self.task.group == 0, &self.notices).await;
         match watched.ended {
@@ -266,8 +266,8 @@ impl Watched {
     async fn converse(&mut self, run: &mut Run, guard: &LockGuard) {
         let mut lost = std::pin::pin!(guard.lost());
         loop {
-            let last = self.kill_at(run, guard).saturating_sub(clock::now());
-            let pause = Duration::from_nanos(last).min(TELL_AT_LEAST_EVERY);
+            let left = self.kill_at(run, guard).saturating_sub(clock::now());
+            let pause = Duration::from_nanos(left).min(TELL_AT_LEAST_EVERY);
             tokio::select! {
                 biased;
                 frame = self.frames.recv() => match frame {
@@ -284,7 +284,7 @@ impl Watched {
                 () = run.renewed.notified() => tell(&self.socket, Frame::Deadline(deadline(guard))),
                 () = tokio::time::sleep(pause) => {
                     tell(&self.socket, Frame::Deadline(deadline(guard)));
-                    if last == 0 && self.ended.is_none() {
+                    if left == 0 && self.ended.is_none() {
                         self.why = self.why.or(Some(Why::Deadline));
                         return; // the watcher stands still
                     }
