@@ -17,6 +17,7 @@ use crate::status::{self, Failure};
 #[derive(Debug, Parser)]
 #[command(
     name = "dlock",
+    bin_name = "dlock",
     version,
     after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 64 wrong usage or settings, 69 no server or it refuses, 74 the output can't be written,\n75 busy, 76 lost. `dlock run` passes on the command's status: 126 or 127 if it can't be started,\n128 + n if signal n ended it."
 )]

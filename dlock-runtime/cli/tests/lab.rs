@@ -39,7 +39,9 @@ impl Lab {
     }
 
     pub(crate) fn dlock_at(&self, url: &str, args: &[&str]) -> Command {
-        let mut command = Command::new("/usr/bin/setsid");
+        // In the background of a script these tests would inherit ignored signals.
+        let mut command = Command::new("/usr/bin/env");
+        command.args(["--default-signal", "/usr/bin/setsid"]);
         command.arg(env!("CARGO_BIN_EXE_dlock")).args(args);
         command.env_clear().env("PATH", "/usr/bin:/bin");
         command
