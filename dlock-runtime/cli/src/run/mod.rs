@@ -160,6 +160,7 @@ impl Run {
             frames: frame::frames(reader),
             has_terminal: self.task.group != 0,
             command: None,
+            deadline: 0,
             ended: None,
             why: None,
             cause: None,
@@ -255,6 +256,8 @@ struct Watched {
     /// The command is in the group of this process, which gets the terminal's signals.
     has_terminal: bool,
     command: Option<Pid>,
+    /// The latest end of the lease that was known.
+    deadline: u64,
     ended: Option<Frame>,
     why: Option<Why>,
     cause: Option<LostCause>,
@@ -266,7 +269,9 @@ impl Watched {
     async fn converse(&mut self, run: &mut Run, guard: &LockGuard) {
         let mut lost = std::pin::pin!(guard.lost());
         loop {
-            let left = self.kill_at(run, guard).saturating_sub(clock::now());
+            // Of a lost lease nothing remains, so the moment before counts.
+            self.deadline = self.deadline.max(deadline(guard));
+            let left = self.kill_at(run).saturating_sub(clock::now());
             let pause = Duration::from_nanos(left).min(TELL_AT_LEAST_EVERY);
             tokio::select! {
                 biased;
@@ -295,12 +300,12 @@ impl Watched {
 
     /// When this process kills everything itself: after the watcher should have, before the lease
     /// ends.
-    fn kill_at(&self, run: &Run, guard: &LockGuard) -> u64 {
+    fn kill_at(&self, run: &Run) -> u64 {
         let grace = u64::try_from(run.task.grace.as_nanos()).unwrap_or(u64::MAX);
         let half = u64::try_from(run.task.margin.as_nanos() / 2).unwrap_or(u64::MAX);
         match self.lost_at.filter(|_| self.cause == Some(LostCause::Gone)) {
             Some(at) => at.saturating_add(grace).saturating_add(half),
-            None => deadline(guard).saturating_sub(half),
+            None => self.deadline.saturating_sub(half),
         }
     }
 
