@@ -74,6 +74,9 @@ pub(crate) struct RunArgs {
     /// Do not wait
     #[arg(long, conflicts_with = "wait")]
     pub(crate) skip: bool,
+    /// Keep the lock at least this long, also when the command is done sooner: for hosts that start it at about the same time
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(crate) min_hold: Option<Duration>,
     /// The time between SIGTERM and SIGKILL when the lock is lost [default: 5s, at most a quarter of the ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(crate) grace: Option<Duration>,

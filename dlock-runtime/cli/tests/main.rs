@@ -2,7 +2,7 @@
 //! each test with a server of its own.
 //!
 //! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
-//! commands that look and `terminal` about what needs a terminal.
+//! commands that look, `terminal` about what needs a terminal, and `page` about what the page says.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 mod lab;
 mod look;
 mod lost;
+mod page;
 mod run;
 mod secret;
 mod terminal;

@@ -269,6 +269,17 @@ fn a_grant_that_was_waited_for_is_renewed_before_anything_ends() {
 }
 
 #[test]
+fn a_lock_can_be_kept_after_a_short_command() {
+    let lab = Lab::start();
+    let options = ["--skip", "--min-hold", "1m"];
+    let first = lab.run("nightly", &options, "echo done").end();
+    assert_eq!((first.status, first.stdout.as_str()), (0, "done\n"));
+    let late = lab.run("nightly", &options, "echo again").end();
+    assert_eq!((late.status, late.stdout.as_str()), (75, ""));
+    assert!(lab.left("nightly") > 30_000, "longer than the lease");
+}
+
+#[test]
 fn orphans_do_not_pile_up_as_zombies() {
     let lab = Lab::start();
     let script = "i=0; while [ $i -lt 50 ]; do (true &); i=$((i+1)); done; touch made; sleep 1000";

@@ -121,6 +121,9 @@ impl Run {
             .function("dlock run")
             .renew();
         request = request.ttl(self.args.ttl).release(Release::Strict);
+        if let Some(min_hold) = self.args.min_hold {
+            request = request.min_hold(min_hold);
+        }
         if self.args.skip {
             request = request.wait(Wait::Once);
         } else if let Some(wait) = self.args.wait {
@@ -217,21 +220,21 @@ impl Run {
             let message = format!("{key} was lost: {how}; what the command did until then stands");
             Failure::new(self.args.lost_status, "lost", message)
         };
-        if let Some(cause) = ended.cause {
-            return Err(lost(&format!("{cause}, so the command was ended")));
-        }
-        match ended.why {
-            Some(Why::Deadline | Why::Orphaned) => {
+        match (ended.cause, ended.why) {
+            (Some(LostCause::Deadline), _) | (None, Some(Why::Deadline | Why::Orphaned)) => {
                 drop(guard.release().await); // it counts as lost, whatever became of it
                 return Err(lost(
                     "it could not be renewed in time, so the command was ended before its lease; check the server and the network, and raise `--ttl` if this machine stands still at times",
                 ));
             }
-            Some(Why::LeftBehind) => self.notices.say(
+            (Some(cause), _) => {
+                return Err(lost(&format!("{cause}, so the command was ended")));
+            }
+            (None, Some(Why::LeftBehind)) => self.notices.say(
                 "left_behind",
                 "the command left processes running, which were ended; start services by their manager, not from the command",
             ),
-            Some(Why::Lost) | None => {}
+            (None, Some(Why::Lost) | None) => {}
         }
         match guard.release().await {
             Err(LockError::Lost { cause, .. }) if cause != LostCause::Unclear => {
