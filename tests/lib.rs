@@ -40,6 +40,10 @@ pub struct WhichLock;
 pub struct Configuration;
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/operate/night.md")]
+pub struct Night;
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/operate/metrics.md")]
 pub struct Metrics;
 

@@ -32,7 +32,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::report::{Look, Scanned, Stored};
+use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// The pending answer of a server.
@@ -237,7 +237,7 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn inspect<'a>(
         &'a self,
         keys: &'a [&'a str],
-        look: Look,
+        part: Part,
         within: Duration,
     ) -> Answer<'a, Vec<Stored>>;
 

@@ -1,7 +1,7 @@
 //! No token, no value and no password in anything that an administrator gets.
 
 use dlock_harness::RedisServer;
-use dlock_runtime::{Config, Fingerprint};
+use dlock_runtime::{Config, Fingerprint, HolderReport};
 
 use super::{Lab, held, list, show, wait};
 
@@ -43,34 +43,38 @@ async fn in_no_text_and_no_error() {
     }
     assert!(canaries.len() > 100);
 
-    let mut said = format!("{:?}", lab.admin);
+    let mut said = vec![format!("{:?}", lab.admin)];
     for lock in list(&lab.admin, "*").await {
-        said += &format!("{lock:?} {lock:#?}");
+        said.push(format!("{lock:?} {lock:#?}"));
         let kind = lock.kind().unwrap();
-        said += &format!("{kind}");
+        said.push(format!("{kind}"));
         for holder in lock.holders() {
-            said += &format!(
+            said.push(format!(
                 "{} {} {}",
                 holder.fingerprint(),
                 holder.holder(),
                 holder.kind()
-            );
+            ));
         }
     }
     let mut listing = lab.admin.list("*");
     listing.next_page().await.unwrap();
     let mut watch = lab.admin.watch("*");
-    said += &format!("{listing:?} {:?} {watch:?}", watch.next().await.unwrap());
+    said.push(format!(
+        "{listing:?} {:?} {watch:?}",
+        watch.next().await.unwrap()
+    ));
     for key in ["a", "b", "c", "d", "e", "f"] {
         let lock = show(&lab.admin, key).await;
-        said += &format!("{lock:?}");
+        said.push(format!("{lock:?}"));
         let wrong: Fingerprint = "0123456789abcdef".parse().unwrap();
-        let right = lock.holders().first().map(|it| it.fingerprint());
+        let right = lock.holders().first().map(HolderReport::fingerprint);
         for holder in [wrong, right.unwrap_or(wrong)] {
-            said += &format!("{:?}", lab.admin.evict(key, holder).await);
+            said.push(format!("{:?}", lab.admin.evict(key, holder).await));
         }
     }
     writer.abort();
+    let said = said.join("\n");
     assert!(said.contains("secret.rs:") && said.contains("waiting"));
     for canary in canaries {
         assert!(!said.contains(&canary), "{canary}");

@@ -6,6 +6,8 @@ use dlock_runtime::{
     Fence, HoldKind, Holder, HolderReport, LockGuard, LockKind, LockReport, Process, WaiterReport,
 };
 
+use dlock_tests::patient;
+
 use super::{LONG, Lab, held, pool, show, wait};
 
 /// Host, process and function of a holder in this test.
@@ -228,6 +230,61 @@ async fn in_memory_and_without_scripts() {
     assert_eq!(show(&admin, "r").await.kind(), Some(&LockKind::ReadWrite));
     assert_eq!(kinds(&show(&admin, "p").await), ["3 of 5 permits"]);
     assert_eq!(show(&admin, "o").await.fence(), Some(owner.fence()));
+}
+
+/// Answers have other shapes with RESP2, and a limit on commands in flight sends them otherwise.
+#[tokio::test]
+async fn with_other_connections() {
+    let lab = Lab::new().await;
+    let _one = held(lab.here.lock("catalogue").read()).await;
+    let _two = held(lab.there.lock("catalogue").read()).await;
+    let _waiter = wait(
+        &lab.admin,
+        lab.there.lock("catalogue").write(),
+        "catalogue",
+        1,
+    )
+    .await;
+    let _exclusive = held(lab.here.lock("item:7")).await;
+    let usual = show(&lab.admin, "catalogue").await;
+    let resp2 = patient(format!("{}?protocol=resp2", lab.server.url()));
+    let limited = patient(lab.server.url()).max_in_flight(2);
+    for config in [resp2, limited] {
+        let admin = pool(config).await.admin();
+        let lock = show(&admin, "catalogue").await;
+        assert_eq!(kinds(&lock), kinds(&usual));
+        let names = |lock: &LockReport| {
+            let holders = lock.holders().iter().map(HolderReport::fingerprint);
+            let waiters = lock.waiters().iter().map(WaiterReport::fingerprint);
+            holders.chain(waiters).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&lock), names(&usual));
+        let listed = super::list(&admin, "*").await;
+        assert_eq!(super::keys(&listed), ["catalogue", "item:7"]);
+    }
+}
+
+/// A page of an administrator's service may keep them and pass them on.
+#[tokio::test]
+async fn everything_can_be_sent_to_another_task() {
+    fn is_shared<T: Send + Sync + std::fmt::Debug + 'static>(_: &T) {}
+    let memory = pool("memory://".into()).await;
+    let _guard = held(memory.lock("item:7")).await;
+    let (admin, mut list, mut watch) = {
+        let admin = memory.admin();
+        (admin.clone(), admin.list("*"), admin.watch("*"))
+    };
+    is_shared(&admin);
+    is_shared(&list);
+    is_shared(&watch);
+    let looks = tokio::spawn(async move {
+        let page = list.next_page().await.unwrap().unwrap();
+        let change = watch.next().await.unwrap();
+        let holder = page[0].holders()[0].fingerprint();
+        let done = admin.evict("item:7", holder).await.unwrap();
+        (page, change, done)
+    });
+    is_shared(&looks.await.unwrap());
 }
 
 /// What a holder says about itself is the same as in an error.

@@ -26,7 +26,7 @@ use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
-use crate::values::report::{Look, Scanned, Stored};
+use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 /// The address of the only listener: the pool that this server belongs to.
@@ -234,11 +234,11 @@ impl Link for Shared {
     fn inspect<'a>(
         &'a self,
         keys: &'a [&'a str],
-        look: Look,
+        part: Part,
         _: Duration,
     ) -> Answer<'a, Vec<Stored>> {
         ready(self.run(|server, time, _| {
-            let all = keys.iter().map(|key| server.inspect(key, look, time));
+            let all = keys.iter().map(|key| server.inspect(key, part, time));
             all.collect()
         }))
     }

@@ -13,7 +13,7 @@ use crate::engine::core::Core;
 use crate::values::error::LockError;
 use crate::values::key::Key;
 use crate::values::report::pattern::Pattern;
-use crate::values::report::{LockReport, Look};
+use crate::values::report::{LockReport, Part};
 
 /// The most locks on one page.
 const PAGE: usize = 50;
@@ -35,7 +35,7 @@ const FIRST_FEW: usize = 4;
 pub struct Listing {
     core: Arc<Core>,
     pattern: Pattern,
-    look: Look,
+    part: Part,
     /// The cursor means something to this connection's server only.
     link: Option<Arc<dyn Link>>,
     cursor: u64,
@@ -49,7 +49,7 @@ impl Listing {
     pub(super) fn of(core: Arc<Core>, pattern: &str) -> Self {
         Self {
             pattern: Pattern::parse(pattern),
-            look: Look {
+            part: Part {
                 from: 0,
                 most: FIRST_FEW,
             },
@@ -63,7 +63,7 @@ impl Listing {
 
     /// Reads this many holders and waiters of each lock.
     pub(super) fn looking_at(mut self, most: usize) -> Self {
-        self.look.most = most;
+        self.part.most = most;
         self
     }
 
@@ -144,7 +144,7 @@ impl Listing {
     async fn look_at(&mut self, link: &dyn Link) -> Result<Vec<LockReport>, CommandError> {
         let settings = self.core.settings();
         let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
-        let inspect = link.inspect(&keys, self.look, settings.command_timeout);
+        let inspect = link.inspect(&keys, self.part, settings.command_timeout);
         let stored = inspect.await?;
         let all = keys.iter().zip(stored);
         let reports = all.filter_map(|(key, stored)| {

@@ -19,14 +19,14 @@ use crate::backend::offers::Wanted;
 use crate::policy::commands::Claim;
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
-use crate::values::report::{Fingerprint, Found, LockReport, Look, Stored};
+use crate::values::report::{Fingerprint, Found, LockReport, Part, Stored};
 
 /// Looks at the locks of a server, and ends a hold: for an administrator's page or tool, from
 /// [`LockPool::admin`](crate::LockPool::admin).
 ///
-/// It sees the locks of every process in the pool's namespace. It shows no token and no value: a
-/// holder is a [`Fingerprint`]. On a server that runs no scripts it does the same, except that it
-/// evicts only holders of exclusive locks.
+/// It sees the locks of every process in the pool's namespace; of `memory://`, those of this pool.
+/// It shows no token and no value: a holder is a [`Fingerprint`]. On a server that runs no scripts
+/// it does the same, except that it evicts only holders of exclusive locks.
 ///
 /// # Rights
 /// Those of locks, and `+scan` for [`list`](Self::list) and [`watch`](Self::watch) with a pattern
@@ -70,7 +70,6 @@ impl Admin {
     /// The pattern is for keys as a program writes them, without the namespace: `*` is any text,
     /// `?` one character, `[a-c]` one of these, `[^a]` any other, and `\` takes the next character
     /// as it is. Without any of these it names one lock, which is looked at directly.
-    #[must_use]
     pub fn list(&self, pattern: impl Into<String>) -> Listing {
         Listing::of(self.0.clone(), &pattern.into())
     }
@@ -154,7 +153,6 @@ impl Admin {
     /// Follows the locks whose keys match a pattern, as in [`list`](Self::list): what is there, and
     /// then each change. It lists them again and again, once a second by default
     /// ([`Watch::every`]): Redis does not tell who holds a lock by itself.
-    #[must_use]
     pub fn watch(&self, pattern: impl Into<String>) -> Watch {
         Watch::of(self.0.clone(), pattern.into())
     }
@@ -172,27 +170,30 @@ impl Admin {
     /// The whole lock, as far as it is bounded.
     async fn look(&self, link: &dyn Link, key: &Key) -> Result<Stored, CommandError> {
         let mut whole = self.part(link, key, 0).await?;
-        let mut from = PART;
+        let mut from = AT_ONCE;
         while !whole.is_whole() && from < MOST {
             if !whole.append(self.part(link, key, from).await?) {
                 break;
             }
-            from += PART;
+            from += AT_ONCE;
         }
         Ok(whole)
     }
 
     async fn part(&self, link: &dyn Link, key: &Key, from: usize) -> Result<Stored, CommandError> {
-        let look = Look { from, most: PART };
+        let part = Part {
+            from,
+            most: AT_ONCE,
+        };
         let within = self.0.settings().command_timeout;
-        let parts = link.inspect(&[key.as_str()], look, within).await?;
+        let parts = link.inspect(&[key.as_str()], part, within).await?;
         let none = || CommandError::Unclear(Reason::new("no answer about the lock"));
         parts.into_iter().next().ok_or_else(none)
     }
 }
 
 /// How many holders and waiters one command reads …
-const PART: usize = 250;
+const AT_ONCE: usize = 250;
 
 /// … and how many are read in all.
 const MOST: usize = 10_000;

@@ -58,7 +58,7 @@ struct Seen {
 }
 
 /// Something that changed at a lock.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockChange {
     key: String,
     change: Change,

@@ -3,7 +3,7 @@
 
 use super::Server;
 use super::locks::{self, Lock};
-use crate::values::report::{Look, Stored, StoredLock, StoredSet};
+use crate::values::report::{Part, Stored, StoredLock, StoredSet};
 
 impl Server {
     /// The keys that begin with this text.
@@ -12,15 +12,15 @@ impl Server {
         self.locks.beginning_with(prefix)
     }
 
-    pub(crate) fn inspect(&mut self, key: &str, look: Look, time: u64) -> Stored {
+    pub(crate) fn inspect(&mut self, key: &str, part: Part, time: u64) -> Stored {
         let queue = self.queues.all(key, time);
-        let part = || queue.iter().skip(look.from).take(look.most);
+        let read = || queue.iter().skip(part.from).take(part.most);
         let bytes = |entry: &str| entry.as_bytes().to_vec();
         Stored {
             time,
-            lock: self.stored_lock(key, look, time),
-            queue: part().map(|it| (bytes(&it.entry), it.arrival())).collect(),
-            silent: part()
+            lock: self.stored_lock(key, part, time),
+            queue: read().map(|it| (bytes(&it.entry), it.arrival())).collect(),
+            silent: read()
                 .filter(|it| !it.is_alive(time))
                 .map(|it| bytes(&it.entry))
                 .collect(),
@@ -29,7 +29,7 @@ impl Server {
         }
     }
 
-    fn stored_lock(&mut self, key: &str, look: Look, time: u64) -> StoredLock {
+    fn stored_lock(&mut self, key: &str, part: Part, time: u64) -> StoredLock {
         match self.locks.live(key, time) {
             None => StoredLock::Nothing,
             Some(Lock::One(held)) => StoredLock::Value {
@@ -38,10 +38,10 @@ impl Server {
             },
             Some(Lock::Many(set)) => {
                 let all = set.by_end();
-                let part = all.iter().skip(look.from).take(look.most);
+                let read = all.iter().skip(part.from).take(part.most);
                 let last_end = all.last().map_or(time, |(_, ends)| *ends);
                 StoredLock::Set(StoredSet {
-                    members: part
+                    members: read
                         .map(|(it, ends)| (it.as_bytes().to_vec(), *ends))
                         .collect(),
                     last: set.meta.to_string().into_bytes(),

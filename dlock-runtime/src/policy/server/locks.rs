@@ -67,7 +67,7 @@ impl Locks {
     /// The keys that begin with this text, in order.
     pub(super) fn beginning_with(&self, prefix: &str) -> Vec<String> {
         let keys = self.0.keys().filter(|key| key.starts_with(prefix));
-        keys.map(|key| key.to_string()).collect()
+        keys.map(ToString::to_string).collect()
     }
 
     /// How many are stored, lapsed ones included.

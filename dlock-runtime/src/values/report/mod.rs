@@ -13,14 +13,14 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::fingerprint::Fingerprint;
-pub(crate) use self::stored::{Found, Look, Scanned, Stored, StoredLock, StoredSet};
+pub(crate) use self::stored::{Found, Part, Scanned, Stored, StoredLock, StoredSet};
 use super::fence::Fence;
 use super::holder::Holder;
 
 /// One lock as the server had it at one moment, from [`Admin`](crate::Admin).
 ///
 /// It may have changed when it arrives: show it, decide nothing by it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockReport {
     key: String,
     kind: Option<LockKind>,

@@ -16,7 +16,7 @@ use crate::values::kind::Kind;
 
 /// Which part of a lock's holders and queue is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Part {
     /// How many are skipped, of each.
     pub(crate) from: usize,
     /// How many are read, of each.
@@ -248,9 +248,10 @@ impl StoredSet {
     fn kind(&self) -> LockKind {
         let last = str::from_utf8(&self.last).unwrap_or_default();
         if !last.starts_with(META) {
-            return match entry::is_other_layout(last) {
-                true => LockKind::OtherLayout,
-                false => LockKind::OtherType,
+            return if entry::is_other_layout(last) {
+                LockKind::OtherLayout
+            } else {
+                LockKind::OtherType
             };
         }
         match There::read(last).kind {

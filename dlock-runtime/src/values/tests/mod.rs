@@ -8,4 +8,6 @@ mod error;
 mod holder;
 mod key;
 mod lease;
+mod pattern;
+mod report;
 mod shown;

@@ -14,7 +14,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::redis::{errors, reply};
 use crate::values::error::Refusal;
 use crate::values::report::pattern::beginning_with;
-use crate::values::report::{Look, Scanned, Stored, StoredLock, StoredSet};
+use crate::values::report::{Part, Scanned, Stored, StoredLock, StoredSet};
 
 /// How many keys one step looks at.
 const KEYS_AT_ONCE: usize = 100;
@@ -45,7 +45,7 @@ impl RedisLink {
     pub(super) async fn inspect_all(
         &self,
         locks: &[&str],
-        look: Look,
+        part: Part,
         within: Duration,
     ) -> Result<Vec<Stored>, CommandError> {
         let begun = self.connection.clock.now();
@@ -57,7 +57,7 @@ impl RedisLink {
         ask.cmd("GET")
             .arg(&*self.connection.names.of(first).counter);
         for lock in locks {
-            self.ask_about(lock, look, &mut ask);
+            self.ask_about(lock, part, &mut ask);
         }
         let (answers, _) = self.connection.exchange(ask, within).await?;
         let mut all = read_all(&answers, locks.len())?;
@@ -69,7 +69,7 @@ impl RedisLink {
         }
         let mut ask = redis::pipe();
         for (_, lock) in &sets {
-            ask_about_set(lock, look, &mut ask);
+            ask_about_set(lock, part, &mut ask);
         }
         let spent = begun.until(self.connection.clock.now());
         let within = within.saturating_sub(spent);
@@ -81,27 +81,27 @@ impl RedisLink {
     }
 
     /// The commands whose answers [`read_lock`] reads.
-    fn ask_about(&self, lock: &str, look: Look, ask: &mut Pipeline) {
+    fn ask_about(&self, lock: &str, part: Part, ask: &mut Pipeline) {
         let of = self.connection.names.of(lock);
         let (queue, heartbeats) = (of.queue.text(), of.heartbeats.text());
         ask.cmd("GET").arg(lock);
         ask.cmd("PTTL").arg(lock);
         ask.cmd("ZCARD").arg(&queue);
-        range(&queue, look, ask);
-        range(&heartbeats, look, ask);
+        range(&queue, part, ask);
+        range(&heartbeats, part, ask);
     }
 }
 
 /// The commands whose answers [`read_set`] reads.
-fn ask_about_set(lock: &str, look: Look, ask: &mut Pipeline) {
+fn ask_about_set(lock: &str, part: Part, ask: &mut Pipeline) {
     ask.cmd("ZCARD").arg(lock);
     ask.cmd("ZRANGE").arg(lock).arg(-1).arg(-1);
-    range(lock, look, ask);
+    range(lock, part, ask);
 }
 
-fn range(key: &str, look: Look, ask: &mut Pipeline) {
-    let last = look.from + look.most - 1;
-    ask.cmd("ZRANGE").arg(key).arg(look.from).arg(last);
+fn range(key: &str, part: Part, ask: &mut Pipeline) {
+    let last = part.from + part.most - 1;
+    ask.cmd("ZRANGE").arg(key).arg(part.from).arg(last);
     ask.arg("WITHSCORES");
 }
 

@@ -25,7 +25,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::{Reason, Refusal};
 use crate::values::moment::Moment;
-use crate::values::report::{Look, Scanned, Stored};
+use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 impl Link for RedisLink {
@@ -208,10 +208,10 @@ impl Link for RedisLink {
     fn inspect<'a>(
         &'a self,
         keys: &'a [&'a str],
-        look: Look,
+        part: Part,
         within: Duration,
     ) -> Answer<'a, Vec<Stored>> {
-        Box::pin(self.inspect_all(keys, look, within))
+        Box::pin(self.inspect_all(keys, part, within))
     }
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {

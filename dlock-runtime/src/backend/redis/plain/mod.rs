@@ -38,7 +38,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
-use crate::values::report::{Look, Scanned, Stored};
+use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 pub(super) use self::checkout::Checkouts;
@@ -182,10 +182,10 @@ impl Link for PlainLink {
     fn inspect<'a>(
         &'a self,
         keys: &'a [&'a str],
-        look: Look,
+        part: Part,
         within: Duration,
     ) -> Answer<'a, Vec<Stored>> {
-        self.link.inspect(keys, look, within)
+        self.link.inspect(keys, part, within)
     }
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {

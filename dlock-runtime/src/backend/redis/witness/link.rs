@@ -21,7 +21,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::server_check::rights::{Refused, Why, right};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::moment::Moment;
-use crate::values::report::{Look, Scanned, Stored};
+use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
 #[derive(Debug)]
@@ -217,10 +217,10 @@ impl Link for WitnessedLink {
     fn inspect<'a>(
         &'a self,
         keys: &'a [&'a str],
-        look: Look,
+        part: Part,
         within: Duration,
     ) -> Answer<'a, Vec<Stored>> {
-        self.link.inspect(keys, look, within)
+        self.link.inspect(keys, part, within)
     }
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {
