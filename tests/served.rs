@@ -1,9 +1,17 @@
 //! Servers as the pages say to set them up: with the documented user, and with TLS.
 
-use dlock_harness::{Authority, RedisServer};
+use std::fmt;
+
+use dlock_harness::{Authority, RedisServer, Sharded, Watched};
+use dlock_runtime::Config;
+
+use crate::patient;
 
 const PAGE: &str = include_str!("../docs/operate/server.md");
 const SENTINELS: &str = include_str!("../docs/operate/configuration.md");
+
+/// The rights to a server's own compare-and-delete; older servers have neither, and refuse them.
+const NATIVE: [&str; 2] = ["+delex", "+delifeq"];
 
 /// The rules of the user at the sentinels, from the page that has it.
 #[must_use]
@@ -45,8 +53,19 @@ pub async fn documented_user(server: &RedisServer, more: &[&str]) {
             .cmd(&[&["ACL", "SETUSER", "dlock"], rules].concat())
             .await;
     }
-    for right in ["+delex", "+delifeq"] {
-        let _ = server.try_cmd(&["ACL", "SETUSER", "dlock", right]).await; // older servers lack both
+    for right in NATIVE {
+        let _ = server.try_cmd(&["ACL", "SETUSER", "dlock", right]).await;
+    }
+}
+
+/// Makes the user `plain` with the password `secret` and the rights that the page lists for pools
+/// without scripts; also the right to the server's own compare-and-delete, if it has one.
+pub async fn documented_plain_user(server: &RedisServer) {
+    let reset = ["ACL", "SETUSER", "plain", "reset", "on", ">secret"];
+    let rules = documented_rules("ACL SETUSER plain on >… ");
+    server.cmd(&[&reset[..], &rules].concat()).await;
+    for right in NATIVE {
+        let _ = server.try_cmd(&["ACL", "SETUSER", "plain", right]).await;
     }
 }
 
@@ -56,4 +75,96 @@ pub fn with_tls() -> (RedisServer, Authority) {
     let identity = authority.issue("server", &["127.0.0.1", "localhost"]);
     let server = RedisServer::builder().tls(&authority, &identity, false);
     (server.start(), authority)
+}
+
+/// Where tests run besides a plain server; `tests/run.sh --topologies` runs the conformance suite on
+/// each.
+pub const TOPOLOGIES: [&str; 3] = ["tls", "sentinel", "sharded"];
+
+/// A server in one of the [topologies](TOPOLOGIES), with the documented users `dlock` and `plain`.
+#[derive(Debug)]
+pub struct Served(Topology);
+
+enum Topology {
+    Plain(RedisServer),
+    Tls {
+        server: RedisServer,
+        _authority: Box<Authority>, // its files go with it
+    },
+    /// Behind a proxy that shards.
+    Sharded(Sharded),
+    /// The master behind sentinels, whose user is the documented one too.
+    Watched(Watched),
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain(_) => "plain",
+            Self::Tls { .. } => "tls",
+            Self::Sharded(_) => "sharded",
+            Self::Watched(_) => "sentinel",
+        })
+    }
+}
+
+impl Served {
+    /// An empty name is a plain server's. `more`: further rules for `dlock`.
+    ///
+    /// # Panics
+    /// If there is no such topology.
+    pub async fn start(topology: &str, more: &[&str]) -> Self {
+        let served = Self(match topology {
+            "" => Topology::Plain(RedisServer::start()),
+            "tls" => {
+                let (server, authority) = with_tls();
+                Topology::Tls {
+                    server,
+                    _authority: Box::new(authority),
+                }
+            }
+            "sharded" => Topology::Sharded(Sharded::start().await),
+            "sentinel" => {
+                let watched = Watched::start_steady().await;
+                for sentinel in &watched.sentinels {
+                    documented_sentinel_user(sentinel).await;
+                }
+                Topology::Watched(watched)
+            }
+            other => panic!("{other} is none of {TOPOLOGIES:?}"),
+        });
+        documented_user(served.server(), more).await;
+        documented_plain_user(served.server()).await;
+        served
+    }
+
+    /// The one that has the locks.
+    #[must_use]
+    pub fn server(&self) -> &RedisServer {
+        match &self.0 {
+            Topology::Plain(server) | Topology::Tls { server, .. } => server,
+            Topology::Sharded(sharded) => &sharded.server,
+            Topology::Watched(watched) => &watched.servers[0],
+        }
+    }
+
+    /// For a pool of this user.
+    #[must_use]
+    pub fn config(&self, user: &str) -> Config {
+        let url = match &self.0 {
+            Topology::Plain(server) => server.url(),
+            Topology::Tls { server, .. } => server.tls_url().expect("it has a port for TLS"),
+            Topology::Sharded(sharded) => sharded.url(),
+            Topology::Watched(watched) => {
+                watched.url() + "?sentinel_user=dlock&sentinel_pass=secret"
+            }
+        };
+        let config = patient(url.replacen("://", &format!("://{user}:secret@"), 1));
+        match (&self.0, user) {
+            (Topology::Sharded(_), "plain") => config.counter_per_slot().without_scripts(),
+            (Topology::Sharded(_), _) => config.counter_per_slot(),
+            (_, "plain") => config.without_scripts(),
+            _ => config,
+        }
+    }
 }

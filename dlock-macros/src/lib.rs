@@ -29,7 +29,7 @@ use quote::quote;
 #[cfg_attr(not(doctest), doc = include_str!("attribute.md"))]
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute(arguments.into(), &item.into()).into()
+    expanded(arguments.into(), &item.into(), cfg!(feature = "sites")).into()
 }
 
 /// The macro behind `dlock_runtime::lock_key!`: takes the crate's path, a comma and a key template,
@@ -44,13 +44,15 @@ pub fn lock_key_impl(input: TokenStream) -> TokenStream {
     lock_key(input.into()).into()
 }
 
-/// The attribute on `proc_macro2` tokens, so that tests can call it.
-fn attribute(
+/// The attribute on `proc_macro2` tokens, so that tests can call it. `are_listed`: its locks are in
+/// `sites()`.
+fn expanded(
     arguments: proc_macro2::TokenStream,
     item: &proc_macro2::TokenStream,
+    are_listed: bool,
 ) -> proc_macro2::TokenStream {
     match rules::model(arguments.clone(), item) {
-        Ok(model) => expand::function(&model),
+        Ok(model) => expand::function(&model, are_listed),
         Err(errors) => {
             let errors = errors.to_compile_error();
             let item = match rules::guards(arguments, item) {

@@ -81,6 +81,7 @@
 //! | what the current code runs under | [`current`], [`LockHandle`] |
 //! | write to Redis only while the lock is held | [`LockGuard::write`], [`Batch`] |
 //! | count and show locks | [`LockListener`], [`Config::listener`], [`LockPool::status`] |
+//! | list what the program's attributes lock | `sites` (feature `sites`) |
 //! | see and end the holds of every process | [`LockPool::admin`], [`Admin`], [`LockReport`] |
 //! | what the server's settings risk | [`LockPool::check`], [`Finding`], [`Concern`] |
 //! | what can go wrong | [`LockError`], [`LostCause`], [`Refusal`] |
@@ -95,6 +96,7 @@
 //!   compiler to build. Without it, such a URL is refused.
 //! - `metrics`: histograms, counters and gauges through the facade crate `metrics`, for any exporter
 //!   (Prometheus, OpenTelemetry, statsd). The program installs the exporter.
+//! - `sites`: the list of all annotated functions of the program, for tests and documentation.
 
 // Layers, one direction only: values <- policy <- backend <- engine <- global, __private. Beside
 // them: `observe`, which logs and counts, and `sync`, a mutex that tests can schedule.
@@ -108,6 +110,8 @@ mod policy;
 mod sync;
 mod values;
 
+#[cfg(feature = "sites")]
+pub use __private::{AnnotatedLock, KeySource, sites};
 #[cfg(feature = "macros")]
 pub use dlock_macros::distributed_lock;
 pub use engine::admin::{Admin, Change, Eviction, Listing, LockChange, Watch};

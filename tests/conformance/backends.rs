@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use dlock_harness::{Authority, RedisServer, Sharded, Watched, until};
+use dlock_harness::{RedisServer, until};
 use dlock_runtime::{Config, LockGuard, LockPool};
-use dlock_tests::served::{documented_sentinel_user, documented_user, with_tls};
+use dlock_tests::served::{Served, TOPOLOGIES};
 use tokio::time::Instant;
 
 /// Turns local hand-off off.
@@ -22,93 +22,52 @@ pub(crate) async fn on_memory_by_the_server(case: impl AsyncFnOnce(LockPool)) {
 }
 
 pub(crate) async fn on_redis(case: impl AsyncFnOnce(LockPool)) {
-    let served = Served::start().await;
-    case(LockPool::connect(served.config()).await.unwrap()).await;
+    let served = served().await;
+    let config = config(&served, "dlock");
+    case(LockPool::connect(config).await.unwrap()).await;
     nothing_left(served.server()).await;
 }
 
 pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
-    let server = RedisServer::start();
-    let config = patient(server.url()).without_scripts();
-    case(LockPool::connect(config).await.unwrap()).await;
-    nothing_left(&server).await;
-}
-
-pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
-    let served = Served::start().await;
-    let config = by_the_server(served.config());
+    let served = served().await;
+    let config = config(&served, "plain");
     case(LockPool::connect(config).await.unwrap()).await;
     nothing_left(served.server()).await;
 }
 
-/// A server for one case, as `DLOCK_TEST_TOPOLOGY` says. Its user is the documented one.
-enum Served {
-    Plain(RedisServer),
-    Tls {
-        server: RedisServer,
-        _authority: Box<Authority>,
-    },
-    /// Behind a proxy that shards.
-    Sharded(Sharded),
-    /// The master behind sentinels, whose user is the documented one too.
-    Watched(Watched),
+pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {
+    let served = served().await;
+    let config = by_the_server(config(&served, "dlock"));
+    case(LockPool::connect(config).await.unwrap()).await;
+    nothing_left(served.server()).await;
 }
 
-impl Served {
-    async fn start() -> Self {
-        let topology = std::env::var("DLOCK_TEST_TOPOLOGY").unwrap_or_default();
-        let served = match topology.as_str() {
-            "" => Self::Plain(RedisServer::start()),
-            "tls" => {
-                let (server, authority) = with_tls();
-                Self::Tls {
-                    server,
-                    _authority: Box::new(authority),
-                }
-            }
-            "sharded" => Self::Sharded(Sharded::start().await),
-            "sentinel" => {
-                let watched = Watched::start_steady().await;
-                for sentinel in &watched.sentinels {
-                    documented_sentinel_user(sentinel).await;
-                }
-                Self::Watched(watched)
-            }
-            other => panic!(
-                "DLOCK_TEST_TOPOLOGY={other} is no topology of this suite: tls, sharded, sentinel"
-            ),
-        };
-        documented_user(served.server(), &["~*{*"]).await;
-        served
-    }
+#[test]
+fn every_topology_is_run() {
+    let script = include_str!("../run.sh");
+    let list = format!("for topology in {}; do", TOPOLOGIES.join(" "));
+    assert!(script.contains(&list), "{list}");
+}
 
-    fn server(&self) -> &RedisServer {
-        match self {
-            Self::Plain(server) | Self::Tls { server, .. } => server,
-            Self::Sharded(sharded) => &sharded.server,
-            Self::Watched(watched) => &watched.servers[0],
-        }
-    }
+/// The server of one case, as `DLOCK_TEST_TOPOLOGY` says.
+async fn served() -> Served {
+    let topology = std::env::var("DLOCK_TEST_TOPOLOGY").unwrap_or_default();
+    Served::start(&topology, &["~*{*"]).await
+}
 
-    fn config(&self) -> Config {
-        let url = match self {
-            Self::Plain(server) => server.url(),
-            Self::Tls { server, .. } => server.tls_url().expect("it has a port for TLS"),
-            Self::Sharded(sharded) => sharded.url(),
-            Self::Watched(watched) => watched.url() + "?sentinel_user=dlock&sentinel_pass=secret",
-        };
-        let config = patient(url.replacen("://", "://dlock:secret@", 1));
-        match self {
-            Self::Sharded(_) => config.counter_per_slot(),
-            _ => config,
-        }
-    }
+/// The configuration of a user's pool there.
+fn config(served: &Served, user: &str) -> Config {
+    more_patient(served.config(user))
 }
 
 /// Long timeouts, for a machine that may stall for a second or two, and where a thousand commands
 /// may take some seconds: no case here is about a server that does not answer.
 pub(crate) fn patient(url: impl Into<String>) -> Config {
-    Config::new(url)
+    more_patient(Config::new(url))
+}
+
+fn more_patient(config: Config) -> Config {
+    config
         .connect_timeout(Duration::from_secs(20))
         .command_timeout(Duration::from_secs(20))
 }

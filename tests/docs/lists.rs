@@ -74,6 +74,7 @@ fn accepted_settings() -> Vec<(Vec<&'static str>, Vec<&'static str>)> {
         ),
         (vec!["credentials"], vec![]), // functions
         (vec!["connector"], vec![]),
+        (vec!["listener"], vec![]),
     ];
     let mut settings: Vec<_> = both.chain(more).collect();
     settings.sort();

@@ -48,6 +48,8 @@ mod pools;
 mod public_face;
 mod receivers;
 mod returns;
+#[cfg(feature = "sites")]
+mod sites;
 mod sizes;
 mod skipped;
 mod spans;

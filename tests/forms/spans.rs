@@ -7,7 +7,7 @@ use dlock_runtime::{LockError, LockPool, distributed_lock};
 use futures_util::FutureExt as _;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::{Event, Subscriber, instrument};
+use tracing::{Event, Metadata, Subscriber, instrument};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::{held, memory};
@@ -36,36 +36,35 @@ impl Visit for Fields {
 }
 
 impl<S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>> Layer<S> for Log {
+    /// dlock's own spans are left out, as in a program that does not record them.
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target() == module_path!()
+    }
+
     fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        if span.metadata().target() == module_path!() {
-            let mut fields = Fields(Vec::new());
-            span.record(&mut fields);
-            self.push(format!(
-                "new {}{{{}}}",
-                span.metadata().name(),
-                fields.0.join(" ")
-            ));
-        }
+        let mut fields = Fields(Vec::new());
+        span.record(&mut fields);
+        self.push(format!(
+            "new {}{{{}}}",
+            span.metadata().name(),
+            fields.0.join(" ")
+        ));
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        if event.metadata().target() == module_path!() {
-            let mut fields = Fields(Vec::new());
-            event.record(&mut fields);
-            let span = context.event_span(event).map(|span| span.name());
-            self.push(format!(
-                "event {}: {}",
-                span.unwrap_or("-"),
-                fields.0.join(" ")
-            ));
-        }
+        let mut fields = Fields(Vec::new());
+        event.record(&mut fields);
+        let span = context.event_span(event).map(|span| span.name());
+        self.push(format!(
+            "event {}: {}",
+            span.unwrap_or("-"),
+            fields.0.join(" ")
+        ));
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let span = context.span(&id).unwrap();
-        if span.metadata().target() == module_path!() {
-            self.push(format!("close {}", span.name()));
-        }
+        self.push(format!("close {}", span.name()));
     }
 }
 

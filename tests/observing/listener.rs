@@ -9,7 +9,7 @@ use dlock_runtime::{
     Wait, distributed_lock,
 };
 
-use crate::CAP;
+use crate::{CAP, OFTEN};
 
 /// Keeps what it is told, a line each.
 #[derive(Default)]
@@ -166,7 +166,7 @@ async fn renewals_are_told_with_what_was_left() {
     let server = RedisServer::start();
     let (pool, told) = listened(server.url()).await;
     let key = dlock_runtime::lock_key!("k");
-    let lock = pool.lock(key).ttl(Duration::from_millis(600)).renew();
+    let lock = pool.lock(key).ttl(CAP).renew_every(OFTEN);
     let held = lock.acquire().await.unwrap();
     until("it is renewed", CAP, async || {
         told.count("renewed k exclusive ") > 1
@@ -225,7 +225,7 @@ async fn a_listener_that_panics_ends_nothing() {
     let server = RedisServer::start();
     let config = Config::new(server.url()).listener(Panics);
     let pool = LockPool::connect(config).await.unwrap();
-    let held = pool.lock("k").ttl(Duration::from_millis(600)).renew();
+    let held = pool.lock("k").ttl(CAP).renew_every(OFTEN);
     let held = held.acquire().await.unwrap();
     let renewed = server.commandstats("evalsha").await;
     until("it is renewed again and again", CAP, async || {

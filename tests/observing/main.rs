@@ -19,3 +19,7 @@ use std::time::Duration;
 
 /// A cap for anything that has to happen at all, on a busy machine.
 const CAP: Duration = Duration::from_secs(60);
+
+/// How often a lease is renewed whose renewals are looked at; it lasts for [`CAP`], so that a busy
+/// machine does not lose it meanwhile.
+const OFTEN: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockPool, Wait, distributed_lock, lock_key};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use crate::CAP;
+use crate::{CAP, OFTEN};
 
 fn recorder() -> &'static PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -100,7 +100,7 @@ async fn gauges_and_renewals_are_shown() {
     let mut held = Vec::new();
     for id in 0..1000 {
         let lock = pool.lock(lock_key!("gauged:<id>"));
-        let lock = lock.ttl(Duration::from_secs(3)).renew();
+        let lock = lock.ttl(CAP).renew_every(OFTEN);
         held.push(lock.acquire().await.unwrap());
     }
     let id = 7;

@@ -40,7 +40,7 @@ async fn a_slow_call_is_told_while_it_waits_with_the_holder() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_long_hold_is_told_when_it_ends() {
     record_at_info();
     let config = Config::new("memory://").long_hold(BOUND);

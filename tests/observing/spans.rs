@@ -6,8 +6,8 @@ use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockPool, Wait, distributed_lock};
 use tracing::{Instrument as _, Level};
 
-use crate::CAP;
 use crate::record::{record, record_at_info, told};
+use crate::{CAP, OFTEN};
 
 async fn pool(server: &RedisServer) -> LockPool {
     LockPool::connect(server.url()).await.unwrap()
@@ -151,10 +151,8 @@ async fn renewals_are_told() {
     record();
     let server = RedisServer::start();
     let pool = pool(&server).await;
-    let lock = pool
-        .lock("renewed-at-debug")
-        .ttl(Duration::from_millis(600));
-    let held = lock.renew().acquire().await.unwrap();
+    let lock = pool.lock("renewed-at-debug").ttl(CAP).renew_every(OFTEN);
+    let held = lock.acquire().await.unwrap();
     until("it is renewed", CAP, async || {
         !told(&["renewed-at-debug", "renewed a lock", "left="]).is_empty()
     })

@@ -147,6 +147,54 @@ async fn a_new_master_without_its_replicas_is_waited_for() {
     goes_on(&watched, held, waiter, new).await;
 }
 
+/// It comes back without data and as a master, and takes writes until the sentinels have made it a
+/// replica, which is some ten seconds later. Nobody goes there, also not who connects just now.
+#[tokio::test]
+async fn a_master_that_comes_back_as_one_is_left_alone() {
+    let watched = Watched::start().await;
+    let [one, two] = [pool(&watched).await, pool(&watched).await];
+    let held = request(&one).acquire().await.unwrap();
+    let waiter = waiter(&two);
+    let old = &watched.servers[0];
+    old.replicated(2).await;
+    old.kill9();
+    let new = watched.moved_from(0, &[0, 1, 2]).await;
+    // A machine that stalls would make them choose again, perhaps the one that has no data.
+    for sentinel in &watched.sentinels {
+        let late = [
+            "SENTINEL",
+            "SET",
+            "locks",
+            "down-after-milliseconds",
+            "60000",
+        ];
+        sentinel.cmd(&late).await;
+    }
+    old.restart_empty();
+    old.cmd(&["SET", "it takes writes", "x"]).await;
+    // Not asked itself: what makes it a replica ends its connections.
+    let follows = format!("port={},state=online", old.port());
+    let is_replica = async || {
+        let info: String = watched.servers[new].ask(&["INFO", "replication"]).await;
+        info.contains(&follows)
+    };
+    let mut granted = 0;
+    until("it is a replica", CAP, async || {
+        for pool in [&one, &pool(&watched).await] {
+            let other = pool.lock("other").wait(CAP).acquire().await.unwrap();
+            other.release().await.unwrap();
+            granted += 1;
+        }
+        is_replica().await
+    })
+    .await;
+    assert!(granted > 10, "{granted}");
+    for command in ["eval", "evalsha"] {
+        assert_eq!(old.commandstats(command).await, 0, "{command}");
+    }
+    goes_on(&watched, held, waiter, new).await;
+}
+
 /// The sentinels may not ask the master anything, so they make another one; it lives on and would
 /// go on granting to those who know it. A pool leaves it as soon as the sentinels agree.
 #[tokio::test]

@@ -32,6 +32,7 @@ mod queue;
 mod record;
 mod renewals;
 mod rights;
+mod rights_by_topology;
 mod rights_to_write;
 mod sharded;
 mod user;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, Sharded, until};
-use dlock_runtime::{Config, LockError, LockGuard, LockPool, LostCause, Refusal};
+use dlock_runtime::{Concern, Config, LockError, LockGuard, LockPool, LostCause, Refusal};
 use dlock_tests::patient;
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
@@ -49,6 +49,40 @@ async fn without_the_setting_the_error_names_it() {
     let refused = connect(sharded.url()).await.lock("k").acquire().await;
     let said = format!("{:?}", refused.unwrap_err());
     assert!(said.contains("`Config::counter_per_slot()`"), "{said}");
+}
+
+/// Before anything fails, and where the setting only costs something.
+#[tokio::test]
+async fn a_check_tells_where_the_setting_is_missing_or_not_needed() {
+    let (sharded, single) = (Sharded::start().await, RedisServer::start());
+    for without_scripts in [false, true] {
+        let found = async |url: String, per_slot: bool| {
+            let mut config = patient(url);
+            if per_slot {
+                config = config.counter_per_slot();
+            }
+            if without_scripts {
+                config = config.without_scripts();
+            }
+            let found = pool(config).await.check().await.unwrap();
+            let mut of_it = found.iter().filter(|it| it.concern() == Concern::Cluster);
+            of_it.next().map(ToString::to_string)
+        };
+        let missing = found(sharded.url(), false).await.unwrap();
+        assert!(
+            missing.contains("set `Config::counter_per_slot()`"),
+            "{missing}"
+        );
+        assert_eq!(found(sharded.url(), true).await, None);
+        assert_eq!(found(single.url(), false).await, None);
+        let needless = found(single.url(), true).await.unwrap();
+        assert!(
+            needless.contains("leave `counter_per_slot` out"),
+            "{needless}"
+        );
+    }
+    assert_eq!(sharded.server.keys().await, [""; 0]);
+    assert_eq!(single.keys().await, [""; 0]);
 }
 
 /// What a node says of keys that it has not.

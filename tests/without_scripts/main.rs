@@ -1,7 +1,7 @@
 //! A pool without scripts: what it sends, what it refuses, and what holds beside pools with scripts.
 //!
 //! `wire`: what stands at the server, and foreign data there. `rights`: the Redis user. `memory`: a
-//! server that is out of it. `cuts`: connections that break, commands that come late, dropped
+//! server that is out of it. `between`: what happens during a transaction. `cuts`: connections that break, commands that come late, dropped
 //! futures. `fleets`: many processes of both ways at one key, and killed ones. `renewals`: many
 //! leases. What both ways promise alike is in `conformance`.
 
@@ -11,6 +11,7 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod between;
 mod cuts;
 mod fleets;
 mod memory;

@@ -2,7 +2,7 @@
 //! of them is needed.
 
 use dlock_harness::{RedisServer, until};
-use dlock_runtime::{LockError, LockPool, Refusal};
+use dlock_runtime::{Concern, LockError, LockPool, Refusal};
 use dlock_tests::patient;
 
 use crate::wire::everything;
@@ -114,6 +114,13 @@ async fn each_right_is_needed_and_named() {
         let lab = Lab::new().await;
         let (one, two) = (lab.pool().await.unwrap(), lab.pool().await.unwrap());
         let errors = steps(&one, &two, &lab, right).await;
+        for key in lab.0.keys().await {
+            let ttl = lab.0.pttl(&key).await;
+            assert!(
+                ttl != -1 || key == "lock:@fence",
+                "without {right}: {key} stays for ever"
+            );
+        }
         let command = right.trim_start_matches('+');
         if quiet.contains(&right) {
             continue;
@@ -131,6 +138,52 @@ async fn each_right_is_needed_and_named() {
         assert!(errors.iter().any(is_named), "{right}: {errors:#?}");
         assert!(lab.refused().await.contains(&command.to_owned()), "{right}");
     }
+}
+
+/// Each right that can be tried without writing, taken away before the pool connects and after.
+#[tokio::test]
+async fn a_check_names_each_missing_right() {
+    let lab = Lab::new().await;
+    let pool = lab.pool().await.unwrap();
+    let rights = async |pool: &LockPool| {
+        let mut found = pool.check().await.unwrap();
+        found.retain(|it| it.concern() == Concern::Rights);
+        let advice = found.iter().map(|it| it.advice().to_owned());
+        advice.collect::<Vec<_>>()
+    };
+    for right in commands() {
+        lab.user(&[&right.replacen('+', "-", 1)]).await;
+        let mut pools = vec![pool.clone()];
+        match lab.pool().await {
+            Ok(pool) => pools.push(pool),
+            Err(error) => assert_eq!(right, "+time", "{error:?}"),
+        }
+        for pool in pools {
+            let expected = format!("type `ACL SETUSER <user> {right}`");
+            let named = rights(&pool).await;
+            // It would create a key.
+            let is_tried = right != "+incr";
+            assert_eq!(
+                named,
+                Vec::from_iter(is_tried.then_some(expected)),
+                "{right}"
+            );
+        }
+        lab.user(&[right]).await;
+        assert_eq!(rights(&pool).await, [""; 0], "{right}");
+        pool.lock("k")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+    lab.0.cmd(&["DEL", "lock:@fence"]).await;
+    lab.0.cmd(&["ACL", "LOG", "RESET"]).await;
+    assert_eq!(rights(&pool).await, [""; 0]);
+    assert_eq!(lab.refused().await, [""; 0]);
+    assert_eq!(lab.0.keys().await, [""; 0], "a check writes nothing");
 }
 
 /// A user without the right to scripts is told what to do, and then never asks for them.

@@ -27,13 +27,18 @@ impl Settings {
         }
     }
 
-    /// The configuration of its pool; with `plain=1`, without scripts.
+    /// The configuration of its pool; with `plain=1`, without scripts; with `per_slot=1`, with a
+    /// counter per slot.
     pub(crate) fn config(&self) -> Config {
-        let config = patient(&self.url);
-        match self.others.get("plain").map(String::as_str) {
-            Some("1") => config.without_scripts(),
-            _ => config,
+        let is_on = |name: &str| self.others.get(name).is_some_and(|it| it == "1");
+        let mut config = patient(&self.url);
+        if is_on("plain") {
+            config = config.without_scripts();
         }
+        if is_on("per_slot") {
+            config = config.counter_per_slot();
+        }
+        config
     }
 
     pub(crate) fn number(&self, name: &str) -> u64 {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use syn::{Expr, spanned::Spanned as _, token::Brace};
 use target::Call;
 
+mod listed;
 mod target;
 
 // Input:
@@ -35,7 +36,9 @@ mod target;
 //             Err(__error) => <Result<u64, E> as FromLockError>::from_lock_error(__error),
 //         }
 //     }
-pub(crate) fn function(model: &Model) -> TokenStream {
+//
+// With `are_listed`, an item between static and key enters the lock in `sites()`.
+pub(crate) fn function(model: &Model, are_listed: bool) -> TokenStream {
     let Model {
         function,
         form,
@@ -46,7 +49,7 @@ pub(crate) fn function(model: &Model) -> TokenStream {
         // The first lock is added last: it goes around all others.
         let locks = locks.iter().rev();
         locks.fold(statements, |inside, lock| {
-            lock.around(&inside, brace, output)
+            lock.around(&inside, brace, output, are_listed)
         })
     })
 }
@@ -126,7 +129,13 @@ impl Lock {
     //     let __key = …;
     //     let __body = async move { edge; guard; user's statements };
     //     match run(&__DLOCK_SPEC, __key, __body).await { … }
-    fn around(&self, statements: &TokenStream, brace: Brace, output: &Output) -> TokenStream {
+    fn around(
+        &self,
+        statements: &TokenStream,
+        brace: Brace,
+        output: &Output,
+        is_listed: bool,
+    ) -> TokenStream {
         let krate = &self.krate;
         let [body, value, error] = ["body", "value", "error"].map(ours);
         let spec = self.spec();
@@ -136,9 +145,11 @@ impl Lock {
         let Call { bind, run } = self.call();
         let skip = self.skip(&error, output);
         let on_error = self.on_error(&error, output);
-        // The static comes first: clippy warns about an item after statements.
+        let listed = is_listed.then(|| self.listed());
+        // The items come first: clippy warns about an item after statements.
         quote! {
             static __DLOCK_SPEC: #krate::__private::Spec = #spec;
+            #listed
             #bind
             let #body = async move { #edge #guard #block };
             match #krate::__private::#run.await {

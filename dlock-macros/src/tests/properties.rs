@@ -158,7 +158,7 @@ fn tokens() -> impl Strategy<Value = TokenStream> {
 /// Checks the output: errors and the unchanged item, or a function that keeps its signature and
 /// body.
 fn keeps(arguments: &TokenStream, item: &TokenStream, kept: &[&TokenStream]) -> Result<(), String> {
-    let expansion = crate::attribute(arguments.clone(), item).to_string();
+    let expansion = crate::tests::attribute(arguments.clone(), item).to_string();
     let refused = crate::rules::model(arguments.clone(), item).is_err();
     let has = |kept: &&TokenStream| expansion.contains(&kept.to_string());
     let found = if refused {
@@ -194,7 +194,7 @@ proptest! {
 
     #[test]
     fn any_key_literal_expands(text in any::<String>()) {
-        let _ = crate::attribute(quote!(key = #text), &quote!(async fn f(id: u64) -> Result<(), E> { Ok(()) }));
+        let _ = crate::tests::attribute(quote!(key = #text), &quote!(async fn f(id: u64) -> Result<(), E> { Ok(()) }));
         let _ = crate::lock_key(quote!(::dlock_runtime, #text));
     }
 
@@ -204,7 +204,7 @@ proptest! {
         item in "(async |fn |f|\\(\\)|\\{\\}|->|!|;|struct |pub |const |extern |#\\[x\\]){0,8}",
     ) {
         if let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse()) {
-            let _ = crate::attribute(arguments, &item);
+            let _ = crate::tests::attribute(arguments, &item);
         }
     }
 

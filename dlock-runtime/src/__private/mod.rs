@@ -20,7 +20,11 @@ pub use crate::engine::scope::ScopedGuard;
 pub use crate::values::key::{KeyBuilder, Placeholder};
 #[cfg(feature = "macros")]
 pub use dlock_macros::lock_key_impl;
+#[cfg(feature = "sites")]
+pub use inventory::submit;
 pub use spec::Spec;
+#[cfg(feature = "sites")]
+pub use spec::{AnnotatedLock, KeySource, site, sites};
 pub use target::{IntoKeys, Owner, Target, constant_keys, into_keys};
 
 /// Begins the key of this template. Its parts follow, since only the macro can read the text.

@@ -228,6 +228,7 @@ fn guard_of(
         grant,
         cell,
     } = taken;
+    cell.guarded(spec);
     core.watchdog().watch(token, &cell);
     core.backend().epoch_given(grant.epoch);
     let fence = Fence::new(grant.epoch, grant.chain.index);

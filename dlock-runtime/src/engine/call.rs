@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use super::core::Core;
 use super::guard::LockGuard;
 use super::spec::AcquireSpec;
-use crate::observe::{self, ObservedCall, ObservedClass};
+use crate::observe::{self, ObservedCall};
 use crate::values::error::LockError;
 use crate::values::moment::Moment;
 
@@ -25,11 +25,8 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn begins(core: &'a Arc<Core>, spec: &'a Arc<AcquireSpec>, keys: usize) -> Self {
-        let AcquireSpec {
-            key, kind, site, ..
-        } = &**spec;
-        let class = class_of(core, spec);
-        let observed = ObservedCall::begins(key, kind, *site, keys, class);
+        let class = core.observers().class_of(spec.asked());
+        let observed = ObservedCall::begins(spec.asked(), keys, class);
         Self {
             core,
             spec,
@@ -87,19 +84,12 @@ impl<'a> Call<'a> {
         for part in guard.parts().filter(|part| !part.is_joined()) {
             let class = match &self.observed.class {
                 Some(class) if Arc::ptr_eq(part.spec(), self.spec) => Some(class.clone()),
-                Some(_) => class_of(self.core, part.spec()),
+                Some(_) => self.core.observers().class_of(part.spec().asked()),
                 None => None,
             };
             part.begins(class);
         }
     }
-}
-
-fn class_of(core: &Core, spec: &AcquireSpec) -> Option<Arc<ObservedClass>> {
-    let AcquireSpec {
-        key, kind, site, ..
-    } = spec;
-    core.observers().class_of(key, *site, kind)
 }
 
 impl Drop for Call<'_> {

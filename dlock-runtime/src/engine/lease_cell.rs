@@ -14,8 +14,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::spec::AcquireSpec;
 use crate::backend::clock::Clock;
-use crate::observe::{self, ObservedHold};
+use crate::observe::{self, Asked, ObservedHold};
 use crate::policy::commands::GivenBack;
 use crate::policy::lease::Lease;
 use crate::values::error::LostCause;
@@ -39,8 +40,10 @@ pub(crate) struct LeaseCell {
     /// Batches of this holder that the server may still apply.
     open_writes: AtomicU32,
     cause: OnceLock<LostCause>,
+    /// What its holder asked for, from when there is a guard.
+    spec: OnceLock<Arc<AcquireSpec>>,
     /// What observers are told, from when its holder has it.
-    observed: OnceLock<Box<ObservedHold>>,
+    observed: OnceLock<ObservedHold>,
     /// What the watchdog's release found, where the watchdog released it.
     freed: OnceLock<Option<GivenBack>>,
     changed: Notify,
@@ -59,6 +62,7 @@ impl LeaseCell {
             holds: AtomicU32::new(1),
             open_writes: AtomicU32::new(0),
             cause: OnceLock::new(),
+            spec: OnceLock::new(),
             observed: OnceLock::new(),
             freed: OnceLock::new(),
             changed: Notify::new(),
@@ -116,22 +120,36 @@ impl LeaseCell {
         self.home.is_elsewhere()
     }
 
+    /// There is a guard for it.
+    pub(super) fn guarded(&self, spec: &Arc<AcquireSpec>) {
+        let _ = self.spec.set(spec.clone()); // a cell has one holder
+    }
+
+    pub(super) fn spec(&self) -> Option<&AcquireSpec> {
+        self.spec.get().map(|spec| &**spec)
+    }
+
     /// A holder has the lock.
     pub(super) fn begins(&self, observed: ObservedHold) {
-        let _ = self.observed.set(Box::new(observed)); // a cell has one holder
+        let _ = self.observed.set(observed); // a cell has one holder
     }
 
     pub(super) fn observed(&self) -> Option<&ObservedHold> {
-        self.observed.get().map(|observed| &**observed)
+        self.observed.get()
+    }
+
+    /// The hold, with what was asked for, once it has begun.
+    fn hold(&self) -> Option<(&ObservedHold, Asked<'_>)> {
+        Some((self.observed.get()?, self.spec()?.asked()))
     }
 
     /// As [`extend`](Self::extend), by a renewal.
     pub(super) fn renewed(&self, deadline: Moment, at_deadline: LostCause) -> bool {
         let before = self.deadline();
         let is_held = self.extend(deadline, at_deadline);
-        if let Some(observed) = self.observed.get().filter(|_| is_held) {
+        if let Some((hold, asked)) = self.hold().filter(|_| is_held) {
             let now = self.clock.now();
-            observed.renewed(now.until(before), now.until(deadline));
+            hold.renewed(asked, now.until(before), now.until(deadline));
         }
         is_held
     }
@@ -158,8 +176,8 @@ impl LeaseCell {
     pub(crate) fn lose(&self, cause: LostCause) -> bool {
         let first = !self.is_released() && self.cause.set(cause).is_ok();
         if first {
-            match self.observed.get() {
-                Some(hold) => hold.lost(cause),
+            match self.hold() {
+                Some((hold, asked)) => hold.lost(asked, cause),
                 None => observe::lost(&self.key, cause),
             }
         }

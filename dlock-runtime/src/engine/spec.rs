@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::local_queues::queue_key::QueueKey;
+use crate::observe::Asked;
 use crate::policy::lease::Terms;
 use crate::values::class::Site;
 use crate::values::key::Key;
@@ -30,4 +31,14 @@ pub(crate) struct AcquireSpec {
     /// The function that asks; others read it in the holder's value.
     pub(crate) function: Cow<'static, str>,
     pub(crate) site: Site,
+}
+
+impl AcquireSpec {
+    pub(super) fn asked(&self) -> Asked<'_> {
+        Asked {
+            key: &self.key,
+            kind: &self.kind,
+            site: self.site,
+        }
+    }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::core::Core;
-use crate::values::class::Class;
+use super::spec::AcquireSpec;
 
 /// What a pool holds and waits for, from [`LockPool::status`](crate::LockPool::status).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,14 +46,12 @@ pub struct ClassStatus {
 pub(super) fn of(core: &Core) -> PoolStatus {
     let (counts, held, waiting) = core.watchdog().sight();
     let mut classes = BTreeMap::<(String, &'static str), (usize, usize)>::new();
-    for observed in held.iter().filter_map(|cell| cell.observed()) {
-        let (class, kind) = observed.class();
-        classes.entry((class.label(), kind)).or_default().0 += 1;
+    let class = |spec: &AcquireSpec| (spec.asked().class().label(), spec.kind.label());
+    for spec in held.iter().filter_map(|cell| cell.spec()) {
+        classes.entry(class(spec)).or_default().0 += 1;
     }
     for spec in &waiting {
-        let class = Class::of(&spec.key, spec.site);
-        let class = (class.label(), spec.kind.label());
-        classes.entry(class).or_default().1 += 1;
+        classes.entry(class(spec)).or_default().1 += 1;
     }
     let class = |((class, kind), (held, waiting))| ClassStatus {
         class,

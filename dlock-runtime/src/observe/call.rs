@@ -5,15 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Span;
 use tracing::span::{Entered, Id};
+use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
-use super::fit;
-use crate::values::class::{Class, Site};
+use super::{Asked, fit};
 use crate::values::error::LockError;
-use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::listener::AcquireOutcome;
 
 /// A call that waits for its lock.
@@ -26,27 +23,12 @@ pub(crate) struct ObservedCall {
 
 impl ObservedCall {
     /// Of `keys` keys, this is the first. Called in the caller's span.
-    pub(crate) fn begins(
-        key: &Key,
-        kind: &Kind,
-        site: Site,
-        keys: usize,
-        class: Option<Arc<ObservedClass>>,
-    ) -> Self {
-        let span = tracing::debug_span!(
-            "dlock.acquire",
-            class = Class::of(key, site).label(),
-            key = &*fit(key.as_str()),
-            keys,
-            kind = kind.label(),
-            function = %site.name(),
-            outcome = tracing::field::Empty,
-            waited = tracing::field::Empty,
-            fence = tracing::field::Empty,
-        );
+    pub(crate) fn begins(asked: Asked<'_>, keys: usize, class: Option<Arc<ObservedClass>>) -> Self {
+        // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
+        let is_enabled = tracing::span_enabled!(Level::DEBUG);
         Self {
             class,
-            span: (!span.is_disabled()).then(|| Box::new(span)),
+            span: is_enabled.then(|| Box::new(span(asked, keys))),
         }
     }
 
@@ -102,4 +84,18 @@ impl ObservedCall {
     fn id(&self) -> Option<Id> {
         self.span.as_ref().and_then(|span| span.id())
     }
+}
+
+fn span(asked: Asked<'_>, keys: usize) -> Span {
+    tracing::debug_span!(
+        "dlock.acquire",
+        class = asked.class().label(),
+        key = &*fit(asked.key.as_str()),
+        keys,
+        kind = asked.kind.label(),
+        function = %asked.site.name(),
+        outcome = tracing::field::Empty,
+        waited = tracing::field::Empty,
+        fence = tracing::field::Empty,
+    )
 }

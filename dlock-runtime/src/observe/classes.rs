@@ -9,13 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::Asked;
 #[cfg(feature = "metrics")]
 use super::metrics::Meters;
 use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::hashed::HashedMap;
-use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::listener::{AcquireOutcome, HoldOutcome, Listener, LockInfo, LockListener};
 
 /// The observers of one pool.
@@ -40,14 +39,10 @@ impl Observers {
     }
 
     /// What observers know about a lock that is asked for; `None` if there are none.
-    pub(crate) fn class_of(
-        &self,
-        key: &Key,
-        site: Site,
-        kind: &Kind,
-    ) -> Option<Arc<ObservedClass>> {
+    pub(crate) fn class_of(&self, asked: Asked<'_>) -> Option<Arc<ObservedClass>> {
+        let Asked { kind, site, .. } = asked;
         self.listen()
-            .then(|| self.find(Class::of(key, site), site, kind.label()))
+            .then(|| self.find(asked.class(), site, kind.label()))
     }
 
     fn find(&self, class: Class, site: Site, kind: &'static str) -> Arc<ObservedClass> {

@@ -4,63 +4,41 @@
 //! saw it first.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tracing::Span;
 use tracing::span::{EnteredSpan, Id};
+use tracing::{Level, Span};
 
 use super::classes::ObservedClass;
-use super::fit;
-use crate::values::class::{Class, Site};
+use super::{Asked, fit, is_logging, lost_inside};
 use crate::values::error::LostCause;
 use crate::values::fence::Fence;
-use crate::values::key::Key;
-use crate::values::kind::Kind;
 use crate::values::listener::HoldOutcome;
 use crate::values::moment::Moment;
 
-/// What is known about a hold when it begins. Its lease keeps it, for as long as anybody looks at
-/// the lease.
+/// A hold while it lasts. Its lease keeps it, for as long as anybody looks at the lease.
 pub(crate) struct ObservedHold {
-    key: Key,
-    kind: &'static str,
-    site: Site,
     class: Option<Arc<ObservedClass>>,
     granted: Moment,
+    /// Where events are logged, if they are.
+    span: Option<Box<HoldSpan>>,
+}
+
+struct HoldSpan {
     /// `dlock.hold`; where that is disabled, the caller's span, which is the caller's to keep open.
-    span: Option<Id>,
+    parent: Option<Id>,
     /// Keeps `dlock.hold` open until the holder is done.
     own: Option<Mutex<Option<Span>>>,
 }
 
-impl ObservedHold {
-    /// Called in the caller's span.
-    pub(crate) fn begins(
-        key: &Key,
-        kind: &Kind,
-        site: Site,
-        class: Option<Arc<ObservedClass>>,
-        (fence, granted): (Fence, Moment),
-    ) -> Self {
-        let span = tracing::debug_span!(
-            "dlock.hold",
-            class = Class::of(key, site).label(),
-            key = &*fit(key.as_str()),
-            kind = kind.label(),
-            function = %site.name(),
-            fence = fence.get(),
-            outcome = tracing::field::Empty,
-            held = tracing::field::Empty,
-        );
-        let own = (!span.is_disabled()).then_some(span);
+impl HoldSpan {
+    fn new(asked: Asked<'_>, fence: Fence) -> Self {
+        // Asked first, because `debug_span!` may evaluate its fields for a span that is disabled.
+        let is_enabled = tracing::span_enabled!(Level::DEBUG);
+        let own = is_enabled.then(|| span(asked, fence));
         Self {
-            key: key.clone(),
-            kind: kind.label(),
-            site,
-            class,
-            granted,
-            span: match &own {
+            parent: match &own {
                 Some(span) => span.id(),
                 None => Span::current().id(),
             },
@@ -68,85 +46,118 @@ impl ObservedHold {
         }
     }
 
-    /// The body is polled inside.
-    pub(crate) fn enter(&self) -> Option<EnteredSpan> {
-        let span = self.own.as_ref()?;
-        let span = span.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        span.map(Span::entered)
+    fn own(&self) -> Option<MutexGuard<'_, Option<Span>>> {
+        let own = self.own.as_ref()?;
+        Some(own.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    /// The name of its class is made when it is asked for.
-    pub(crate) fn class(&self) -> (Class, &'static str) {
-        (Class::of(&self.key, self.site), self.kind)
-    }
-
-    /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
-    pub(crate) fn lost(&self, cause: LostCause) {
-        tracing::warn!(
-            parent: self.span.clone(),
-            key = &*fit(self.key.as_str()),
-            function = %self.site.name(),
-            ?cause,
-            "lost a lock: {cause}"
-        );
-        if let Some(class) = &self.class {
-            class.lost(self.key.as_str(), cause);
+impl ObservedHold {
+    /// Called in the caller's span.
+    pub(crate) fn begins(
+        asked: Asked<'_>,
+        class: Option<Arc<ObservedClass>>,
+        fence: Fence,
+        granted: Moment,
+    ) -> Self {
+        Self {
+            class,
+            granted,
+            span: is_logging().then(|| Box::new(HoldSpan::new(asked, fence))),
         }
     }
 
-    pub(crate) fn renewed(&self, left: Duration, lease: Duration) {
+    /// The body is polled inside.
+    pub(crate) fn enter(&self) -> Option<EnteredSpan> {
+        let span = self.span.as_ref()?.own()?.clone();
+        span.map(Span::entered)
+    }
+
+    fn parent(&self) -> Option<Id> {
+        self.span.as_ref().and_then(|span| span.parent.clone())
+    }
+
+    /// Logs the loss inside the hold or the caller's span, whichever thread has noticed it.
+    pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause) {
+        let key = asked.key.as_str();
+        lost_inside(self.parent(), key, Some(&asked.site.name()), cause);
+        if let Some(class) = &self.class {
+            class.lost(key, cause);
+        }
+    }
+
+    pub(crate) fn renewed(&self, asked: Asked<'_>, left: Duration, lease: Duration) {
+        let key = asked.key.as_str();
         tracing::debug!(
-            parent: self.span.clone(),
-            key = &*fit(self.key.as_str()),
+            parent: self.parent(),
+            key = &*fit(key),
             ?left,
             ?lease,
             "renewed a lock"
         );
         if let Some(class) = &self.class {
-            class.renewed(self.key.as_str(), left, lease);
+            class.renewed(key, left, lease);
         }
     }
 
     /// The holder is done. `long`: a hold of that length is a warning.
-    pub(crate) fn ended(&self, now: Moment, is_lost: bool, long: Option<Duration>) {
-        let held = self.granted.until(now);
+    pub(crate) fn ended(
+        &self,
+        asked: Asked<'_>,
+        now: Moment,
+        is_lost: bool,
+        long: Option<Duration>,
+    ) {
+        let (key, held) = (asked.key.as_str(), self.granted.until(now));
         let outcome = if is_lost {
             HoldOutcome::Lost
         } else {
             HoldOutcome::Released
         };
         tracing::debug!(
-            parent: self.span.clone(),
-            key = &*fit(self.key.as_str()),
+            parent: self.parent(),
+            key = &*fit(key),
             outcome = outcome.as_str(),
             ?held,
             "gives a lock back"
         );
         if long.is_some_and(|long| held >= long) {
             tracing::warn!(
-                parent: self.span.clone(),
-                key = &*fit(self.key.as_str()),
-                function = %self.site.name(),
+                parent: self.parent(),
+                key = &*fit(key),
+                function = %asked.site.name(),
                 ?held,
                 "held a lock for longer than `long_hold`"
             );
         }
         if let Some(class) = &self.class {
-            class.hold_ended(self.key.as_str(), outcome, held);
+            class.hold_ended(key, outcome, held);
         }
-        if let Some(span) = &self.own
-            && let Some(span) = span.lock().unwrap_or_else(PoisonError::into_inner).take()
-        {
+        let own = self.span.as_ref().and_then(|span| span.own());
+        if let Some(span) = own.and_then(|mut own| own.take()) {
             span.record("outcome", outcome.as_str());
             span.record("held", tracing::field::debug(held));
         }
     }
 }
 
+fn span(asked: Asked<'_>, fence: Fence) -> Span {
+    tracing::debug_span!(
+        "dlock.hold",
+        class = asked.class().label(),
+        key = &*fit(asked.key.as_str()),
+        kind = asked.kind.label(),
+        function = %asked.site.name(),
+        fence = fence.get(),
+        outcome = tracing::field::Empty,
+        held = tracing::field::Empty,
+    )
+}
+
 impl fmt::Debug for ObservedHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObservedHold")
-            .field("site", &self.site)
+            .field("granted", &self.granted)
             .finish_non_exhaustive()
     }
 }

@@ -17,16 +17,36 @@ use std::fmt::Display;
 use std::sync::Once;
 use std::time::Duration;
 
+use tracing::Span;
+use tracing::field::display;
 use tracing::level_filters::LevelFilter;
+use tracing::span::Id;
 
+use crate::values::class::{Class, Site};
 use crate::values::error::LostCause;
 use crate::values::finding::{Finding, Weight};
+use crate::values::key::Key;
+use crate::values::kind::Kind;
 use crate::values::shown::{TEXT_AT_MOST, shown};
 
 pub(crate) use self::call::ObservedCall;
 pub(crate) use self::classes::{ObservedClass, Observers};
 pub(crate) use self::gauges::{Counts, Gauges};
 pub(crate) use self::hold::ObservedHold;
+
+/// Which lock is asked for, and where in the program.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) kind: &'a Kind,
+    pub(crate) site: Site,
+}
+
+impl Asked<'_> {
+    pub(crate) fn class(&self) -> Class {
+        Class::of(self.key, self.site)
+    }
+}
 
 /// Whether any event may be seen, as far as that is known without asking.
 pub(crate) fn is_logging() -> bool {
@@ -37,9 +57,21 @@ pub(crate) fn memory_only() {
     tracing::warn!("dlock keeps its locks in memory:// and protects this process only");
 }
 
-/// Nobody has begun to hold it yet.
+/// `function`: that of its holder; `None` if nobody had begun to hold it. `span`: the holder's.
+fn lost_inside(span: Option<Id>, key: &str, function: Option<&str>, cause: LostCause) {
+    let function = function.map(display);
+    tracing::warn!(
+        parent: span,
+        key = &*fit(key),
+        function,
+        ?cause,
+        "lost a lock: {cause}"
+    );
+}
+
+/// Nobody had begun to hold it, as far as observers were told.
 pub(crate) fn lost(key: &str, cause: LostCause) {
-    tracing::warn!(key = &*fit(key), ?cause, "lost a lock: {cause}");
+    lost_inside(Span::current().id(), key, None, cause);
 }
 
 /// Once for each process.
@@ -63,7 +95,7 @@ pub(crate) fn queued(key: &str, holder: impl FnOnce() -> String) {
 pub(crate) fn slow_acquire(key: &str, function: &str, waited: Duration, holder: Option<&str>) {
     tracing::warn!(
         key = &*fit(key),
-        function,
+        %function,
         ?waited,
         holder,
         "a call has waited for a lock for longer than `slow_acquire`"

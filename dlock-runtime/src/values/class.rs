@@ -45,6 +45,16 @@ impl Site {
         Self { function: None, at }
     }
 
+    #[cfg(feature = "sites")]
+    pub(crate) fn function(&self) -> Option<&'static str> {
+        self.function
+    }
+
+    #[cfg(feature = "sites")]
+    pub(crate) fn at(&self) -> &'static Location<'static> {
+        self.at
+    }
+
     /// Whether both are one by their addresses: quickly, and never wrongly so.
     pub(crate) fn is_same(&self, other: Site) -> bool {
         let address = |site: &Site| site.function.map(str::as_ptr);

@@ -148,7 +148,7 @@ fn below_one_that_did_not_see_it() {
     let message = "this lock stands below another and would yet be taken first: write both as `#[distributed_lock(…)]`, and put a \
                    `cfg_attr` with one in it above them";
     let item = "async fn f() -> R { 1 }".parse().unwrap();
-    let locked = crate::attribute("key = \"upper\"".parse().unwrap(), &item);
+    let locked = crate::tests::attribute("key = \"upper\"".parse().unwrap(), &item);
     check_on(
         &locked.to_string(),
         "keys = [\"lower\"]",

@@ -42,7 +42,7 @@ fn check_on(item: &str, arguments: &str, expected: &[(&str, &str)]) {
         .collect();
     assert_eq!(found, expected);
     // Whatever is wrong, the user's item comes out unchanged.
-    let expansion = crate::attribute(arguments, &item).to_string();
+    let expansion = crate::tests::attribute(arguments, &item).to_string();
     // The stacked attributes were checked above; left in place, they would report their errors
     // again.
     let kept = crate::rules::without_stacked(&item).to_string();

@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 #[track_caller]
 fn check(item: &str, arguments: &str, expected: &str) {
     let [arguments, item]: [TokenStream; 2] = [arguments, item].map(|text| text.parse().unwrap());
-    let expansion = crate::attribute(arguments, &item).to_string();
+    let expansion = crate::tests::attribute(arguments, &item).to_string();
     let [found, expected] = [expansion.as_str(), expected].map(|text| text.replace(' ', ""));
     assert!(found.starts_with("::core::compile_error!{"), "{expansion}");
     let rest = found.split_once(&expected);

@@ -15,7 +15,8 @@ fn below_one_that_did_not_see_it() {
         ),
         format!("{get} {{ Box::pin(async move {{ span(async move {{ 1 }}).await }}) }}"),
     ] {
-        let locked = crate::attribute("key = \"upper\"".parse().unwrap(), &item.parse().unwrap());
+        let locked =
+            crate::tests::attribute("key = \"upper\"".parse().unwrap(), &item.parse().unwrap());
         let key = r#""lower""#;
         check_on(
             &locked.to_string(),

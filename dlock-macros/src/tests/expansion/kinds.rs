@@ -12,7 +12,7 @@ fn check_spec(arguments: TokenStream, expected: &str) {
             Ok(())
         }
     );
-    let expansion = crate::attribute(arguments, &item)
+    let expansion = crate::tests::attribute(arguments, &item)
         .to_string()
         .replace(' ', "");
     let (_, spec) = expansion.split_once("\"f\"))").unwrap_or_default();
@@ -67,7 +67,7 @@ fn keys_that_are_an_expression() {
             }
         ),
     );
-    let constant = crate::attribute(
+    let constant = crate::tests::attribute(
         quote!(keys = accounts::ALL),
         &quote!(
             async fn f() -> Result<(), E> {

@@ -9,12 +9,12 @@ use quote::quote;
 /// Compares with `snapshots/<name>.snap`; `INSTA_UPDATE=always` accepts a change.
 #[track_caller]
 fn check(name: &str, arguments: TokenStream, item: &TokenStream) {
-    check_tokens(name, crate::attribute(arguments, item));
+    check_tokens(name, crate::tests::attribute(arguments, item));
 }
 
 #[track_caller]
 fn check_method(name: &str, arguments: TokenStream, item: &TokenStream) {
-    let method = crate::attribute(arguments, item);
+    let method = crate::tests::attribute(arguments, item);
     check_tokens(name, quote!(impl Shop { #method }));
 }
 
@@ -225,7 +225,7 @@ fn expressions() {
 #[test]
 fn inner_attributes_and_unknown_syntax_survive() {
     let item = "async fn f() -> Result<(), E> { #![allow(x)] a.; let = ! }";
-    let expanded = crate::attribute(quote!(key = "k"), &item.parse().unwrap()).to_string();
+    let expanded = crate::tests::attribute(quote!(key = "k"), &item.parse().unwrap()).to_string();
     assert!(!expanded.contains("compile_error"), "{expanded}");
     assert!(expanded.contains("{ a .; let = ! }"), "{expanded}");
     assert!(
@@ -334,4 +334,16 @@ fn lock_key() {
         key.to_string().replace(' ', ""),
         r#"$crate::__private::key("item:{<id>}:<self.pair.0>").text("item:{").value(&id).text("}:").value(&self.pair.0).finish()"#
     );
+}
+
+/// With the feature `sites`, the item that enters each lock of the function in the list.
+#[test]
+fn listed() {
+    let item = quote! {
+        #[distributed_lock(keys = ["account:<from>", KEY, from.key()], write)]
+        #[distributed_lock(keys = of(from))]
+        async fn f(from: u64) -> Result<(), LockError> { Ok(()) }
+    };
+    let arguments = quote!(key = "k", owner = "<from>", reentrant);
+    check_tokens("listed", crate::expanded(arguments, &item, true));
 }

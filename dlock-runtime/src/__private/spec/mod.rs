@@ -2,6 +2,9 @@
 //!
 //! It checks nothing: the macro has, and the request does again with the pool's settings.
 
+#[cfg(feature = "sites")]
+mod sites;
+
 use std::panic::Location;
 use std::time::Duration;
 
@@ -12,6 +15,9 @@ use crate::values::class::Site;
 use crate::values::release::Release;
 use crate::values::ttl::Renew;
 use crate::values::wait::Wait;
+
+#[cfg(feature = "sites")]
+pub use sites::{AnnotatedLock, KeySource, site, sites};
 
 /// What an attribute says; `None` where it says nothing, so that the pool decides.
 ///

@@ -19,12 +19,19 @@ use crate::values::error::Reason;
 /// The sections of `INFO`; Redis 6.2 takes one at a time.
 const SECTIONS: [&str; 4] = ["server", "memory", "replication", "persistence"];
 
+/// What a pool without scripts calls on a lock or its queue; `INCR` is not among them, because it
+/// would create a key.
+const ON_A_KEY: [&str; 12] = [
+    "get", "set", "del", "pttl", "pexpire", "zadd", "zrem", "zrange", "zscore", "zcard", "delex",
+    "delifeq",
+];
+
 /// The answers to [`questions`].
-type Replies = [RedisResult<Value>; 9];
+type Replies = Vec<RedisResult<Value>>;
 
 impl RedisLink {
-    /// `with_scripts`: the pool may run scripts; only a script can try commands without changing
-    /// anything.
+    /// `with_scripts`: the pool may run scripts, so commands are tried in one, as its own scripts
+    /// call them.
     ///
     /// # Errors
     /// If nothing at all can be learned.
@@ -34,23 +41,17 @@ impl RedisLink {
         within: Duration,
     ) -> Result<Answers, CommandError> {
         let native = self.connection.deletes.known();
-        let questions = questions(&self.unused_name(), native, with_scripts);
+        let unused = self.unused_names();
+        let (questions, tried) = questions(&unused, native, with_scripts);
         let mut multiplexed = self.connection.multiplexed.clone();
         let asking = pin!(async move { questions.query_async(&mut multiplexed).await });
         let before = wall_clock();
         let (replies, sent) = self.connection.call::<Replies>(within, asking).await?;
         let after = wall_clock();
-        let [
-            ping,
-            time,
-            native,
-            server,
-            memory,
-            replication,
-            persistence,
-            tried,
-            evalsha,
-        ] = replies;
+        let mut replies = replies.into_iter();
+        let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
+        let [ping, time, native] = [next(), next(), next()];
+        let sections = SECTIONS.map(|_| next());
         let mut answers = Answers {
             pushes: self.pushes.clone(),
             ..Answers::default()
@@ -71,56 +72,92 @@ impl RedisLink {
         }
         let (ppm, stepped) = self.connection.pace.told();
         (answers.clock.ppm, answers.clock.stepped) = (ppm, stepped);
-        for (name, answer) in [
-            ("ping", ping),
-            ("command|info", native),
-            ("evalsha", evalsha),
-        ] {
-            if let Err(error) = answer {
-                note(&mut answers, name, &errors::command_error(&error));
-            }
+        for (name, answer) in [("ping", &ping), ("command|info", &native)] {
+            note_refused(&mut answers, name, answer);
         }
-        for section in [server, memory, replication, persistence] {
+        for section in sections {
             read_info(&mut answers, section);
         }
         if with_scripts {
-            read_tried(&mut answers, tried);
-        } else {
-            let why = "the pool is without scripts, which alone can try commands harmlessly";
-            answers.untried = Some(Reason::new(why));
+            read_tried(&mut answers, next());
+        }
+        for name in tried {
+            let answer = next();
+            note_refused(&mut answers, name, &answer);
+            if OF_TWO_SLOTS.contains(&name) {
+                answers.takes_several_slots = takes_several_slots(&answer);
+            }
         }
         Ok(answers)
     }
 
-    /// A key and a channel that nobody uses, because no other connection has our channel.
-    fn unused_name(&self) -> String {
-        format!("{}:check", self.connection.push_receiver.channel())
+    /// Two keys in different hash slots that nobody uses, because no other connection has our
+    /// channel; the first is a channel too. Names that differ in the last bit only never hash to
+    /// the same slot.
+    fn unused_names(&self) -> [String; 2] {
+        [0, 1].map(|number| format!("{}:check{number}", self.connection.push_receiver.channel()))
     }
 }
 
-fn questions(unused: &str, native: Option<Native>, with_scripts: bool) -> Pipeline {
+/// The commands that are sent with both unused names.
+const OF_TWO_SLOTS: [&str; 2] = ["evalsha", "watch"];
+
+/// What is sent, and which rights are tried by what comes behind `INFO` and, with scripts, `EVAL`.
+fn questions(
+    unused: &[String; 2],
+    native: Option<Native>,
+    with_scripts: bool,
+) -> (Pipeline, Vec<&'static str>) {
     let mut all = redis::pipe();
     all.cmd("PING").cmd("TIME").add_command(Native::question());
     for section in SECTIONS {
         all.cmd("INFO").arg(section);
     }
     all.ignore_errors(); // each has its own answer
-    if !with_scripts {
-        all.cmd("PING").cmd("PING"); // in place of two scripts
-        return all;
-    }
-    let is_there = |right: &Right| match right.name {
+    let is_there = |right: &&Right| match right.name {
         "delex" => native == Some(Native::Delex),
         "delifeq" => native == Some(Native::Delifeq),
         _ => true,
     };
-    let tried = RIGHTS.iter().filter(|right| is_there(right));
-    let tried = tried.filter_map(|right| Some(format!("{} {}", right.name, right.after_key?)));
-    let tried: Vec<String> = tried.collect();
-    all.add_command(scripts::RIGHTS.call(By::Text, &[unused], &tried));
-    let none: [&str; 0] = [];
-    all.add_command(scripts::RIGHTS.call(By::Hash, &[unused], &none));
-    all
+    let on_a_key = RIGHTS.iter().filter(is_there);
+    let on_a_key = on_a_key.filter_map(|right| Some((right.name, right.after_key?)));
+    let [one, two] = unused;
+    if with_scripts {
+        let tried = on_a_key.map(|(name, after_key)| format!("{name} {after_key}"));
+        let tried: Vec<String> = tried.collect();
+        all.add_command(scripts::RIGHTS.call(By::Text, &[one], &tried));
+        let none: [&str; 0] = [];
+        all.add_command(scripts::RIGHTS.call(By::Hash, &[one, two], &none));
+        return (all, vec!["evalsha"]);
+    }
+    let mut tried = Vec::new();
+    for (name, after_key) in on_a_key.filter(|(name, _)| ON_A_KEY.contains(name)) {
+        all.cmd(name)
+            .arg(one)
+            .arg(after_key.split_ascii_whitespace().collect::<Vec<_>>());
+        tried.push(name);
+    }
+    // Nobody changes these keys, so that a `WATCH` that stays breaks no transaction.
+    all.cmd("WATCH").arg(one).arg(two).cmd("UNWATCH");
+    all.cmd("MULTI").cmd("EXEC");
+    tried.extend(["watch", "unwatch", "multi", "exec"]);
+    (all, tried)
+}
+
+/// Whether the server took keys of two hash slots in one command; `None`: it refused the command for
+/// another reason.
+fn takes_several_slots(answer: &RedisResult<Value>) -> Option<bool> {
+    match answer {
+        Ok(Value::Array(_) | Value::Okay) => Some(true),
+        Ok(_) => None,
+        Err(error) => errors::is_cross_slot(&error.to_string()).then_some(false),
+    }
+}
+
+fn note_refused(answers: &mut Answers, name: &str, answer: &RedisResult<Value>) {
+    if let Err(error) = answer {
+        note(answers, name, &errors::command_error(error));
+    }
 }
 
 /// Notes a refused command; `false` if it was not refused for want of a right.

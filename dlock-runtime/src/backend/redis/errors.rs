@@ -114,7 +114,7 @@ fn without_arguments(said: &str) -> Reason {
             "{said}; if this server offers no scripts, set `Config::without_scripts()`"
         ));
     }
-    if said.contains("CROSSSLOT") || said.contains("hash to the same slot") {
+    if is_cross_slot(&said) {
         return Reason::new(format_args!(
             "{said}; if a proxy shards behind this address, set `Config::counter_per_slot()`"
         ));
@@ -123,6 +123,11 @@ fn without_arguments(said: &str) -> Reason {
         return Reason::new(said);
     }
     Reason::new(format_args!("{said} ({})", commands.join(", ")))
+}
+
+/// Whether the server takes only keys of one hash slot in a command.
+pub(super) fn is_cross_slot(said: &str) -> bool {
+    said.contains("CROSSSLOT") || said.contains("hash to the same slot")
 }
 
 /// Whether the server refused to run a script at all: the user has no right to, or the command is

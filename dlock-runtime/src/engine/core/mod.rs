@@ -109,6 +109,7 @@ impl Core {
             namespace: &self.settings.namespace,
             default_ttl: self.settings.default_ttl,
             durability: self.settings.durability,
+            counter_per_slot: self.settings.counter_per_slot,
         };
         Ok(answers.map_or_else(Vec::new, |answers| judge(&answers, &pool)))
     }

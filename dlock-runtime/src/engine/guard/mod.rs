@@ -388,12 +388,14 @@ impl LockGuard {
 
     /// The holder has it: observers are told from here on. Called in the caller's span.
     pub(super) fn begins(&self, class: Option<Arc<ObservedClass>>) {
-        let AcquireSpec {
-            key, kind, site, ..
-        } = &*self.hold.spec;
-        let grant = (self.hold.fence, self.hold.granted);
-        let observed = ObservedHold::begins(key, kind, *site, class, grant);
-        self.hold.cell.begins(observed);
+        let Hold {
+            spec,
+            fence,
+            granted,
+            cell,
+            ..
+        } = &self.hold;
+        cell.begins(ObservedHold::begins(spec.asked(), class, *fence, *granted));
     }
 
     pub(super) fn spec(&self) -> &Arc<AcquireSpec> {

@@ -177,7 +177,9 @@ impl LockGuard {
 
     /// Marks the lock as given back; `None` if it was given back before.
     fn leave(&self, checked: Option<Moment>) -> Option<Leaves> {
-        let Hold { core, cell, .. } = &self.hold;
+        let Hold {
+            core, cell, spec, ..
+        } = &self.hold;
         if !cell.release() {
             return None;
         }
@@ -187,8 +189,8 @@ impl LockGuard {
             None => core.now(),
         };
         if let Some(observed) = cell.observed() {
-            let long = core.settings().observing.long_hold;
-            observed.ended(now, cell.is_lost(), long);
+            let (asked, long) = (spec.asked(), core.settings().observing.long_hold);
+            observed.ended(asked, now, cell.is_lost(), long);
         }
         Some(Leaves::At(now))
     }

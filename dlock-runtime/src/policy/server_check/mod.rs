@@ -36,6 +36,8 @@ pub(crate) struct Answers {
     pub(crate) refused: Vec<Refused>,
     /// Why the commands inside scripts could not be tried.
     pub(crate) untried: Option<Reason>,
+    /// Whether it takes keys of several hash slots in one command; `None`: it did not say.
+    pub(crate) takes_several_slots: Option<bool>,
     pub(crate) pushes: Pushes,
     pub(crate) clock: ClockSeen,
 }
@@ -70,6 +72,7 @@ pub(crate) struct PoolSettings<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) default_ttl: Ttl,
     pub(crate) durability: Durability,
+    pub(crate) counter_per_slot: bool,
 }
 
 /// The findings, the worst first.
@@ -79,11 +82,14 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
     };
     let mut findings = rights::judge(&answers.refused, pool);
     let mut unknown = Vec::new();
-    for topic in [cluster, version, eviction, replication, persistence] {
+    for topic in [mode, version, eviction, replication, persistence] {
         match topic(info, pool) {
             Ok(found) => findings.extend(found),
             Err(Missing(field)) => unknown.push(format!("`{field}`")),
         }
+    }
+    if !findings.iter().any(|it| it.concern() == Concern::Cluster) {
+        findings.extend(slots(answers.takes_several_slots, pool));
     }
     findings.extend(pushes(&answers.pushes, pool));
     findings.extend(clock(answers.clock));
@@ -136,19 +142,40 @@ impl<'a> Info<'a> {
     }
 }
 
-/// The handshake refuses such a node, if it could ask `HELLO`.
-fn cluster(info: Info<'_>, _: &PoolSettings<'_>) -> Judged {
+/// The handshake refuses a node of a cluster, if it could ask `HELLO`. With a counter per slot, a
+/// proxy may pass on what a node says of itself.
+fn mode(info: Info<'_>, pool: &PoolSettings<'_>) -> Judged {
     let mut modes = MODES.into_iter();
     let mode = modes.find_map(|field| info.text(field).ok());
-    let is_node = mode.ok_or(Missing(MODES[0]))? == "cluster";
+    let is_node = mode.ok_or(Missing(MODES[0]))? == "cluster" && !pool.counter_per_slot;
     Ok(is_node.then(|| {
         Finding::new(
             Concern::Cluster,
             Harms,
             "the server is a node of a cluster, which is not supported yet: a lock's keys are on several nodes, so calls fail",
-            "give the URL of a single master",
+            format_args!("give the URL of a single master; {BEHIND_A_PROXY}"),
         )
     }))
+}
+
+const BEHIND_A_PROXY: &str = "if a proxy shards behind this address, set `Config::counter_per_slot()` in all programs that share locks";
+
+fn slots(takes_several: Option<bool>, pool: &PoolSettings<'_>) -> Option<Finding> {
+    match (takes_several, pool.counter_per_slot) {
+        (Some(false), false) => Some(Finding::new(
+            Concern::Cluster,
+            Harms,
+            "the server refuses keys of several hash slots in one command (`CROSSSLOT`), so no lock is granted",
+            BEHIND_A_PROXY,
+        )),
+        (Some(true), true) => Some(Finding::new(
+            Concern::Cluster,
+            Matters,
+            "`counter_per_slot` is set, and this server takes keys of several hash slots: locks share no commands, which costs it up to three times as much, and programs without the setting draw fencing tokens from another counter",
+            "leave `counter_per_slot` out, in all programs that share locks",
+        )),
+        _ => None,
+    }
 }
 
 /// The handshake refuses one before 6.2, if it could ask `HELLO`.

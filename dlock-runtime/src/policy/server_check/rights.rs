@@ -12,7 +12,7 @@ pub(crate) struct Right {
     /// As in an ACL rule: `zadd`, `command|info`.
     pub(crate) name: &'static str,
     /// The words after the key in a call that changes nothing if the key does not exist. `None`:
-    /// the command is not tried inside a script.
+    /// it has no key, or is no command of a script.
     pub(crate) after_key: Option<&'static str>,
     cost: Cost,
 }
@@ -28,6 +28,7 @@ enum Cost {
     Batches,
     Deletes,
     DeadWaiters,
+    Transactions,
 }
 
 /// Why a command was refused.
@@ -65,7 +66,7 @@ const fn in_script(name: &'static str, after_key: &'static str, cost: Cost) -> R
 }
 
 /// All rights of locks. Those of guarded writes depend on the batches.
-pub(crate) static RIGHTS: [Right; 26] = [
+pub(crate) static RIGHTS: [Right; 30] = [
     direct("ping", Cost::Calls),
     direct("command|info", Cost::Deletes),
     direct("info", Cost::DeadWaiters),
@@ -91,6 +92,11 @@ pub(crate) static RIGHTS: [Right; 26] = [
     // Of these a server has one or none.
     in_script("delex", "IFEQ v", Cost::Deletes),
     in_script("delifeq", "v", Cost::Deletes),
+    // Without scripts.
+    direct("watch", Cost::Calls),
+    direct("unwatch", Cost::Transactions),
+    direct("multi", Cost::Calls),
+    direct("exec", Cost::Calls),
     // For `min_replicas` and `min_aof`.
     direct("wait", Cost::Calls),
     direct("waitaof", Cost::Calls),
@@ -113,6 +119,7 @@ impl Cost {
             Cost::Batches => "locks that are taken or renewed at once cost the server more",
             Cost::Deletes => "a release deletes by two commands",
             Cost::DeadWaiters => "a grant to a dead waiter keeps its lock for 3 s",
+            Cost::Transactions => "a transaction may be sent twice",
         }
     }
 

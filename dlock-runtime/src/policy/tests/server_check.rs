@@ -40,10 +40,15 @@ fn info(other: &[(&str, &str)]) -> Answers {
 }
 
 fn found(answers: &Answers) -> Vec<Finding> {
+    found_by(answers, false)
+}
+
+fn found_by(answers: &Answers, counter_per_slot: bool) -> Vec<Finding> {
     let pool = PoolSettings {
         namespace: "lock:",
         default_ttl: ttl(30_000),
         durability: Durability::default(),
+        counter_per_slot,
     };
     judge(answers, &pool)
 }
@@ -147,6 +152,35 @@ fn a_refused_info_is_named_with_the_server_s_words() {
             .contains("`aof_enabled`, because `INFO` is refused (NOPERM: no)")
     );
     assert!(finding.advice().contains("ACL SETUSER <user> +info"));
+}
+
+/// A proxy may show a single server, or the node that it passes `INFO` to.
+#[test]
+fn a_counter_per_slot_is_asked_for_where_it_is_needed_and_only_there() {
+    for mode in ["standalone", "cluster"] {
+        let asked = |takes_several_slots, counter_per_slot| {
+            let answers = Answers {
+                takes_several_slots,
+                ..info(&[("redis_mode", mode)])
+            };
+            let found = found_by(&answers, counter_per_slot);
+            assert!(found.len() < 2, "{found:?}");
+            let of_it = found.into_iter().next();
+            of_it.map(|it| (it.concern(), it.weight(), it.advice().to_owned()))
+        };
+        let (concern, weight, advice) = asked(Some(false), false).unwrap();
+        assert_eq!((concern, weight), (Cluster, Harms));
+        assert!(
+            advice.contains("set `Config::counter_per_slot()`"),
+            "{advice}"
+        );
+        assert_eq!(asked(Some(false), true), None);
+        assert_eq!(asked(None, true), None);
+        assert_eq!(asked(Some(true), false).is_some(), mode == "cluster");
+        let (concern, weight, advice) = asked(Some(true), true).unwrap();
+        assert_eq!((concern, weight), (Cluster, Matters));
+        assert!(advice.contains("leave `counter_per_slot` out"), "{advice}");
+    }
 }
 
 fn refused(name: &str, why: Why) -> Refused {
@@ -446,6 +480,7 @@ proptest! {
             untried: Some(Reason::new(&said)),
             pushes: Pushes::Refused(Reason::new(&said)),
             refused: RIGHTS.iter().map(|right| Refused { right, why: Why::NoPattern }).collect(),
+            takes_several_slots: Some(false),
             clock: ClockSeen { ppm, stepped, ahead },
         };
         for finding in found(&answers) {
