@@ -193,9 +193,15 @@ fn a_lock_that_was_taken_away_ends_the_command_after_a_grace() {
     assert_eq!(stubborn.end().status, 76);
     assert!(lab.processes("job").is_empty());
 
-    let stopped = held(&lab, "stopped", &options, "kill -STOP $$");
+    let stopped = held(
+        &lab,
+        "stopped",
+        &options,
+        "trap 'echo x > told; exit' TERM; kill -STOP $$",
+    );
     lab.cmd(&["DEL", "lock:stopped"]);
     assert_eq!(stopped.end().status, 76);
+    lab.written("told");
 }
 
 #[test]
