@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 oldest=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
-crates="dlock-grammar dlock-macros dlock-runtime"
+crates="dlock-grammar dlock-macros dlock-runtime dlock-cli"
 
 echo "== package"
 # Packs uncommitted changes, too. --no-verify: the programs below build the packages as dependents do.
@@ -28,6 +28,17 @@ for crate in $crates; do
     done
 done
 
+# Crates of the repository by their packed files, for the manifest in the folder beside them.
+patches() {
+    cat <<TOML
+
+[patch.crates-io]
+dlock-grammar = { path = "../dlock-grammar-$version" }
+dlock-macros = { path = "../dlock-macros-$version" }
+dlock-runtime = { path = "../dlock-runtime-$version" }
+TOML
+}
+
 # Writes a program into the folder $1, its main.rs from standard input. $2 is added to its
 # dependency on dlock-runtime.
 program() {
@@ -43,12 +54,8 @@ rust-version = "$oldest"
 [dependencies]
 dlock-runtime = { version = "=$version"$2 }
 tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
-
-[patch.crates-io]
-dlock-grammar = { path = "../dlock-grammar-$version" }
-dlock-macros = { path = "../dlock-macros-$version" }
-dlock-runtime = { path = "../dlock-runtime-$version" }
 TOML
+    patches >>"$dir/$1/Cargo.toml"
 }
 
 program service "" <<'RUST'
@@ -85,6 +92,9 @@ for program in service calls; do
     echo "== the program '$program'"
     cargo run --manifest-path "$dir/$program/Cargo.toml"
 done
+echo "== the command"
+patches >>"$dir/dlock-cli-$version/Cargo.toml"
+cargo run --manifest-path "$dir/dlock-cli-$version/Cargo.toml" -- --version
 cargo tree --manifest-path "$dir/calls/Cargo.toml" >"$dir/tree"
 if grep dlock-macros "$dir/tree"; then
     echo "without the feature 'macros' dlock-macros is built all the same" >&2
@@ -100,4 +110,5 @@ else
     for program in service calls; do
         cargo "+$oldest" run --manifest-path "$dir/$program/Cargo.toml"
     done
+    cargo "+$oldest" run --manifest-path "$dir/dlock-cli-$version/Cargo.toml" -- --version
 fi

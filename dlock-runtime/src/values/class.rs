@@ -28,6 +28,11 @@ impl Site {
         }
     }
 
+    /// The same place, under this name.
+    pub(crate) const fn named(self, name: &'static str) -> Self {
+        Self::of_function(name, self.at)
+    }
+
     /// The same function, at another of its attributes.
     pub(crate) const fn moved(self, at: &'static Location<'static>) -> Self {
         Self {

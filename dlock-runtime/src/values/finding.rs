@@ -94,6 +94,23 @@ impl Finding {
         self.weight
     }
 
+    /// Whether it can give a lock two holders, or makes the server refuse calls. The others cost
+    /// something, or are often chosen on purpose.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// # let pool = dlock_runtime::LockPool::connect("memory://").await?;
+    /// let harmful = pool.check().await?.iter().any(|finding| finding.is_harmful());
+    /// assert!(!harmful, "not deployed");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn is_harmful(&self) -> bool {
+        self.weight == Weight::Harms
+    }
+
     /// What it is about.
     #[must_use]
     pub fn concern(&self) -> Concern {

@@ -188,6 +188,26 @@ impl LockRequest {
         self
     }
 
+    /// The name by which others see who holds or waits for the lock, in place of the `file:line` of
+    /// the call: for a program that takes locks on behalf of somebody, such as a scheduler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Holder, LockPool};
+    ///
+    /// let pool = LockPool::connect("memory://").await?;
+    /// let held = pool.lock("nightly").function("scheduler").acquire().await?;
+    /// let Some(Holder::Process(holder)) = pool.holder("nightly").await? else { panic!() };
+    /// assert_eq!(holder.function(), "scheduler");
+    /// # drop(held); Ok(()) }
+    /// ```
+    pub fn function(mut self, name: &'static str) -> Self {
+        self.site = self.site.named(name);
+        self
+    }
+
     /// Takes the lock, waiting for it if need be.
     ///
     /// The guard is told when the lease is lost, but your work is not stopped; [`run`](Self::run)

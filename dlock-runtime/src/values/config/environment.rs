@@ -13,6 +13,7 @@ use crate::values::release::Release;
 use crate::values::wait::Wait;
 
 const PREFIX: &str = "DLOCK_";
+const URL: &str = "DLOCK_URL";
 
 /// How a variable's text is parsed, and which setting it goes to.
 enum Setting {
@@ -119,7 +120,8 @@ impl Config {
     ///
     /// # Errors
     /// [`LockError::Config`] that names every variable that is missing, empty or unreadable, or
-    /// begins with `DLOCK_` and is none of these (except those that Kubernetes sets for a service).
+    /// begins with `DLOCK_` and is none of these (except those that Kubernetes sets for a service,
+    /// and `DLOCK_KEY` and `DLOCK_FENCE`, which the command `dlock run` sets).
     /// It does not repeat `DLOCK_URL`, which may hold a password.
     ///
     /// # Examples
@@ -130,12 +132,31 @@ impl Config {
     /// # Ok(()) }
     /// ```
     pub fn from_env() -> Result<Config, LockError> {
-        let ours = std::env::vars_os().filter_map(|(name, value)| {
-            let name = name.into_string().ok()?;
-            name.starts_with(PREFIX)
-                .then_some((name, value.into_string().ok()))
-        });
-        Config::from_variables(ours)
+        Config::from_variables(variables())
+    }
+
+    /// As [`Config::from_env`], with this URL in place of `DLOCK_URL`, which need not be set: for a
+    /// program that takes the server's address as an argument.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    ///
+    /// let config = match std::env::args().nth(1) {
+    ///     Some(url) => Config::from_env_at(url)?,
+    ///     None => Config::from_env_at("memory://")?,
+    /// };
+    /// # drop(LockPool::connect(config).await); Ok(()) }
+    /// ```
+    pub fn from_env_at(url: impl Into<String>) -> Result<Config, LockError> {
+        let others = variables().filter(|(name, _)| name != URL);
+        let url = (URL.to_owned(), Some(url.into()));
+        Config::from_variables(others.chain(std::iter::once(url)))
     }
 
     /// As [`Config::from_env`]; a value that is not UTF-8 is `None`.
@@ -149,7 +170,7 @@ impl Config {
                 wrong.push(format!("{name}: not valid UTF-8"));
                 continue;
             };
-            if name == "DLOCK_URL" {
+            if name == URL {
                 url = Some(value).filter(|url| !url.is_empty());
             } else if value.is_empty() {
                 // A deployment template writes an empty text for a variable that it does not know.
@@ -235,10 +256,21 @@ impl Setting {
     }
 }
 
+/// The variables of the environment that begin like ours.
+fn variables() -> impl Iterator<Item = (String, Option<String>)> {
+    std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        name.starts_with(PREFIX)
+            .then_some((name, value.into_string().ok()))
+    })
+}
+
 /// Kubernetes sets variables in each pod for the services of its namespace, such as `DLOCK_PORT`
-/// for one named `dlock`; `DLOCK_TEST_…` is for dlock's own tests.
+/// for one named `dlock`; `DLOCK_TEST_…` is for dlock's own tests; the command `dlock run` tells its
+/// child about its lock in `DLOCK_KEY` and `DLOCK_FENCE`.
 fn is_of_others(name: &str) -> bool {
-    name.ends_with("_PORT")
+    matches!(name, "DLOCK_KEY" | "DLOCK_FENCE")
+        || name.ends_with("_PORT")
         || name.starts_with("DLOCK_TEST_")
         || ["_PORT_", "_SERVICE_HOST", "_SERVICE_PORT"]
             .iter()
@@ -265,5 +297,5 @@ fn bare(name: &str) -> &str {
 
 fn names() -> impl Iterator<Item = &'static str> {
     let others = SETTINGS.iter().map(|(name, _)| *name);
-    std::iter::once("DLOCK_URL").chain(others)
+    std::iter::once(URL).chain(others)
 }

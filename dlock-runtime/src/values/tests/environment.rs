@@ -329,6 +329,21 @@ fn the_address_is_never_repeated() {
 }
 
 #[test]
+fn what_dlock_run_tells_its_command_is_no_setting() {
+    let url = ("DLOCK_URL", "memory://");
+    from(&[url, ("DLOCK_KEY", "nightly"), ("DLOCK_FENCE", "7")]).unwrap();
+    assert!(refused(&[url, ("DLOCK_KEYS", "nightly")]).contains("is not a setting of dlock"));
+}
+
+#[test]
+fn a_url_of_the_program_needs_no_variable() {
+    let config = Config::from_env_at("redis://:secret@db:7000/2").unwrap();
+    assert!(format!("{config:?}").contains("db:7000/2"));
+    let wrong = Config::from_env_at("").unwrap_err();
+    assert!(wrong.to_string().contains("give the server's address"));
+}
+
+#[test]
 fn what_kubernetes_says_of_a_service_is_not_ours() {
     let variables = [
         ("DLOCK_URL", "memory://"),

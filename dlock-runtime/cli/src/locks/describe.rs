@@ -1,0 +1,132 @@
+//! A lock's report as cells of a table and as JSON.
+
+use std::time::Duration;
+
+use dlock_runtime::{Holder, HolderReport, LockReport, WaiterReport};
+use serde_json::{Value, json};
+
+use crate::table::{about, about_or_dash};
+
+/// The header of [`row`].
+pub(super) const HEADER: [&str; 7] = [
+    "KEY", "KIND", "HOLDER", "SINCE", "LEASE", "WAITING", "LONGEST",
+];
+
+/// A lock in one row.
+pub(super) fn row(lock: &LockReport) -> [String; 7] {
+    let first = lock.holders().first();
+    let holder = first.map_or_else(|| "-".to_owned(), |it| who(it.holder()));
+    let others = lock.holder_count().saturating_sub(1);
+    let holder = match others {
+        0 => holder,
+        others => format!("{holder} and {others} more"),
+    };
+    let kind = lock
+        .kind()
+        .map_or_else(|| "-".to_owned(), ToString::to_string);
+    [
+        lock.key().to_owned(),
+        kind,
+        holder,
+        about_or_dash(first.and_then(HolderReport::age)),
+        about_or_dash(lock.remaining()),
+        lock.waiter_count().to_string(),
+        about_or_dash(lock.waiting()),
+    ]
+}
+
+/// Host, process and function.
+pub(super) fn who(holder: &Holder) -> String {
+    match holder {
+        Holder::Process(it) => format!("{}:{} {}", it.host(), it.pid(), it.function()),
+        other => other.to_string(),
+    }
+}
+
+/// A row of the table of holders.
+pub(super) fn holder_row(holder: &HolderReport) -> [String; 5] {
+    let lease = match holder.remaining() {
+        Some(left) if holder.is_kept() => format!("{} (min_hold)", about(left)),
+        Some(left) => about(left),
+        None => "no end".to_owned(),
+    };
+    [
+        holder.fingerprint().to_string(),
+        holder.kind().to_string(),
+        who(holder.holder()),
+        about_or_dash(holder.age()),
+        lease,
+    ]
+}
+
+/// A row of the table of waiters.
+pub(super) fn waiter_row(waiter: &WaiterReport) -> [String; 4] {
+    let waits = about(waiter.waiting());
+    [
+        waiter.fingerprint().to_string(),
+        waiter.kind().to_string(),
+        who(waiter.waiter()),
+        if waiter.is_silent() {
+            format!("{waits} (no sign of life)")
+        } else {
+            waits
+        },
+    ]
+}
+
+/// The whole report.
+pub(super) fn json(lock: &LockReport) -> Value {
+    json!({
+        "key": lock.key(),
+        "kind": lock.kind().map(ToString::to_string),
+        "holder_count": lock.holder_count(),
+        "holders": lock.holders().iter().map(holder_json).collect::<Vec<_>>(),
+        "waiter_count": lock.waiter_count(),
+        "waiters": lock.waiters().iter().map(waiter_json).collect::<Vec<_>>(),
+        "is_whole": lock.is_whole(),
+        "remaining_ms": millis(lock.remaining()),
+        "waiting_ms": millis(lock.waiting()),
+        "fence": lock.fence().map(dlock_runtime::Fence::get),
+        "fence_at_most": lock.fence_at_most().get(),
+    })
+}
+
+fn holder_json(holder: &HolderReport) -> Value {
+    let mut json = process_json(holder.holder());
+    add(&mut json, "fingerprint", holder.fingerprint().to_string());
+    add(&mut json, "kind", holder.kind().to_string());
+    add(&mut json, "age_ms", millis(holder.age()));
+    add(&mut json, "remaining_ms", millis(holder.remaining()));
+    add(&mut json, "is_kept", holder.is_kept());
+    json
+}
+
+fn waiter_json(waiter: &WaiterReport) -> Value {
+    let mut json = process_json(waiter.waiter());
+    add(&mut json, "fingerprint", waiter.fingerprint().to_string());
+    add(&mut json, "kind", waiter.kind().to_string());
+    add(&mut json, "waiting_ms", millis(Some(waiter.waiting())));
+    add(&mut json, "is_silent", waiter.is_silent());
+    json
+}
+
+fn process_json(holder: &Holder) -> Value {
+    match holder {
+        Holder::Process(it) => json!({
+            "host": it.host(),
+            "pid": it.pid(),
+            "function": it.function(),
+        }),
+        _ => json!({"host": null, "pid": null, "function": null}),
+    }
+}
+
+fn add(object: &mut Value, name: &str, value: impl Into<Value>) {
+    if let Value::Object(fields) = object {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+fn millis(duration: Option<Duration>) -> Option<u64> {
+    duration.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+}

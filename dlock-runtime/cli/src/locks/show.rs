@@ -1,0 +1,100 @@
+//! `dlock show` and `dlock evict`: one lock.
+
+use dlock_runtime::{Eviction, Fingerprint, LockReport};
+use serde_json::json;
+
+use super::describe;
+use crate::args::EvictArgs;
+use crate::output::{self, Notices};
+use crate::server;
+use crate::status::{self, Failure};
+use crate::table::{self, about_or_dash, visible};
+
+/// Prints all holders and the queue.
+pub(crate) async fn show(key: &str, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
+    let pool = server::connect(url).await?;
+    let lock = pool.admin().show(key).await?;
+    let text = match (&lock, notices.json) {
+        (Some(lock), true) => format!("{}\n", describe::json(lock)),
+        (Some(lock), false) => text(lock),
+        (None, true) => format!(
+            "{}\n",
+            json!({"key": key, "kind": null, "holder_count": 0, "waiter_count": 0})
+        ),
+        (None, false) => format!("{} is free, and nobody waits for it\n", visible(key)),
+    };
+    output::print(&text).map(|()| 0)
+}
+
+fn text(lock: &LockReport) -> String {
+    let kind = match lock.kind() {
+        Some(kind) => visible(&kind.to_string()),
+        None => "nobody holds it".to_owned(),
+    };
+    let fence = match lock.fence() {
+        Some(fence) => fence.to_string(),
+        None => format!("at most {}", lock.fence_at_most()),
+    };
+    let lease = about_or_dash(lock.remaining());
+    let mut parts = vec![format!(
+        "{}: {kind}\nlease {lease}, fence {fence}\n",
+        visible(lock.key())
+    )];
+    let holders: Vec<_> = lock.holders().iter().map(describe::holder_row).collect();
+    if !holders.is_empty() {
+        let header = ["HELD BY", "AS", "WHO", "SINCE", "LEASE"];
+        parts.push(table::render(header, &holders));
+    }
+    let waiters: Vec<_> = lock.waiters().iter().map(describe::waiter_row).collect();
+    if !waiters.is_empty() {
+        let header = ["WAITS", "AS", "WHO", "SINCE"];
+        parts.push(table::render(header, &waiters));
+    }
+    if !lock.is_whole() {
+        let (holders, waiters) = (lock.holder_count(), lock.waiter_count());
+        parts.push(format!(
+            "{holders} holders and {waiters} waiters in all, the first are shown\n"
+        ));
+    }
+    parts.join("\n")
+}
+
+/// Releases a lock in its holder's stead.
+pub(crate) async fn evict(
+    args: EvictArgs,
+    url: Option<&str>,
+    notices: Notices,
+) -> Result<u8, Failure> {
+    let pool = server::connect(url).await?;
+    let holder: Fingerprint = args.holder.parse()?;
+    let key = visible(&args.key);
+    let eviction = pool.admin().evict(args.key.as_str(), holder).await?;
+    let (status, word, message) = match eviction {
+        Eviction::Done => (
+            0,
+            "evicted",
+            format!("{key}: evicted {holder}; it is not stopped, and notices at its next renewal"),
+        ),
+        Eviction::Free => (
+            status::NO,
+            "free",
+            format!("{key} is free: nothing was changed"),
+        ),
+        _ => (
+            status::NO,
+            "no_such_holder",
+            format!(
+                "{key} is not held by {holder}: nothing was changed; see `dlock show {key}` for who holds it now"
+            ),
+        ),
+    };
+    if notices.json {
+        let json = json!({"key": args.key, "holder": holder.to_string(), "result": word});
+        output::print(&format!("{json}\n"))?;
+    } else if status == 0 {
+        output::print(&format!("{message}\n"))?;
+    } else {
+        notices.say(word, &message);
+    }
+    Ok(status)
+}

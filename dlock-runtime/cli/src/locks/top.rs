@@ -1,0 +1,167 @@
+//! `dlock top`: who holds and waits, again and again, most waiters first.
+//!
+//! Plain escape sequences and whole lines, so that it works over a slow connection. Invariant: the
+//! terminal is as before when it ends, however that is.
+
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use dlock_runtime::{Admin, LockReport};
+use rustix::process::Signal;
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::describe;
+use super::list::all;
+use crate::args::TopArgs;
+use crate::output::{self, Notices};
+use crate::run::signals;
+use crate::status::Failure;
+use crate::{server, table};
+
+/// The most locks that are read for one picture.
+const LOCKS: usize = 10_000;
+/// The size of a terminal that does not say.
+const COLUMNS_AND_ROWS: (u16, u16) = (80, 24);
+
+/// Shows the locks until `q` or Ctrl-C.
+pub(crate) async fn top(args: TopArgs, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
+    if args.every < Duration::from_millis(100) {
+        return Err(Failure::usage(
+            "`--every` must be at least 100ms, to spare the server",
+        ));
+    }
+    let pool = server::connect(url).await?;
+    let admin = pool.admin();
+    if args.once || notices.json {
+        return once(&admin, &args, notices).await.map(|()| 0);
+    }
+    if table::size().is_none() {
+        return Err(Failure::usage(
+            "`top` needs a terminal at standard output; for a script give `--once` or `--json`",
+        ));
+    }
+    let mut stop = signals::receive([Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT])
+        .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
+    let mut keys = keys();
+    let screen = Screen::open()?;
+    let mut ticks = interval(args.every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let began = Instant::now();
+                let picture = picture(&admin, &args, began).await?;
+                output::print(&picture)?;
+            }
+            Some(b'q' | b'Q' | 3 | 4) = keys.recv() => break,
+            _ = stop.recv() => break,
+        }
+    }
+    drop(screen);
+    Ok(0)
+}
+
+async fn once(admin: &Admin, args: &TopArgs, notices: Notices) -> Result<(), Failure> {
+    let (locks, _) = sorted(admin, args).await?;
+    if notices.json {
+        let locks: Vec<_> = locks.iter().map(describe::json).collect();
+        return output::print(&format!("{}\n", json!({"locks": locks})));
+    }
+    let rows: Vec<_> = locks.iter().map(describe::row).collect();
+    output::print(&table::render(describe::HEADER, &rows))
+}
+
+/// The locks with the most waiters first, then those that were waited for longest.
+async fn sorted(admin: &Admin, args: &TopArgs) -> Result<(Vec<LockReport>, bool), Failure> {
+    let (mut locks, is_all) = all(admin, &args.pattern, LOCKS).await?;
+    let rank = |lock: &LockReport| (lock.waiter_count(), lock.waiting());
+    locks.sort_by(|one, other| {
+        let by_waiting = rank(other).cmp(&rank(one));
+        by_waiting.then_with(|| one.key().cmp(other.key()))
+    });
+    Ok((locks, is_all))
+}
+
+/// What the screen shows next. An outage is shown, not fatal: it may be why somebody looks.
+async fn picture(admin: &Admin, args: &TopArgs, began: Instant) -> Result<String, Failure> {
+    let (_, height) = table::size().unwrap_or(COLUMNS_AND_ROWS);
+    let (head, body) = match sorted(admin, args).await {
+        Ok((locks, is_all)) => {
+            let waiting: usize = locks.iter().map(LockReport::waiter_count).sum();
+            let more = if is_all { "" } else { " or more" };
+            let head = format!(
+                "{}{more} held, {waiting} waiting; read in {}; every {}; q quits",
+                locks.len(),
+                table::about(began.elapsed()),
+                table::about(args.every),
+            );
+            let fit = usize::from(height).saturating_sub(3);
+            let rows: Vec<_> = locks.iter().take(fit).map(describe::row).collect();
+            (head, table::render(describe::HEADER, &rows))
+        }
+        Err(failure) if failure.status == crate::status::UNAVAILABLE => {
+            (failure.message.unwrap_or_default(), String::new())
+        }
+        Err(failure) => return Err(failure),
+    };
+    let mut picture = String::from("\x1b[H");
+    let lines = [head.as_str(), ""].into_iter().chain(body.lines());
+    for line in lines.take(usize::from(height).saturating_sub(1)) {
+        picture.push_str(line);
+        picture.push_str("\x1b[K\r\n");
+    }
+    picture.push_str("\x1b[J");
+    Ok(picture)
+}
+
+/// The keys that are pressed, from a thread of its own: a read can't be interrupted.
+fn keys() -> mpsc::UnboundedReceiver<u8> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        let mut key = [0];
+        while std::io::stdin().read_exact(&mut key).is_ok() {
+            if sender.send(key[0]).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The alternate screen, without a cursor and without an echo of keys; dropped, all is as before.
+struct Screen {
+    before: Option<Termios>,
+}
+
+impl Screen {
+    fn open() -> Result<Self, Failure> {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(stdin.as_fd()).ok(); // standard input may be something else
+        if let Some(before) = &before {
+            let mut now = before.clone();
+            now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            now.special_codes[SpecialCodeIndex::VMIN] = 1;
+            now.special_codes[SpecialCodeIndex::VTIME] = 0;
+            now.special_codes[SpecialCodeIndex::VSUSP] = 0; // stopped, it would keep the screen
+            let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, &now);
+        }
+        let screen = Self { before };
+        output::print("\x1b[?1049h\x1b[?25l\x1b[2J")?;
+        Ok(screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = output::print("\x1b[?25h\x1b[?1049l"); // nobody looks any longer
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Now, before);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The server that the command talks to: `--url` and the environment, as for the library.
+
+use dlock_runtime::{Config, LockPool};
+
+use crate::status::Failure;
+
+/// The settings of the environment, with `--url` in front of `DLOCK_URL`.
+pub(crate) fn config(url: Option<&str>) -> Result<Config, Failure> {
+    let named = url.map_or_else(
+        || std::env::var("DLOCK_URL").ok(),
+        |url| Some(url.to_owned()),
+    );
+    if named.is_some_and(|url| url.starts_with("memory:")) {
+        return Err(Failure::usage(
+            "memory:// is inside one process, where this command sees nothing: give the address of a server, such as redis://127.0.0.1:6379, by `--url` or DLOCK_URL",
+        ));
+    }
+    let config = match url {
+        Some(url) => Config::from_env_at(url)?,
+        None => Config::from_env()?,
+    };
+    Ok(config)
+}
+
+/// A pool for that server.
+pub(crate) async fn connect(url: Option<&str>) -> Result<LockPool, Failure> {
+    Ok(LockPool::connect(config(url)?).await?)
+}

@@ -1,0 +1,96 @@
+//! The exit statuses, and the failures that lead to them. The page `docs/operate/cli.md` lists them.
+//!
+//! Invariant: no message holds a token, a password or a URL.
+
+use std::error::Error as _;
+use std::io;
+
+use dlock_runtime::LockError;
+
+/// A check or an eviction says no.
+pub(crate) const NO: u8 = 1;
+/// Arguments or settings that can't work (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// The server can't be reached, or refuses (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// A process of `dlock run` was killed or could not be started (`EX_SOFTWARE`).
+pub(crate) const INTERNAL: u8 = 70;
+/// The output can't be written (`EX_IOERR`).
+pub(crate) const OUTPUT: u8 = 74;
+/// Another holder has the lock (`EX_TEMPFAIL`), unless `--busy-status` says another.
+pub(crate) const BUSY: u8 = 75;
+/// The lock was lost (`EX_PROTOCOL`), unless `--lost-status` says another.
+pub(crate) const LOST: u8 = 76;
+/// The command is no program that can be executed, as in a shell.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// There is no such command, as in a shell.
+pub(crate) const NO_COMMAND: u8 = 127;
+
+/// Why a subcommand ends without doing what it should.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: u8,
+    /// One word for a program that reads `--json`.
+    pub(crate) kind: &'static str,
+    /// What went wrong and what to do; `None` if nobody reads the output any longer.
+    pub(crate) message: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, "usage", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(INTERNAL, "internal", message)
+    }
+
+    pub(crate) fn new(status: u8, kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            message: Some(message.into()),
+        }
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let (status, kind) = match &error {
+            LockError::Config { .. } => (USAGE, "config"),
+            LockError::InvalidKey { .. } => (USAGE, "invalid_key"),
+            LockError::Busy { .. } => (BUSY, "busy"),
+            LockError::Lost { .. } => (LOST, "lost"),
+            LockError::Unavailable { .. } => (UNAVAILABLE, "unavailable"),
+            LockError::Refused { .. } => (UNAVAILABLE, "refused"),
+            _ => (INTERNAL, "internal"),
+        };
+        let said = match &error {
+            LockError::Unavailable { .. } => "redis can't be reached: check that it runs, its address (`--url` or DLOCK_URL), and the network".to_owned(),
+            LockError::Config { why, .. } => why.to_string(),
+            other => other.to_string(),
+        };
+        let message = match error.source() {
+            Some(source) => format!("{said}: {source}"),
+            None => said,
+        };
+        Self::new(status, kind, message)
+    }
+}
+
+/// What went wrong while the output was written.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self {
+                status: 0,
+                kind: "closed",
+                message: None,
+            };
+        }
+        let message = format!(
+            "can't write to standard output: {error}; make room, or send the output elsewhere"
+        );
+        Self::new(OUTPUT, "output", message)
+    }
+}

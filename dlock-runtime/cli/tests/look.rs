@@ -1,0 +1,275 @@
+//! The commands that look, and `evict`; what they print, and what happens when that can't be
+//! written.
+
+use std::fs::OpenOptions;
+use std::process::{Command, Stdio};
+
+use dlock_harness::until_blocking;
+use serde_json::Value;
+
+use crate::lab::{CAP, Lab, has, text};
+use crate::run::held;
+
+fn json(lab: &Lab, args: &[&str]) -> Value {
+    let output = lab.output(args);
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"))
+}
+
+#[test]
+fn a_lock_is_listed_shown_waited_for_and_evicted() {
+    let lab = Lab::start();
+    let first = held(
+        &lab,
+        "item:7",
+        &["--ttl", "2s", "--grace", "500ms"],
+        "sleep 1000",
+    );
+    let second = lab.run("item:7", &["--wait", "1m"], "echo mine; sleep 0.2");
+    until_blocking("one holds, one waits", CAP, || {
+        json(&lab, &["show", "item:7", "--json"])["waiter_count"] == 1
+    });
+
+    let list = text(&lab.output(&["ls", "item:*"]).stdout);
+    let lines: Vec<_> = list.lines().collect();
+    assert_eq!(lines.len(), 2, "{list}");
+    assert!(
+        lines[0].starts_with("KEY ") && lines[1].starts_with("item:7 "),
+        "{list}"
+    );
+    assert!(
+        lines[1].contains("exclusive") && lines[1].contains("dlock run"),
+        "{list}"
+    );
+    assert!(
+        text(&lab.output(&["ls", "other:*"]).stderr).contains("nobody holds a lock that matches")
+    );
+    let shown = text(&lab.output(&["show", "item:7"]).stdout);
+    assert!(
+        shown.contains("HELD BY") && shown.contains("WAITS"),
+        "{shown}"
+    );
+
+    let late = lab.output(&["wait", "item:7", "--timeout", "100ms"]);
+    assert_eq!(late.status.code(), Some(75));
+    assert!(text(&late.stderr).contains("give a longer `--timeout`"));
+
+    let wrong = lab.output(&["evict", "item:7", "--holder", "0000000000000000"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(text(&wrong.stderr).contains("nothing was changed; see `dlock show item:7`"));
+    assert_eq!(
+        lab.output(&["evict", "item:7", "--holder", "7"])
+            .status
+            .code(),
+        Some(64)
+    );
+    let report = json(&lab, &["show", "item:7", "--json"]);
+    let holder = report["holders"][0]["fingerprint"].as_str().unwrap();
+    assert!(shown.contains(holder), "{shown}");
+    let evicted = json(&lab, &["evict", "item:7", "--holder", holder, "--json"]);
+    assert_eq!(evicted["result"], "evicted");
+    let second = second.end();
+    assert_eq!((second.status, second.stdout.as_str()), (0, "mine\n"));
+    assert_eq!(first.end().status, 76, "it noticed at its renewal");
+
+    assert_eq!(lab.output(&["wait", "item:7"]).status.code(), Some(0));
+    assert_eq!(json(&lab, &["wait", "item:7", "--json"])["free"], true);
+    assert!(text(&lab.output(&["show", "item:7"]).stdout).contains("is free"));
+    assert_eq!(json(&lab, &["show", "item:7", "--json"])["holder_count"], 0);
+    let free = lab.output(&["evict", "item:7", "--holder", holder]);
+    assert_eq!(free.status.code(), Some(1));
+}
+
+#[test]
+fn wait_ends_when_the_holder_does() {
+    let lab = Lab::start();
+    let holder = held(&lab, "job", &[], "while [ ! -e go ]; do sleep 0.01; done");
+    let mut waiting = lab.dlock(&["wait", "job"]).spawn().unwrap();
+    std::fs::write(lab.path("go"), "").unwrap();
+    assert_eq!(holder.end().status, 0);
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn top_sorts_by_those_who_wait() {
+    let lab = Lab::start();
+    let _busy = held(&lab, "b", &[], "sleep 1000");
+    let _free = held(&lab, "a", &[], "sleep 1000");
+    let _waits = lab.run("b", &["--wait", "1m"], "true");
+    until_blocking("the contended lock is first", CAP, || {
+        let top = json(&lab, &["top", "--json"]);
+        let keys: Vec<_> = top["locks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["key"].as_str())
+            .collect();
+        assert_eq!(keys.len(), 2);
+        keys == [Some("b"), Some("a")]
+    });
+    let once = text(&lab.output(&["top", "--once"]).stdout);
+    let keys: Vec<_> = once
+        .lines()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    assert_eq!(keys, ["KEY", "b", "a"]);
+    let piped = lab.output(&["top"]);
+    assert_eq!(piped.status.code(), Some(64));
+    assert!(text(&piped.stderr).contains("give `--once` or `--json`"));
+}
+
+#[test]
+fn check_has_status_1_if_something_harms() {
+    let lab = Lab::start();
+    let output = lab.output(&["check"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    lab.cmd(&[
+        "CONFIG",
+        "SET",
+        "maxmemory-policy",
+        "allkeys-lru",
+        "maxmemory",
+        "100mb",
+    ]);
+    let output = lab.output(&["check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stdout);
+    assert!(said.contains("\nharmful  eviction "), "{said}");
+    let findings = json(&lab, &["check", "--json"]);
+    assert_eq!(findings["harmful"], true);
+    assert_eq!(findings["findings"][0]["concern"], "Eviction");
+}
+
+#[test]
+fn bench_measures_and_leaves_nothing() {
+    let lab = Lab::start();
+    let measured = json(
+        &lab,
+        &["bench", "--time", "600ms", "--tasks", "8", "--json"],
+    );
+    let rows = measured["measured"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(
+        rows.iter().all(|row| row["count"].as_u64().unwrap() > 0),
+        "{measured}"
+    );
+    assert_eq!(text(&lab.output(&["ls"]).stdout), "");
+    let table = text(
+        &lab.output(&["bench", "--time", "300ms", "--tasks", "2"])
+            .stdout,
+    );
+    assert_eq!(table.lines().count(), 5, "{table}");
+}
+
+/// All that print something without holding a lock for a command.
+const PRINTING: [&[&str]; 10] = [
+    &["ls"],
+    &["ls", "--json"],
+    &["show", "k1"],
+    &["show", "k1", "--json"],
+    &["top", "--once"],
+    &["check"],
+    &["wait", "free", "--json"],
+    &["completions", "bash"],
+    &["--help"],
+    &["bench", "--time", "300ms", "--tasks", "1"],
+];
+
+fn many_locks(lab: &Lab) {
+    for n in 0..300 {
+        lab.cmd(&["SET", &format!("lock:k{n}"), "x", "PX", "60000"]);
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_with_a_status() {
+    let lab = Lab::start();
+    many_locks(&lab);
+    for args in PRINTING {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = lab.dlock(args).stdout(Stdio::from(full)).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(74), "{args:?}: {said}");
+        assert!(
+            said.contains("can't write to standard output"),
+            "{args:?}: {said}"
+        );
+    }
+    // The command writes for itself, and says what it thinks of it.
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut run = lab.dlock(&["run", "--key", "job", "--", "sh", "-c", "echo x || exit 9"]);
+    let output = run.stdout(Stdio::from(full)).output().unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    // A message that can't be written changes no status.
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut wrong = lab.dlock(&["run", "--key", "job"]);
+    assert_eq!(
+        wrong.stderr(Stdio::from(full)).status().unwrap().code(),
+        Some(64)
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    let lab = Lab::start();
+    many_locks(&lab);
+    for args in PRINTING {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = lab
+            .dlock(args)
+            .stdout(Stdio::from(writer))
+            .output()
+            .unwrap();
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(0), String::new()),
+            "{args:?}"
+        );
+    }
+    let line = format!("{} ls --json | head -1", env!("CARGO_BIN_EXE_dlock"));
+    let mut shell = Command::new("sh");
+    let output = shell
+        .args(["-c", &line])
+        .env("DLOCK_URL", &lab.url)
+        .output()
+        .unwrap();
+    assert_eq!(
+        (text(&output.stdout).lines().count(), output.stderr.len()),
+        (1, 0)
+    );
+}
+
+#[test]
+fn the_names_of_foreign_keys_do_not_reach_the_terminal_as_they_are() {
+    let lab = Lab::start();
+    lab.cmd(&["SET", "lock:a\u{1b}[2Jb", "x", "PX", "60000"]);
+    for args in [&["ls"][..], &["ls", "--json"], &["top", "--once"]] {
+        let output = text(&lab.output(args).stdout);
+        assert!(!output.contains('\u{1b}'), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn completions_are_scripts_that_the_shells_read() {
+    let lab = Lab::start();
+    for (shell, check) in [("bash", "bash -n"), ("zsh", "zsh -n"), ("fish", "fish -n")] {
+        let script = lab.output(&["completions", shell]);
+        assert_eq!(script.status.code(), Some(0));
+        assert!(
+            !text(&script.stdout).contains("__watch"),
+            "it is no part of the interface"
+        );
+        std::fs::write(lab.path(shell), &script.stdout).unwrap();
+        if has(shell) {
+            let line = format!("{check} {}", lab.path(shell).display());
+            assert!(
+                Command::new("sh")
+                    .args(["-c", &line])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The command `dlock` as a user meets it: processes, signals, terminals, pipes and exit statuses,
+//! each test with a server of its own.
+//!
+//! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
+//! commands that look, `terminal` about what needs a terminal, and `page` about what the page says.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests report by panicking"
+)]
+
+mod lab;
+mod look;
+mod lost;
+mod page;
+mod run;
+mod secret;
+mod terminal;
