@@ -331,7 +331,7 @@ fn the_address_is_never_repeated() {
 #[test]
 fn what_dlock_run_tells_its_command_is_no_setting() {
     let url = ("DLOCK_URL", "memory://");
-    from(&[url, ("DLOCK_KEY", "nightly"), ("DLOCK_FENCE", "7")]).unwrap();
+    let _ = from(&[url, ("DLOCK_KEY", "nightly"), ("DLOCK_FENCE", "7")]).unwrap();
     assert!(refused(&[url, ("DLOCK_KEYS", "nightly")]).contains("is not a setting of dlock"));
 }
 
