@@ -1,7 +1,6 @@
 //! The metrics, as an exporter for Prometheus shows them.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
 use dlock_runtime::{LockError, LockPool, Wait, distributed_lock, lock_key};
