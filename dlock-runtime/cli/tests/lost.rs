@@ -75,6 +75,26 @@ fn a_killed_watcher_ends_the_command_and_the_lock_is_given_back() {
 }
 
 #[test]
+fn what_a_shell_had_started_before_is_not_the_commands() {
+    let lab = Lab::start();
+    let dlock = env!("CARGO_BIN_EXE_dlock");
+    let line = format!(
+        "sleep 1000 & echo $! > helper; exec {dlock} run --key job -- sh -c 'echo > up; exec sleep 1000'"
+    );
+    let outer = lab.run("outer", &[], &line);
+    let helper = u32::try_from(lab.stamps("helper")[0]).unwrap();
+    lab.written("up");
+    signal("KILL", lab.watcher("job"));
+    until_blocking("the command is gone", CAP, || {
+        lab.processes("job").is_empty()
+    });
+    until_blocking("the lock is free", CAP, || lab.left("job") < 0);
+    signal("CONT", helper); // it is there
+    signal("TERM", outer.pid());
+    drop(outer);
+}
+
+#[test]
 fn a_stopped_watcher_is_no_way_around() {
     let lab = Lab::start();
     let options = ["--ttl", "1500ms", "--grace", "200ms"];

@@ -155,6 +155,7 @@ impl Run {
                 "can't start the process that watches the command: {error}; nothing was run"
             ))
         };
+        let strangers = processes::children();
         processes::adopt_orphans();
         let started = self.start(guard).map_err(|error| failed(&error))?;
         let ((reader, socket), mut process) = started;
@@ -172,8 +173,10 @@ impl Run {
         watched.converse(self, guard).await;
         // Nearly always it has gone by itself.
         let _ = (process.kill(), process.wait());
-        let command = watched.command.filter(|_| watched.ended.is_none());
-        end_rest(command, self.task.group == 0, &self.notices).await;
+        if watched.ended.is_none() {
+            let group = watched.command.filter(|_| self.task.group == 0);
+            end_rest(group, &strangers, self.notices).await;
+        }
         match watched.ended {
             Some(Frame::Ended(status)) => Ok(Ended {
                 status,
@@ -329,11 +332,11 @@ fn deadline(guard: &LockGuard) -> u64 {
 }
 
 /// Kills what the watcher left: only if it was killed or stood still.
-async fn end_rest(command: Option<Pid>, leads_group: bool, notices: &Notices) {
-    processes::signal_all(command, leads_group, &[], Signal::KILL);
+async fn end_rest(group: Option<Pid>, strangers: &[Pid], notices: Notices) {
+    processes::signal_all(group, true, &[], Signal::KILL);
     let mut rounds = 0_u32;
     loop {
-        let rest = processes::survivors(None);
+        let rest = processes::survivors(strangers);
         if rest.is_empty() {
             return;
         }

@@ -54,15 +54,24 @@ pub(crate) fn reap(child: Pid) -> bool {
 }
 
 /// Reaps the orphans that this process inherited and that have ended, and gives the descendants
-/// that have not; `child` is in neither.
-pub(crate) fn survivors(child: Option<Pid>) -> Vec<Process> {
+/// that have not. Neither `except` nor what descends from them is among those.
+pub(crate) fn survivors(except: &[Pid]) -> Vec<Process> {
     let me = rustix::process::getpid().as_raw_pid();
     // A process whose first thread has ended looks like a zombie while its others run, but can't be
     // reaped. Other parents' zombies count with their parents.
     let has_ended = |it: &Process| it.is_zombie && (it.parent != me || reap(it.pid));
-    let mut others = descendants(me);
-    others.retain(|process| Some(process.pid) != child && !has_ended(process));
-    others
+    let mut found = descendants(me, except);
+    found.retain(|process| !has_ended(process));
+    found
+}
+
+/// The children that this process has had since before it became `dlock`: a shell can start some
+/// and then `exec`.
+pub(crate) fn children() -> Vec<Pid> {
+    let me = rustix::process::getpid().as_raw_pid();
+    let all = descendants(me, &[]).into_iter();
+    let own = all.filter(|process| process.parent == me);
+    own.map(|process| process.pid).collect()
 }
 
 /// Signals the group that `child` leads, if it does, and all others of these processes.
@@ -110,12 +119,13 @@ fn signal_one(process: &Process, signal: Signal) {
 }
 
 #[cfg(target_os = "linux")]
-fn descendants(of: i32) -> Vec<Process> {
+fn descendants(of: i32, except: &[Pid]) -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let mut others: Vec<Process> = pids.filter_map(read).collect();
+    others.retain(|process| !except.contains(&process.pid));
     let mut found: Vec<Process> = Vec::new();
     let mut parents = vec![of];
     while let Some(parent) = parents.pop() {
@@ -128,7 +138,7 @@ fn descendants(of: i32) -> Vec<Process> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn descendants(_: i32) -> Vec<Process> {
+fn descendants(_: i32, _: &[Pid]) -> Vec<Process> {
     Vec::new()
 }
 

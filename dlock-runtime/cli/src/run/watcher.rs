@@ -169,7 +169,7 @@ impl Watcher {
             self.status = Some(status);
             self.plan.command_ended(now);
         }
-        if self.status.is_some() && processes::survivors(Some(self.command)).is_empty() {
+        if self.status.is_some() && processes::survivors(&[self.command]).is_empty() {
             return None;
         }
         match self.plan.next(now) {
@@ -197,7 +197,7 @@ impl Watcher {
     }
 
     fn signal_all(&self, signal: Signal) {
-        let others = processes::survivors(Some(self.command));
+        let others = processes::survivors(&[self.command]);
         processes::signal_all(Some(self.command), self.leads_group, &others, signal);
     }
 
@@ -205,7 +205,7 @@ impl Watcher {
     fn reap_orphans(&mut self, now: u64) {
         let since = Duration::from_nanos(now.saturating_sub(self.reaped));
         if self.orphans_ended && since >= REAP_AT_MOST_EVERY {
-            processes::survivors(Some(self.command));
+            processes::survivors(&[self.command]);
             (self.orphans_ended, self.reaped) = (false, now);
         }
     }
