@@ -64,31 +64,20 @@ impl Leader {
         }
     }
 
-    /// Sends the first acquire if the queue still asks for one. [`answered`](Self::answered) reads
+    /// Sends the first acquire, for the waiter with this spec. [`answered`](Self::answered) reads
     /// its grant.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
     )]
-    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Self> + Send {
+    pub(super) fn first(
+        mut self,
+        spec: Arc<AcquireSpec>,
+        now: Moment,
+    ) -> impl Future<Output = Self> + Send {
         async move {
-            if let Some(spec) = self.first_to_acquire(now) {
-                self.granted = self.acquire(&spec, now).await;
-            }
+            self.granted = self.acquire(&spec, now).await;
             self
-        }
-    }
-
-    /// `None`: there is nothing to acquire, and the task that goes on asks the queue again.
-    fn first_to_acquire(&mut self, now: Moment) -> Option<Arc<AcquireSpec>> {
-        let (next, spec) = self.next(now);
-        match next {
-            Next::Acquire => spec,
-            Next::GiveUp(attempt) => {
-                self.core.see_to(Some(attempt.token));
-                None
-            }
-            _ => None,
         }
     }
 
