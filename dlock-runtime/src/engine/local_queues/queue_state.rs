@@ -71,7 +71,10 @@ impl Wakes {
     }
 
     pub(in crate::engine) fn wake(self) {
-        self.one.into_iter().chain(self.more).for_each(Waker::wake);
+        if let Some(one) = self.one {
+            one.wake();
+            self.more.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
