@@ -353,7 +353,7 @@ async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, Co
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);
     let backend = core.backend();
-    let (link, now) = backend.link_at(begun, &spec.name, connect).await?;
+    let (link, now) = backend.link_at(begun, spec.name(), connect).await?;
     let left = settings.command_timeout.saturating_sub(begun.until(now));
     let within = left
         .max(Duration::from_millis(1))

@@ -18,8 +18,6 @@ use crate::values::wait::Wait;
 pub(crate) struct AcquireSpec {
     /// With the pool's namespace.
     pub(crate) key: Key,
-    /// The same key as commands carry it.
-    pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
     pub(crate) queue_key: QueueKey,
     /// Joins a lock that an enclosing scope holds.
@@ -30,4 +28,11 @@ pub(crate) struct AcquireSpec {
     /// The function that asks; others read it in the holder's value.
     pub(crate) function: Cow<'static, str>,
     pub(crate) site: Site,
+}
+
+impl AcquireSpec {
+    /// The key as commands carry it.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.queue_key.key()
+    }
 }

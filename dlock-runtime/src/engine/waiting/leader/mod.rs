@@ -48,7 +48,8 @@ pub(super) struct Leader {
     granted: Option<(Token, Grant)>,
     /// The queue knows that this leader ends, so its drop tells nobody.
     dismissed: bool,
-    retries: Retries,
+    /// Made when they are first needed: most locks are free.
+    retries: Option<Box<Retries>>,
 }
 
 impl Leader {
@@ -60,7 +61,7 @@ impl Leader {
             epoch: leader_epoch,
             granted: None,
             dismissed: false,
-            retries: Retries::new(Jitter::seeded(leader_epoch.wrapping_add(*SEED))),
+            retries: None,
         }
     }
 
@@ -81,11 +82,24 @@ impl Leader {
         }
     }
 
+    fn retries(&mut self) -> &mut Retries {
+        let jitter = || Jitter::seeded(self.epoch.wrapping_add(*SEED));
+        let retries = &mut self.retries;
+        retries.get_or_insert_with(|| Box::new(Retries::new(jitter())))
+    }
+
+    /// The server answers, and the key is as it should be.
+    fn succeeded(&mut self) {
+        if let Some(retries) = &mut self.retries {
+            retries.succeeded();
+        }
+    }
+
     /// What the waiter reads that has sent the first acquire.
     pub(super) fn answered(&mut self) -> Answered {
         let granted = self.granted.take();
         if granted.is_some() {
-            self.retries.succeeded();
+            self.succeeded();
         }
         Answered {
             leader_epoch: self.epoch,
