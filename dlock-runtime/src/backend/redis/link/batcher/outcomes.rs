@@ -74,13 +74,11 @@ impl<T> Outcomes<T> {
 
     /// The item ends; returns the waker of its caller, to be woken after unlocking.
     pub(super) fn end(&mut self, id: SlotId, outcome: T) -> Option<Waker> {
-        match self.set(id, Slot::Ended(outcome)) {
-            Slot::Waits(waker) => waker,
-            _ => {
-                self.take(id);
-                None
-            }
+        if let Slot::Waits(waker) = self.set(id, Slot::Ended(outcome)) {
+            return waker;
         }
+        self.take(id); // nobody reads it
+        None
     }
 
     fn take(&mut self, id: SlotId) -> Option<T> {
