@@ -127,7 +127,7 @@ async fn in_queue(
     let mut timer = Timer(None);
     // An attempt may connect, find that the connection is of no use, and connect again.
     let attempt = core.settings().one_step() * 2;
-    let mut waiter = Waiter::new(core, spec, &here, now);
+    let mut waiter = None; // joins at the first poll, whose waker the queue keeps
     let mut last_try = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
     let mut slow = core
@@ -144,6 +144,8 @@ async fn in_queue(
                 core.check_process()?; // a forked child may poll what its parent began
                 clock.now()
             };
+            let joins = |waker| Waiter::new(core, spec, &here, now, waker);
+            let waiter = waiter.get_or_insert_with(|| joins(cx.waker()));
             while let Poll::Ready(turn) = waiter.poll(cx, now) {
                 if let Some(taken) = turn? {
                     let grant = taken.grant;
@@ -152,7 +154,7 @@ async fn in_queue(
                 }
                 // The grant came too late for this waiter's ttl: it queues again, behind the
                 // others.
-                waiter = Waiter::new(core, spec, &here, now);
+                *waiter = joins(cx.waker());
             }
             if is_over {
                 let try_once_more = || Box::pin(past_the_queue(core, spec, begun));
@@ -352,7 +354,7 @@ async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, Co
     let begun = clock.now();
     let connect = settings.connect_timeout.min(settings.command_timeout);
     let backend = core.backend();
-    let (link, now) = backend.link_at(begun, &spec.name, connect).await?;
+    let (link, now) = backend.link_at(begun, spec.name(), connect).await?;
     let left = settings.command_timeout.saturating_sub(begun.until(now));
     let within = left
         .max(Duration::from_millis(1))

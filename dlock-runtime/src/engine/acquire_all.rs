@@ -82,13 +82,13 @@ async fn at_once(
         return Ok(None);
     };
     let (settings, backend) = (core.settings(), core.backend());
-    if !backend.in_one_step(&mut specs.iter().map(|it| &*it.name)) {
+    if !backend.in_one_step(&mut specs.iter().map(|it| &**it.name())) {
         return Ok(None);
     }
     let (link, now) = backend
         .link_at(
             core.now(),
-            &first.name,
+            first.name(),
             settings.connect_timeout.min(settings.command_timeout),
         )
         .await?;

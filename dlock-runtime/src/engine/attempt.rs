@@ -51,7 +51,7 @@ impl Sent {
         };
         let address = link.address().map_or("", |address| address);
         let claim = Claim {
-            key: spec.name.clone(),
+            key: spec.name().clone(),
             value: entry::write(&spec.kind, token, address, lease, &about),
             queues,
         };

@@ -19,8 +19,6 @@ use crate::values::wait::Wait;
 pub(crate) struct AcquireSpec {
     /// With the pool's namespace.
     pub(crate) key: Key,
-    /// The same key as commands carry it.
-    pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
     pub(crate) queue_key: QueueKey,
     /// Joins a lock that an enclosing scope holds.
@@ -40,5 +38,10 @@ impl AcquireSpec {
             kind: &self.kind,
             site: self.site,
         }
+    }
+
+    /// The key as commands carry it.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.queue_key.key()
     }
 }

@@ -30,11 +30,11 @@ impl LocalQueues {
             return true;
         };
         let mut state = self.lock();
-        let value = attempt.claim.value.clone();
+        let value = (!queue_key.is_for_all()).then(|| attempt.claim.value.clone());
         let sends = (self.locked(&mut state, queue_key))
             .is_some_and(|mut it| it.sending(leader_epoch, attempt, now));
-        if sends {
-            state.queues.sent(queue_key, &value);
+        if let Some(value) = value.filter(|_| sends) {
+            state.queues.sent(queue_key, value);
         }
         sends
     }

@@ -51,7 +51,7 @@ pub(super) struct LocalQueues {
 /// A waiter that has joined a queue.
 pub(super) struct Joined {
     pub(super) waiter_id: WaiterId,
-    /// Set if this waiter becomes the queue's leader.
+    /// Set if this waiter has to start a leader in a task of its own.
     pub(super) leader_epoch: Option<LeaderEpoch>,
     /// The first acquire, if another waiter sends it from its own poll: that waiter may not be
     /// polled while this one waits, so it has to be spawned.
@@ -90,8 +90,6 @@ pub(super) struct Answered {
 pub(super) struct SideEffects {
     /// Tokens that have to be cleaned up.
     pub(super) unowned: [Option<Token>; 2],
-    /// Another waiter stands behind the first.
-    pub(super) is_contended: bool,
     /// The leader that sent the first acquire has nothing left to do.
     pub(super) is_dismissed: bool,
 }
@@ -113,7 +111,16 @@ impl LocalQueues {
         }
     }
 
-    pub(super) fn enter(&self, spec: Arc<AcquireSpec>, now: Moment) -> Joined {
+    /// `waker`: wakes the waiter when it has to look. `first`: called under the mutex if it is the
+    /// only waiter and leads, and an acquire is to be sent at once; makes that acquire, which the
+    /// waiter sends from its own poll.
+    pub(super) fn enter<A: FirstAttempt + 'static>(
+        &self,
+        spec: Arc<AcquireSpec>,
+        now: Moment,
+        waker: &Waker,
+        first: impl FnOnce(LeaderEpoch) -> Arc<A>,
+    ) -> Joined {
         let mut state = self.lock();
         let closed = state.queues.closed.clone();
         let queue_key = &spec.queue_key;
@@ -125,7 +132,7 @@ impl LocalQueues {
         // since.
         let leader_may_acquire =
             nobody_waits && queue_state.queue.may_acquire() && !might_be_handed_on;
-        let waiter_id = queue_state.queue.enter(QueuedWaiter::new(spec));
+        let waiter_id = queue_state.queue.enter(QueuedWaiter::new(spec, waker));
         queue_state.check_chain(now);
         let chain_ends = might_be_handed_on && !queue_state.queue.may_be_handed_on(now);
         if let Some(error) = closed {
@@ -133,8 +140,14 @@ impl LocalQueues {
             queue_state.queue.leave(waiter_id);
             queue_state.sent_away.insert(waiter_id, error);
         }
-        let leader_epoch = queue_state.become_leader(now);
         let first_acquire = queue_state.first_acquire.clone();
+        let mut leader_epoch = queue_state.become_leader(now);
+        if let Some(epoch) = leader_epoch
+            && queue_state.acquires_for_one(now)
+        {
+            queue_state.first_acquire = Some(first(epoch));
+            leader_epoch = None;
+        }
         queue_state.notifies |= nobody_responds || chain_ends || leader_may_acquire;
         let notify = queue_state.take_notify();
         drop(state);
@@ -146,15 +159,6 @@ impl LocalQueues {
             leader_epoch,
             first_acquire,
         }
-    }
-
-    /// Keeps the first acquire, so that waiters that join later can spawn it.
-    pub(super) fn first_acquire_goes_out(
-        &self,
-        queue_key: &QueueKey,
-        acquire: Arc<dyn FirstAttempt>,
-    ) {
-        self.at(queue_key, |it| it.queue_state.first_acquire = Some(acquire));
     }
 
     /// `answered`: the answer that this waiter has read.
@@ -175,10 +179,8 @@ impl LocalQueues {
             if granted == Some(Settled::Taken) && !matches!(poll_result, PollResult::Yours(_)) {
                 it.queue_state.wake_called(); // the grant is another waiter's
             }
-            let is_contended = it.queue_state.queue.waiters().nth(1).is_some();
             let side_effects = SideEffects {
                 unowned: [granted.and_then(Settled::unowned), unowned],
-                is_contended,
                 is_dismissed: answered.is_some_and(|by| it.queue_state.rests(by.leader_epoch)),
             };
             (poll_result, side_effects)

@@ -24,7 +24,8 @@ use crate::values::token::Token;
 
 /// The first acquire of a queue, which the first waiter sends until another one joins.
 pub(in crate::engine) trait FirstAttempt: fmt::Debug + Send + Sync {
-    /// Moves it to a task of its own, so that a waiter that is not polled delays nobody.
+    /// Moves it to a task of its own, so that a waiter that is not polled delays nobody. If it is
+    /// being polled, that happens afterwards.
     fn spawn(&self);
 }
 
@@ -61,15 +62,19 @@ pub(in crate::engine) struct Wakes {
 }
 
 impl Wakes {
-    fn add(&mut self, waker: Option<Waker>) {
-        match (&self.one, waker) {
-            (None, waker) => self.one = waker,
-            (Some(_), waker) => self.more.extend(waker),
+    fn add(&mut self, waker: Waker) {
+        if self.one.is_none() {
+            self.one = Some(waker);
+        } else {
+            self.more.push(waker);
         }
     }
 
     pub(in crate::engine) fn wake(self) {
-        self.one.into_iter().chain(self.more).for_each(Waker::wake);
+        if let Some(one) = self.one {
+            one.wake();
+            self.more.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -77,19 +82,17 @@ impl Wakes {
 #[derive(Debug)]
 pub(in crate::engine) struct QueuedWaiter {
     pub(in crate::engine) spec: Arc<AcquireSpec>,
-    pub(in crate::engine) waker: Option<Waker>,
+    pub(in crate::engine) waker: Waker,
 }
 
 impl QueuedWaiter {
-    pub(in crate::engine) fn new(spec: Arc<AcquireSpec>) -> Self {
-        Self { spec, waker: None }
+    pub(in crate::engine) fn new(spec: Arc<AcquireSpec>, waker: &Waker) -> Self {
+        let waker = waker.clone();
+        Self { spec, waker }
     }
 
     pub(in crate::engine) fn listen_with(&mut self, waker: &Waker) {
-        match &mut self.waker {
-            Some(known) => known.clone_from(waker), // costs nothing if it is the same
-            none => *none = Some(waker.clone()),
-        }
+        self.waker.clone_from(waker); // costs nothing if it is the same
     }
 }
 
@@ -127,8 +130,9 @@ impl QueueState {
     }
 
     pub(in crate::engine) fn wake_called(&mut self) {
-        let called = self.queue.called().and_then(|called| called.waker.clone());
-        self.wakes.add(called);
+        if let Some(called) = self.queue.called() {
+            self.wakes.add(called.waker.clone());
+        }
     }
 
     pub(in crate::engine) fn wake_all(&mut self) {
@@ -155,6 +159,12 @@ impl QueueState {
 
     pub(in crate::engine) fn become_leader(&mut self, now: Moment) -> Option<LeaderEpoch> {
         self.queue.become_leader().then(|| self.new_leader(now))
+    }
+
+    /// Whether there is one waiter, and its leader has to acquire at once.
+    pub(in crate::engine) fn acquires_for_one(&mut self, now: Moment) -> bool {
+        let is_one = self.queue.waiters().nth(1).is_none();
+        is_one && self.queue.may_acquire() && self.queue.next(now) == Next::Acquire
     }
 
     pub(in crate::engine) fn new_leader(&mut self, now: Moment) -> LeaderEpoch {

@@ -58,8 +58,8 @@ impl Keys {
         };
         let specs = keys.into_iter().map(spec);
         let mut specs: Vec<_> = specs.collect::<Result<_, LockError>>()?;
-        specs.sort_by(|one, other| one.name.cmp(&other.name));
-        specs.dedup_by(|one, other| one.name == other.name);
+        specs.sort_by(|one, other| one.name().cmp(other.name()));
+        specs.dedup_by(|one, other| one.name() == other.name());
         Ok(AcquireSpecs::All(specs))
     }
 }

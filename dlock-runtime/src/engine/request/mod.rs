@@ -333,25 +333,21 @@ impl LockRequest {
             self.wait.unwrap_or(settings.default_wait),
             self.release.unwrap_or(settings.release),
         );
-        let spec = |key: Key| {
-            let name: Arc<str> = key.as_str().into();
-            AcquireSpec {
-                queue_key: QueueKey::of(name.clone(), &kind, self.wanted.is_fair()),
-                name,
-                key,
-                kind: kind.clone(),
-                reentrant: self.wanted.is_reentrant(),
-                terms: Terms {
-                    ttl,
-                    renew: interval,
-                    bounds: self.bounds,
-                    margin: settings.clock_margin,
-                },
-                wait,
-                release,
-                function: self.site.name(),
-                site: self.site,
-            }
+        let spec = |key: Key| AcquireSpec {
+            queue_key: QueueKey::of(key.as_str().into(), &kind, self.wanted.is_fair()),
+            key,
+            kind: kind.clone(),
+            reentrant: self.wanted.is_reentrant(),
+            terms: Terms {
+                ttl,
+                renew: interval,
+                bounds: self.bounds,
+                margin: settings.clock_margin,
+            },
+            wait,
+            release,
+            function: self.site.name(),
+            site: self.site,
         };
         let specs = self.keys.specs(|key| Ok(spec(self.core.name(key)?)))?;
         Ok((self.core, specs))

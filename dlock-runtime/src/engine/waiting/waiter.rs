@@ -5,7 +5,7 @@
 //! for the waiters behind it, or is cleaned up after.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -28,32 +28,37 @@ pub(in crate::engine) struct Waiter {
     runtime: Handle,
     /// The first acquire, while this waiter sends it.
     own: Option<Arc<FirstAcquire>>,
+    /// It sends the first acquire, and has not been polled since it joined.
+    has_just_joined: bool,
     /// The waiter has left the queue. Its id may belong to another waiter by now: an idle queue
     /// state is dropped, and the next one for the key counts from 1 again.
     done: bool,
 }
 
 impl Waiter {
-    /// Joins the queue.
+    /// Joins the queue. The waker is that of the first poll, which follows at once.
     pub(in crate::engine) fn new(
         core: &Arc<Core>,
         spec: &Arc<AcquireSpec>,
         runtime: &Handle,
         now: Moment,
+        waker: &Waker,
     ) -> Self {
-        let queue_key = &spec.queue_key;
+        let leader = |epoch| Leader::new(core.clone(), spec.queue_key.clone(), epoch);
+        let mut own = None;
         let Joined {
             waiter_id,
             leader_epoch,
             first_acquire,
-        } = core.local_queues().enter(spec.clone(), now);
-        let own = leader_epoch.map(|leader_epoch| {
-            let leader = Leader::new(core.clone(), queue_key.clone(), leader_epoch);
-            let acquire = FirstAcquire::new(leader, now, runtime);
-            core.local_queues()
-                .first_acquire_goes_out(queue_key, acquire.clone());
-            acquire
-        });
+        } = core
+            .local_queues()
+            .enter(spec.clone(), now, waker, |leader_epoch| {
+                let acquire = FirstAcquire::new(leader(leader_epoch), spec.clone(), now, runtime);
+                own.insert(acquire).clone()
+            });
+        if let Some(leader_epoch) = leader_epoch {
+            leader(leader_epoch).go_on(runtime);
+        }
         if let Some(acquire) = first_acquire {
             acquire.spawn();
         }
@@ -62,6 +67,7 @@ impl Waiter {
             spec: spec.clone(),
             id: waiter_id,
             runtime: runtime.clone(),
+            has_just_joined: own.is_some(),
             own,
             done: false,
         }
@@ -76,10 +82,14 @@ impl Waiter {
         now: Moment,
     ) -> Poll<Result<Option<Taken>, LockError>> {
         let mut leader = None;
-        if let Some(acquire) = &self.own
-            && let Poll::Ready(has_done) = acquire.poll(cx)
-        {
-            (self.own, leader) = (None, has_done);
+        let has_just_joined = std::mem::take(&mut self.has_just_joined);
+        if let Some(acquire) = &self.own {
+            match acquire.poll(cx) {
+                Poll::Ready(has_done) => (self.own, leader) = (None, has_done),
+                // The queue knows its waker, and wakes it if anything changes.
+                Poll::Pending if has_just_joined => return Poll::Pending,
+                Poll::Pending => {}
+            }
         }
         self.check(cx, now, leader)
     }
@@ -121,11 +131,6 @@ impl Waiter {
             Some(leader) if side_effects.is_dismissed => leader.dismiss(),
             Some(leader) => leader.go_on(&self.runtime),
             None => {}
-        }
-        if side_effects.is_contended
-            && let Some(acquire) = self.own.take()
-        {
-            acquire.spawn();
         }
         match poll_result {
             PollResult::Wait => Poll::Pending,

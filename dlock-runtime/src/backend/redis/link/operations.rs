@@ -58,7 +58,7 @@ impl Link for RedisLink {
                     (Item::Other(reply), sent)
                 } else {
                     let batcher = &self.groups.of(&command.claim.key).batcher;
-                    let command = Command::Acquire(Cow::Borrowed(command));
+                    let command = Command::Acquire(command);
                     batcher.run(command, within, rounds.until).await?
                 };
                 if reply.says_again() {
@@ -127,7 +127,6 @@ impl Link for RedisLink {
                 Item::Other(reply)
             } else {
                 let batcher = &self.groups.of(&claim.key).batcher;
-                let claim = Cow::Borrowed(claim);
                 let command = Command::Release { claim, keep_until };
                 let until = Instant::now() + within;
                 batcher.run(command, within, until).await?.0

@@ -1,14 +1,12 @@
 //! Whichever right is missing, nothing is left without a time to live: each right is taken away in
 //! turn, for each operation of each kind, and the keys that it left are checked.
 
-use std::borrow::Cow;
-
 use super::lab::{CAP, FENCES, HOUR, Lab, acquire, claim, renewal, seconds, waiter};
 use super::refusals::{RIGHTS, as_user};
 use super::shared::MORE_RIGHTS;
 use crate::backend::Link;
 use crate::backend::redis::link::RedisLink;
-use crate::backend::redis::link::batcher::Command;
+use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::link::heartbeats::Pace;
 use crate::policy::commands::Claim;
 use crate::values::entry;
@@ -123,7 +121,7 @@ async fn operate(link: &RedisLink, operation: Operation, ours: &Claim) {
         }
         Combined => {
             let commands = ["lock:b", "lock:c", "lock:b"]
-                .map(|key| Command::Acquire(Cow::Owned(command(&waiter(key, "", "all")))));
+                .map(|key| OwnedCommand::Acquire(command(&waiter(key, "", "all"))));
             drop(link.batcher(4).ask_together(commands.into(), CAP).await);
         }
     }

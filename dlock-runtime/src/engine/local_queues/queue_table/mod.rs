@@ -16,8 +16,8 @@ use crate::values::moment::Moment;
 /// With fewer queues than this, none is swept.
 const SWEEP_AT_LEAST: usize = 64;
 
-/// As many queues as one answer of the server can end, and a few more.
-const SPARE_AT_MOST: usize = 128;
+/// As many queues as the batches in flight of a busy pool can end: 118 KB.
+const SPARE_AT_MOST: usize = 256;
 
 #[derive(Debug, Default)]
 pub(in crate::engine) struct QueueTable {
@@ -49,16 +49,13 @@ impl QueueTable {
         queues.flat_map(|it| it.queue.waiters().map(|waiter| &waiter.spec))
     }
 
-    /// An acquire of this queue is about to be sent with this value.
-    pub(super) fn sent(&mut self, queue_key: &QueueKey, value: &Arc<str>) {
-        if queue_key.is_for_all() {
-            return;
-        }
+    /// An acquire of this queue, which is not shared, is about to be sent with this value.
+    pub(super) fn sent(&mut self, queue_key: &QueueKey, value: Arc<str>) {
         if let Some(queue_state) = self.by_key.get_mut(queue_key) {
             if let Some(before) = queue_state.last_value.replace(value.clone()) {
                 self.own.remove(&before);
             }
-            self.own.insert(value.clone(), queue_key.clone());
+            self.own.insert(value, queue_key.clone());
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use super::roles::First;
 use crate::engine::local_queues::{Answered, PollResult};
 use crate::engine::pool::LockPool;
 use crate::policy::client::Settled;
@@ -38,11 +39,16 @@ async fn woken(by: Reader) -> usize {
     let (local_queues, queue_key, now) = (core.local_queues(), &spec.queue_key, core.now());
     let count = Arc::new(Count::default());
     let waker = Waker::from(count.clone());
-    let first = local_queues.enter(spec.clone(), now);
-    let leader_epoch = first.leader_epoch.unwrap();
-    let (poll_result, _) = local_queues.check(&spec, first.waiter_id, now, &waker, None);
-    assert!(matches!(poll_result, PollResult::Wait));
-    let behind = local_queues.enter(spec.clone(), now);
+    let mut own = None;
+    let first = local_queues.enter(spec.clone(), now, &waker, |leader_epoch| {
+        own = Some(leader_epoch);
+        Arc::new(First)
+    });
+    assert_eq!(first.leader_epoch, None, "it sends the acquire itself");
+    let leader_epoch = own.unwrap();
+    let behind = local_queues.enter(spec.clone(), now, Waker::noop(), |_| Arc::new(First));
+    assert_eq!(behind.leader_epoch, None, "there is a leader");
+    assert!(behind.first_acquire.is_some(), "which it moves to a task");
     let acquires = local_queues.at(queue_key, |it| it.next(leader_epoch, now));
     assert_eq!(acquires, Some(Next::Acquire));
     let token = core.tokens().draw();

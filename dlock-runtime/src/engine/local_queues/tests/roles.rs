@@ -11,7 +11,7 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use tokio::sync::Notify;
 
-use super::super::{Answered, Joined, LeaderEpoch, PollResult, Taken};
+use super::super::{Answered, FirstAttempt, Joined, LeaderEpoch, PollResult, Taken};
 use super::site::{End, LEASE, Site, attempt, number, queue_key};
 use crate::policy::client::{GivenBack, Settled};
 use crate::policy::local_queue::{Attempt, Grant, GrantKind, Next, WaiterId};
@@ -29,6 +29,14 @@ impl Wake for Woken {
     }
 }
 
+/// The first acquire of a waiter that sends it itself.
+#[derive(Debug)]
+pub(super) struct First;
+
+impl FirstAttempt for First {
+    fn spawn(&self) {}
+}
+
 /// A waiter, as `Waiter` is one.
 impl Site {
     /// `looks`: it leaves after so many polls; `None`: when it has the lock.
@@ -41,21 +49,24 @@ impl Site {
 
     fn wait(self: &Arc<Self>, looks: Option<u32>) {
         let spec = self.spec();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut own = None;
         let Joined {
             waiter_id,
             leader_epoch,
             ..
-        } = self.local_queues.enter(spec.clone(), self.now());
-        let acquires_itself = thread_rng().gen_bool(0.5);
-        let mut answered = leader_epoch
-            .filter(|_| acquires_itself)
-            .map(|it| self.acquires_first(it));
-        if let Some(leader_epoch) = leader_epoch.filter(|_| !acquires_itself) {
+        } = (self.local_queues).enter(spec.clone(), self.now(), &waker, |leader_epoch| {
+            own = Some(leader_epoch);
+            Arc::new(First)
+        });
+        // Another waiter may join at once, and move the first acquire to a task of its own.
+        let moves = thread_rng().gen_bool(0.5);
+        let mut answered = own.filter(|_| !moves).map(|it| self.acquires_first(it));
+        if let Some(leader_epoch) = leader_epoch.or(own.filter(|_| moves)) {
             self.spawn(move |site| site.lead(leader_epoch));
         }
         let waiter_id_at = (self.queue_now(), waiter_id);
-        let woken = Arc::new(Woken::default());
-        let waker = Waker::from(woken.clone());
         for look in 0.. {
             if looks == Some(look) {
                 break;
@@ -102,19 +113,10 @@ impl Site {
 
     /// The first acquire, sent by the waiter itself.
     fn acquires_first(self: &Arc<Self>, leader_epoch: LeaderEpoch) -> Answered {
-        let next = self
-            .local_queues
-            .at(&queue_key(), |it| it.next(leader_epoch, self.now()));
-        let mut granted = None;
-        match next.unwrap_or(Next::Rest) {
-            Next::Acquire => {
-                if let Asked::Granted(token, grant) = self.send_acquire(leader_epoch) {
-                    granted = Some((token, grant));
-                }
-            }
-            Next::GiveUp(attempt) => self.see_to(Some(attempt.token)),
-            _ => {} // the next leader asks the queue again
-        }
+        let granted = match self.send_acquire(leader_epoch) {
+            Asked::Granted(token, grant) => Some((token, grant)),
+            _ => None,
+        };
         Answered {
             leader_epoch,
             granted,

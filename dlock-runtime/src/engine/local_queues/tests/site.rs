@@ -291,7 +291,6 @@ impl Site {
 fn spec(ttl: Duration) -> Arc<AcquireSpec> {
     Arc::new(AcquireSpec {
         key: Key::from(KEY),
-        name: KEY.into(),
         kind: Kind::Exclusive,
         queue_key: queue_key(),
         reentrant: false,

@@ -22,14 +22,14 @@ use crate::values::token::Token;
 impl Leader {
     /// The server granted the lock to this process.
     pub(super) fn granted_to_leader(&mut self, token: Token, grant: Grant) {
-        self.retries.succeeded();
+        self.succeeded();
         let settled =
             (self.core.local_queues()).granted_to_leader(&self.queue_key, token, grant, self.now());
         self.core.see_to(settled.unowned());
     }
 
     pub(super) fn queued(&mut self, token: Token, busy: &Busy, link: &dyn Link) {
-        self.retries.succeeded();
+        self.succeeded();
         self.observe(busy);
         let left = match busy.left {
             // An empty value: the lock is free and yet not ours, because the first entry in the
@@ -39,7 +39,7 @@ impl Leader {
         };
         let pushes = link.address().is_some();
         let interval = self.core.settings().poll_interval(pushes);
-        let pause = self.retries.busy(left, interval);
+        let pause = self.retries().busy(left, interval);
         self.polls_again(token, pause);
     }
 
@@ -70,18 +70,19 @@ impl Leader {
     /// again.
     pub(super) fn not_queued(&mut self, why: Result<InTheWay, CommandError>) {
         let interval = self.core.settings().poll_interval(false);
+        let now = self.now();
         match why {
-            Ok(InTheWay::Endless(refusal)) => match self.retries.endless(self.now(), interval) {
+            Ok(InTheWay::Endless(refusal)) => match self.retries().endless(now, interval) {
                 Some(pause) => self.pause(pause),
                 None => self.send_away(refusal),
             },
             Ok(InTheWay::Somebody { left, .. }) => {
-                self.retries.succeeded();
-                let pause = self.retries.busy(left, interval);
+                self.succeeded();
+                let pause = self.retries().busy(left, interval);
                 self.pause(pause);
             }
             Err(refusal) => {
-                self.retries.succeeded();
+                self.succeeded();
                 self.send_away(refusal);
             }
         }
@@ -89,7 +90,8 @@ impl Leader {
 
     /// Nothing was created, and the estimate of the server's clock has been corrected.
     pub(super) fn late(&mut self) {
-        if let Some(pause) = self.retries.late(self.now()) {
+        let now = self.now();
+        if let Some(pause) = self.retries().late(now) {
             self.pause_through(pause, &attempt::clock_runs_ahead());
         }
     }
@@ -98,7 +100,8 @@ impl Leader {
         if !error.may_pass() {
             return self.send_away(error); // which also gives up the queue entry
         }
-        let pause = self.retries.failed(self.now());
+        let now = self.now();
+        let pause = self.retries().failed(now);
         self.mention(pause, &error);
         self.polls_again(token, pause.length);
     }
@@ -107,7 +110,8 @@ impl Leader {
         if !error.may_pass() {
             return self.send_away(error);
         }
-        let pause = self.retries.failed(self.now());
+        let now = self.now();
+        let pause = self.retries().failed(now);
         self.pause_through(pause, &error);
     }
 

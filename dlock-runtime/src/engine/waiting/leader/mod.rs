@@ -48,7 +48,8 @@ pub(super) struct Leader {
     granted: Option<(Token, Grant)>,
     /// The queue knows that this leader ends, so its drop tells nobody.
     dismissed: bool,
-    retries: Retries,
+    /// Made when they are first needed: most locks are free.
+    retries: Option<Box<Retries>>,
 }
 
 impl Leader {
@@ -60,35 +61,37 @@ impl Leader {
             epoch: leader_epoch,
             granted: None,
             dismissed: false,
-            retries: Retries::new(Jitter::seeded(leader_epoch.wrapping_add(*SEED))),
+            retries: None,
         }
     }
 
-    /// Sends the first acquire if the queue still asks for one. [`answered`](Self::answered) reads
+    /// Sends the first acquire, for the waiter with this spec. [`answered`](Self::answered) reads
     /// its grant.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` holds its arguments twice, and every lock boxes this future"
     )]
-    pub(super) fn first(mut self, now: Moment) -> impl Future<Output = Self> + Send {
+    pub(super) fn first(
+        mut self,
+        spec: Arc<AcquireSpec>,
+        now: Moment,
+    ) -> impl Future<Output = Self> + Send {
         async move {
-            if let Some(spec) = self.first_to_acquire(now) {
-                self.granted = self.acquire(&spec, now).await;
-            }
+            self.granted = self.acquire(&spec, now).await;
             self
         }
     }
 
-    /// `None`: there is nothing to acquire, and the task that goes on asks the queue again.
-    fn first_to_acquire(&mut self, now: Moment) -> Option<Arc<AcquireSpec>> {
-        let (next, spec) = self.next(now);
-        match next {
-            Next::Acquire => spec,
-            Next::GiveUp(attempt) => {
-                self.core.see_to(Some(attempt.token));
-                None
-            }
-            _ => None,
+    fn retries(&mut self) -> &mut Retries {
+        let jitter = || Jitter::seeded(self.epoch.wrapping_add(*SEED));
+        let retries = &mut self.retries;
+        retries.get_or_insert_with(|| Box::new(Retries::new(jitter())))
+    }
+
+    /// The server answers, and the key is as it should be.
+    fn succeeded(&mut self) {
+        if let Some(retries) = &mut self.retries {
+            retries.succeeded();
         }
     }
 
@@ -96,7 +99,7 @@ impl Leader {
     pub(super) fn answered(&mut self) -> Answered {
         let granted = self.granted.take();
         if granted.is_some() {
-            self.retries.succeeded();
+            self.succeeded();
         }
         Answered {
             leader_epoch: self.epoch,

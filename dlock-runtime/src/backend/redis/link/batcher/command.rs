@@ -2,7 +2,6 @@
 //! commands and sends nothing. Invariant: `Debug` shows the lock only, because the value contains a
 //! token.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use redis::Cmd;
@@ -14,45 +13,61 @@ use crate::backend::redis::native::Native;
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Acquire, Claim};
 
+#[derive(Clone, Copy)]
 pub(in crate::backend::redis) enum Command<'a> {
-    Acquire(Cow<'a, Acquire>),
-    Release {
-        claim: Cow<'a, Claim>,
-        keep_until: u64,
-    },
+    Acquire(&'a Acquire),
+    Release { claim: &'a Claim, keep_until: u64 },
 }
 
-impl Command<'_> {
-    pub(super) fn to_owned(&self) -> Command<'static> {
+/// The same, for a caller that may go before it is sent.
+pub(in crate::backend::redis) enum OwnedCommand {
+    Acquire(Acquire),
+    Release { claim: Claim, keep_until: u64 },
+}
+
+impl OwnedCommand {
+    pub(in crate::backend::redis) fn command(&self) -> Command<'_> {
         match self {
-            Command::Acquire(command) => Command::Acquire(Cow::Owned(command.clone().into_owned())),
-            Command::Release { claim, keep_until } => Command::Release {
-                claim: Cow::Owned(claim.clone().into_owned()),
+            OwnedCommand::Acquire(command) => Command::Acquire(command),
+            OwnedCommand::Release { claim, keep_until } => Command::Release {
+                claim,
                 keep_until: *keep_until,
             },
         }
     }
+}
 
-    pub(super) fn is_release(&self) -> bool {
+impl<'a> Command<'a> {
+    pub(super) fn to_owned(self) -> OwnedCommand {
+        match self {
+            Command::Acquire(command) => OwnedCommand::Acquire(command.clone()),
+            Command::Release { claim, keep_until } => OwnedCommand::Release {
+                claim: claim.clone(),
+                keep_until,
+            },
+        }
+    }
+
+    pub(super) fn is_release(self) -> bool {
         matches!(self, Command::Release { .. })
     }
 
-    pub(super) fn lock(&self) -> &str {
+    pub(super) fn lock(self) -> &'a str {
         &self.claim().key
     }
 
-    fn claim(&self) -> &Claim {
+    fn claim(self) -> &'a Claim {
         match self {
             Command::Acquire(command) => &command.claim,
             Command::Release { claim, .. } => claim,
         }
     }
 
-    fn value(&self) -> &str {
+    fn value(self) -> &'a str {
         &self.claim().value
     }
 
-    fn terms(&self) -> Terms {
+    fn terms(self) -> Terms {
         match self {
             Command::Acquire(command) => Terms::Acquire {
                 lease: command.lease.as_millis(),
@@ -60,25 +75,23 @@ impl Command<'_> {
                 repair: calls::repair(command),
                 queues: command.claim.queues,
             },
-            Command::Release { keep_until, .. } => Terms::Release {
-                keep_until: *keep_until,
-            },
+            Command::Release { keep_until, .. } => Terms::Release { keep_until },
         }
     }
 
     /// The item as a command of its own.
-    pub(super) fn call(&self, native: Option<Native>) -> Call<'_> {
+    pub(super) fn call(self, native: Option<Native>) -> Call<'a> {
         match self {
             Command::Acquire(command) => calls::acquire(command),
-            Command::Release { claim, keep_until } => calls::release(claim, *keep_until, native),
+            Command::Release { claim, keep_until } => calls::release(claim, keep_until, native),
         }
     }
 }
 
 /// Shows the lock only: the value contains a token.
-impl fmt::Debug for Command<'_> {
+impl fmt::Debug for OwnedCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lock().fmt(f)
+        self.command().lock().fmt(f)
     }
 }
 
@@ -90,9 +103,9 @@ pub(super) fn combined<'a>(
     by: By,
     names: &Names,
     grant_key: &GrantKey,
-    items: impl ExactSizeIterator<Item = &'a Command<'static>> + Clone,
+    items: impl ExactSizeIterator<Item = Command<'a>> + Clone,
 ) -> Cmd {
-    let bytes = |item: &Command<'_>| names.room(item.lock()) + item.value().len();
+    let bytes = |item: Command<'_>| names.room(item.lock()) + item.value().len();
     let room: usize = items.clone().map(bytes).sum();
     let mut command = scripts::COMBINED.called(by, 9 + 3 * items.len(), room + ROOM_FOR_TERMS);
     command.arg(1 + 2 * items.len());

@@ -3,7 +3,7 @@
 //!
 //! Whatever happens, every item of the batch is answered: with the script's answer for the item,
 //! with the error of the whole batch, when the item's own deadline passes, or, if the runtime ends,
-//! by the end of the channel. The next flusher sends the items that this one leaves waiting.
+//! when the flusher is dropped. The next flusher sends the items that this one leaves waiting.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -11,11 +11,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use redis::{Cmd, RedisError, Value};
-use tokio::sync::oneshot;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Batcher, Item, Outcome, command, not_sent};
+use super::{Batcher, Item, Outcome, Waiters, command, not_sent};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 use crate::backend::redis::scripts::{self, By};
@@ -62,7 +61,7 @@ impl Flusher {
 
     pub(super) async fn run(mut self) {
         others_first().await;
-        self.batch = self.batcher.state().next_batch();
+        self.batch = self.batcher.waiters().queue.next_batch();
         self.taken = self.batch.len();
         self.send().await;
     }
@@ -114,12 +113,9 @@ impl Flusher {
     /// told that nothing was sent.
     fn drop_unwanted(&mut self) {
         let now = Instant::now();
-        self.batch.retain_mut(|it| {
-            if it.until <= now {
-                it.ends(Outcome::Ended(Err(not_sent(it.within))));
-            }
-            !it.is_over()
-        });
+        self.end_where(|it| (it.until <= now).then(|| not_sent(it.within)));
+        let waiters = self.batcher.waiters();
+        self.batch.retain(|it| !it.is_over(&waiters));
     }
 
     /// The script's reply. Each item whose deadline passes is told so at once; after the last one,
@@ -128,18 +124,16 @@ impl Flusher {
         &mut self,
         mut query: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
     ) -> Result<Option<Value>, CommandError> {
-        let connection = &self.batcher.connection;
+        let batcher = self.batcher.clone();
+        let connection = &batcher.connection;
         let untils = self.batch.iter().map(|it| it.until);
         let last = untils.max().unwrap_or_else(Instant::now); // a batch has items
         loop {
-            let open = self.batch.iter().filter(|it| !it.is_over());
-            let next = open.map(|it| it.until).min().unwrap_or(last);
+            let next = self.next_deadline().unwrap_or(last);
             if let Ok(answer) = timeout_at(next, query.as_mut()).await {
                 return connection.answered(known(answer));
             }
-            for item in self.batch.iter_mut().filter(|it| it.until <= next) {
-                item.ends(Outcome::Ended(Err(connection.no_answer(item.within))));
-            }
+            self.end_where(|it| (it.until <= next).then(|| connection.no_answer(it.within)));
             if next >= last {
                 // Every item has been told.
                 return Err(connection.no_answer(connection.command_timeout));
@@ -147,15 +141,22 @@ impl Flusher {
         }
     }
 
-    /// Puts the batch into the pipe under the state's lock: a caller that goes either still
+    /// The first deadline of an item that is not over.
+    fn next_deadline(&self) -> Option<Instant> {
+        let waiters = self.batcher.waiters();
+        let open = self.batch.iter().filter(|it| !it.is_over(&waiters));
+        open.map(|it| it.until).min()
+    }
+
+    /// Puts the batch into the pipe under the lock: a caller that goes either still
     /// withdraws its item, or its item is on the wire.
     fn put_on_wire<F: Future>(
         &mut self,
         query: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Put<F::Output> {
-        let mut state = self.batcher.state();
-        if self.batch.iter().any(Item::is_over) {
+        let mut waiters = self.batcher.waiters();
+        if self.batch.iter().any(|it| it.is_over(&waiters)) {
             return Put::Again;
         }
         let put = if self.batch.is_empty() {
@@ -166,8 +167,8 @@ impl Flusher {
         };
         if !self.has_flushed {
             self.has_flushed = true;
-            let more = state.flushed();
-            drop(state);
+            let more = waiters.queue.flushed();
+            drop(waiters);
             if more {
                 self.batcher.flush();
             }
@@ -179,22 +180,20 @@ impl Flusher {
     fn command(&self, by: By) -> Cmd {
         let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
+            let command = command.command();
             let call = command.call(connection.deletes.native());
             return connection.command_on(command.lock(), &call, by);
         }
-        let commands = self.batch.iter().map(|it| &it.command);
+        let commands = self.batch.iter().map(|it| it.command.command());
         command::combined(by, &connection.names, &connection.grant_key, commands)
     }
 
     fn hand_out(&mut self, reply: Value, sent: Moment) {
         let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
-            self.batcher.answered(command, &reply);
+            self.batcher.answered(command.command(), &reply);
             let answered = Outcome::Ended(Ok((reply::Item::Other(reply), sent)));
-            if let Some(mut item) = self.batch.pop() {
-                item.ends(answered);
-            }
-            return;
+            return self.end([answered]);
         }
         match reply::combined(reply, self.batch.len()) {
             Ok(replies) => {
@@ -205,48 +204,58 @@ impl Flusher {
                 if let Some(time) = replies.iter().find_map(granted_at) {
                     connection.heard_time(time, sent);
                 }
-                for (mut item, reply) in self.batch.drain(..).zip(replies) {
+                let outcomes = replies.into_iter().map(|reply| {
                     let reply = reply.map_err(|error| connection.noted(error));
-                    item.ends(Outcome::Ended(reply.map(|reply| (reply, sent))));
-                }
+                    Outcome::Ended(reply.map(|reply| (reply, sent)))
+                });
+                let outcomes: Vec<_> = outcomes.collect();
+                self.end(outcomes);
             }
             Err(error) => self.end_each(|| Outcome::Ended(Err(error.clone()))),
         }
     }
 
     fn end_each(&mut self, mut outcome: impl FnMut() -> Outcome) {
-        for mut item in self.batch.drain(..) {
-            item.ends(outcome());
-        }
+        self.end(std::iter::from_fn(|| Some(outcome())));
+    }
+
+    /// Ends all items with these outcomes, in order.
+    fn end(&mut self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let slots = self.batch.iter_mut().map(|it| it.slot.take());
+        self.batcher.end(slots.zip(outcomes));
+        self.batch.clear();
+    }
+
+    /// Ends the items for which this gives an error. They stay in the batch.
+    fn end_where(&mut self, mut error: impl FnMut(&Item) -> Option<CommandError>) {
+        let ends =
+            |it: &mut Item| error(it).map(|error| (it.slot.take(), Outcome::Ended(Err(error))));
+        let ends: Vec<_> = self.batch.iter_mut().filter_map(ends).collect();
+        self.batcher.end(ends);
     }
 }
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        let mut state = self.batcher.state();
-        state.ended(self.taken);
+        let ended = || Reason::new("the runtime of the connection has ended");
+        self.end_each(|| Outcome::Ended(Err(CommandError::Unclear(ended()))));
+        let mut waiters = self.batcher.waiters();
+        waiters.queue.ended(self.taken);
         if self.has_flushed {
             return;
         }
-        let waiting = state.give_up();
-        drop(state);
-        for mut item in waiting {
-            let why = Reason::new("the runtime of the connection has ended");
-            item.ends(Outcome::Ended(Err(CommandError::Unsent(why))));
-        }
+        self.batch = waiters.queue.give_up();
+        drop(waiters);
+        self.end_each(|| Outcome::Ended(Err(CommandError::Unsent(ended()))));
     }
 }
 
 impl Item {
-    fn ends(&mut self, outcome: Outcome) {
-        if let Some(answer) = self.answer.take() {
-            let _ = answer.send(outcome); // fails if its caller has gone
-        }
-    }
-
-    /// Whether its caller has its answer, or has gone.
-    fn is_over(&self) -> bool {
-        self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
+    /// Whether its caller has its outcome, or has gone.
+    fn is_over(&self, waiters: &Waiters) -> bool {
+        !self
+            .slot
+            .is_some_and(|slot| waiters.outcomes.is_awaited(slot))
     }
 }
 

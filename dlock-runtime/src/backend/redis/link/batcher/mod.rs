@@ -1,7 +1,8 @@
 //! Batching: while earlier commands of a connection are in flight, callers' exclusive acquires and
 //! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
 //! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
-//! item on the wire, `flusher` is the task that sends a batch.
+//! item on the wire, `flusher` is the task that sends a batch, `outcomes` keeps what became of an
+//! item until its caller reads it.
 //!
 //! - **No caller waits for another's answer**: the first two callers send their commands
 //!   themselves, at once. Any other caller queues an item, and one flusher at a time, a task of the
@@ -24,21 +25,24 @@
 
 mod command;
 mod flusher;
+mod outcomes;
 mod state;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::time::{Instant, timeout_at};
 
-pub(in crate::backend::redis) use self::command::Command;
+pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
+use self::outcomes::{Outcomes, SlotId};
 use self::state::{ItemId, State};
 use super::connection::Connection;
 use crate::backend::Answer;
@@ -60,17 +64,23 @@ pub(in crate::backend::redis) struct Batcher {
     connection: Arc<Connection>,
     /// Every command is sent by itself.
     is_off: bool,
-    state: Mutex<State<Item>>,
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Debug)]
+struct Waiters {
+    queue: State<Item>,
+    outcomes: Outcomes<Outcome>,
 }
 
 /// The command of one waiting caller.
 struct Item {
-    command: Command<'static>,
+    command: OwnedCommand,
     within: Duration,
     /// The end of `within`.
     until: Instant,
-    /// Closed, under the lock, when its caller goes; `None`: its caller has the answer.
-    answer: Option<oneshot::Sender<Outcome>>,
+    /// Where its caller finds the outcome; `None`: the outcome is there.
+    slot: Option<SlotId>,
 }
 
 impl fmt::Debug for Item {
@@ -82,6 +92,7 @@ impl fmt::Debug for Item {
 /// The answer to an item, and when it was sent.
 pub(in crate::backend::redis) type Answered = Result<(reply::Item, Moment), CommandError>;
 
+#[derive(Debug)]
 enum Outcome {
     Ended(Answered),
     /// Nothing was executed, perhaps because of another item: the caller sends its command itself.
@@ -94,7 +105,10 @@ impl Batcher {
         Arc::new(Self {
             connection: connection.clone(),
             is_off: most == 0,
-            state: Mutex::new(State::new(most)),
+            waiters: Mutex::new(Waiters {
+                queue: State::new(most),
+                outcomes: Outcomes::new(),
+            }),
         })
     }
 
@@ -111,17 +125,17 @@ impl Batcher {
     ) -> impl Future<Output = Answered> + Send + use<'a> {
         async move {
             if self.is_off {
-                return self.alone(&command, within).await;
+                return self.alone(command, within).await;
             }
-            let Some(mut waiting) = self.wait(&command, within, until) else {
+            let Some(mut waiting) = self.wait(command, within, until) else {
                 let _in_flight = InFlight(self);
-                return self.alone(&command, within).await;
+                return self.alone(command, within).await;
             };
             match waiting.outcome(within, until).await? {
                 Outcome::Ended(answered) => answered,
                 Outcome::Alone => {
                     let left = until.saturating_duration_since(Instant::now());
-                    self.alone(&command, left).await
+                    self.alone(command, left).await
                 }
             }
         }
@@ -130,27 +144,27 @@ impl Batcher {
     /// `None`: the caller sends its command itself, at once.
     fn wait(
         self: &Arc<Self>,
-        command: &Command<'_>,
+        command: Command<'_>,
         within: Duration,
         until: Instant,
     ) -> Option<Waiting<'_>> {
-        let mut state = self.state();
-        if state.goes_alone() {
+        let mut waiters = self.waiters();
+        if waiters.queue.goes_alone() {
             return None;
         }
-        let (sender, answer) = oneshot::channel();
+        let slot = Some(waiters.outcomes.open());
         let item = Item {
             command: command.to_owned(),
             within,
             until,
-            answer: Some(sender),
+            slot,
         };
-        let (id, needs_flusher) = state.wait(command.is_release(), item);
-        drop(state);
+        let (id, needs_flusher) = waiters.queue.wait(command.is_release(), item);
+        drop(waiters);
         let waiting = Waiting {
             batcher: self,
             id,
-            answer,
+            slot,
         };
         if needs_flusher {
             self.flush();
@@ -161,7 +175,7 @@ impl Batcher {
     /// Boxed, so that the future of a caller that waits for a batch stays small.
     fn alone<'a>(
         &'a self,
-        command: &'a Command<'_>,
+        command: Command<'a>,
         within: Duration,
     ) -> Answer<'a, (reply::Item, Moment)> {
         Box::pin(async move {
@@ -176,7 +190,7 @@ impl Batcher {
     }
 
     /// Notes the answer to an item that was sent by itself.
-    fn answered(&self, command: &Command<'_>, reply: &redis::Value) {
+    fn answered(&self, command: Command<'_>, reply: &redis::Value) {
         if command.is_release() {
             self.connection.deletes.answered(reply);
         }
@@ -193,14 +207,19 @@ impl Batcher {
         self.connection.runtime.spawn(Flusher::new(self).run());
     }
 
-    fn state(&self) -> MutexGuard<'_, State<Item>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends items, and wakes their callers after unlocking.
+    fn end(&self, items: impl IntoIterator<Item = (Option<SlotId>, Outcome)>) {
+        let mut waiters = self.waiters();
+        let items = items.into_iter();
+        let callers = items.filter_map(|(slot, outcome)| waiters.outcomes.end(slot?, outcome));
+        let callers: Vec<_> = callers.collect();
+        drop(waiters);
+        callers.into_iter().for_each(Waker::wake);
     }
-}
 
-fn received(answer: Result<Outcome, RecvError>) -> Result<Outcome, CommandError> {
-    answer
-        .map_err(|_| CommandError::Unclear(Reason::new("the runtime of the connection has ended")))
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn not_sent(within: Duration) -> CommandError {
@@ -212,7 +231,7 @@ struct InFlight<'a>(&'a Batcher);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.state().ended(1);
+        self.0.waiters().queue.ended(1);
     }
 }
 
@@ -220,65 +239,93 @@ impl Drop for InFlight<'_> {
 struct Waiting<'a> {
     batcher: &'a Batcher,
     id: ItemId,
-    answer: oneshot::Receiver<Outcome>,
+    /// `None`: it has the outcome, or has withdrawn the item.
+    slot: Option<SlotId>,
 }
 
 impl Waiting<'_> {
-    async fn outcome(&mut self, within: Duration, until: Instant) -> Result<Outcome, CommandError> {
-        let here = self.batcher.flavor_here();
-        if here == Some(RuntimeFlavor::CurrentThread) {
-            return received((&mut self.answer).await);
-        }
-        let soon = Instant::now() + STUCK_AFTER;
-        if here.is_some() && soon < until {
-            match timeout_at(soon, &mut self.answer).await {
-                Ok(answer) => return received(answer),
-                Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
-                Err(_) => {}
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds its arguments twice, and every command boxes this future"
+    )]
+    fn outcome(
+        &mut self,
+        within: Duration,
+        until: Instant,
+    ) -> impl Future<Output = Result<Outcome, CommandError>> + Send {
+        async move {
+            let here = self.batcher.flavor_here();
+            if here == Some(RuntimeFlavor::CurrentThread) {
+                return Ok(self.await);
             }
-        }
-        match timeout_at(until, &mut self.answer).await {
-            Ok(answer) => received(answer),
-            Err(_) => self.too_late(within),
+            let soon = Instant::now() + STUCK_AFTER;
+            if here.is_some() && soon < until {
+                match timeout_at(soon, &mut *self).await {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
+                    Err(_) => {}
+                }
+            }
+            match timeout_at(until, &mut *self).await {
+                Ok(outcome) => Ok(outcome),
+                Err(_) => self.too_late(within),
+            }
         }
     }
 
     /// If no batch was taken since the item was queued, withdraws it: it was not sent, and will not
     /// be.
     fn is_stuck(&mut self) -> bool {
-        let mut state = self.batcher.state();
-        let withdrawn = state.withdraw_if_stuck(self.id);
-        if withdrawn.is_some() {
-            self.answer.close();
+        let mut waiters = self.batcher.waiters();
+        let withdrawn = waiters.queue.withdraw_if_stuck(self.id);
+        if withdrawn.is_some()
+            && let Some(slot) = self.slot.take()
+        {
+            waiters.outcomes.leave(slot, true);
         }
-        drop(state);
+        drop(waiters);
         withdrawn.is_some()
     }
 
     fn too_late(&mut self, within: Duration) -> Result<Outcome, CommandError> {
-        if self.withdraw() {
-            return Err(not_sent(within));
-        }
-        match self.answer.try_recv() {
-            Ok(answer) => Ok(answer), // answered at the last moment
-            Err(_) => Err(self.batcher.connection.no_answer(within)),
+        match self.leave() {
+            (_, Some(outcome)) => Ok(outcome), // at the last moment
+            (true, None) => Err(not_sent(within)),
+            (false, None) => Err(self.batcher.connection.no_answer(within)),
         }
     }
 
-    /// Withdraws the item if it still waits; returns whether it was certainly not sent.
-    fn withdraw(&mut self) -> bool {
-        let mut state = self.batcher.state();
-        self.answer.close();
-        let withdrawn = state.withdraw(self.id);
-        drop(state);
-        withdrawn.is_some()
+    /// Withdraws the item if it still waits; returns whether it was certainly not sent, or else its
+    /// outcome if there is one.
+    fn leave(&mut self) -> (bool, Option<Outcome>) {
+        let Some(slot) = self.slot.take() else {
+            return (false, None);
+        };
+        let mut waiters = self.batcher.waiters();
+        let withdrawn = waiters.queue.withdraw(self.id);
+        let outcome = waiters.outcomes.leave(slot, withdrawn.is_some());
+        drop(waiters);
+        (withdrawn.is_some(), outcome)
+    }
+}
+
+impl Future for Waiting<'_> {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let Some(slot) = self.slot else {
+            return Poll::Pending; // polled after its end
+        };
+        let outcome = self.batcher.waiters().outcomes.poll(slot, cx.waker());
+        if outcome.is_some() {
+            self.slot = None;
+        }
+        outcome.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.answer.is_terminated() {
-            self.withdraw();
-        }
+        self.leave();
     }
 }

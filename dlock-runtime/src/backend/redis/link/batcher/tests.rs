@@ -2,18 +2,19 @@
 //! callers. Every item is sent once or withdrawn, and a flusher is pending while one waits.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::proptest;
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::flusher::Flusher;
+use super::outcomes::Outcomes;
 use super::state::{ItemId, State};
-use super::{Batcher, Command, Item, Outcome};
+use super::{Batcher, Item, Outcome, OwnedCommand};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
 
@@ -226,46 +227,83 @@ fn what_comes_together_leaves_in_halves_until_a_batch_is_full() {
     }
 }
 
+/// A caller and its item go in any order, and the slot is free again.
+#[test]
+fn a_slot_is_free_when_neither_caller_nor_item_is_left() {
+    let waker = Waker::noop();
+    let mut outcomes = Outcomes::new();
+    let (read, late, withdrawn, missed) = (
+        outcomes.open(),
+        outcomes.open(),
+        outcomes.open(),
+        outcomes.open(),
+    );
+    assert!(outcomes.is_awaited(read));
+    assert_eq!(outcomes.poll(read, waker), None);
+    assert!(
+        outcomes.end(read, 1).is_some(),
+        "its caller has to be woken"
+    );
+    assert!(!outcomes.is_awaited(read));
+    assert_eq!(outcomes.poll(read, waker), Some(1));
+
+    assert_eq!(outcomes.leave(late, false), None);
+    assert!(!outcomes.is_awaited(late));
+    assert_eq!(outcomes.in_use(), 3, "its item still has the slot");
+    assert!(outcomes.end(late, 2).is_none(), "nobody is left");
+
+    assert_eq!(outcomes.leave(withdrawn, true), None);
+    assert!(outcomes.end(missed, 3).is_none(), "it was never polled");
+    assert_eq!(outcomes.leave(missed, false), Some(3));
+    assert_eq!(outcomes.in_use(), 0);
+
+    let again = outcomes.open();
+    assert!(outcomes.is_awaited(again));
+    assert_eq!(outcomes.poll(again, waker), None);
+    assert_eq!(outcomes.in_use(), 1);
+}
+
 /// Access for the tests of a batch's answers.
 impl Batcher {
     /// The result of one item.
     pub(in crate::backend::redis) async fn ask(
         self: &Arc<Self>,
-        command: Command<'_>,
+        command: OwnedCommand,
         within: Duration,
     ) -> Result<reply::Item, CommandError> {
-        let answered = self.run(command, within, Instant::now() + within);
+        let answered = self.run(command.command(), within, Instant::now() + within);
         Ok(answered.await?.0)
     }
 
     /// Sends one batch at once.
     pub(in crate::backend::redis) async fn ask_together(
         self: &Arc<Self>,
-        commands: Vec<Command<'static>>,
+        commands: Vec<OwnedCommand>,
         within: Duration,
     ) -> Vec<Option<Result<reply::Item, CommandError>>> {
         let until = Instant::now() + within;
         let item = |command| {
-            let (answer, receiver) = oneshot::channel();
-            (
-                Item {
-                    command,
-                    within,
-                    until,
-                    answer: Some(answer),
-                },
-                receiver,
-            )
+            let slot = self.waiters().outcomes.open();
+            let item = Item {
+                command,
+                within,
+                until,
+                slot: Some(slot),
+            };
+            (item, slot)
         };
-        let (batch, receivers): (Vec<_>, Vec<_>) = commands.into_iter().map(item).unzip();
+        let (batch, slots): (Vec<_>, Vec<_>) = commands.into_iter().map(item).unzip();
         Flusher::of(self, batch).await;
-        let outcome = |mut it: oneshot::Receiver<Outcome>| match it
-            .try_recv()
-            .expect("everybody is answered")
-        {
-            Outcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
-            Outcome::Alone => None,
+        let mut waiters = self.waiters();
+        let outcome = |slot| {
+            let outcome = waiters.outcomes.poll(slot, Waker::noop());
+            match outcome.expect("everybody is answered") {
+                Outcome::Ended(answered) => Some(answered.map(|(reply, _)| reply)),
+                Outcome::Alone => None,
+            }
         };
-        receivers.into_iter().map(outcome).collect()
+        let outcomes = slots.into_iter().map(outcome).collect();
+        assert_eq!(waiters.outcomes.in_use(), 0);
+        outcomes
     }
 }

@@ -3,7 +3,6 @@
 
 mod callers;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use super::refusals::{RIGHTS, as_user};
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::RedisLink;
-use crate::backend::redis::link::batcher::{Batcher, Command};
+use crate::backend::redis::link::batcher::{Batcher, OwnedCommand};
 use crate::backend::redis::reply::Item;
 use crate::policy::commands::{Acquired, Claim};
 use crate::values::error::Refusal;
@@ -22,22 +21,22 @@ use crate::values::error::Refusal;
 /// The maximum number of items in one command.
 const FEW: usize = 4;
 
-fn release(who: &Claim) -> Command<'static> {
-    Command::Release {
-        claim: Cow::Owned(who.clone()),
+fn release(who: &Claim) -> OwnedCommand {
+    OwnedCommand::Release {
+        claim: who.clone(),
         keep_until: 0,
     }
 }
 
-fn take(link: &RedisLink, who: &Claim) -> Command<'static> {
-    Command::Acquire(Cow::Owned(acquire(who, link.server_time() + HOUR)))
+fn take(link: &RedisLink, who: &Claim) -> OwnedCommand {
+    OwnedCommand::Acquire(acquire(who, link.server_time() + HOUR))
 }
 
 /// The outcome of each item: `free`, `not ours`, `granted` and so on.
-async fn together(link: &RedisLink, asks: Vec<Command<'static>>) -> Vec<String> {
+async fn together(link: &RedisLink, asks: Vec<OwnedCommand>) -> Vec<String> {
     let kinds: Vec<_> = asks
         .iter()
-        .map(|it| matches!(it, Command::Release { .. }))
+        .map(|it| matches!(it, OwnedCommand::Release { .. }))
         .collect();
     let answers = link.batcher(FEW).ask_together(asks, CAP).await;
     let words = |(is_release, answer): (bool, Option<Result<Item, CommandError>>)| match answer {
@@ -178,7 +177,7 @@ async fn who_is_sent_again_by_itself_has_what_is_left_of_its_time() {
 }
 
 /// In a task of its own.
-async fn combined(batcher: &Arc<Batcher>, ask: Command<'static>) -> Result<Item, CommandError> {
+async fn combined(batcher: &Arc<Batcher>, ask: OwnedCommand) -> Result<Item, CommandError> {
     let batcher = batcher.clone();
     let task = tokio::spawn(async move { batcher.ask(ask, CAP).await });
     task.await.unwrap()

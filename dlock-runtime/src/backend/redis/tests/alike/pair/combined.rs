@@ -2,11 +2,9 @@
 //! releases first, then the acquires of locks that were free and had an empty queue when the batch
 //! began, then the rest.
 
-use std::borrow::Cow;
-
 use super::{Pair, is_other_type};
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::link::batcher::{Command, MOST};
+use crate::backend::redis::link::batcher::{MOST, OwnedCommand};
 use crate::backend::redis::reply::Item;
 use crate::backend::redis::tests::alike::{KEYS, Seconds, Who};
 use crate::backend::redis::tests::lab::{CAP, HOUR, acquire, seconds};
@@ -82,13 +80,13 @@ impl Pair<'_> {
         releases: &[(Who, Option<Seconds>)],
         acquires: &[(Who, Seconds, bool)],
     ) -> Vec<Result<Item, CommandError>> {
-        let release = |(who, keep): &(Who, Option<Seconds>)| Command::Release {
-            claim: Cow::Owned(self.named(*who)),
+        let release = |(who, keep): &(Who, Option<Seconds>)| OwnedCommand::Release {
+            claim: self.named(*who),
             keep_until: self.keep(*keep).0,
         };
         let now = self.lab.link.server_time();
         let take = |(who, lease, late): &(Who, Seconds, bool)| {
-            Command::Acquire(Cow::Owned(self.command(*who, *lease, *late, now)))
+            OwnedCommand::Acquire(self.command(*who, *lease, *late, now))
         };
         let mut asks: Vec<_> = releases.iter().map(release).collect();
         asks.extend(acquires.iter().map(take));

@@ -1,0 +1,120 @@
+//! The first acquire for a key, which the first waiter sends from its own poll until another waiter
+//! joins: so a free lock costs no task. A future that is polled once and never again must not delay
+//! the waiters behind it.
+//!
+//! It sends nothing itself (`leader` does). Invariant: as soon as two waiters are in the queue, it
+//! runs in a task of its own. For that, a waiter that joins moves it there; if it is being polled at
+//! that moment, the waiter that polls it does so afterwards.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Handle;
+
+use super::leader::Leader;
+use crate::engine::local_queues::FirstAttempt;
+use crate::engine::spec::AcquireSpec;
+use crate::values::moment::Moment;
+
+type Acquire = Pin<Box<dyn Future<Output = Leader> + Send>>;
+
+pub(super) struct FirstAcquire {
+    slot: Mutex<Slot>,
+    /// The runtime in which it began: its timers and its connection belong to that one.
+    runtime: Handle,
+}
+
+enum Slot {
+    /// With the waker of its last poll.
+    Rests(Acquire, Option<Waker>),
+    IsPolled,
+    /// It is being polled, and then moves to a task of its own.
+    Moves,
+    /// It has ended, has moved to a task of its own, or was given up.
+    Gone,
+}
+
+impl FirstAcquire {
+    /// For the waiter with this spec.
+    pub(super) fn new(
+        leader: Leader,
+        spec: Arc<AcquireSpec>,
+        now: Moment,
+        runtime: &Handle,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            slot: Mutex::new(Slot::Rests(Box::pin(leader.first(spec, now)), None)),
+            runtime: runtime.clone(),
+        })
+    }
+
+    /// Polled by the first waiter. `Ready(None)`: it has moved to a task of its own.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Leader>> {
+        let Slot::Rests(mut acquire, waker) = self.replace(Slot::IsPolled) else {
+            *self.slot() = Slot::Gone;
+            return Poll::Ready(None);
+        };
+        if let Poll::Ready(leader) = acquire.as_mut().poll(cx) {
+            *self.slot() = Slot::Gone;
+            return Poll::Ready(Some(leader));
+        }
+        let known = waker.filter(|it| it.will_wake(cx.waker()));
+        let waker = known.unwrap_or_else(|| cx.waker().clone());
+        let mut slot = self.slot();
+        if let Slot::Moves = *slot {
+            *slot = Slot::Gone;
+            drop(slot);
+            self.run_alone(acquire);
+            return Poll::Ready(None);
+        }
+        *slot = Slot::Rests(acquire, Some(waker));
+        Poll::Pending
+    }
+
+    /// No waiter wants it any more: what was sent is cleaned up after.
+    pub(super) fn give_up(&self) {
+        drop(self.replace(Slot::Gone));
+    }
+
+    /// Leaves the acquire, and the leader that follows it, to a task.
+    fn run_alone(&self, acquire: Acquire) {
+        let runtime = self.runtime.clone();
+        self.runtime
+            .spawn(async move { acquire.await.go_on(&runtime) });
+    }
+
+    fn replace(&self, slot: Slot) -> Slot {
+        std::mem::replace(&mut *self.slot(), slot)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FirstAttempt for FirstAcquire {
+    /// Wakes the waiter, which kept no timer until now.
+    fn spawn(&self) {
+        let mut slot = self.slot();
+        match std::mem::replace(&mut *slot, Slot::Gone) {
+            Slot::Rests(acquire, waker) => {
+                drop(slot);
+                self.run_alone(acquire);
+                waker.into_iter().for_each(Waker::wake);
+            }
+            Slot::IsPolled | Slot::Moves => *slot = Slot::Moves,
+            Slot::Gone => {}
+        }
+    }
+}
+
+impl fmt::Debug for FirstAcquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FirstAcquire")
+    }
+}
+
+#[cfg(test)]
+mod tests;
