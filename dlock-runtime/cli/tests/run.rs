@@ -197,6 +197,32 @@ fn signals_reach_the_command_and_its_group() {
 }
 
 #[test]
+fn who_waits_for_a_lock_waits_for_its_server() {
+    let lab = Lab::start();
+    lab.server.kill9();
+    let began = Instant::now();
+    let once = lab.run("job", &["--skip"], "true").end();
+    assert_eq!(once.status, 69, "{once:?}");
+    assert!(began.elapsed() < dlock_harness::wait::scaled(Duration::from_secs(10)));
+    let waiting = lab.run("job", &["--wait", "1m"], "echo done");
+    std::thread::sleep(Duration::from_millis(200)); // it may have tried
+    lab.server.restart_empty();
+    let ended = waiting.end();
+    assert_eq!(
+        (ended.status, ended.stdout.as_str()),
+        (0, "done\n"),
+        "{ended:?}"
+    );
+
+    let wrong = format!("redis://nobody:wrong@{}", lab.server.addr());
+    let refused = lab.run_at(&wrong, "job", &["--wait", "1m"], "true").end();
+    assert_eq!(
+        refused.status, 69,
+        "a wrong password is not waited for: {refused:?}"
+    );
+}
+
+#[test]
 fn a_signal_ends_the_waiting_and_leaves_nothing() {
     let lab = Lab::start();
     let _holder = held(&lab, "job", &[], "sleep 1000");

@@ -72,7 +72,10 @@ fn this_program() -> io::Result<PathBuf> {
 pub(crate) async fn run(args: RunArgs, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
     let task = args.task()?;
     let renewed = Arc::new(Notify::new());
-    let config = server::config(url)?.listener(Renewed(renewed.clone()));
+    // Lazy, so that the wait for the lock is also one for its server.
+    let config = server::config(url)?
+        .lazy()
+        .listener(Renewed(renewed.clone()));
     let pool = LockPool::connect(config).await?;
     let signals = signals::receive(signals::FORWARDED)
         .map_err(|error| Failure::internal(format!("can't receive signals: {error}")))?;
