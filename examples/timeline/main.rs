@@ -4,7 +4,7 @@
 //! `cargo run --example timeline` takes a minute, `-- --seconds N` another time; `--svg FILE` draws
 //! it into a file as well. It starts a private `redis-server`; `DLOCK_URL` names another.
 //!
-//! Read `record` to see how spans become a history; `run` is the minute, and `picture` draws it,
+//! Read `record` to see how spans become a history; `minute` is the minute, and `picture` draws it,
 //! for the terminal and as SVG.
 
 mod picture;
@@ -101,8 +101,10 @@ async fn minute(url: &str, length: Duration, record: &Record) -> Result<History,
         task.abort();
     }
     for task in tasks {
-        if let Ok(ended) = task.await {
-            ended?;
+        match task.await {
+            Ok(ended) => ended?,
+            Err(aborted) if aborted.is_cancelled() => {}
+            Err(panicked) => return Err(panicked.into()),
         }
     }
     Ok(record.history())

@@ -208,6 +208,39 @@ async fn a_joined_lock_is_not_told() {
     assert_eq!(told.take(), expected);
 }
 
+/// Nobody renews it, so only the release finds out.
+#[tokio::test]
+async fn a_lock_that_was_gone_when_it_was_released_is_lost() {
+    let server = RedisServer::start();
+    let (pool, told) = listened(server.url()).await;
+    let held = pool.lock(dlock_runtime::lock_key!("k")).acquire();
+    let held = held.await.unwrap();
+    server.cmd(&["DEL", "lock:k"]).await;
+    held.release().await.unwrap();
+    let expected = [
+        "acquire k exclusive at_once",
+        "hold k exclusive released",
+        "lost k exclusive gone",
+    ];
+    assert_eq!(told.take(), expected);
+}
+
+/// The process stands still, so nobody notices the deadline before the holder is done.
+#[tokio::test]
+async fn a_hold_that_outlives_its_lease_is_lost() {
+    let (pool, told) = listened("memory://").await;
+    let lock = pool.lock(dlock_runtime::lock_key!("k"));
+    let held = lock.ttl(Duration::from_millis(50)).acquire().await.unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    drop(held);
+    let expected = [
+        "acquire k exclusive at_once",
+        "lost k exclusive deadline",
+        "hold k exclusive lost",
+    ];
+    assert_eq!(told.take(), expected);
+}
+
 struct Panics;
 
 impl LockListener for Panics {

@@ -40,6 +40,26 @@ async fn a_slow_call_is_told_while_it_waits_with_the_holder() {
     }
 }
 
+/// Each key waits for longer than the bound; the second is only asked for after the first.
+#[tokio::test]
+async fn a_call_for_several_keys_is_told_once() {
+    record_at_info();
+    let server = RedisServer::start();
+    let holder = LockPool::connect(server.url()).await.unwrap();
+    let config = Config::new(server.url()).slow_acquire(BOUND);
+    let pool = LockPool::connect(config).await.unwrap();
+    let first = holder.lock("slow-1").acquire().await.unwrap();
+    let second = holder.lock("slow-2").acquire().await.unwrap();
+    let keys = pool.lock_all(["slow-1", "slow-2"]).wait(Wait::Forever);
+    let waits = tokio::spawn(keys.acquire());
+    until("it is told", CAP, async || !told(&["slow-1"]).is_empty()).await;
+    first.release().await.unwrap();
+    tokio::time::sleep(2 * BOUND).await;
+    second.release().await.unwrap();
+    waits.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(told(&["slow-1"]).len() + told(&["slow-2"]).len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_long_hold_is_told_when_it_ends() {
     record_at_info();

@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 
 impl Lock {
     // Output:
-    //     submit! { Site::new(&__DLOCK_SPEC, "exclusive", &[("item:<id>", true)]) }
+    //     submit! { site(&__DLOCK_SPEC, "exclusive", &[("item:<id>", true)]) }
     pub(super) fn listed(&self) -> TokenStream {
         let krate = &self.krate;
         let kind = match &self.kind {

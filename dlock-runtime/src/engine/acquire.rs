@@ -5,6 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -36,16 +37,31 @@ pub(super) struct Deadline {
     begun: Moment,
     /// `None`: for ever.
     until: Option<Moment>,
+    /// From when on it is slow; `None`: never.
+    slow: Option<Moment>,
+    /// It was logged as slow.
+    is_slow: AtomicBool,
 }
 
 impl Deadline {
-    pub(super) fn new(begun: Moment, wait: Wait) -> Self {
+    pub(super) fn new(core: &Core, begun: Moment, wait: Wait) -> Self {
         let until = match wait {
             Wait::Once => Some(begun),
             Wait::For(wait) => Some(begun.plus(wait)),
             Wait::Forever => None,
         };
-        Self { begun, until }
+        let slow = core.settings().observing.slow_acquire;
+        Self {
+            begun,
+            until,
+            slow: slow.map(|slow| begun.plus(slow)),
+            is_slow: AtomicBool::new(false),
+        }
+    }
+
+    /// When the call is to be logged as slow, if it was not.
+    fn slow(&self) -> Option<Moment> {
+        self.slow.filter(|_| !self.is_slow.load(Ordering::Relaxed))
     }
 
     pub(super) fn begun(&self) -> Moment {
@@ -70,7 +86,7 @@ pub(crate) async fn acquire(
     };
     lock_order::check(core, spec)?;
     core.watchdog().revive()?;
-    let deadline = Deadline::new(begun, spec.wait);
+    let deadline = Deadline::new(core, begun, spec.wait);
     let mut now = deadline.begun;
     loop {
         let (guard, grant) = take_one(core, spec, &deadline, now, may_wait).await?;
@@ -117,12 +133,14 @@ async fn in_queue(
     deadline: &Deadline,
     now: Moment,
 ) -> Result<(LockGuard, Grant), LockError> {
-    let Deadline { begun, until } = *deadline;
+    let Deadline { begun, until, .. } = *deadline;
     let clock = core.backend().clock();
     let here = command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
     let pause = |now: Moment| {
-        let rest = until.map_or(Duration::MAX, |until| now.until(until));
-        rest.min(CHECK_AT_LEAST_EVERY)
+        let rest = |until: Option<Moment>| until.map_or(Duration::MAX, |it| now.until(it));
+        rest(until)
+            .min(rest(deadline.slow()))
+            .min(CHECK_AT_LEAST_EVERY)
     };
     let mut timer = Timer(None);
     // An attempt may connect, find that the connection is of no use, and connect again.
@@ -130,11 +148,6 @@ async fn in_queue(
     let mut waiter = None; // joins at the first poll, whose waker the queue keeps
     let mut last_try = None; // boxed when it is needed, which is seldom
     let mut is_over = false;
-    let mut slow = core
-        .settings()
-        .observing
-        .slow_acquire
-        .map(|it| begun.plus(it));
     let mut begins = Some(now);
     std::future::poll_fn(move |cx| {
         loop {
@@ -162,15 +175,16 @@ async fn in_queue(
             }
             // While this waiter sends the first acquire itself, it needs no timer if that attempt's
             // own timeouts end it before the deadline.
-            if waiter.sends_itself() && until.is_none_or(|until| now.plus(attempt) < until) {
+            let is_later = |due: Option<Moment>| due.is_none_or(|due| now.plus(attempt) < due);
+            if waiter.sends_itself() && is_later(until) && is_later(deadline.slow()) {
                 return Poll::Pending;
             }
             let expired = command_error::needs_drivers(|| timer.poll(cx, &here, pause(now)));
             ready!(expired.map_err(|error| error.into_error(None))?);
             let now = clock.now();
             is_over = until.is_some_and(|until| now >= until);
-            if slow.is_some_and(|slow| now >= slow) {
-                slow = None;
+            if deadline.slow().is_some_and(|slow| now >= slow) {
+                deadline.is_slow.store(true, Ordering::Relaxed);
                 waiter.is_slow(begun.until(now));
             }
         }

@@ -53,7 +53,7 @@ pub(super) async fn acquire(
         Nested::Join(_) | Nested::WouldDeadlock(_) => Ok(()),
     })?;
     core.watchdog().revive()?;
-    let deadline = Deadline::new(begun, first.wait);
+    let deadline = Deadline::new(core, begun, first.wait);
     loop {
         if core.is_shut() {
             return Err(LockError::ShutDown);

@@ -63,7 +63,7 @@ impl<'a> Call<'a> {
                 }
             }
             Err(error) => {
-                if is_seen {
+                if is_seen && !self.core.is_inherited() {
                     let waited = self.begun.until(self.core.now());
                     let key = self.spec.key.as_str();
                     self.observed.failed(key, error, waited);

@@ -132,6 +132,20 @@ impl LeaseCell {
     /// A holder has the lock.
     pub(super) fn begins(&self, observed: ObservedHold) {
         let _ = self.observed.set(observed); // a cell has one holder
+        if let Some(cause) = self.cause.get() {
+            self.tell_loss(*cause); // it was logged before there was a hold
+        }
+    }
+
+    /// A release has found nothing at the server: tells observers why, if they do not know yet.
+    pub(super) fn was_gone(&self) {
+        self.tell_loss(self.why_gone());
+    }
+
+    fn tell_loss(&self, cause: LostCause) {
+        if let Some((hold, asked)) = self.hold() {
+            hold.tell_loss(asked.key.as_str(), cause);
+        }
     }
 
     pub(super) fn observed(&self) -> Option<&ObservedHold> {

@@ -1,6 +1,6 @@
 //! What a pool is doing at this moment, counted for people.
 //!
-//! It reads what is there anyway; nothing is counted for it before it is asked.
+//! It reads what is there anyway, so the locks pay nothing for it.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct ClassStatus {
 }
 
 pub(super) fn of(core: &Core) -> PoolStatus {
-    let (counts, held, waiting) = core.watchdog().sight();
+    let (counts, held, waiting) = core.watchdog().snapshot();
     let mut classes = BTreeMap::<(String, &'static str), (usize, usize)>::new();
     let class = |spec: &AcquireSpec| (spec.asked().class().label(), spec.kind.label());
     for spec in held.iter().filter_map(|cell| cell.spec()) {

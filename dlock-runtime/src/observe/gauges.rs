@@ -1,6 +1,12 @@
-//! How many locks a pool holds and waits for, as gauges that all pools of the process share.
+//! How many locks the process holds and waits for, as gauges that all its pools share.
 //!
-//! Each pool adds what has changed since it last did, and takes its part back when it ends.
+//! Each pool adds what has changed since it last did, and takes its part back when it ends. The
+//! gauges are set to the sum each time, so a recorder that is installed late, or has forgotten an
+//! idle gauge, shows it a second later.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::values::process::PerProcess;
 
 /// The state of one pool, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,17 +19,31 @@ pub(crate) struct Counts {
     pub(crate) in_flight: usize,
 }
 
-/// What a pool has added to the gauges.
+impl Counts {
+    /// In the order of [`super::metrics`]' gauges.
+    fn numbers(self) -> [i64; 4] {
+        let numbers = [self.held, self.waiting, self.cleaning_up, self.in_flight];
+        numbers.map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+    }
+}
+
+/// The sums of all pools; a forked child has none of its parent's.
+static SUMS: PerProcess<[AtomicI64; 4]> = PerProcess::new([const { AtomicI64::new(0) }; 4]);
+
+/// What a pool has added to the sums.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges(Counts);
 
 impl Gauges {
     pub(crate) fn set(&mut self, counts: Counts) {
-        let before = std::mem::replace(&mut self.0, counts);
+        let before = std::mem::replace(&mut self.0, counts).numbers();
+        let mut sums = counts.numbers();
+        for ((sum, before), of_all) in sums.iter_mut().zip(before).zip(SUMS.ours()) {
+            let change = *sum - before;
+            *sum = of_all.fetch_add(change, Ordering::Relaxed) + change;
+        }
         #[cfg(feature = "metrics")]
-        super::metrics::gauges(before, counts);
-        #[cfg(not(feature = "metrics"))]
-        let _ = before;
+        super::metrics::gauges(sums);
     }
 }
 

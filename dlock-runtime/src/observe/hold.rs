@@ -4,6 +4,7 @@
 //! saw it first.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,8 +22,10 @@ use crate::values::moment::Moment;
 pub(crate) struct ObservedHold {
     class: Option<Arc<ObservedClass>>,
     granted: Moment,
-    /// Where events are logged, if they are.
+    /// Where events are logged; `None`: in no span.
     span: Option<Box<HoldSpan>>,
+    /// Its loss was told.
+    is_lost: AtomicBool,
 }
 
 struct HoldSpan {
@@ -33,16 +36,16 @@ struct HoldSpan {
 }
 
 impl HoldSpan {
-    fn new(asked: Asked<'_>, fence: Fence) -> Self {
+    /// `None`: it has no span of its own, and the caller none either.
+    fn new(asked: Asked<'_>, fence: Fence) -> Option<Self> {
         let own = may_debug().then(|| span(asked, fence));
         let own = own.filter(|it| !it.is_disabled());
-        Self {
-            parent: match &own {
-                Some(span) => span.id(),
-                None => Span::current().id(),
-            },
-            own: own.map(|span| Mutex::new(Some(span))),
-        }
+        let parent = match &own {
+            Some(span) => span.id(),
+            None => Span::current().id(),
+        };
+        let own = own.map(|span| Mutex::new(Some(span)));
+        parent.is_some().then_some(Self { parent, own })
     }
 
     fn own(&self) -> Option<MutexGuard<'_, Option<Span>>> {
@@ -59,10 +62,12 @@ impl ObservedHold {
         fence: Fence,
         granted: Moment,
     ) -> Self {
+        let span = is_logging().then(|| HoldSpan::new(asked, fence)).flatten();
         Self {
             class,
             granted,
-            span: is_logging().then(|| Box::new(HoldSpan::new(asked, fence))),
+            span: span.map(Box::new),
+            is_lost: AtomicBool::new(false),
         }
     }
 
@@ -80,7 +85,14 @@ impl ObservedHold {
     pub(crate) fn lost(&self, asked: Asked<'_>, cause: LostCause) {
         let key = asked.key.as_str();
         lost_inside(self.parent(), key, Some(&asked.site.name()), cause);
-        if let Some(class) = &self.class {
+        self.tell_loss(key, cause);
+    }
+
+    /// Tells all but the log, once for each hold.
+    pub(crate) fn tell_loss(&self, key: &str, cause: LostCause) {
+        if let Some(class) = &self.class
+            && !self.is_lost.swap(true, Ordering::Relaxed)
+        {
             class.lost(key, cause);
         }
     }

@@ -7,11 +7,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics::{
-    Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
 
-use super::gauges::Counts;
 use crate::values::error::LostCause;
 use crate::values::listener::{AcquireOutcome, HoldOutcome};
 
@@ -99,14 +98,17 @@ pub(super) struct Meters {
 
 impl Meters {
     pub(super) fn new(lock: &str, kind: &'static str, function: &str) -> Self {
-        Self {
+        let meters = Self {
             lock: lock.to_owned(),
             kind,
             function: function.to_owned(),
             acquire: Default::default(),
             hold: Default::default(),
             margin: OnceLock::new(),
-        }
+        };
+        // Shown before the first loss, because the increase to a first sample is not seen.
+        meters.losses(LostCause::Gone).increment(0);
+        meters
     }
 
     pub(super) fn acquire_ended(&self, outcome: AcquireOutcome, waited: Duration) {
@@ -124,6 +126,10 @@ impl Meters {
     }
 
     pub(super) fn lost(&self, cause: LostCause) {
+        self.losses(cause).increment(1);
+    }
+
+    fn losses(&self, cause: LostCause) -> Counter {
         counter!(
             LOST,
             "lock" => self.lock.clone(),
@@ -131,7 +137,6 @@ impl Meters {
             "function" => self.function.clone(),
             "cause" => cause.as_str(),
         )
-        .increment(1);
     }
 
     pub(super) fn renewed(&self, left: Duration, lease: Duration) {
@@ -161,20 +166,16 @@ pub(super) fn reconnected() {
     counter!(RECONNECTS).increment(1);
 }
 
-/// A pool's counts have changed.
-pub(super) fn gauges(before: Counts, now: Counts) {
-    for (gauge, before, now) in [
-        (gauge!(HELD), before.held, now.held),
-        (gauge!(WAITING), before.waiting, now.waiting),
-        (gauge!(CLEANING_UP), before.cleaning_up, now.cleaning_up),
-        (gauge!(IN_FLIGHT), before.in_flight, now.in_flight),
-    ] {
-        change(&gauge, before, now);
+/// The sums over all pools: held, waiting, cleaning up, in flight.
+pub(super) fn gauges(sums: [i64; 4]) {
+    let gauges = [
+        gauge!(HELD),
+        gauge!(WAITING),
+        gauge!(CLEANING_UP),
+        gauge!(IN_FLIGHT),
+    ];
+    for (gauge, sum) in gauges.iter().zip(sums) {
+        let number = u32::try_from(sum.max(0)).unwrap_or(u32::MAX);
+        gauge.set(f64::from(number));
     }
-}
-
-/// By the difference, because other pools of the process add to the same gauge.
-fn change(gauge: &Gauge, before: usize, now: usize) {
-    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    gauge.increment(number(now) - number(before));
 }

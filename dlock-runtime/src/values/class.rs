@@ -57,8 +57,8 @@ impl Site {
 
     /// Whether both are one by their addresses: quickly, and never wrongly so.
     pub(crate) fn is_same(&self, other: Site) -> bool {
-        let address = |site: &Site| site.function.map(str::as_ptr);
-        std::ptr::eq(self.at, other.at) && address(self) == address(&other)
+        let function = |site: &Site| site.function.map(std::ptr::from_ref);
+        std::ptr::eq(self.at, other.at) && function(self) == function(&other)
     }
 
     /// Where it is in the program's memory, as a number whose bits are well spread; two sites may

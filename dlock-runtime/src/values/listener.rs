@@ -57,7 +57,8 @@ pub trait LockListener: Send + Sync + 'static {
         let _ = (lock, outcome, held);
     }
 
-    /// A lease ended before its holder was done.
+    /// A lease ended before its holder was done. Told after [`hold_ended`](Self::hold_ended) if only
+    /// the release found out.
     fn lost(&self, lock: &LockInfo<'_>, cause: LostCause) {
         let _ = (lock, cause);
     }
@@ -69,7 +70,7 @@ pub trait LockListener: Send + Sync + 'static {
     }
 }
 
-impl<T: LockListener> LockListener for Arc<T> {
+impl<T: LockListener + ?Sized> LockListener for Arc<T> {
     fn acquire_ended(&self, lock: &LockInfo<'_>, outcome: AcquireOutcome, waited: Duration) {
         (**self).acquire_ended(lock, outcome, waited);
     }
@@ -141,7 +142,8 @@ pub enum AcquireOutcome {
     Refused,
     /// The server did not answer: [`LockError::Unavailable`].
     Unavailable,
-    /// Any other error, such as a wrong key, a deadlock in the program or a pool that is shut down.
+    /// Any other error, such as a deadlock in the program or a pool that is shut down. What is
+    /// wrong with the request itself, such as its key, is refused before the call begins.
     Failed,
     /// The call was dropped before it ended.
     Cancelled,

@@ -28,8 +28,8 @@ const FIRST_FEW: usize = 4;
 ///
 /// It walks through all keys of the database with `SCAN`, some hundred at a time, so that no
 /// command blocks the server for long; a database of a million keys takes some seconds, however
-/// many match. A lock that stands there all the time comes at least once, and may come twice; one
-/// that comes or goes meanwhile may be missing. Locks that nobody holds are left out, also while
+/// many match. A lock that is held all the time is returned at least once, and may be
+/// returned twice; one that is taken or freed meanwhile may be missing. Locks that nobody holds are left out, also while
 /// somebody waits for them.
 #[must_use = "it asks the server only when `next_page` is called"]
 pub struct Listing {
@@ -62,7 +62,7 @@ impl Listing {
     }
 
     /// Reads this many holders and waiters of each lock.
-    pub(super) fn looking_at(mut self, most: usize) -> Self {
+    pub(super) fn reading_at_most(mut self, most: usize) -> Self {
         self.part.most = most;
         self
     }
@@ -72,8 +72,8 @@ impl Listing {
     ///
     /// # Errors
     /// [`LockError::Unavailable`] or [`LockError::Refused`] when the server does not answer, or the
-    /// user may not `SCAN`: the place is kept, so the call may be repeated, unless the connection
-    /// was lost, with which the place is lost too: begin a new list. [`LockError::Config`] behind a
+    /// user may not `SCAN`: the position is kept, so the call may be repeated, unless the connection
+    /// was lost, and the position with it: begin a new list. [`LockError::Config`] behind a
     /// proxy that shards ([`Config::counter_per_slot`](crate::Config::counter_per_slot)), which
     /// could list one shard only. [`LockError::InvalidKey`] if the pattern has no wildcard and
     /// can't name a lock.
@@ -121,7 +121,7 @@ impl Listing {
         if self.found.is_empty() && self.is_over {
             return Ok(None);
         }
-        self.look_at(&*link).await.map(Some)
+        self.read_page(&*link).await.map(Some)
     }
 
     /// The connection of this pass.
@@ -155,7 +155,7 @@ impl Listing {
     }
 
     /// The next page of those that were found.
-    async fn look_at(&mut self, link: &dyn Link) -> Result<Vec<LockReport>, CommandError> {
+    async fn read_page(&mut self, link: &dyn Link) -> Result<Vec<LockReport>, CommandError> {
         let settings = self.core.settings();
         let keys: Vec<&str> = self.found.iter().take(PAGE).map(String::as_str).collect();
         let inspect = link.inspect(&keys, self.part, settings.command_timeout);

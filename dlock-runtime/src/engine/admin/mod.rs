@@ -105,7 +105,7 @@ impl Admin {
         let key = self.name(key.into())?;
         let look = async {
             let link = self.link(&key).await?;
-            self.look(&*link, &key).await
+            self.read_lock(&*link, &key).await
         };
         let stored = look.await.map_err(|error| error.into_error(Some(&key)))?;
         Ok(stored.report(key.bare()))
@@ -156,7 +156,7 @@ impl Admin {
         let to_error = |error: CommandError| error.into_error(Some(&key));
         let link = self.link(&key).await.map_err(to_error)?;
         for _ in 0..ATTEMPTS {
-            let stored = self.look(&*link, &key).await.map_err(to_error)?;
+            let stored = self.read_lock(&*link, &key).await.map_err(to_error)?;
             let value = match stored.find(holder) {
                 Found::Free => return Ok(Eviction::Free),
                 Found::Other => return Ok(Eviction::NoSuchHolder),
@@ -201,7 +201,7 @@ impl Admin {
     }
 
     /// The whole lock, as far as it is bounded.
-    async fn look(&self, link: &dyn Link, key: &Key) -> Result<Stored, CommandError> {
+    async fn read_lock(&self, link: &dyn Link, key: &Key) -> Result<Stored, CommandError> {
         let mut whole = self.part(link, key, 0).await?;
         let mut from = AT_ONCE;
         while !whole.is_whole() && from < MOST {

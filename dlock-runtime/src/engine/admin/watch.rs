@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::listing::Listing;
+use crate::backend::command_error;
 use crate::engine::core::Core;
 use crate::values::error::LockError;
 use crate::values::report::{Fingerprint, HolderReport, LockReport, WaiterReport};
@@ -162,13 +163,14 @@ impl Watch {
 
     /// One page further.
     async fn go_on(&mut self) -> Result<(), LockError> {
+        command_error::runtime_with_timers().map_err(|error| error.into_error(None))?;
         if self.listing.is_none() {
             if let Some(begins) = self.begins {
                 tokio::time::sleep_until(begins).await;
             }
             self.pass += 1;
         }
-        let begin = || Listing::of(self.core.clone(), &self.pattern).looking_at(COMPARED);
+        let begin = || Listing::of(self.core.clone(), &self.pattern).reading_at_most(COMPARED);
         let listing = self.listing.get_or_insert_with(begin);
         if let Some(page) = listing.next_page().await? {
             return page.into_iter().try_for_each(|lock| self.see(lock));

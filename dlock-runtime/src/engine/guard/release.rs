@@ -180,13 +180,20 @@ impl LockGuard {
         let Hold {
             core, cell, spec, ..
         } = &self.hold;
+        let now = match checked {
+            Some(now) => Some(now),
+            None if cell.is_inherited() => None,
+            None => {
+                let now = core.now();
+                let _ = cell.why_lost_at(now); // tells observers, before it counts as released
+                Some(now)
+            }
+        };
         if !cell.release() {
             return None;
         }
-        let now = match checked {
-            Some(now) => now,
-            None if cell.is_inherited() => return Some(Leaves::Forked),
-            None => core.now(),
+        let Some(now) = now else {
+            return Some(Leaves::Forked);
         };
         if let Some(observed) = cell.observed() {
             let (asked, long) = (spec.asked(), core.settings().observing.long_hold);
@@ -229,6 +236,10 @@ impl LockGuard {
         let left = now.until(begun.plus(timeout));
         let given_back = link.release(&self.hold.claim, keep_until, left).await?;
         unclear.settled = true;
+        // It was sent once, so it was gone before; what is repeated may have found it the first time.
+        if !given_back.found {
+            self.hold.cell.was_gone();
+        }
         self.hold
             .core
             .watchdog()

@@ -166,7 +166,7 @@ impl Watchdog {
     }
 
     /// How many locks there are in which state, their holders, and the calls that wait.
-    pub(super) fn sight(&self) -> (Counts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
+    pub(super) fn snapshot(&self) -> (Counts, Vec<Arc<LeaseCell>>, Vec<Arc<AcquireSpec>>) {
         let state = self.shared().lock();
         let held = state.tokens.holders().cloned().collect();
         let waiting = state.queues.waiters().cloned().collect();

@@ -48,10 +48,10 @@ async fn watch(leases: &Arc<LeaseTable>) {
         tokio::spawn(task); // it ends with this thread's runtime
     }
     let mut close_at = None;
-    let mut sight = Sight::default();
+    let mut gauges = GaugeTimer::default();
     loop {
         let now = leases.shared.clock.now();
-        sight.show(leases, now);
+        gauges.tick(leases, now);
         let (actions, next, closing) = {
             let mut state = leases.shared.lock();
             let actions = state.tokens.due(now);
@@ -79,16 +79,16 @@ async fn watch(leases: &Arc<LeaseTable>) {
     }
 }
 
-/// Shows once a second how many locks there are.
+/// Sets the gauges once a second.
 #[derive(Default)]
-struct Sight {
+struct GaugeTimer {
     gauges: Gauges,
     next: Moment,
     times: u32,
 }
 
-impl Sight {
-    fn show(&mut self, leases: &LeaseTable, now: Moment) {
+impl GaugeTimer {
+    fn tick(&mut self, leases: &LeaseTable, now: Moment) {
         if cfg!(not(feature = "metrics")) || now < self.next {
             return;
         }

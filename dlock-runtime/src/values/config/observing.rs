@@ -42,8 +42,8 @@ impl Config {
     /// Logs a warning when a call has waited for its lock for so long, with who holds it. Default:
     /// never.
     ///
-    /// At least 1 ms. It is logged once for each call, while the call waits, at most a second late;
-    /// a call that does not wait in a queue is logged when it ends. The holder is the last one that
+    /// At least 1 ms. It is logged once for each call, while the call waits in a queue; a call that
+    /// tries once waits in none. The holder is the last one that
     /// the server named; it is missing if that was not asked meanwhile, as for a lock that goes
     /// from task to task inside one process.
     ///

@@ -18,8 +18,10 @@ const BYTES: usize = 8;
 /// A name of one holder or waiter of a lock that gives nothing away: the first 16 hexadecimal
 /// digits of the SHA-1 of what the server stores for it.
 ///
-/// It is the same in the queue and at the lock, so a waiter can be followed until it holds. It
-/// changes with each attempt, and when a writer becomes a reader. Of another program's value, which
+/// It is the same in the queue and at the lock, so a waiter can be followed until it holds. All
+/// holders to whom one process hands the lock on without a command share it
+/// ([`Config::local_handoff`](crate::Config::local_handoff)). It changes with each attempt, and when
+/// a writer becomes a reader. Of another program's value, which
 /// may be as simple as `1`, a fingerprint lets somebody confirm a guess.
 ///
 /// # Examples
