@@ -334,7 +334,7 @@ async fn end_rest(command: Option<Pid>, leads_group: bool, notices: &Notices) {
     let mut rounds = 0_u32;
     loop {
         let rest = processes::survivors(None);
-        if rest.is_empty() {
+        if rest.is_empty() && !processes::has_children() {
             return;
         }
         processes::signal_all(None, false, &rest, Signal::KILL);
