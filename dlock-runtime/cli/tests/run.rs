@@ -273,6 +273,22 @@ fn what_the_command_leaves_behind_is_ended_before_the_release() {
     assert!(lab.left("job") < 0, "released");
 }
 
+/// What forks while the process table is read is in no listing of it, but holds the lock.
+#[test]
+fn a_chain_of_short_processes_holds_the_lock() {
+    let lab = Lab::start();
+    let script =
+        "f() { date +%s%N >> chain; [ $1 -eq 0 ] || f $(($1 - 1)) & exit; }; f 150 & exit 0";
+    for _ in 0..5 {
+        let ended = lab.run("job", &["--grace", "7s"], script).end();
+        let end = now();
+        assert_eq!(ended.status, 0, "{ended:?}");
+        assert!(lab.processes("job").is_empty());
+        let last = lab.stamps("chain").into_iter().max().unwrap();
+        assert!(last < end, "it went on for {} ms", (last - end) / 1_000_000);
+    }
+}
+
 #[test]
 fn what_ends_by_itself_within_the_grace_is_not_disturbed() {
     let lab = Lab::start();

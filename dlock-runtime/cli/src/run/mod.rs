@@ -339,8 +339,9 @@ async fn end_rest(group: Option<Pid>, strangers: &[Pid], notices: Notices) {
     processes::signal_all(group, true, &[], Signal::KILL);
     let mut rounds = 0_u32;
     loop {
-        let rest = processes::survivors(strangers);
-        if rest.is_empty() {
+        let rest = processes::survivors(None, strangers);
+        // With strangers among the children, only the process table can tell.
+        if rest.is_empty() && (!strangers.is_empty() || !processes::has_children()) {
             return;
         }
         processes::signal_all(None, false, &rest, Signal::KILL);

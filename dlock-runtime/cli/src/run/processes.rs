@@ -1,11 +1,11 @@
 //! The processes that descend from this one, and signals to them.
 //!
 //! On Linux a *subreaper* inherits every orphan among its descendants, so none can hide by a double
-//! fork or a group of its own, and "no descendants" is the proof that all are gone. Elsewhere only
+//! fork or a group of its own, and "no children" is the proof that all are gone. Elsewhere only
 //! the command's process group is known.
 //!
 //! Invariant: a signal goes only to a process that was seen to descend from this one. The direct
-//! child stays unreaped to the end, so that its number names no other process or group.
+//! child stays unreaped until no other was seen, so that its number names no other process or group.
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
@@ -53,15 +53,23 @@ pub(crate) fn reap(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
+/// Whether this process has a child, ended or not. `/proc` is read entry by entry, so a process that
+/// forks and ends meanwhile can hide its child from [`survivors`]; the kernel's answer is exact, as
+/// every orphan among the descendants is a child.
+pub(crate) fn has_children() -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}
+
 /// Reaps the orphans that this process inherited and that have ended, and gives the descendants
-/// that have not. Neither `except` nor what descends from them is among those.
-pub(crate) fn survivors(except: &[Pid]) -> Vec<Process> {
+/// that have not. Neither `child` is among those, nor `strangers` and what descends from them.
+pub(crate) fn survivors(child: Option<Pid>, strangers: &[Pid]) -> Vec<Process> {
     let me = rustix::process::getpid().as_raw_pid();
     // A process whose first thread has ended looks like a zombie while its others run, but can't be
     // reaped. Other parents' zombies count with their parents.
     let has_ended = |it: &Process| it.is_zombie && (it.parent != me || reap(it.pid));
-    let mut found = descendants(me, except);
-    found.retain(|process| !has_ended(process));
+    let mut found = descendants(me, strangers);
+    found.retain(|process| Some(process.pid) != child && !has_ended(process));
     found
 }
 

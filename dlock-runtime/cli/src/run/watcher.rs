@@ -108,7 +108,7 @@ async fn watch(
     tell(&writer, Frame::Started(command.as_raw_pid()));
     let mut watcher = Watcher {
         plan,
-        command,
+        command: Some(command),
         leads_group: group == 0,
         socket: writer,
         status: None,
@@ -148,7 +148,8 @@ fn start(stdin: OwnedFd, group: i32, command: Vec<OsString>) -> io::Result<Pid> 
 
 struct Watcher {
     plan: Plan,
-    command: Pid,
+    /// Until it is reaped.
+    command: Option<Pid>,
     leads_group: bool,
     socket: UnixStream,
     /// The command's exit status, once it has ended.
@@ -164,12 +165,12 @@ impl Watcher {
     fn turn(&mut self) -> Option<Duration> {
         let now = clock::now();
         if self.status.is_none()
-            && let Some(status) = processes::status_of(self.command)
+            && let Some(status) = self.command.and_then(processes::status_of)
         {
             self.status = Some(status);
             self.plan.command_ended(now);
         }
-        if self.status.is_some() && processes::survivors(&[self.command]).is_empty() {
+        if self.status.is_some() && self.is_alone() {
             return None;
         }
         match self.plan.next(now) {
@@ -196,16 +197,27 @@ impl Watcher {
         }
     }
 
+    /// Nothing of the command is left, itself included.
+    fn is_alone(&mut self) -> bool {
+        let seen = processes::survivors(self.command, &[]);
+        if seen.is_empty()
+            && let Some(command) = self.command.take()
+        {
+            processes::reap(command);
+        }
+        seen.is_empty() && !processes::has_children()
+    }
+
     fn signal_all(&self, signal: Signal) {
-        let others = processes::survivors(&[self.command]);
-        processes::signal_all(Some(self.command), self.leads_group, &others, signal);
+        let others = processes::survivors(self.command, &[]);
+        processes::signal_all(self.command, self.leads_group, &others, signal);
     }
 
     /// Now and then, since it reads the whole process table.
     fn reap_orphans(&mut self, now: u64) {
         let since = Duration::from_nanos(now.saturating_sub(self.reaped));
         if self.orphans_ended && since >= REAP_AT_MOST_EVERY {
-            processes::survivors(&[self.command]);
+            processes::survivors(self.command, &[]);
             (self.orphans_ended, self.reaped) = (false, now);
         }
     }
@@ -215,7 +227,11 @@ impl Watcher {
             Some(Frame::Deadline(deadline)) => self.plan.renewed(deadline, clock::now()),
             Some(Frame::Signal(number)) => {
                 if let Some(signal) = Signal::from_named_raw(number) {
-                    processes::signal_all(Some(self.command), self.leads_group, &[], signal);
+                    processes::signal_all(self.command, self.leads_group, &[], signal);
+                    if signal == Signal::TERM {
+                        // One that is stopped could not obey.
+                        processes::signal_all(self.command, self.leads_group, &[], Signal::CONT);
+                    }
                 }
             }
             Some(Frame::Lost) => self.plan.end(Why::Lost, clock::now()),
@@ -224,7 +240,6 @@ impl Watcher {
     }
 
     fn finish(self) {
-        processes::reap(self.command);
         if let Some(status) = self.status {
             tell(&self.socket, Frame::Ended(status));
         }
