@@ -21,7 +21,7 @@ pub(crate) async fn list(
 ) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
     if notices.json {
-        lines(&pool.admin(), &args).await?;
+        lines(&pool.admin(), &args, notices).await?;
         return Ok(0);
     }
     let limit = args.limit.unwrap_or(ROWS);
@@ -42,7 +42,7 @@ pub(crate) async fn list(
 }
 
 /// One JSON object a line, as they are found.
-async fn lines(admin: &Admin, args: &ListArgs) -> Result<(), Failure> {
+async fn lines(admin: &Admin, args: &ListArgs, notices: Notices) -> Result<(), Failure> {
     let mut left = args.limit.unwrap_or(usize::MAX);
     let mut seen = HashSet::new();
     let mut list = admin.list(args.pattern.as_str());
@@ -52,6 +52,7 @@ async fn lines(admin: &Admin, args: &ListArgs) -> Result<(), Failure> {
             .filter(|lock| seen.insert(lock.key().to_owned()))
         {
             if left == 0 {
+                notices.say("more", "there are more: raise `--limit`");
                 return Ok(());
             }
             left -= 1;

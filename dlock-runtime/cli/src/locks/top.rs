@@ -68,13 +68,19 @@ pub(crate) async fn top(args: TopArgs, url: Option<&str>, notices: Notices) -> R
 }
 
 async fn once(admin: &Admin, args: &TopArgs, notices: Notices) -> Result<(), Failure> {
-    let (locks, _) = sorted(admin, args).await?;
+    let (locks, is_all) = sorted(admin, args).await?;
     if notices.json {
         let locks: Vec<_> = locks.iter().map(describe::json).collect();
-        return output::print(&format!("{}\n", json!({"locks": locks})));
+        let all = json!({"locks": locks, "complete": is_all});
+        return output::print(&format!("{all}\n"));
     }
     let rows: Vec<_> = locks.iter().map(describe::row).collect();
-    output::print(&table::render(describe::HEADER, &rows))
+    output::print(&table::render(describe::HEADER, &rows))?;
+    if !is_all {
+        let message = format!("there are more than {LOCKS}: narrow the pattern");
+        notices.say("more", &message);
+    }
+    Ok(())
 }
 
 /// The locks with the most waiters first, then those that were waited for longest.
