@@ -187,7 +187,7 @@ fn a_killed_server_ends_the_command_in_time() {
 #[test]
 fn a_lock_that_was_taken_away_ends_the_command_after_a_grace() {
     let lab = Lab::start();
-    let options = ["--ttl", "2s", "--grace", "500ms"];
+    let options = ["--ttl", "6s", "--grace", "500ms"];
     let obedient = held(
         &lab,
         "obedient",
