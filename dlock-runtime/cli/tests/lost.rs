@@ -64,7 +64,7 @@ fn killed_its_command_ends_long_before_the_lease() {
 #[test]
 fn a_killed_watcher_ends_the_command_and_the_lock_is_given_back() {
     let lab = Lab::start();
-    let first = held(&lab, "job", &LEASE, STUBBORN);
+    let first = stubborn(&lab, &lab.url);
     signal("KILL", lab.watcher("job"));
     let ended = first.end();
     assert_eq!(ended.status, 70, "{ended:?}");
@@ -97,7 +97,7 @@ fn what_a_shell_had_started_before_is_not_the_commands() {
 #[test]
 fn a_stopped_watcher_is_no_way_around() {
     let lab = Lab::start();
-    let options = ["--ttl", "1500ms", "--grace", "200ms"];
+    let options = ["--ttl", "4s", "--grace", "200ms"];
     let first = held(&lab, "job", &options, STUBBORN);
     signal("STOP", lab.watcher("job"));
     lab.cmd(&["DEL", "lock:job"]);
@@ -146,6 +146,7 @@ fn a_stopped_server_ends_the_command_before_its_key_ends() {
     let lab = Lab::start();
     let options = ["--ttl", "6s", "--grace", "1s", "--lost-status", "3"];
     let first = held(&lab, "job", &options, STUBBORN);
+    lab.stamps("stamps");
     let end = now() + u128::try_from(lab.left("job")).unwrap() * 1_000_000;
     lab.server.stop_signal();
     until_blocking("the command ends", CAP, || {
@@ -170,7 +171,7 @@ fn is_shell(pid: u32) -> bool {
 fn a_killed_server_ends_the_command_in_time() {
     let server = RedisServer::start();
     let lab = Lab::on(server);
-    let first = held(&lab, "job", &LEASE, STUBBORN);
+    let first = stubborn(&lab, &lab.url);
     let began = Instant::now();
     lab.server.kill9();
     let ended = first.end();
