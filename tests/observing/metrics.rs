@@ -132,23 +132,13 @@ async fn a_million_keys_have_the_labels_of_one() {
     let pool = LockPool::connect("memory://").await.unwrap();
     let series = || recorder().render().matches("bounded:").count();
     let lock = async |id: u64| {
-        let key = lock_key!("bounded:<id>");
-        pool.lock(key)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        let template = pool.lock(lock_key!("bounded:<id>"));
         // One place in the program, however its keys are made.
-        let key = format!("bounded-too:{id}");
-        pool.lock(key)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        let text = pool.lock(format!("bounded-too:{id}"));
+        for request in [template, text] {
+            let held = request.acquire().await.unwrap();
+            held.release().await.unwrap();
+        }
     };
     lock(0).await;
     let before = series();
@@ -161,7 +151,6 @@ async fn a_million_keys_have_the_labels_of_one() {
     assert!(!recorder().render().contains("bounded-too"), "a key");
 }
 
-/// What a program does that takes locks before it has set up its metrics.
 #[tokio::test]
 async fn no_label_has_a_value_of_a_key() {
     recorder();

@@ -1,4 +1,5 @@
-//! One call to acquire, as observers see it: when it began, and how it ended.
+//! Runs one call to acquire in its span, and tells observers when it began and how it ended
+//! (`observe::ObservedCall` is whom it tells).
 //!
 //! It decides nothing. Invariant: a call that is dropped is told as cancelled.
 

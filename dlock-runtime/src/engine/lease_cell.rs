@@ -1,5 +1,6 @@
 //! One lease as its holder sees it: until when it counts, and whether it is over. The watchdog and
-//! the guard write it, everybody reads it, without a mutex.
+//! the guard write it, everybody reads it, without a mutex. It keeps what the holder asked for, and
+//! tells observers when the lease is renewed or lost.
 //!
 //! It decides nothing but that a deadline has passed. Invariant: once `cause` is set or `released`
 //! is true, the lease is never held again.

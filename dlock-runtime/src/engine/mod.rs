@@ -9,8 +9,8 @@
 //! is held), `locked_future` (a body that runs under a lock) and `watchdog` (renewal, deadlines,
 //! clean-up). `lease_cell` is what guard and watchdog share. `scope` holds the locks and the pool
 //! around the current poll, `lock_order` checks the order of nested locks, `lock_handle` reads a
-//! held lock without owning it, `admin` looks at the locks of every process, and `shutdown` ends a
-//! pool.
+//! held lock without owning it, `call` tells observers how an acquire ended, `status` counts what a
+//! pool holds and waits for, `admin` looks at the locks of every process, and `shutdown` ends a pool.
 //!
 //! Imports go one way: `pool` → `request` → `acquire` → `waiting` and `guard` → `core` →
 //! `local_queues` and `watchdog` → `shared`.

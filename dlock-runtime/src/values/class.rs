@@ -1,5 +1,5 @@
-//! Which locks are alike for the order of locks: the class of a lock, and the site that requests
-//! it.
+//! Which locks are alike, for the order of locks and for metrics: the class of a lock, and the site
+//! that requests it.
 //!
 //! Both are known from the program's text and hold no value of a key, so there are never more of
 //! them than places in the program that take a lock. The graph of classes is in

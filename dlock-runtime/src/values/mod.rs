@@ -3,7 +3,8 @@
 //!
 //! Read in this order: `key`, `kind`, `token`, `about`, `entry`, `holder`, `fence`, `moment`,
 //! `ttl`, `bounds`, `wait`, `release`, `handoff`, `lock_order`, `class`, `shown`, `error`,
-//! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`, `memory_value`, `slot`.
+//! `finding`, `report`, `listener`, `config`, `process`, `hashed`; for writes under a lock `batch`,
+//! `memory_value`, `slot`.
 //!
 //! Never in this folder: waiting, reading a clock, a command to a server, an import from another
 //! folder.

@@ -236,7 +236,8 @@ impl LockGuard {
         let left = now.until(begun.plus(timeout));
         let given_back = link.release(&self.hold.claim, keep_until, left).await?;
         unclear.settled = true;
-        // It was sent once, so it was gone before; what is repeated may have found it the first time.
+        // It was sent once, so the lock was gone before; a release that is repeated may have found
+        // it the first time.
         if !given_back.found {
             self.hold.cell.was_gone();
         }

@@ -2,8 +2,8 @@
 //!
 //! `environment` reads the same settings from `DLOCK_*` variables, `address` parses the URL,
 //! `check` checks all settings, `settings` is the result. `tls`, `login` and `connector` are the
-//! parts of an address that the builder can give too, `observing` is who is told about locks. Invariant: every bad value is reported, all
-//! in one error.
+//! parts of an address that the builder can give too, `observing` is who is told about locks.
+//! Invariant: every bad value is reported, all in one error.
 //!
 //! Never in this folder: a default that replaces a bad value.
 
