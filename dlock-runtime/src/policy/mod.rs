@@ -7,7 +7,7 @@
 //! `client` (a local queue and its tokens, changed in one step), `queue` (the times of the server's
 //! queue), `retry` (when to try again), `server_clock` (an estimate of the server's time),
 //! `clock_watch` (whether its clock keeps pace) and `lock_order` (which locks are taken inside
-//! which). `server_check` (what a server's settings risk), `votes` (what a majority of servers says),
+//! which). `quorum` (one lock at several servers) uses `lease` and `server`. `server_check` (what a server's settings risk), `votes` (what a majority of servers says),
 //! `writes` (the user's own writes, checked) and `data` (where they go in memory) stand alone.
 //! `docs/inside/protocol.md` draws the states.
 //!
@@ -21,6 +21,7 @@ pub(crate) mod lease;
 pub(crate) mod local_queue;
 pub(crate) mod lock_order;
 pub(crate) mod queue;
+pub(crate) mod quorum;
 pub(crate) mod retry;
 pub(crate) mod server;
 pub(crate) mod server_check;

@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    fn give_back(&mut self, claim: &Claim, keep_until: u64, time: u64) -> bool {
+    pub(super) fn give_back(&mut self, claim: &Claim, keep_until: u64, time: u64) -> bool {
         let Some(held) = self.locks.held(&claim.key, time) else {
             return false;
         };

@@ -2,7 +2,8 @@
 //!
 //! `memory://` runs it, a model checker explores it, and `backend/redis/lua` is tested against it
 //! operation by operation. `exclusive` has the operations of the lock with one holder, `shared`
-//! those of the other kinds, `grant` what they share; `inspect` reads.
+//! those of the other kinds, `grant` what they share; `voting` has those of a node of a quorum, whose
+//! locks nobody queues for; `inspect` reads.
 //!
 //! Invariants: a key has one value or one set of holders; `last_epoch` only grows; nothing is
 //! created for a claim after its `not_after`; only `acquire` creates, and a grant only out of the
@@ -21,11 +22,14 @@ mod locks;
 mod queues;
 mod set;
 mod shared;
+mod voting;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::locks::{Lock, Locks};
 use self::queues::Queues;
+use self::voting::Hints;
 use super::commands::{
     Acquire, Acquired, Busy, Cancelled, Claim, GivenBack, Left, Polled, PushedGrant, Renewal,
     Renewed,
@@ -37,6 +41,11 @@ use crate::values::ttl;
 /// Delivers a grant to its waiter.
 pub(crate) trait Publish {
     fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached;
+
+    /// Tells a client that was outvoted that the key is free at this node.
+    fn hint(&mut self, _address: &str, _key: &Arc<str>) -> Reached {
+        Reached::Nobody
+    }
 }
 
 /// Who received a grant.
@@ -56,6 +65,7 @@ pub(crate) enum Reached {
 pub(crate) struct Server {
     locks: Locks,
     queues: Queues,
+    hints: Hints,
     last_epoch: u64,
     /// The longest lease of a grant from the queue.
     claim: Duration,
@@ -68,6 +78,7 @@ impl Default for Server {
         Self {
             locks: Locks::default(),
             queues: Queues::default(),
+            hints: Hints::default(),
             last_epoch: 0,
             claim: queue::CLAIM,
             sweep_at: 0,
@@ -197,10 +208,12 @@ impl Server {
     /// Drops what has lapsed whenever the number of keys has doubled: constant cost for each
     /// insert.
     fn sweep(&mut self, time: u64) {
-        if self.locks.len() + self.queues.len() >= self.sweep_at.max(64) {
+        let stored = |it: &Self| it.locks.len() + it.queues.len() + it.hints.len();
+        if stored(self) >= self.sweep_at.max(64) {
             self.locks.sweep(time);
             self.queues.sweep(time);
-            self.sweep_at = (self.locks.len() + self.queues.len()) * 2;
+            self.hints.sweep(time);
+            self.sweep_at = stored(self) * 2;
         }
     }
 }
