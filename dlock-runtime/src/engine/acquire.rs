@@ -385,6 +385,14 @@ async fn try_once(core: &Arc<Core>, spec: &Arc<AcquireSpec>) -> Result<Tried, Co
             open.created_nothing();
             return attempt::in_the_way(&busy).map(Tried::Busy);
         }
+        Ok(Acquired::NoQuorum(answer)) => {
+            if answer.is_open {
+                drop(open); // cancels it
+            } else {
+                open.created_nothing();
+            }
+            return attempt::in_the_way(&answer.busy).map(Tried::Busy);
+        }
         Ok(Acquired::Late { .. }) => {
             open.created_nothing();
             return Ok(Tried::Late);

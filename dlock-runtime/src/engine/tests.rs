@@ -157,6 +157,7 @@ async fn all_who_wait_are_told() {
     let freed = GivenBack {
         found: true,
         rest: 2,
+        is_open: false,
     };
     cell.freed(Some(freed));
     cell.freed(None);

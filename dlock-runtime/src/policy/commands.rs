@@ -85,6 +85,8 @@ pub(crate) enum Acquired {
     },
     /// Executed after its `not_after`: nothing was created.
     Late { time: u64 },
+    /// No quorum of nodes granted it.
+    NoQuorum(NoQuorum),
     /// The key is held as another kind of lock, and the claim may not queue.
     /// `there`: the set's meta member, or the beginning of a value (see [`entry`]).
     WrongKind { time: u64, there: String },
@@ -115,6 +117,23 @@ impl AcquiredAll {
             | AcquiredAll::Late { time } => *time,
         }
     }
+}
+
+/// Why a lock of several nodes is not ours.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NoQuorum {
+    /// The holder at most of the nodes that gave no vote.
+    pub(crate) busy: Busy,
+    /// That holder may have a quorum; if not, the votes were split.
+    pub(crate) is_held: bool,
+    /// Some node granted it, or may yet: it has to be cancelled.
+    pub(crate) is_open: bool,
+    /// How many others the nodes will tell before us that the lock is free.
+    pub(crate) rank: u32,
+    /// Whether the nodes will tell us.
+    pub(crate) is_told: bool,
+    /// How long a node takes to answer.
+    pub(crate) round_trip: Duration,
 }
 
 /// The holder that is in the way.
@@ -160,6 +179,10 @@ impl Acquired {
             Acquired::Granted { time, .. }
             | Acquired::Busy(Busy { time, .. })
             | Acquired::Queued(Busy { time, .. })
+            | Acquired::NoQuorum(NoQuorum {
+                busy: Busy { time, .. },
+                ..
+            })
             | Acquired::Yours { time, .. }
             | Acquired::Late { time }
             | Acquired::WrongKind { time, .. } => *time,
@@ -193,6 +216,8 @@ pub(crate) struct GivenBack {
     pub(crate) found: bool,
     /// How many entries of the same owner still hold it; 0 for every other kind.
     pub(crate) rest: u32,
+    /// Some node of a quorum did not answer, so something may be left there: it has to be cancelled.
+    pub(crate) is_open: bool,
 }
 
 /// The answer to `cancel`.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::commands::NoQuorum;
 use crate::values::moment::Moment;
 
 /// Spreads the timers of many processes; seeded, so that a test can repeat it (`SplitMix64`, Steele
@@ -45,6 +46,17 @@ pub(crate) fn after_failure(failures: u32, jitter: &mut Jitter) -> Duration {
     full / 2 + jitter.up_to(full / 2)
 }
 
+/// The bounds of a round trip as it is counted with here: a fast one must not make a loop of
+/// attempts, and a slow one must not make a waiter sleep through its turn.
+const ROUND_TRIP_AT_LEAST: Duration = Duration::from_micros(100);
+const ROUND_TRIP_AT_MOST: Duration = Duration::from_millis(100);
+
+/// After this many others it makes no difference how many there are.
+const RANKS_AT_MOST: u32 = 100;
+
+/// How often the pause after split votes is doubled.
+const SPLITS_AT_MOST: u32 = 6;
+
 /// How often a wait through an outage is mentioned.
 const MENTION_EVERY: Duration = Duration::from_secs(60);
 
@@ -60,6 +72,8 @@ pub(crate) struct Retries {
     outage: Option<(Moment, Moment)>,
     /// Since when the key was seen without a time to live.
     endless_since: Option<Moment>,
+    /// How often in a row the votes of several nodes were split.
+    splits: u32,
     jitter: Jitter,
 }
 
@@ -77,6 +91,7 @@ impl Retries {
             failures: 0,
             outage: None,
             endless_since: None,
+            splits: 0,
             jitter,
         }
     }
@@ -84,6 +99,22 @@ impl Retries {
     /// The server answers, and the key is as it should be.
     pub(crate) fn succeeded(&mut self) {
         (self.failures, self.outage, self.endless_since) = (0, None, None);
+    }
+
+    /// No quorum of nodes granted the lock, so it is asked for again. If it is held: when its lease
+    /// ends, at most `cap` later, and behind those who are told first that it is free. If votes were
+    /// split: after a random pause, about ten round trips, doubled from time to time.
+    pub(crate) fn no_quorum(&mut self, answer: &NoQuorum, left: Duration, cap: Duration) -> Duration {
+        self.succeeded();
+        let trip = answer.round_trip.clamp(ROUND_TRIP_AT_LEAST, ROUND_TRIP_AT_MOST);
+        if answer.is_held {
+            self.splits = 0;
+            let behind = trip * 5 / 2 * answer.rank.min(RANKS_AT_MOST);
+            return after_busy(left, cap, &mut self.jitter) + behind.min(cap);
+        }
+        let window = trip * 10 * (1 << self.splits.min(SPLITS_AT_MOST));
+        self.splits = self.splits.saturating_add(1);
+        self.jitter.up_to(window.min(cap))
     }
 
     /// As [`after_busy`].

@@ -56,6 +56,10 @@ impl Listener for Core {
         }
     }
 
+    fn freed(&self, key: &Arc<str>) {
+        self.local_queues.freed(key, self.backend.clock().now());
+    }
+
     fn disconnected(&self) {
         self.local_queues.poll_all_now(self.backend.clock().now());
     }

@@ -235,16 +235,17 @@ impl LockGuard {
             .await?;
         let left = now.until(begun.plus(timeout));
         let given_back = link.release(&self.hold.claim, keep_until, left).await?;
-        unclear.settled = true;
+        // With something open at a node the lock is free, and the watchdog cleans up there.
+        unclear.settled = !given_back.is_open;
         // It was sent once, so the lock was gone before; a release that is repeated may have found
         // it the first time.
         if !given_back.found {
             self.hold.cell.was_gone();
         }
-        self.hold
-            .core
-            .watchdog()
-            .released(self.hold.token, &self.hold.cell);
+        if !given_back.is_open {
+            let watchdog = self.hold.core.watchdog();
+            watchdog.released(self.hold.token, &self.hold.cell);
+        }
         Ok(given_back)
     }
 

@@ -155,6 +155,14 @@ impl LocalQueues {
         }
     }
 
+    /// A node says that the lock is free there: whoever waits for it asks for it again. It carries no
+    /// right, so that a false one costs one acquire at most, while none is under way.
+    pub(in crate::engine) fn freed(&self, key: &Arc<str>, now: Moment) {
+        self.at(&QueueKey::for_all(key.clone()), |it| {
+            it.queue_state.poll_now(now);
+        });
+    }
+
     /// Pushes may have been missed: every leader polls.
     pub(in crate::engine) fn poll_all_now(&self, now: Moment) {
         for queue_key in self.queue_keys() {

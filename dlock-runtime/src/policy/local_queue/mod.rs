@@ -289,6 +289,8 @@ impl<W> LocalQueue<W> {
     /// without a pause.
     pub(crate) fn pause(&mut self, until: Moment) {
         if let Remote::Vacant { .. } | Remote::Held(..) = self.remote {
+            // What came while the acquire was under way may be news to it.
+            let until = self.again.take().map_or(until, |again| again.min(until));
             self.remote = Remote::vacant(until);
         }
     }

@@ -132,6 +132,7 @@ impl Server {
             None => GivenBack {
                 found: self.release_exclusive(claim, keep_until, time, publish),
                 rest: 0,
+                is_open: false,
             },
             Some(entry) => self.release_shared(claim, &entry, keep_until, time, publish),
         }

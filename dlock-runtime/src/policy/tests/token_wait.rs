@@ -142,6 +142,7 @@ fn what_nobody_wants_is_cleaned_up_and_never_held() {
             found: Some(GivenBack {
                 found: true,
                 rest: 0,
+                is_open: false,
             }),
         };
         let told = table.cancelled(token(), answer, false, at(20));

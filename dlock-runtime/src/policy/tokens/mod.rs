@@ -294,6 +294,7 @@ impl<H: Clone> Tokens<H> {
                 found: Some(GivenBack {
                     found: answer.found,
                     rest: answer.rest,
+                    is_open: false,
                 }),
             });
         }

@@ -130,7 +130,7 @@ impl Link for PlainLink {
         Box::pin(async move {
             let until = Instant::now() + within;
             let found = self.release_claim(claim, keep_until, until).await?;
-            Ok(GivenBack { found, rest: 0 })
+            Ok(GivenBack { found, ..GivenBack::default() })
         })
     }
 

@@ -237,10 +237,12 @@ pub(super) fn given_back(reply: &Value) -> Result<Done<GivenBack>, CommandError>
         Value::Array(items) => Some(GivenBack {
             found: number(items.first()?)? == 1,
             rest: u32::try_from(number(items.get(1)?)?).unwrap_or(u32::MAX),
+            is_open: false,
         }),
         found => Some(GivenBack {
             found: number(found)? == 1,
             rest: 0,
+            is_open: false,
         }),
     };
     let answer = read().ok_or_else(|| unexpected("release", reply))?;

@@ -12,7 +12,7 @@ use crate::backend::command_error::CommandError;
 use crate::engine::attempt::{self, InTheWay};
 use crate::observe;
 use crate::policy::client::Settled;
-use crate::policy::commands::{Busy, Left};
+use crate::policy::commands::{Busy, Left, NoQuorum};
 use crate::policy::local_queue::Grant;
 use crate::policy::retry::Pause;
 use crate::values::error::LockError;
@@ -86,6 +86,18 @@ impl Leader {
                 self.send_away(refusal);
             }
         }
+    }
+
+    /// No quorum of nodes granted the lock, and nobody queues at a node.
+    pub(super) fn no_quorum(&mut self, answer: &NoQuorum) {
+        self.observe(&answer.busy);
+        let left = match attempt::in_the_way(&answer.busy) {
+            Ok(InTheWay::Somebody { left, .. }) => left,
+            endless_or_strange => return self.not_queued(endless_or_strange),
+        };
+        let cap = self.core.settings().poll_interval(answer.is_told);
+        let pause = self.retries().no_quorum(answer, left, cap);
+        self.pause(pause);
     }
 
     /// Nothing was created, and the estimate of the server's clock has been corrected.

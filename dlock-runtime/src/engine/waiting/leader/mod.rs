@@ -244,6 +244,14 @@ impl Leader {
                 open.created_nothing();
                 self.not_queued(attempt::in_the_way(&busy));
             }
+            Ok(Acquired::NoQuorum(answer)) => {
+                if answer.is_open {
+                    drop(open); // cancels it
+                } else {
+                    open.created_nothing();
+                }
+                self.no_quorum(&answer);
+            }
             Ok(Acquired::Late { .. }) => {
                 open.created_nothing();
                 self.late();

@@ -187,6 +187,7 @@ impl Process {
                 }
                 self.queued(turn, token, &busy);
             }
+            Acquired::NoQuorum(_) => unreachable!("one server"),
             Acquired::WrongKind { .. } => {
                 turn.seen.saw(Witness::WrongKind);
                 self.created_nothing(turn, token);
@@ -224,6 +225,7 @@ impl Process {
                 let grant = grant_of(sent, left, epoch, time, GrantKind::InTurn);
                 self.granted(turn, attempt.token, grant);
             }
+            Acquired::NoQuorum(_) => unreachable!("one server"),
             Acquired::Busy(_) | Acquired::Late { .. } | Acquired::WrongKind { .. } => {
                 self.poll_failed(turn, &attempt);
             }

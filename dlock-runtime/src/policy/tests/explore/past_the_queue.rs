@@ -41,6 +41,7 @@ impl Process {
             Acquired::Yours { time, epoch, left } => {
                 grant_of(attempt.sent, left, epoch, time, GrantKind::InTurn)
             }
+            Acquired::NoQuorum(_) => unreachable!("one server"),
             Acquired::WrongKind { .. } => {
                 turn.seen.saw(Witness::WrongKind);
                 self.tokens.not_granted(token);

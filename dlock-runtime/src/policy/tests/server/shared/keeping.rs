@@ -97,7 +97,8 @@ fn an_owners_kept_entry_is_not_counted() {
         world.give_back(&owned("b", "one")),
         GivenBack {
             found: true,
-            rest: 0
+            rest: 0,
+            is_open: false,
         }
     );
     assert!(matches!(

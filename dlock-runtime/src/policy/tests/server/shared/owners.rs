@@ -20,7 +20,7 @@ fn a_release_says_how_many_entries_still_hold_the_lock() {
         ("c", true, 0),
     ] {
         let given_back = world.give_back(&owned(name, "one"));
-        assert_eq!(given_back, GivenBack { found, rest }, "{name}");
+        assert_eq!(given_back, GivenBack { found, rest, is_open: false }, "{name}");
     }
     assert_eq!(world.server.len(), 0);
 }
@@ -34,7 +34,8 @@ fn a_release_counts_for_owners_only() {
         given_back,
         GivenBack {
             found: true,
-            rest: 0
+            rest: 0,
+            is_open: false,
         }
     );
 }

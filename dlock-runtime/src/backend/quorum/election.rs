@@ -1,0 +1,271 @@
+//! One acquire at all nodes: sends the ballots, reads the votes, and puts an epoch to adoption if
+//! the nodes drew different ones. `policy::quorum::election` decides.
+//!
+//! Invariant: where a node may have something of the claim when this ends, `OpenClaims` or the answer
+//! says so.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::link::QuorumLink;
+use super::round::Round;
+use crate::backend::command_error::CommandError;
+use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
+use crate::policy::quorum::clocks::{pool_time, proposal};
+use crate::policy::quorum::commands::{Ballot, Outvoted, Vote};
+use crate::policy::quorum::election::{Election, Step};
+use crate::policy::quorum::nodes::{NodeId, NodeSet};
+use crate::values::error::Reason;
+use crate::values::moment::Moment;
+
+/// What the nodes said that did not vote for us.
+#[derive(Default)]
+struct Against {
+    /// By the holder's value.
+    busy: BTreeMap<String, Holding>,
+    last_epoch: u64,
+    is_told: bool,
+    late: bool,
+    wrong_kind: Option<String>,
+    error: Option<CommandError>,
+}
+
+/// The nodes that one other claim has.
+#[derive(Default)]
+struct Holding {
+    nodes: usize,
+    left: Option<Left>,
+    rank: u32,
+}
+
+impl QuorumLink {
+    pub(super) async fn elect(
+        &self,
+        command: &Acquire,
+        within: Duration,
+    ) -> Result<Acquired, CommandError> {
+        let clock = self.shared.clock;
+        let begun = clock.now();
+        let until = Instant::now() + within;
+        let asked = self.voting(begun);
+        let mut election = Election::new(self.shared.nodes, asked);
+        if election.begin() == Step::Lost {
+            return Err(self.too_few_vote(begun));
+        }
+        let value = &command.claim.value;
+        if asked != self.shared.nodes.all() {
+            self.shared.open.only_at(value, asked, begun);
+        }
+        let mut against = Against::default();
+        let step = self
+            .vote(command, within, begun, &mut election, &mut against)
+            .await;
+        let step = match step {
+            Step::Adopt { .. } => self.adopt(command, until, &mut election, step).await,
+            step => step,
+        };
+        let open = election.open();
+        if open.is_empty() {
+            self.shared.open.forget(value);
+        } else if open != self.shared.nodes.all() {
+            self.shared.open.only_at(value, open, clock.now());
+        }
+        let time = pool_time(clock.now());
+        match step {
+            Step::Won { epoch } => Ok(Acquired::Granted { time, epoch }),
+            _ => self.outvoted(command, against, open, time),
+        }
+    }
+
+    /// Sends the ballots, and reads the votes until the election is decided, or has to adopt.
+    async fn vote(
+        &self,
+        command: &Acquire,
+        within: Duration,
+        begun: Moment,
+        election: &mut Election,
+        against: &mut Against,
+    ) -> Step {
+        let mut round = self.ballots(command, within, begun, election.open());
+        let mut patience = None;
+        loop {
+            let answered = match patience {
+                None => Ok(round.next().await),
+                Some(until) => timeout_at(until, round.next()).await,
+            };
+            let step = match answered {
+                Err(_) => election.hurry(),
+                Ok(None) => return Step::Lost, // unreachable: the last answer decides
+                Ok(Some((node, Ok(vote)))) => {
+                    let step = election.voted(node, &vote);
+                    against.voted(vote, self.hint_to(node).is_some());
+                    step
+                }
+                Ok(Some((node, Err(error)))) => {
+                    let is_open = error.leaves_open();
+                    against.error.get_or_insert(error);
+                    election.failed(node, is_open)
+                }
+            };
+            match step {
+                Step::Wait => {}
+                Step::WaitBriefly => {
+                    let pause = self.round_trip();
+                    patience.get_or_insert_with(|| Instant::now() + pause);
+                }
+                decided => {
+                    self.shared.seen.told(&command.claim.key, against.last_epoch);
+                    return decided;
+                }
+            }
+        }
+    }
+
+    fn ballots(
+        &self,
+        command: &Acquire,
+        within: Duration,
+        now: Moment,
+        asked: NodeSet,
+    ) -> Round<'static, Vote> {
+        let proposal = self.proposal(&command.claim.key, now);
+        let mut round = Round::default();
+        for (node, connection, member) in self.connected(asked) {
+            let [not_after] = member.stamps(&**connection, [command.not_after], now);
+            let ballot = Ballot {
+                claim: command.claim.clone(),
+                lease: command.lease,
+                not_after,
+                proposal,
+                hint_to: if command.claim.queues {
+                    self.hint_to(node).cloned().unwrap_or_default()
+                } else {
+                    "".into()
+                },
+            };
+            let (connection, member) = (connection.clone(), member.clone());
+            let clock = self.shared.clock;
+            round.push(
+                node,
+                Box::pin(async move {
+                    let answer = connection.vote(&ballot, within).await;
+                    member.took(now.until(clock.now()));
+                    answer
+                }),
+            );
+        }
+        round
+    }
+
+    fn proposal(&self, key: &str, now: Moment) -> u64 {
+        let connections = self.connections.iter().flatten();
+        let mut estimates: Vec<u64> = connections.map(|it| it.server_time_at(now)).collect();
+        proposal(self.shared.nodes, &mut estimates, self.shared.seen.highest(key))
+    }
+
+    /// Puts epochs to adoption until a quorum holds one, or that can't be.
+    async fn adopt(
+        &self,
+        command: &Acquire,
+        until: Instant,
+        election: &mut Election,
+        mut step: Step,
+    ) -> Step {
+        while let Step::Adopt { epoch, at } = step {
+            let within = until.saturating_duration_since(Instant::now());
+            let mut round = Round::default();
+            for (node, connection, _) in self.connected(at) {
+                let (connection, claim) = (connection.clone(), command.claim.clone());
+                let adopt = async move { connection.adopt(&claim, epoch, within).await };
+                round.push(node, Box::pin(adopt));
+            }
+            loop {
+                step = match round.next().await {
+                    // The votes that are still out are not waited for.
+                    None => return Step::Lost,
+                    Some((node, Ok(answer))) => election.adopted(node, epoch, answer),
+                    Some((node, Err(_))) => election.failed(node, true),
+                };
+                match step {
+                    Step::Wait | Step::WaitBriefly => {}
+                    Step::Adopt { .. } => break,
+                    decided => return decided,
+                }
+            }
+        }
+        step
+    }
+
+    /// The answer of an election that was lost.
+    fn outvoted(
+        &self,
+        command: &Acquire,
+        against: Against,
+        open: NodeSet,
+        time: u64,
+    ) -> Result<Acquired, CommandError> {
+        let is_open = !open.is_empty();
+        let most = against.busy.into_iter().max_by_key(|(_, it)| it.nodes);
+        if let Some((value, holding)) = most {
+            let nodes = self.shared.nodes;
+            // Nodes that said nothing may be the holder's too.
+            let silent = nodes.number() - self.voting(self.shared.clock.now()).len();
+            let left = holding.left.unwrap_or(Left::For(Duration::ZERO));
+            return Ok(Acquired::NoQuorum(NoQuorum {
+                busy: Busy { time, left, value },
+                is_held: holding.nodes + silent >= nodes.quorum(),
+                is_open,
+                rank: holding.rank,
+                is_told: against.is_told && command.claim.queues,
+                round_trip: self.round_trip(),
+            }));
+        }
+        let unclear = |why: &str| Err(CommandError::Unclear(Reason::new(why)));
+        match (against.wrong_kind, against.late, against.error) {
+            (Some(there), ..) if !is_open => Ok(Acquired::WrongKind { time, there }),
+            (Some(_), ..) => unclear("some nodes hold the key as another kind of lock"),
+            (None, true, _) if !is_open => Ok(Acquired::Late { time }),
+            (None, true, _) => unclear("the clocks of some nodes run ahead by leaps"),
+            (None, false, Some(error)) if !is_open => Err(error),
+            (None, false, Some(error)) => Err(CommandError::Unclear(error.reason())),
+            (None, false, None) => {
+                unclear("the nodes drew different epochs, and no quorum adopted one")
+            }
+        }
+    }
+}
+
+impl Against {
+    fn voted(&mut self, vote: Vote, is_told: bool) {
+        match vote {
+            Vote::Granted { .. } => {}
+            Vote::Busy(Outvoted {
+                busy: Busy { left, value, .. },
+                last_epoch,
+                rank,
+            }) => {
+                self.last_epoch = self.last_epoch.max(last_epoch);
+                self.is_told |= is_told;
+                let holding = self.busy.entry(value).or_insert(Holding {
+                    rank,
+                    ..Holding::default()
+                });
+                holding.nodes += 1;
+                holding.rank = holding.rank.min(rank);
+                holding.left = Some(longer(holding.left, left));
+            }
+            Vote::Late { .. } => self.late = true,
+            Vote::WrongKind { there, .. } => self.wrong_kind = Some(there),
+        }
+    }
+}
+
+fn longer(one: Option<Left>, other: Left) -> Left {
+    match (one, other) {
+        (None, other) => other,
+        (Some(Left::For(one)), Left::For(other)) => Left::For(one.max(other)),
+        (Some(_), _) => Left::Endless,
+    }
+}

@@ -1,0 +1,472 @@
+//! The protocol's commands over a connection to each node: a command goes to all of them at once,
+//! and its answer is there as soon as a quorum has decided.
+//!
+//! Invariants: a command about a claim goes to every node where something of it may be left; a node
+//! that hangs costs no more than its vote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+
+use super::Shared;
+use super::member::{Member, Standing};
+use super::round::Round;
+use crate::backend::command_error::CommandError;
+use crate::backend::{Answer, Link, Node};
+use crate::policy::commands::{
+    Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, Renewal, Renewed,
+};
+use crate::policy::quorum::clocks::pool_time;
+use crate::policy::quorum::nodes::{NodeId, NodeSet};
+use crate::policy::quorum::tally::{Tally, Verdict};
+use crate::policy::writes::{Writes, Wrote};
+use crate::values::error::Reason;
+use crate::values::moment::Moment;
+use crate::values::report::{Part, Scanned, Stored};
+use crate::values::ttl::Ttl;
+
+/// When a quorum has answered a release, the others are waited for as long as a few round trips
+/// take, so that nothing has to be cleaned up behind it.
+const PATIENCE: u32 = 4;
+const PATIENCE_AT_LEAST: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub(super) struct QuorumLink {
+    pub(super) shared: Arc<Shared>,
+    /// One for each node; `None`: it is away.
+    pub(super) connections: Vec<Option<Arc<dyn Node>>>,
+    /// The channel of each connection on which its node sends hints.
+    hints: Vec<Option<Arc<str>>>,
+}
+
+impl QuorumLink {
+    pub(super) fn new(shared: Arc<Shared>, connections: Vec<Option<Arc<dyn Node>>>) -> Self {
+        let hint = |node: &Option<Arc<dyn Node>>| node.as_ref()?.hint_address().cloned();
+        Self {
+            hints: connections.iter().map(hint).collect(),
+            shared,
+            connections,
+        }
+    }
+
+    /// The nodes among these that are connected.
+    pub(super) fn connected(
+        &self,
+        among: NodeSet,
+    ) -> impl Iterator<Item = (NodeId, &Arc<dyn Node>, &Arc<Member>)> {
+        let all = self.shared.members().zip(&self.connections);
+        all.filter_map(move |((node, member), connection)| {
+            let connection = connection.as_ref().filter(|_| among.contains(node))?;
+            Some((node, connection, member))
+        })
+    }
+
+    fn everywhere(&self) -> impl Iterator<Item = (NodeId, &Arc<dyn Node>, &Arc<Member>)> {
+        self.connected(self.shared.nodes.all())
+    }
+
+    /// The nodes that may vote now.
+    pub(super) fn voting(&self, now: Moment) -> NodeSet {
+        let all = self.everywhere();
+        let votes = all.filter(|(_, connection, _)| connection.votes_from() <= now);
+        votes.map(|(node, ..)| node).collect()
+    }
+
+    pub(super) fn too_few_vote(&self, now: Moment) -> CommandError {
+        let standing = |node: NodeId| {
+            let connection = self.connections.get(node.index()).and_then(Option::as_ref);
+            let member = self.shared.member(node);
+            member.map_or(Standing::Unknown, |it| it.standing(connection, now))
+        };
+        self.shared.too_few(standing, "a lock needs the votes of")
+    }
+
+    /// Where a node sends hints to this pool's waiters, if it does.
+    pub(super) fn hint_to(&self, node: NodeId) -> Option<&Arc<str>> {
+        self.hints.get(node.index())?.as_ref()
+    }
+
+    /// How long the node in the middle takes to answer.
+    pub(super) fn round_trip(&self) -> Duration {
+        let mut trips: Vec<_> = self
+            .everywhere()
+            .map(|(.., member)| member.round_trip())
+            .collect();
+        trips.sort_unstable();
+        trips.get(trips.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// Asks all nodes yes or no, until it is decided.
+    async fn tally<'a>(
+        &'a self,
+        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, bool>,
+    ) -> Result<bool, CommandError> {
+        let mut tally = Tally::new(self.shared.nodes);
+        let mut round = Round::default();
+        for (node, connection, _) in self.everywhere() {
+            round.push(node, ask(connection.clone()));
+        }
+        let absent = self.shared.members().filter(|(node, _)| !round.pending().contains(*node));
+        for (node, _) in absent {
+            tally.count(node, None);
+        }
+        let mut failed = None;
+        while let Some((node, answer)) = round.next().await {
+            let answer = answer.map_err(|error| failed.get_or_insert(error).clone());
+            match tally.count(node, answer.ok()) {
+                Some(Verdict::Yes) => return Ok(true),
+                Some(Verdict::No) => return Ok(false),
+                Some(Verdict::Unknown) => break,
+                None => {}
+            }
+        }
+        Err(failed.unwrap_or_else(no_quorum_answered))
+    }
+
+    /// Takes a claim's votes back wherever something of it may be left.
+    async fn take_back(
+        &self,
+        claim: &Claim,
+        (keep_until, not_after): (u64, u64),
+        within: Duration,
+        waits: WaitsFor,
+    ) -> TakenBack {
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        let asked = shared.open.of(&claim.value);
+        let mut open = asked.unwrap_or_else(|| shared.nodes.all());
+        let mut round = Round::default();
+        for (node, connection, member) in self.connected(open) {
+            let [keep_until, not_after] =
+                member.stamps(&**connection, [keep_until, not_after], now);
+            let (connection, member) = (connection.clone(), member.clone());
+            let clock = shared.clock;
+            let answer = async move {
+                let answer = connection.take_back(claim, keep_until, not_after, within).await;
+                member.took(now.until(clock.now()));
+                answer
+            };
+            round.push(node, Box::pin(answer));
+        }
+        let (mut tally, mut found, mut verdict, mut until) = (Tally::new(shared.nodes), false, None, None);
+        for node in shared.nodes.ids().filter(|node| !round.pending().contains(*node)) {
+            // Without an answer, unless nothing of it was ever there.
+            let absent = (!open.contains(node)).then_some(false);
+            verdict = tally.count(node, absent).or(verdict);
+        }
+        loop {
+            let answered = match until {
+                None => Ok(round.next().await),
+                Some(until) => timeout_at(until, round.next()).await,
+            };
+            let Ok(Some((node, answer))) = answered else {
+                break;
+            };
+            if let Ok(answer) = &answer {
+                found |= answer.found;
+                if answer.conclusive {
+                    open.remove(node);
+                }
+            }
+            verdict = tally.count(node, answer.ok().map(|it| it.found)).or(verdict);
+            if verdict.is_some() && waits == WaitsFor::Quorum && until.is_none() {
+                until = Some(Instant::now() + self.patience(round.pending()));
+            }
+        }
+        if open.is_empty() {
+            shared.open.forget(&claim.value);
+        } else if Some(open) != asked {
+            shared.open.only_at(&claim.value, open, now);
+        }
+        TakenBack {
+            found,
+            verdict: verdict.unwrap_or(Verdict::Unknown),
+            is_open: !open.is_empty(),
+        }
+    }
+
+    /// How long to wait for the last nodes: not at all for those that are known to be slow.
+    fn patience(&self, pending: NodeSet) -> Duration {
+        let usual = self.round_trip() * PATIENCE + PATIENCE_AT_LEAST;
+        let is_slow = |it: (NodeId, &Arc<dyn Node>, &Arc<Member>)| it.2.round_trip() > usual;
+        if self.connected(pending).any(is_slow) {
+            Duration::ZERO
+        } else {
+            usual
+        }
+    }
+
+    async fn renew_all(
+        &self,
+        items: &[Renewal],
+        within: Duration,
+    ) -> Result<Vec<Renewed>, CommandError> {
+        let nodes = self.shared.nodes;
+        let mut round = Round::default();
+        for (node, connection, _) in self.everywhere() {
+            let connection = connection.clone();
+            round.push(
+                node,
+                Box::pin(async move { connection.renew(items, within).await }),
+            );
+        }
+        let mut tallies: Vec<_> = items.iter().map(|_| (Tally::new(nodes), None)).collect();
+        let mut count = |node, answers: Option<Vec<Renewed>>| {
+            for (at, (tally, verdict)) in tallies.iter_mut().enumerate() {
+                let answer = answers.as_ref().and_then(|it| it.get(at));
+                let answer = match answer {
+                    Some(Renewed::Yes) => Some(true),
+                    Some(Renewed::NotOurs) => Some(false),
+                    Some(Renewed::Failed) | None => None,
+                };
+                *verdict = verdict.or(tally.count(node, answer));
+            }
+            tallies.iter().all(|(_, verdict)| verdict.is_some())
+        };
+        for node in nodes.ids().filter(|node| !round.pending().contains(*node)) {
+            count(node, None);
+        }
+        let mut failed = None;
+        let mut answers = 0;
+        while let Some((node, answer)) = round.next().await {
+            answers += usize::from(answer.is_ok());
+            let answer = answer.map_err(|error| failed.get_or_insert(error).clone());
+            if count(node, answer.ok()) {
+                break;
+            }
+        }
+        if answers < nodes.quorum()
+            && let Some(error) = failed
+        {
+            return Err(error);
+        }
+        let outcome = |(_, verdict): (Tally, Option<Verdict>)| match verdict {
+            Some(Verdict::Yes) => Renewed::Yes,
+            Some(Verdict::No) => Renewed::NotOurs,
+            Some(Verdict::Unknown) | None => Renewed::Failed,
+        };
+        Ok(tallies.into_iter().map(outcome).collect())
+    }
+
+    /// What most of the nodes that answer say.
+    async fn most<'a, T: Ord>(
+        &'a self,
+        ask: impl Fn(Arc<dyn Node>) -> Answer<'a, T>,
+    ) -> Result<T, CommandError> {
+        let mut round = Round::default();
+        for (node, connection, _) in self.everywhere() {
+            round.push(node, ask(connection.clone()));
+        }
+        let (mut said, mut failed) = (BTreeMap::<T, usize>::new(), None);
+        while let Some((_, answer)) = round.next().await {
+            match answer {
+                Ok(answer) => *said.entry(answer).or_default() += 1,
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+            if said.values().any(|nodes| *nodes >= self.shared.nodes.quorum()) {
+                break;
+            }
+        }
+        let answers: usize = said.values().sum();
+        if answers < self.shared.nodes.quorum() {
+            return Err(failed.unwrap_or_else(no_quorum_answered));
+        }
+        let most = said.into_iter().max_by_key(|(_, nodes)| *nodes);
+        most.map(|(said, _)| said).ok_or_else(no_quorum_answered)
+    }
+}
+
+/// For which answers a command that takes votes back waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitsFor {
+    /// Until a quorum has decided, and shortly for the others.
+    Quorum,
+    All,
+}
+
+/// What became of a claim at the nodes.
+struct TakenBack {
+    /// Some node had something of it.
+    found: bool,
+    /// Whether a quorum had it.
+    verdict: Verdict,
+    /// Something may be left somewhere.
+    is_open: bool,
+}
+
+fn no_quorum_answered() -> CommandError {
+    CommandError::Unclear(Reason::new("too few nodes answered"))
+}
+
+/// For commands that no request for several nodes leads to: `Offers` refuses it before.
+fn not_offered<'a, T: Send + 'a>() -> Answer<'a, T> {
+    let why = "not offered by several nodes";
+    Box::pin(std::future::ready(Err(CommandError::Setup(Reason::new(why)))))
+}
+
+impl Link for QuorumLink {
+    /// The pool's own clock, which is turned into each node's where a bound is sent.
+    fn server_time_at(&self, now: Moment) -> u64 {
+        pool_time(now)
+    }
+
+    fn runtime(&self) -> Option<&Handle> {
+        self.connections.iter().flatten().find_map(|it| it.runtime())
+    }
+
+    /// Nobody is granted a lock in turn.
+    fn address(&self) -> Option<&Arc<str>> {
+        None
+    }
+
+    fn acquire<'a>(&'a self, command: &'a Acquire, within: Duration) -> Answer<'a, Acquired> {
+        Box::pin(self.elect(command, within))
+    }
+
+    fn acquire_all<'a>(&'a self, _: &'a [Acquire], _: Duration) -> Answer<'a, AcquiredAll> {
+        not_offered()
+    }
+
+    /// Nobody queues at a node.
+    fn poll<'a>(&'a self, _: &'a Claim, _: Duration) -> Answer<'a, Polled> {
+        let time = pool_time(self.shared.clock.now());
+        Box::pin(std::future::ready(Ok(Polled::Gone { time })))
+    }
+
+    fn release<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        within: Duration,
+    ) -> Answer<'a, GivenBack> {
+        Box::pin(async move {
+            // No acquire that was sent before may be executed later than this.
+            let now = self.shared.clock.now();
+            let not_after = pool_time(now.plus(self.shared.command_timeout));
+            let bounds = (keep_until, not_after);
+            let taken_back = self.take_back(claim, bounds, within, WaitsFor::Quorum).await;
+            match taken_back.verdict {
+                Verdict::Unknown => Err(no_quorum_answered()),
+                verdict => Ok(GivenBack {
+                    found: verdict == Verdict::Yes,
+                    rest: 0,
+                    is_open: taken_back.is_open,
+                }),
+            }
+        })
+    }
+
+    /// Conclusive at all nodes, or an error.
+    fn cancel<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        not_after: u64,
+        within: Duration,
+    ) -> Answer<'a, Cancelled> {
+        Box::pin(async move {
+            let bounds = (keep_until, not_after);
+            let taken_back = self.take_back(claim, bounds, within, WaitsFor::All).await;
+            if taken_back.is_open {
+                return Err(CommandError::Unclear(Reason::new(
+                    "some nodes did not say that nothing is left there",
+                )));
+            }
+            Ok(Cancelled {
+                time: pool_time(self.shared.clock.now()),
+                found: taken_back.found,
+                conclusive: true,
+                rest: 0,
+            })
+        })
+    }
+
+    fn renew<'a>(&'a self, items: &'a [Renewal], within: Duration) -> Answer<'a, Vec<Renewed>> {
+        Box::pin(self.renew_all(items, within))
+    }
+
+    fn downgrade<'a>(&'a self, _: &'a Claim, _: Ttl, _: Duration) -> Answer<'a, bool> {
+        not_offered()
+    }
+
+    fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
+        Box::pin(self.tally(move |node| {
+            Box::pin(async move { node.holds(claim, within).await })
+        }))
+    }
+
+    fn write<'a>(&'a self, _: &'a Claim, _: &'a Writes<'a>, _: Duration) -> Answer<'a, Wrote> {
+        not_offered()
+    }
+
+    fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
+        Box::pin(self.most(move |node| {
+            Box::pin(async move { node.read(key, within).await })
+        }))
+    }
+
+    /// The keys of all nodes, one after the other; the cursor's first digits say which.
+    fn scan<'a>(&'a self, prefix: &'a str, cursor: u64, within: Duration) -> Answer<'a, Scanned> {
+        const NODE: u32 = 56;
+        Box::pin(async move {
+            let at = usize::try_from(cursor >> NODE).unwrap_or(usize::MAX);
+            let connected = self.connections.iter().enumerate().skip(at);
+            let mut connected = connected.filter_map(|(at, node)| Some((at, node.clone()?)));
+            let Some((at, node)) = connected.next() else {
+                return Ok(Scanned {
+                    cursor: 0,
+                    keys: Vec::new(),
+                });
+            };
+            let mut scanned = node.scan(prefix, cursor & ((1 << NODE) - 1), within).await?;
+            let next = connected.next();
+            let number = |at: usize| u64::try_from(at).unwrap_or(0) << NODE;
+            scanned.cursor = match (scanned.cursor, next) {
+                (0, None) => 0,
+                (0, Some((next, _))) => number(next),
+                (cursor, _) => number(at) | cursor,
+            };
+            Ok(scanned)
+        })
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        keys: &'a [&'a str],
+        part: Part,
+        within: Duration,
+    ) -> Answer<'a, Vec<Stored>> {
+        Box::pin(async move {
+            let mut round = Round::default();
+            for (node, connection, _) in self.everywhere() {
+                let connection = connection.clone();
+                let look = async move { connection.inspect(keys, part, within).await };
+                round.push(node, Box::pin(look));
+            }
+            let (mut all, mut failed) = (Vec::new(), None);
+            while let Some((_, answer)) = round.next().await {
+                match answer {
+                    Ok(stored) => all.push(stored),
+                    Err(error) => drop(failed.get_or_insert(error)),
+                }
+            }
+            if all.len() < self.shared.nodes.quorum() {
+                return Err(failed.unwrap_or_else(no_quorum_answered));
+            }
+            let at = |at: usize| Stored::of_most(all.iter().filter_map(|it| it.get(at)));
+            Ok((0..keys.len()).filter_map(at).collect())
+        })
+    }
+
+    fn ping(&self, within: Duration) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let pinged = self.tally(move |node| {
+                Box::pin(async move { node.ping(within).await.map(|()| true) })
+            });
+            pinged.await.map(|_| ())
+        })
+    }
+}

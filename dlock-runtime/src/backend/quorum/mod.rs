@@ -1,0 +1,255 @@
+//! One lock at N independent servers, of which a quorum decides: RedLock.
+//!
+//! `member` is one of the servers, and what this pool knows about it. `link` speaks the protocol
+//! over a connection to each of them: `election` takes a lock, `round` waits for the answers of
+//! several nodes, `open` remembers where something may be left. `watch` follows which nodes are away
+//! or may not vote yet. `policy::quorum` counts the votes.
+//!
+//! Never in this folder: a rule of the protocol, a node that the others wait for when they have
+//! decided, the `redis` crate.
+
+mod election;
+mod link;
+mod member;
+mod open;
+mod round;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use self::link::QuorumLink;
+use self::member::{Member, Standing};
+use self::open::{OpenClaims, SeenEpochs};
+use self::round::Round;
+use super::clock::Clock;
+use super::command_error::CommandError;
+use super::offers::Offers;
+use super::{Answer, Backend, BackgroundTask, Link, Listener, Node, NodeBackend, WatchdogKind};
+use crate::policy::quorum::nodes::{NodeId, Nodes};
+use crate::values::error::Reason;
+use crate::values::memory_value::MemoryValue;
+use crate::values::moment::Moment;
+
+/// When a quorum is connected, a new pool waits this much longer for the other nodes: they may be
+/// configured wrongly, and that should be known at start-up.
+const WAIT_FOR_THE_REST: Duration = Duration::from_millis(100);
+
+/// A pool's nodes.
+#[derive(Debug)]
+pub(crate) struct Quorum {
+    shared: Arc<Shared>,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct Shared {
+    nodes: Nodes,
+    members: Vec<Arc<Member>>,
+    open: OpenClaims,
+    seen: SeenEpochs,
+    connect_timeout: Duration,
+    command_timeout: Duration,
+    clock: Clock,
+}
+
+/// How long a pool of several nodes waits for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    /// The longest ttl of the whole fleet.
+    pub(crate) max_ttl: Duration,
+}
+
+impl Quorum {
+    /// `servers`: each with its name for errors and the log. `None`: their number can't decide.
+    pub(crate) fn new(
+        servers: Vec<(String, Arc<dyn NodeBackend>)>,
+        waits: Waits,
+        clock: Clock,
+    ) -> Option<Self> {
+        let nodes = Nodes::new(servers.len())?;
+        let Waits {
+            connect_timeout,
+            command_timeout,
+            max_ttl,
+        } = waits;
+        let member = |(name, backend)| {
+            let now = clock.now();
+            Arc::new(Member::new(name, backend, (max_ttl, connect_timeout), now))
+        };
+        let shared = Shared {
+            nodes,
+            members: servers.into_iter().map(member).collect(),
+            open: OpenClaims::new(max_ttl),
+            seen: SeenEpochs::default(),
+            connect_timeout,
+            command_timeout,
+            clock,
+        };
+        Some(Self {
+            shared: Arc::new(shared),
+            clock,
+        })
+    }
+}
+
+impl Shared {
+    fn members(&self) -> impl Iterator<Item = (NodeId, &Arc<Member>)> {
+        self.nodes.ids().zip(&self.members)
+    }
+
+    fn member(&self, node: NodeId) -> Option<&Arc<Member>> {
+        self.members.get(node.index())
+    }
+
+    /// The link over these connections; `None` if they are too few.
+    fn link(
+        self: &Arc<Self>,
+        connections: Vec<Option<Arc<dyn Node>>>,
+    ) -> Result<Option<Arc<dyn Link>>, CommandError> {
+        if connections.iter().flatten().count() < self.nodes.quorum() {
+            return Ok(None);
+        }
+        self.check_run_ids(&connections)?;
+        Ok(Some(Arc::new(QuorumLink::new(self.clone(), connections))))
+    }
+
+    /// One server under two names would have two votes.
+    fn check_run_ids(&self, connections: &[Option<Arc<dyn Node>>]) -> Result<(), CommandError> {
+        let known = |(at, node): (usize, &Option<Arc<dyn Node>>)| {
+            let node = node.clone()?;
+            (!node.run_id().is_empty()).then_some((at, node))
+        };
+        let known: Vec<_> = connections.iter().enumerate().filter_map(known).collect();
+        for (index, (at, node)) in known.iter().enumerate() {
+            let twin = known.iter().skip(index + 1);
+            if let Some((other, _)) = twin.into_iter().find(|it| it.1.run_id() == node.run_id()) {
+                let name = |at: &usize| self.members.get(*at).map_or("?", |it| it.name());
+                return Err(CommandError::Setup(Reason::new(format_args!(
+                    "{} and {} are the same server, which would have two votes: name each node once",
+                    name(at),
+                    name(other)
+                ))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why no quorum can be asked.
+    fn too_few(&self, standing: impl Fn(NodeId) -> Standing, what: &str) -> CommandError {
+        let each = self.members().map(|(node, member)| {
+            let standing = standing(node);
+            format!("{} {standing}", member.name())
+        });
+        let each: Vec<_> = each.collect();
+        CommandError::Unsent(Reason::new(format_args!(
+            "{what} {} of {} nodes: {}",
+            self.nodes.quorum(),
+            self.nodes.number(),
+            each.join(", ")
+        )))
+    }
+
+    /// Connects to all nodes at once, and waits for a quorum of them, and a little for the others.
+    async fn connect(
+        self: Arc<Self>,
+        key: &str,
+        within: Duration,
+    ) -> Result<Arc<dyn Link>, CommandError> {
+        let mut round = Round::default();
+        for (node, member) in self.members() {
+            let (member, key) = (member.clone(), key.to_owned());
+            round.push(
+                node,
+                Box::pin(async move { member.connect(&key, within).await }),
+            );
+        }
+        let mut connections: Vec<Option<Arc<dyn Node>>> = vec![None; self.nodes.number()];
+        let mut until = Instant::now() + within;
+        while let Ok(Some((node, connected))) = timeout_at(until, round.next()).await {
+            match connected {
+                Ok(connection) => {
+                    if let Some(at) = connections.get_mut(node.index()) {
+                        *at = Some(connection);
+                    }
+                }
+                Err(CommandError::Setup(why)) => {
+                    let name = self.member(node).map_or("?", |it| it.name());
+                    let why = Reason::new(format_args!("{name}: {why}"));
+                    return Err(CommandError::Setup(why));
+                }
+                Err(_) => {} // the member knows why
+            }
+            if connections.iter().flatten().count() >= self.nodes.quorum() {
+                until = until.min(Instant::now() + WAIT_FOR_THE_REST);
+            }
+        }
+        let now = self.clock.now();
+        let standing = |node: NodeId| {
+            let member = self.member(node);
+            let connected = connections.get(node.index()).and_then(Option::as_ref);
+            member.map_or(Standing::Unknown, |it| it.standing(connected, now))
+        };
+        match self.link(connections.clone())? {
+            Some(link) => Ok(link),
+            None => Err(self.too_few(standing, "no connection to")),
+        }
+    }
+}
+
+impl Backend for Quorum {
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn offers(&self) -> Offers {
+        Offers::Quorum
+    }
+
+    fn watchdog(&self) -> WatchdogKind {
+        let first = self.shared.members.first();
+        first.map_or(WatchdogKind::Thread, |it| it.backend().watchdog())
+    }
+
+    fn listen(&self, listener: Weak<dyn Listener>) {
+        for member in &self.shared.members {
+            member.backend().listen(listener.clone());
+        }
+    }
+
+    fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
+        let members = self.shared.members.iter();
+        let connections = members.map(|member| member.ready(key, now)).collect();
+        self.shared.link(connections).ok().flatten()
+    }
+
+    fn connect<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Link>> {
+        Box::pin(self.shared.clone().connect(key, within))
+    }
+
+    /// A vote is about one lock.
+    fn in_one_step(&self, keys: &mut dyn Iterator<Item = &str>) -> bool {
+        keys.nth(1).is_none()
+    }
+
+    fn background_task(&self) -> Option<BackgroundTask> {
+        Some(Box::pin(watch::watch(Arc::downgrade(&self.shared))))
+    }
+
+    fn connections(&self) -> usize {
+        let members = self.shared.members.iter();
+        members.map(|it| it.backend().connections()).sum()
+    }
+
+    fn memory_value(&self, _key: &str) -> Result<Option<MemoryValue>, CommandError> {
+        Err(CommandError::Setup(Reason::new(
+            "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
+        )))
+    }
+}
