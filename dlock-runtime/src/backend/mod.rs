@@ -28,6 +28,7 @@ use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
     Renewed,
 };
+use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
@@ -136,6 +137,9 @@ pub(crate) trait Listener: Debug + Send + Sync {
 
     /// A message says that this value was granted, but it may be false: the waiter has to poll.
     fn hinted(&self, key: &Arc<str>, value: &str);
+
+    /// A node says that this lock is free there; it carries no right, and may be forged.
+    fn freed(&self, _key: &Arc<str>) {}
 
     /// A connection ended: pushes may have been lost, so its waiters should poll.
     fn disconnected(&self);
@@ -248,4 +252,39 @@ pub(crate) trait Link: Debug + Send + Sync {
     fn check(&self, _: Duration) -> Answer<'_, Option<Answers>> {
         Box::pin(ready(Ok(None)))
     }
+}
+
+/// A server that can be one node of a quorum.
+pub(crate) trait NodeBackend: Backend {
+    /// As [`Backend::ready`].
+    fn ready_node(&self, key: &str, now: Moment) -> Option<Arc<dyn Node>>;
+
+    /// As [`Backend::connect`].
+    fn connect_node<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Node>>;
+}
+
+/// One connection to a server that is one node of a quorum.
+pub(crate) trait Node: Link {
+    /// Which process of the server it goes to; empty if unknown.
+    fn run_id(&self) -> &str;
+
+    /// From when on this process of the server may vote.
+    fn votes_from(&self) -> Moment;
+
+    /// Gives the node's vote. Once polled it is sent, even if its future is dropped, and before
+    /// anything that is first polled later for the same lock.
+    fn vote<'a>(&'a self, ballot: &'a Ballot, within: Duration) -> Answer<'a, Vote>;
+
+    /// Makes the node draw only epochs above this one from now on, if the claim has its key.
+    fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, within: Duration) -> Answer<'a, Adopted>;
+
+    /// Takes a vote back; `keep_until` and `not_after` by the node's clock, 0: none. In the same
+    /// order as [`vote`](Self::vote).
+    fn take_back<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        not_after: u64,
+        within: Duration,
+    ) -> Answer<'a, Cancelled>;
 }
