@@ -139,7 +139,7 @@ pub(crate) trait Listener: Debug + Send + Sync {
     /// A message says that this value was granted, but it may be false: the waiter has to poll.
     fn hinted(&self, key: &Arc<str>, value: &str);
 
-    /// A node of a quorum says that this lock is free there. It carries no right, and may be forged.
+    /// A node says that this lock is free there; it carries no right, and may be forged.
     fn freed(&self, _key: &Arc<str>) {}
 
     /// A connection ended: pushes may have been lost, so its waiters should poll.
@@ -272,14 +272,18 @@ pub(crate) trait Node: Link {
     /// From when on this process of the server may vote.
     fn votes_from(&self) -> Moment;
 
+    /// Where the node sends hints to this connection's waiters; `None`: it can't.
+    fn hint_address(&self) -> Option<&Arc<str>>;
+
     /// Gives the node's vote. Once polled it is sent, even if its future is dropped, and before
     /// anything that is first polled later for the same lock.
     fn vote<'a>(&'a self, ballot: &'a Ballot, within: Duration) -> Answer<'a, Vote>;
 
+    /// Makes the node draw only epochs above this one from now on, if the claim has its key.
     fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, within: Duration) -> Answer<'a, Adopted>;
 
-    /// Takes a vote back; `keep_until` and `not_after` are by the node's clock, 0: none. In the same
-    /// order as `vote`.
+    /// Takes a vote back; `keep_until` and `not_after` by the node's clock, 0: none. In the same
+    /// order as [`vote`](Self::vote).
     fn take_back<'a>(
         &'a self,
         claim: &'a Claim,

@@ -203,6 +203,24 @@ pub(crate) fn no_majority(address: &dyn Display, why: &dyn Display) {
     );
 }
 
+/// A node of a quorum: once for each time that it goes.
+pub(crate) fn node_away(node: &str, why: &str) {
+    tracing::warn!(%node, "a node does not vote, because it is away: {why}");
+}
+
+/// A node of a quorum, at the start of the pool or of the node.
+pub(crate) fn node_may_not_vote_yet(node: &str, rest: Duration) {
+    tracing::warn!(
+        %node,
+        seconds = rest.as_secs() + 1,
+        "a node was started a short time ago, so it does not vote yet: it may have lost locks that are still held"
+    );
+}
+
+pub(crate) fn node_votes_again(node: &str) {
+    tracing::info!(%node, "a node votes again");
+}
+
 /// Once for each pool.
 pub(crate) fn waiters_poll(address: &dyn Display, why: &dyn Display) {
     tracing::warn!(

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,12 +17,13 @@ use tokio::runtime::Handle;
 use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
-use super::{Answer, Backend, Link, Listener, WatchdogKind};
+use super::{Answer, Backend, Link, Listener, Node, NodeBackend, WatchdogKind};
 use crate::policy::commands::{
     Acquire, Acquired, AcquiredAll, Cancelled, Claim, GivenBack, Polled, PushedGrant, Renewal,
     Renewed,
 };
 use crate::policy::data::Data;
+use crate::policy::quorum::commands::{Adopted, Ballot, Vote};
 use crate::policy::server::{Publish, Reached, Server};
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
@@ -47,10 +49,13 @@ struct Shared {
     began: u64,
     /// [`ADDRESS`], as waiters give it in their entries.
     address: Arc<str>,
+    /// Unique in this process.
+    run_id: Box<str>,
 }
 
 impl Memory {
     pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
         let began = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -61,13 +66,14 @@ impl Memory {
             listener: OnceLock::new(),
             began: u64::try_from(began.as_micros()).unwrap_or(0),
             address: ADDRESS.into(),
+            run_id: format!("memory{}", NUMBER.fetch_add(1, Ordering::Relaxed)).into(),
         }))
     }
 }
 
 impl Shared {
-    /// Runs a command, then tells the listener which waiters it granted a lock to, after the server
-    /// is unlocked.
+    /// Runs a command, then tells the listener which waiters it granted a lock to, and gives hints,
+    /// after the server is unlocked.
     fn run<T>(&self, command: impl FnOnce(&mut Server, u64, &mut Outbox) -> T) -> T {
         let mut outbox = Outbox::default();
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,8 +81,11 @@ impl Shared {
         let answer = command(&mut server, self.time_at(now), &mut outbox);
         drop(server);
         if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {
-            for grant in outbox.0 {
+            for grant in outbox.grants {
                 listener.granted(grant, Some(now));
+            }
+            for key in outbox.freed {
+                listener.freed(&key);
             }
         }
         answer
@@ -91,16 +100,28 @@ impl Shared {
     }
 }
 
-/// The grants of one command.
+/// What one command has to tell.
 #[derive(Debug, Default)]
-struct Outbox(Vec<PushedGrant>);
+struct Outbox {
+    grants: Vec<PushedGrant>,
+    /// The keys of hints.
+    freed: Vec<Arc<str>>,
+}
 
 impl Publish for Outbox {
     fn publish(&mut self, address: &str, grant: &PushedGrant) -> Reached {
         if address != ADDRESS {
             return Reached::Nobody;
         }
-        self.0.push(grant.clone());
+        self.grants.push(grant.clone());
+        Reached::Somebody
+    }
+
+    fn hint(&mut self, address: &str, key: &Arc<str>) -> Reached {
+        if address != ADDRESS {
+            return Reached::Nobody;
+        }
+        self.freed.push(key.clone());
         Reached::Somebody
     }
 }
@@ -133,6 +154,16 @@ impl Backend for Memory {
     fn memory_value(&self, key: &str) -> Result<Option<MemoryValue>, CommandError> {
         let read = |_: &mut Server, time, _: &mut Outbox| self.0.data().get(key, time).cloned();
         Ok(self.0.run(read))
+    }
+}
+
+impl NodeBackend for Memory {
+    fn ready_node(&self, _key: &str, _now: Moment) -> Option<Arc<dyn Node>> {
+        Some(self.0.clone())
+    }
+
+    fn connect_node<'a>(&'a self, _key: &'a str, _within: Duration) -> Answer<'a, Arc<dyn Node>> {
+        ready(self.0.clone() as Arc<dyn Node>)
     }
 }
 
@@ -245,5 +276,39 @@ impl Link for Shared {
 
     fn ping(&self, _within: Duration) -> Answer<'_, ()> {
         ready(())
+    }
+}
+
+/// A command is executed when its future is made, so dropping that changes nothing.
+impl Node for Shared {
+    fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    fn votes_from(&self) -> Moment {
+        Moment::default() // it can't have held a lock before this process began
+    }
+
+    fn hint_address(&self) -> Option<&Arc<str>> {
+        Some(&self.address)
+    }
+
+    fn vote<'a>(&'a self, ballot: &'a Ballot, _within: Duration) -> Answer<'a, Vote> {
+        ready(self.run(|server, time, _| server.vote(ballot, time)))
+    }
+
+    fn adopt<'a>(&'a self, claim: &'a Claim, epoch: u64, _: Duration) -> Answer<'a, Adopted> {
+        ready(self.run(|server, time, _| server.adopt(claim, epoch, time)))
+    }
+
+    fn take_back<'a>(
+        &'a self,
+        claim: &'a Claim,
+        keep_until: u64,
+        not_after: u64,
+        _within: Duration,
+    ) -> Answer<'a, Cancelled> {
+        let until = (keep_until, not_after);
+        ready(self.run(|server, time, outbox| server.take_back_vote(claim, until, time, outbox)))
     }
 }

@@ -13,6 +13,8 @@ pub(crate) enum Offers {
     Everything,
     /// A Redis server that runs no scripts: the exclusive lock, one key at a time.
     WithoutScripts,
+    /// Several servers, of which a quorum decides: the exclusive lock.
+    Quorum,
 }
 
 /// What a request asks for.
@@ -36,6 +38,7 @@ impl Offers {
         match self {
             Offers::Everything => Ok(()),
             Offers::WithoutScripts => without_scripts(wanted),
+            Offers::Quorum => quorum(wanted),
         }
     }
 }
@@ -72,6 +75,45 @@ fn without_scripts(wanted: Wanted<'_>) -> Result<(), Reason> {
             &"evicting one of many holders",
             "the server counts its holders",
             "evict it from a program whose pool uses scripts",
+        ),
+    }
+}
+
+fn quorum(wanted: Wanted<'_>) -> Result<(), Reason> {
+    let refused = |what: &dyn Display, why: &str, instead: &str| {
+        Err(Reason::new(format_args!(
+            "{what} can't be had of several servers (`redlock://`): {why}; {instead}"
+        )))
+    };
+    match wanted {
+        Wanted::Lock { fair: true, .. } => refused(
+            &"`fair`",
+            "no server sees all who wait, so none knows who came first",
+            "leave `fair` out: first come is usually first served",
+        ),
+        Wanted::Lock {
+            kind: Kind::Permits { .. },
+            ..
+        } => refused(
+            &"a lock with permits",
+            "each server would give out all permits, and a quorum of them more than there are",
+            "take one of several exclusive locks, `name#1` to `name#k`",
+        ),
+        Wanted::Lock { kind, .. } if kind.is_shared() => refused(
+            kind,
+            "how servers count its holders together was not explored yet",
+            "take an exclusive lock (also `reentrant`, without an `owner`)",
+        ),
+        Wanted::Lock { .. } => Ok(()),
+        Wanted::Writes => refused(
+            &"a guarded write",
+            "the data would be on one server and the lock on all",
+            "let your resource check the lock's `fence`",
+        ),
+        Wanted::EvictionOfOne => refused(
+            &"evicting one of many holders",
+            "only exclusive locks are taken there",
+            "it has one holder",
         ),
     }
 }

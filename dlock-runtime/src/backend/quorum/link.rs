@@ -456,8 +456,9 @@ impl Link for QuorumLink {
             if all.len() < self.shared.nodes.quorum() {
                 return Err(failed.unwrap_or_else(no_quorum_answered));
             }
-            let at = |at: usize| Stored::of_most(all.iter().filter_map(|it| it.get(at)));
-            Ok((0..keys.len()).filter_map(at).collect())
+            let mut all: Vec<_> = all.into_iter().map(Vec::into_iter).collect();
+            let key = |_| Stored::of_most(all.iter_mut().filter_map(Iterator::next).collect());
+            Ok((0..keys.len()).filter_map(key).collect())
         })
     }
 

@@ -91,6 +91,18 @@ impl Stored {
         read_all && self.queue.len() >= self.queue_len
     }
 
+    /// What most of several nodes have at a key, of what each of them has.
+    pub(crate) fn of_most(mut all: Vec<Self>) -> Option<Self> {
+        let value = |it: &Self| match &it.lock {
+            StoredLock::Value { value, .. } => Some(value.clone()),
+            StoredLock::Nothing | StoredLock::Set(_) | StoredLock::OtherType => None,
+        };
+        let values: Vec<_> = all.iter().map(value).collect();
+        let alike = |at: &usize| values.iter().filter(|it| Some(*it) == values.get(*at)).count();
+        let most = (0..all.len()).max_by_key(alike)?;
+        Some(all.swap_remove(most))
+    }
+
     /// Adds a later part, which was read a little later. Returns whether it had anything.
     pub(crate) fn append(&mut self, next: Stored) -> bool {
         let mut added = next.queue.len();
