@@ -16,16 +16,18 @@ use self::neighbours::Neighbour;
 use super::local_queues::LocalQueues;
 use super::shared::Shared;
 use super::watchdog::Watchdog;
+use crate::backend::clock::Clock;
 use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
 use crate::backend::offers::{Offers, Wanted};
+use crate::backend::quorum::{Quorum, Waits};
 use crate::backend::redis::Redis;
-use crate::backend::{Backend, Link};
+use crate::backend::{Backend, Link, NodeBackend};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
 use crate::policy::server_check::{PoolSettings, judge};
 use crate::policy::tokens::Census;
-use crate::values::config::{Address, Config, Settings};
+use crate::values::config::{Address, Config, RedisAddress, Settings};
 use crate::values::error::{LockError, Reason};
 use crate::values::finding::Finding;
 use crate::values::key::Key;
@@ -58,10 +60,14 @@ impl Core {
     /// Connects to the configured server, unless the configuration is `lazy`.
     pub(super) async fn connect(config: Config) -> Result<Arc<Core>, LockError> {
         let settings = config.check()?;
-        let backend: Arc<dyn Backend> = match &settings.address {
-            Address::Memory => Arc::new(Memory::new()),
-            Address::Redis(address) => Arc::new(Redis::new(address, &settings)),
-        };
+        let backend = backend_of(&settings)?;
+        Self::connect_by(settings, backend).await
+    }
+
+    async fn connect_by(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Arc<Core>, LockError> {
         if matches!(settings.address, Address::Memory) {
             observe::memory_only();
         }
@@ -239,6 +245,29 @@ impl Drop for Core {
             std::mem::forget(self.backend.clone());
             self.watchdog.stay();
         }
+    }
+}
+
+fn backend_of(settings: &Settings) -> Result<Arc<dyn Backend>, LockError> {
+    let nodes = match &settings.address {
+        Address::Memory => return Ok(Arc::new(Memory::new())),
+        Address::Redis(address) => return Ok(Arc::new(Redis::new(address, settings))),
+        Address::Redlock(nodes) => nodes,
+    };
+    let max_ttl = settings.max_ttl.unwrap_or(settings.default_ttl).get();
+    let node = |address: &Arc<RedisAddress>| {
+        let node: Arc<dyn NodeBackend> = Arc::new(Redis::node(address, settings, nodes.len(), max_ttl));
+        (address.to_string(), node)
+    };
+    let waits = Waits {
+        connect_timeout: settings.connect_timeout,
+        command_timeout: settings.command_timeout,
+        max_ttl,
+    };
+    let quorum = Quorum::new(nodes.iter().map(node).collect(), waits, Clock::real());
+    match quorum {
+        Some(quorum) => Ok(Arc::new(quorum)),
+        None => Err(LockError::config("redlock: so many nodes can't decide")), // checked before
     }
 }
 

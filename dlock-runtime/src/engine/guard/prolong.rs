@@ -44,6 +44,8 @@ impl LockGuard {
     /// counts as it did before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let ttl = Ttl::new(lease).map_err(LockError::config)?;
+        let settings = self.hold.core.settings();
+        settings.check_lease(ttl).map_err(LockError::config)?;
         let extended = self.prolong_all(By::Renewal, |_| Ok(ttl)).await;
         extended.map_err(|lost| undone(lost, "the lease is not extended"))
     }

@@ -311,6 +311,10 @@ impl LockRequest {
                 .ok(),
             None => Some(settings.default_ttl),
         };
+        let min_hold = self.bounds.min_hold.and_then(|it| Ttl::new(it).ok());
+        for lease in [ttl, min_hold].into_iter().flatten() {
+            wrong.extend(settings.check_lease(lease).err());
+        }
         let interval = self.renew.zip(ttl).map(|(renew, ttl)| renew.interval(ttl));
         let interval = interval.transpose().unwrap_or_else(|why| {
             wrong.push(why.to_string());

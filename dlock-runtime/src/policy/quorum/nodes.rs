@@ -2,8 +2,8 @@
 //!
 //! Invariant: two quorums of the same nodes share a node.
 
-/// The most nodes that one lock is taken at.
-pub(crate) const MOST_NODES: usize = 9;
+pub(crate) use crate::values::nodes::MOST_NODES;
+use crate::values::nodes::can_decide;
 
 /// How many nodes are configured: odd, 3 to [`MOST_NODES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,11 +18,9 @@ pub(crate) struct NodeId(u8);
 pub(crate) struct NodeSet(u16);
 
 impl Nodes {
-    /// `None`: an even number survives no more failures than the odd one below it, fewer than
-    /// three survive none, and more than nine only cost.
+    /// `None`: so many can't decide.
     pub(crate) fn new(number: usize) -> Option<Self> {
-        let fits = (3..=MOST_NODES).contains(&number) && number % 2 == 1;
-        u8::try_from(number).ok().filter(|_| fits).map(Self)
+        u8::try_from(number).ok().filter(|_| can_decide(number)).map(Self)
     }
 
     pub(crate) fn number(self) -> usize {

@@ -13,11 +13,15 @@ use url::Url;
 use super::connector::Connector;
 use super::login::{Credentials, Login, Secret};
 use super::tls::{self, Tls};
+use crate::values::nodes::{MOST_NODES, can_decide};
 use crate::values::shown::{NAME_AT_MOST, shown};
 
-const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redis+unix:///path` or `memory://`";
+const EXAMPLE: &str = "give `redis://host:6379`, `rediss://host:6379` (TLS), `redis+sentinel://s1,s2,s3/name`, `redlock://a,b,c`, `redis+unix:///path` or `memory://`";
 
 const SENTINEL_EXAMPLE: &str = "give `redis+sentinel://user:password@s1:26379,s2:26379,s3:26379/name`, all sentinels and the name that they know the master by";
+
+const REDLOCK_EXAMPLE: &str =
+    "give `redlock://user:password@a:6379,b:6379,c:6379`, all nodes, each an independent master";
 
 /// More sentinels than anyone runs; each is asked at each connect.
 const MOST_SENTINELS: usize = 15;
@@ -29,6 +33,8 @@ pub(crate) enum Address {
     Memory,
     /// `redis://`, `rediss://`, `redis+sentinel://` and `redis+unix://`, or the same with `valkey`.
     Redis(Arc<RedisAddress>),
+    /// `redlock://` and `redlocks://`: independent masters, of which a quorum decides.
+    Redlock(Vec<Arc<RedisAddress>>),
 }
 
 /// One Redis server and our login there.
@@ -77,6 +83,22 @@ impl Address {
         Address::Redis(Arc::new(address))
     }
 
+    /// `Config::redlock`: each node with a URL of its own.
+    pub(crate) fn of_nodes(urls: &[String]) -> Result<Self, String> {
+        let node = |url: &String| match Address::parse(url)? {
+            Address::Redis(node) if !matches!(node.endpoint, Endpoint::Sentinels(_)) => Ok(node),
+            _ => Err(format!("redlock: a node is one server; give each as `redis://`, `rediss://` or `redis+unix://`")),
+        };
+        let nodes: Vec<_> = urls.iter().map(node).collect::<Result<_, _>>()?;
+        check_number(nodes.len())?;
+        let names: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+        let is_twice = |(at, name): (usize, &String)| names.iter().skip(at + 1).any(|it| it == name);
+        if names.iter().enumerate().any(is_twice) {
+            return Err("redlock: a node is named twice; each has one vote, so name each once".to_owned());
+        }
+        Ok(Address::Redlock(nodes))
+    }
+
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("url: no scheme; {EXAMPLE}"));
@@ -85,7 +107,7 @@ impl Address {
             "memory" if rest.is_empty() => Ok(Address::Memory),
             "memory" => Err("url: `memory://` takes nothing after it".to_owned()),
             "redis" | "valkey" => tcp(&parse(text)?, false).map(Address::redis),
-            "rediss" | "valkeys" | "rediss+sentinel" | "valkeys+sentinel"
+            "rediss" | "valkeys" | "rediss+sentinel" | "valkeys+sentinel" | "redlocks"
                 if cfg!(not(feature = "tls")) =>
             {
                 Err(format!(
@@ -99,7 +121,9 @@ impl Address {
             "redis-sentinel" => Err(format!(
                 "url: write `redis+sentinel://` for `{scheme}://`; {SENTINEL_EXAMPLE}"
             )),
-            "redis+cluster" | "redis-cluster" | "redlock" => Err(format!(
+            "redlock" => redlock(rest, false).map(Address::Redlock),
+            "redlocks" => redlock(rest, true).map(Address::Redlock),
+            "redis+cluster" | "redis-cluster" => Err(format!(
                 "url: `{scheme}://` is not supported yet; {EXAMPLE}"
             )),
             _ => Err(format!("url: unknown scheme; {EXAMPLE}")),
@@ -127,17 +151,61 @@ fn tcp(url: &Url, with_tls: bool) -> Result<RedisAddress, String> {
     })
 }
 
-/// `user:password@s1,s2/name/db?…`: the login is the master's, and the path begins with its name.
-fn sentinels(rest: &str, with_tls: bool) -> Result<RedisAddress, String> {
+/// `user:password@a,b,c/…` as the list of hosts, and a URL like any other with one host in place of
+/// them all.
+fn several_hosts(rest: &str) -> Result<(&str, Url), String> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let (user, hosts) = match authority.rsplit_once('@') {
         Some((user, hosts)) => (format!("{user}@"), hosts),
         None => (String::new(), authority),
     };
-    // What is left is a URL like any other, with one host in place of all.
-    let url = parse(&format!("redis://{user}sentinels{path}"))?;
+    let url = parse(&format!("redis://{user}all{path}"))?;
     check_parts(&url)?;
+    Ok((hosts, url))
+}
+
+/// `user:password@a,b,c/db?…`: the login and the options are the same at all nodes.
+fn redlock(rest: &str, with_tls: bool) -> Result<Vec<Arc<RedisAddress>>, String> {
+    let (hosts, url) = several_hosts(rest)?;
+    let (tls, resp2_only) = tcp_options(&url, with_tls, "", |_, _| false)?;
+    let login = login(&url)?;
+    let database = database(url.path().trim_matches('/'))?;
+    let hosts = each_host(hosts, 6379, "node", REDLOCK_EXAMPLE)?;
+    let node = |host| {
+        Arc::new(RedisAddress {
+            endpoint: Endpoint::Tcp(host),
+            tls: tls.clone(),
+            login: Login::Fixed(login.clone()),
+            database,
+            resp2_only,
+            connector: None,
+        })
+    };
+    let nodes: Vec<_> = hosts.into_iter().map(node).collect();
+    check_number(nodes.len())?;
+    Ok(nodes)
+}
+
+fn check_number(nodes: usize) -> Result<(), String> {
+    match nodes {
+        _ if can_decide(nodes) => Ok(()),
+        _ if nodes % 2 == 0 => Err(format!(
+            "url: {nodes} nodes survive no more failures than {}; {REDLOCK_EXAMPLE}, an odd number of 3 to {MOST_NODES}",
+            nodes.saturating_sub(1)
+        )),
+        0..3 => Err(format!(
+            "url: one node survives no failure; give `redis://` for one server, or {MOST_NODES} nodes at most, an odd number from 3 on"
+        )),
+        _ => Err(format!(
+            "url: {nodes} nodes are more than {MOST_NODES}, which only costs; {REDLOCK_EXAMPLE}"
+        )),
+    }
+}
+
+/// `user:password@s1,s2/name/db?…`: the login is the master's, and the path begins with its name.
+fn sentinels(rest: &str, with_tls: bool) -> Result<RedisAddress, String> {
+    let (hosts, url) = several_hosts(rest)?;
     let path = url.path().trim_matches('/');
     let (master, number) = path.split_once('/').unwrap_or((path, ""));
     let master = decode("master's name", master)?;
@@ -156,7 +224,7 @@ fn sentinels(rest: &str, with_tls: bool) -> Result<RedisAddress, String> {
     })?;
     Ok(RedisAddress {
         endpoint: Endpoint::Sentinels(Arc::new(Sentinels {
-            hosts: each_host(hosts)?,
+            hosts: each_sentinel(hosts)?,
             master,
             login: at_sentinels,
         })),
@@ -168,30 +236,33 @@ fn sentinels(rest: &str, with_tls: bool) -> Result<RedisAddress, String> {
     })
 }
 
-/// `s1:26379,s2`: all different, because each sentinel has one vote.
-fn each_host(hosts: &str) -> Result<Vec<Host>, String> {
-    let mut all: Vec<Host> = Vec::new();
-    for text in hosts.split(',') {
-        let next = match parse(&format!("redis://{text}")) {
-            Ok(url) if url.path().is_empty() && !text.is_empty() => host(&url, 26379)?,
-            Ok(_) => {
-                return Err(format!(
-                    "url: a sentinel without a name; {SENTINEL_EXAMPLE}"
-                ));
-            }
-            Err(why) => return Err(why),
-        };
-        if all.contains(&next) {
-            return Err(
-                "url: a sentinel is named twice; each has one vote, so name each once".to_owned(),
-            );
-        }
-        all.push(next);
-    }
+fn each_sentinel(hosts: &str) -> Result<Vec<Host>, String> {
+    let all = each_host(hosts, 26379, "sentinel", SENTINEL_EXAMPLE)?;
     if all.len() > MOST_SENTINELS {
         return Err(format!(
             "url: more than {MOST_SENTINELS} sentinels; name those of one master"
         ));
+    }
+    Ok(all)
+}
+
+/// `s1:26379,s2`: all different, because each has one vote.
+fn each_host(hosts: &str, port: u16, what: &str, example: &str) -> Result<Vec<Host>, String> {
+    let mut all: Vec<Host> = Vec::new();
+    for text in hosts.split(',') {
+        let next = match parse(&format!("redis://{text}")) {
+            Ok(url) if url.path().is_empty() && !text.is_empty() => host(&url, port)?,
+            Ok(_) => {
+                return Err(format!("url: a {what} without a name; {example}"));
+            }
+            Err(why) => return Err(why),
+        };
+        if all.contains(&next) {
+            return Err(format!(
+                "url: a {what} is named twice; each has one vote, so name each once"
+            ));
+        }
+        all.push(next);
     }
     Ok(all)
 }
@@ -213,7 +284,7 @@ fn host(url: &Url, port: u16) -> Result<Host, String> {
     let name = match url.host() {
         Some(url::Host::Domain(name)) if name.contains(',') => {
             return Err(format!(
-                "url: several hosts are for sentinels; {SENTINEL_EXAMPLE}"
+                "url: several hosts are for sentinels or independent nodes; {SENTINEL_EXAMPLE}, or {REDLOCK_EXAMPLE}"
             ));
         }
         Some(url::Host::Domain(name)) => decode("host", name)?,
@@ -356,6 +427,18 @@ impl fmt::Display for Address {
         match self {
             Address::Memory => f.write_str("memory://"),
             Address::Redis(address) => address.fmt(f),
+            Address::Redlock(nodes) => {
+                let with_tls = nodes.iter().any(|node| node.tls.is_some());
+                f.write_str(if with_tls { "redlocks://" } else { "redlock://" })?;
+                for (at, node) in nodes.iter().enumerate() {
+                    let comma = if at > 0 { "," } else { "" };
+                    match &node.endpoint {
+                        Endpoint::Tcp(host) => write!(f, "{comma}{host}")?,
+                        _ => write!(f, "{comma}{node}")?,
+                    }
+                }
+                Ok(())
+            }
         }
     }
 }

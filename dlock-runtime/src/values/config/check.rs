@@ -18,6 +18,9 @@ use crate::values::ttl::{Margin, Ttl};
 /// is kept for 3.5 s after its last poll.
 const POLL_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
+/// The default of `max_ttl`.
+const MAX_TTL: Duration = Duration::from_secs(60);
+
 /// For how long after its grant a lock may be handed on, at most.
 const LOCAL_HANDOFF_AT_MOST: Duration = Duration::from_secs(1);
 
@@ -29,7 +32,8 @@ impl Config {
     /// The settings, all checked.
     pub(crate) fn check(self) -> Result<Settings, LockError> {
         let mut wrong = Vec::new();
-        let address = Address::parse(&self.url)
+        let address = self
+            .address()
             .map_err(|why| wrong.push(why))
             .ok()
             .map(|address| self.complete(address, &mut wrong));
@@ -42,6 +46,14 @@ impl Config {
         if let Some(ttl) = self.repair_missing_ttl {
             lease("repair_missing_ttl", ttl);
         }
+        let max_ttl = match &address {
+            Some(Address::Redlock(_)) => Some(self.max_ttl.unwrap_or(MAX_TTL)),
+            _ => None,
+        };
+        if let Some(ttl) = max_ttl {
+            lease("max_ttl", ttl);
+        }
+        wrong.extend(self.check_max_ttl(max_ttl));
         for (what, time) in [
             ("connect_timeout", self.connect_timeout),
             ("command_timeout", self.command_timeout),
@@ -101,6 +113,7 @@ impl Config {
                     address,
                     namespace: self.namespace,
                     default_ttl,
+                    max_ttl: max_ttl.and_then(|ttl| Ttl::new(ttl).ok()), // checked above
                     default_wait: self.default_wait,
                     release: self.release,
                     connections: self.connections,
@@ -135,6 +148,14 @@ impl Config {
                 self.complete_redis(Arc::make_mut(&mut redis), wrong);
                 Address::Redis(redis)
             }
+            Address::Redlock(mut nodes) => {
+                for node in &mut nodes {
+                    self.complete_redis(Arc::make_mut(node), wrong);
+                }
+                wrong.dedup(); // the same for each node
+                self.check_redlock(wrong);
+                Address::Redlock(nodes)
+            }
             Address::Memory => {
                 for (what, is_given) in [
                     ("tls", self.tls.is_given()),
@@ -149,6 +170,55 @@ impl Config {
                 }
                 Address::Memory
             }
+        }
+    }
+
+    /// What can't be had of several nodes.
+    fn check_redlock(&self, wrong: &mut Vec<String>) {
+        for (what, is_given, why) in [
+            (
+                "repair_missing_ttl",
+                self.repair_missing_ttl.is_some(),
+                "a key without a time to live at some of several nodes can't be told from a lock that is held",
+            ),
+            (
+                "without_scripts",
+                self.without_scripts,
+                "a node draws its epoch and gives its vote in one script",
+            ),
+            (
+                "counter_per_slot",
+                self.counter_per_slot,
+                "a node is one server, and a proxy that shards is several",
+            ),
+            (
+                "min_replicas",
+                self.durability.min_replicas.is_some(),
+                "a node has no replicas",
+            ),
+            (
+                "min_aof",
+                self.durability.min_aof.is_some(),
+                "the other nodes are what a lock survives a restart by",
+            ),
+        ] {
+            if is_given {
+                wrong.push(format!("{what}: {why}; leave it out with `redlock`"));
+            }
+        }
+    }
+
+    /// `max_ttl`: that of several nodes.
+    fn check_max_ttl(&self, max_ttl: Option<Duration>) -> Option<String> {
+        match (max_ttl, self.max_ttl) {
+            (None, Some(_)) => Some(
+                "max_ttl: it is for several nodes (`redlock://`); leave it out".to_owned(),
+            ),
+            (Some(most), _) if self.default_ttl > most => Some(format!(
+                "default_ttl: {:?} is longer than the `max_ttl` of {most:?}; shorten it, or raise `max_ttl` in all programs",
+                self.default_ttl
+            )),
+            _ => None,
         }
     }
 

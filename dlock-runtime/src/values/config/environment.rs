@@ -38,6 +38,7 @@ const SETTINGS: &[(&str, Setting)] = &[
     ),
     ("DLOCK_NAMESPACE", Setting::Text(Config::namespace)),
     ("DLOCK_DEFAULT_TTL", Setting::Time(Config::default_ttl)),
+    ("DLOCK_MAX_TTL", Setting::Time(Config::max_ttl)),
     ("DLOCK_DEFAULT_WAIT", Setting::Wait(Config::default_wait)),
     ("DLOCK_RELEASE", Setting::Release(Config::release)),
     ("DLOCK_CONNECTIONS", Setting::Count(Config::connections)),
@@ -93,6 +94,7 @@ impl Config {
     /// | `DLOCK_TLS_SERVER_NAME` | `redis.internal` | the URL's host |
     /// | `DLOCK_NAMESPACE` | `shop:lock:` | `lock:` |
     /// | `DLOCK_DEFAULT_TTL` | `10s` | `30s` |
+    /// | `DLOCK_MAX_TTL` | `30s`, with `redlock://` | `60s` |
     /// | `DLOCK_DEFAULT_WAIT` | `500ms`, `0s`, `forever` | `3s` |
     /// | `DLOCK_RELEASE` | `background`, `strict` | `confirmed` |
     /// | `DLOCK_CONNECTIONS` | `2` | `1` |

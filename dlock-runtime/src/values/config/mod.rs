@@ -61,6 +61,9 @@ pub(crate) use tls::Tls;
 #[must_use = "a configuration does nothing until a pool is made of it"]
 pub struct Config {
     url: String,
+    /// The nodes of [`Config::redlock`]; empty if `url` says it all.
+    nodes: Vec<String>,
+    max_ttl: Option<Duration>,
     tls: Tls,
     login: Option<Login>,
     connector: Option<Connector>,
@@ -100,6 +103,8 @@ impl Config {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            nodes: Vec::new(),
+            max_ttl: None,
             tls: Tls::default(),
             login: None,
             connector: None,
@@ -124,6 +129,63 @@ impl Config {
             lock_order: LockOrder::default(),
             local_handoff: (Handoff::DEFAULT.most.into(), Handoff::DEFAULT.within),
             clock_margin: 1,
+        }
+    }
+
+    /// The defaults, for independent servers of which a quorum decides, each with a URL of its own:
+    /// `redis://…`, `rediss://…` or `redis+unix://…`, an odd number of 3 to 9.
+    ///
+    /// For nodes that differ in nothing but their host, the URL `redlock://user:password@a,b,c` says
+    /// the same; `redlocks://` is the same with TLS.
+    ///
+    /// Such a lock survives the loss of any minority of the servers, and costs a command at each of
+    /// them. What it promises and what not is in [the guide](https://docs.rs/dlock-runtime). Every
+    /// program of a fleet must name the same nodes and the same [`max_ttl`](Self::max_ttl). Refused,
+    /// with the reason: permits, read and write locks, `owner`, `fair`, guarded writes,
+    /// [`repair_missing_ttl`](Self::repair_missing_ttl), and nodes that are replicas or have some.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn start() -> Result<(), dlock_runtime::LockError> {
+    /// use dlock_runtime::{Config, LockPool};
+    ///
+    /// let nodes = ["redis://10.0.1.5", "redis://10.0.2.5", "redis://10.0.3.5"];
+    /// let pool = LockPool::connect(Config::redlock(nodes)).await?;
+    ///
+    /// let error = LockPool::connect(Config::redlock(["redis://10.0.1.5", "redis://10.0.2.5"])).await;
+    /// assert!(error.unwrap_err().to_string().contains("survive no more failures"));
+    /// # Ok(()) }
+    /// ```
+    pub fn redlock<I>(nodes: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let nodes = nodes.into_iter().map(Into::into).collect();
+        Self {
+            nodes,
+            ..Self::new("redlock://")
+        }
+    }
+
+    /// The longest lease that any program of the fleet asks for at the nodes of
+    /// [`redlock`](Self::redlock): 10 ms to 24 h. Default 60 s.
+    ///
+    /// A longer `ttl` or `min_hold` is refused. A node that was started less than this long ago does
+    /// not vote, because it may have lost locks that are still held; so after a restart the others
+    /// have to do, and a fresh installation waits this long for its first lock. **Every program of a
+    /// fleet has to say the same**; the nodes keep it, and refuse who says something else.
+    pub fn max_ttl(mut self, ttl: Duration) -> Self {
+        self.max_ttl = Some(ttl);
+        self
+    }
+
+    pub(super) fn address(&self) -> Result<Address, String> {
+        if self.nodes.is_empty() && self.url != "redlock://" {
+            Address::parse(&self.url)
+        } else {
+            Address::of_nodes(&self.nodes)
         }
     }
 
@@ -408,7 +470,7 @@ impl From<&String> for Config {
 impl fmt::Debug for Config {
     /// Shows the address, never the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = Address::parse(&self.url);
+        let address = self.address();
         f.debug_struct("Config")
             .field(
                 "url",

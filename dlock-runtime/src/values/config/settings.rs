@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) address: Address,
     pub(crate) namespace: String,
     pub(crate) default_ttl: Ttl,
+    /// With several nodes: the longest lease of the fleet.
+    pub(crate) max_ttl: Option<Ttl>,
     pub(crate) default_wait: Wait,
     pub(crate) release: Release,
     pub(crate) connections: usize,
@@ -42,6 +44,18 @@ impl Settings {
     /// The longest that a command may take, connecting included.
     pub(crate) fn one_step(&self) -> Duration {
         self.connect_timeout + self.command_timeout
+    }
+
+    /// Checks a lease: with several nodes, none may be longer than all programs agreed on.
+    pub(crate) fn check_lease(&self, lease: Ttl) -> Result<(), String> {
+        match self.max_ttl {
+            Some(most) if lease > most => Err(format!(
+                "a lease of {:?} is longer than the `max_ttl` of {:?}, after which a node that was restarted votes again; shorten it, or raise `max_ttl` in all programs",
+                lease.get(),
+                most.get()
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The longest time between two polls of a waiter. `pushes`: the server tells waiters about
