@@ -60,7 +60,7 @@ impl Core {
         let settings = config.check()?;
         let backend: Arc<dyn Backend> = match &settings.address {
             Address::Memory => Arc::new(Memory::new()),
-            Address::Redis(address) => Arc::new(Redis::new(address, &settings)),
+            Address::Redis(address) => Arc::new(Redis::new(address, &settings, None)),
         };
         if matches!(settings.address, Address::Memory) {
             observe::memory_only();
