@@ -15,13 +15,16 @@ pub(crate) fn hash_tag(key: &str) -> Option<&str> {
 
 /// The slot of a key: CRC16 (XMODEM), as in the cluster specification.
 pub(crate) fn slot(key: &str) -> u16 {
-    let hashed = hash_tag(key).unwrap_or(key);
-    let crc = hashed.bytes().fold(0_u16, |crc, byte| {
+    crc16(hash_tag(key).unwrap_or(key)) % SLOTS
+}
+
+/// CRC16 (XMODEM) of a text.
+pub(crate) fn crc16(text: &str) -> u16 {
+    text.bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
             (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
         })
-    });
-    crc % SLOTS
+    })
 }
 
 /// A hash tag of this slot: the smallest number whose decimal digits hash to it.

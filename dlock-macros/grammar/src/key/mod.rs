@@ -44,20 +44,21 @@ pub fn check(key: &str) -> Result<(), KeyError> {
 }
 
 /// Refuses names that a longer namespace has for dlock's own keys. With `shop:` in front of the
-/// `@`, these are the keys of the namespace `<ours>shop:` for its counter, its counters by hash
-/// slot and those of a lock's named slots (the latter two kept for a later version), and for the
-/// queue of a key without and with a hash tag. A namespace has neither braces nor an `@`.
+/// `@`, these are the keys of the namespace `<ours>shop:` for its counter, its quorum, its counters
+/// by hash slot and those of a lock's named slots (the latter kept for a later version), and for
+/// the queue and the hints of a key without and with a hash tag. A namespace has neither braces nor
+/// an `@`.
 fn check_companion(key: &str) -> Result<(), KeyError> {
     let Some((namespace, name)) = key.split_once('@') else {
         return Ok(());
     };
     let in_braces =
         |rest: Option<&str>| rest.is_some_and(|it| it.starts_with('{') && it.ends_with('}'));
-    let is_ours = name == "fence"
-        || ["fence:", "w:", "a:", "s:"]
+    let is_ours = ["fence", "quorum"].contains(&name)
+        || ["fence:", "w:", "a:", "h:", "s:"]
             .iter()
             .any(|it| in_braces(name.strip_prefix(it)))
-        || ["w#", "a#", "s#"]
+        || ["w#", "a#", "h#", "s#"]
             .iter()
             .any(|it| name.strip_prefix(it).is_some_and(|bare| bare.contains('{')));
     if is_ours && !namespace.contains('{') {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisResult, Value};
@@ -18,6 +19,7 @@ use super::epochs;
 use super::errors;
 use super::link::{Hello, RedisLink};
 use super::native::Native;
+use super::node::{self, Membership};
 use super::plan::Plan;
 use super::push::PushReceiver;
 use super::target::Outdated;
@@ -57,6 +59,11 @@ pub(super) async fn connect(plan: &Plan) -> Result<RedisLink, CommandError> {
 /// Tries RESP3, then RESP2 if a proxy does not know RESP3.
 async fn try_protocols(plan: &Plan) -> Result<RedisLink, CommandError> {
     let destination = Destination::of(plan).await?;
+    if plan.node.is_some()
+        && let Some(why) = node::unfit_settings(plan, destination.generation.is_some())
+    {
+        return Err(CommandError::Setup(Reason::new(why)));
+    }
     let login = &plan.address.login;
     let credentials = login.credentials().await.map_err(|why| {
         CommandError::Unsent(Reason::new(format_args!(
@@ -194,7 +201,12 @@ async fn shake_hands(
         time,
         native,
         run_id,
-    } = server_info?;
+        uptime,
+    } = match (server_info, plan.node) {
+        (Err(error), Some(_)) => return Err(node::refusal_as_node(error)),
+        (server_info, _) => server_info?,
+    };
+    let received = plan.clock.now();
     if plan.durability.is_asked_for() && run_id.is_empty() {
         return Err(CommandError::Refused(
             Refusal::NoPermission,
@@ -204,6 +216,15 @@ async fn shake_hands(
         ));
     }
     keep_epochs_rising(plan, destination, connection.clone(), time).await?;
+    let node = match plan.node {
+        None => None,
+        Some(of) => {
+            let uptime = uptime.filter(|_| !run_id.is_empty());
+            let key = plan.names.quorum();
+            let votes_from = node::join(&of, &key, connection.clone(), uptime, received).await?;
+            Some(Membership::new(of, &key, votes_from, plan.clock.now()))
+        }
+    };
     push_receiver.answered(time, sent);
     plan.pace.heard(time, sent, plan.clock.now());
     let (address, pushes) = match subscribed {
@@ -230,6 +251,7 @@ async fn shake_hands(
         native,
         run_id,
         generation: destination.generation,
+        node,
     };
     let link = RedisLink::new(connection, driver, plan, hello);
     if let Some(generation) = destination.generation {
@@ -333,6 +355,8 @@ struct ServerInfo {
     native: Option<Native>,
     /// The first digits of the server's run id; empty if the user may not ask for it.
     run_id: String,
+    /// In whole seconds; `None` if the user may not ask for it.
+    uptime: Option<Duration>,
 }
 
 /// Asks in one round trip for the kind of server, its time, its native compare-and-delete command
@@ -369,6 +393,7 @@ async fn read_server_info(
         time,
         native: native.ok().as_ref().and_then(Native::among),
         run_id: run_id(info).unwrap_or_default(),
+        uptime: uptime(info),
     })
 }
 
@@ -380,6 +405,11 @@ fn run_id(info: &str) -> Option<String> {
     id.bytes()
         .all(|it| it.is_ascii_hexdigit())
         .then(|| id.to_owned())
+}
+
+fn uptime(info: &str) -> Option<Duration> {
+    let seconds = info_field(info, "uptime_in_seconds")?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// A field of `INFO`.

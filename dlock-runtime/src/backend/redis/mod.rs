@@ -26,6 +26,7 @@ mod grant_key;
 mod link;
 mod names;
 mod native;
+mod node;
 mod pace;
 mod plain;
 mod plan;
@@ -48,11 +49,13 @@ mod tests;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+#[allow(unused_imports, reason = "for `backend::quorum`")]
+pub(crate) use self::node::NodePlan;
 use self::supervisor::Supervisor;
 use super::clock::Clock;
 use super::command_error::CommandError;
 use super::offers::Offers;
-use super::{Answer, Backend, BackgroundTask, Link, Listener, WatchdogKind};
+use super::{Answer, Backend, BackgroundTask, Link, Listener, Node, NodeBackend, WatchdogKind};
 use crate::values::config::{RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
@@ -66,10 +69,15 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) fn new(address: &Arc<RedisAddress>, settings: &Settings) -> Self {
+    /// `node`: the quorum that the server is a node of, if it is.
+    pub(crate) fn new(
+        address: &Arc<RedisAddress>,
+        settings: &Settings,
+        node: Option<NodePlan>,
+    ) -> Self {
         let clock = Clock::real();
         Self {
-            supervisor: Supervisor::new(address, settings, clock),
+            supervisor: Supervisor::new(address, settings, node, clock),
             clock,
         }
     }
@@ -120,5 +128,15 @@ impl Backend for Redis {
         Err(CommandError::Setup(Reason::new(
             "`memory_value` looks into `memory://` only: read what stands on a server with your own client",
         )))
+    }
+}
+
+impl NodeBackend for Redis {
+    fn ready_node(&self, key: &str, now: Moment) -> Option<Arc<dyn Node>> {
+        self.supervisor.ready_node(key, now)
+    }
+
+    fn connect_node<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Arc<dyn Node>> {
+        Box::pin(self.supervisor.node(key, within))
     }
 }

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::values::slot::{SLOTS, hash_tag, slot, tag};
+use crate::values::slot::{SLOTS, crc16, hash_tag, slot, tag};
 
 /// The names of one pool.
 #[derive(Clone, Debug)]
@@ -27,7 +27,14 @@ enum Counters {
     One(Arc<str>),
     /// One for each slot, so that it is in the slot of the locks that draw from it.
     PerSlot,
+    /// On a node of a quorum: [`OF_A_NODE`] of those by slot, chosen by the hash of the lock. Two
+    /// locks that draw from one counter at the same time may draw in another order at each node,
+    /// which costs a round.
+    OfNode(Arc<[Box<str>]>),
 }
+
+/// How many counters a node of a quorum has. A constant of the protocol.
+const OF_A_NODE: u16 = 1024;
 
 /// The keys that the scripts about one lock use besides the lock's own.
 #[derive(Debug)]
@@ -38,6 +45,8 @@ pub(super) struct LockKeys<'a> {
     pub(super) queue: Companion<'a>,
     /// The same entries by the time until which they count as alive.
     pub(super) heartbeats: Companion<'a>,
+    /// On a node of a quorum: who wants to be told that the lock is free.
+    pub(super) hints: Companion<'a>,
 }
 
 /// The name of a key that belongs to a lock; it becomes text only where it is needed.
@@ -96,6 +105,15 @@ impl Names {
         }
     }
 
+    /// The names at a node of a quorum.
+    pub(super) fn of_node(namespace: &str) -> Self {
+        let counters = (0..OF_A_NODE).map(|it| slot_counter(namespace, it).into());
+        Self {
+            counters: Counters::OfNode(counters.collect()),
+            ..Self::new(namespace, true)
+        }
+    }
+
     /// The keys of the lock at this key, which begins with the namespace.
     pub(super) fn of<'a>(&'a self, lock: &'a str) -> LockKeys<'a> {
         let is_tagged = hash_tag(lock).is_some();
@@ -109,6 +127,7 @@ impl Names {
             counter: self.counter(lock),
             queue: companion("w"),
             heartbeats: companion("a"),
+            hints: companion("h"),
         }
     }
 
@@ -121,16 +140,17 @@ impl Names {
     pub(super) fn only_counter(&self) -> Option<&str> {
         match &self.counters {
             Counters::One(counter) => Some(counter),
-            Counters::PerSlot => None,
+            Counters::PerSlot | Counters::OfNode(_) => None,
         }
     }
 
     fn counter(&self, lock: &str) -> Cow<'_, str> {
         match &self.counters {
             Counters::One(counter) => Cow::Borrowed(counter),
-            Counters::PerSlot => {
-                let tag = tag(slot(lock));
-                Cow::Owned(format!("{}@fence:{{{tag}}}", self.namespace))
+            Counters::PerSlot => Cow::Owned(slot_counter(&self.namespace, slot(lock))),
+            Counters::OfNode(counters) => {
+                let at = usize::from(crc16(lock) % OF_A_NODE);
+                Cow::Borrowed(counters.get(at).map_or("", |it| it)) // there are so many
             }
         }
     }
@@ -138,7 +158,7 @@ impl Names {
     /// How many groups of locks there are of which no script may touch two.
     pub(super) fn script_groups(&self) -> u16 {
         match self.counters {
-            Counters::One(_) => 1,
+            Counters::One(_) | Counters::OfNode(_) => 1,
             Counters::PerSlot => SLOTS,
         }
     }
@@ -146,7 +166,7 @@ impl Names {
     /// The group of a lock.
     pub(super) fn script_group(&self, lock: &str) -> u16 {
         match self.counters {
-            Counters::One(_) => 0,
+            Counters::One(_) | Counters::OfNode(_) => 0,
             Counters::PerSlot => slot(lock),
         }
     }
@@ -156,8 +176,17 @@ impl Names {
         &self.witness
     }
 
+    /// Where a node keeps what it knows about its quorum.
+    pub(super) fn quorum(&self) -> String {
+        format!("{}@quorum", self.namespace)
+    }
+
     /// The channel of a connection.
     pub(super) fn channel(&self, id: u128) -> String {
         format!("{}@grant:{id:032x}", self.namespace)
     }
+}
+
+fn slot_counter(namespace: &str, slot: u16) -> String {
+    format!("{namespace}@fence:{{{}}}", tag(slot))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
 use super::names::Names;
+use super::node::NodePlan;
 use super::pace::Pace;
 use super::target::Target;
 use crate::backend::Listener;
@@ -36,6 +37,8 @@ pub(super) struct Plan {
     pub(super) names: Names,
     pub(super) highest_epoch: HighestEpoch,
     pub(super) grant_key: GrantKey,
+    /// The quorum that the server is a node of, if it is.
+    pub(super) node: Option<NodePlan>,
     /// The receiver of pushes.
     pub(super) listener: OnceLock<Weak<dyn Listener>>,
     /// It was logged that waiters have to poll.

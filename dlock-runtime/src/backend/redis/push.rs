@@ -1,4 +1,6 @@
-//! Receives the pushes of one connection: grants to this connection's waiters.
+//! Receives the pushes of one connection: grants to this connection's waiters, and a node's hints
+//! that a lock is free.
+
 //!
 //! The client library calls it from the task that reads the connection's socket. Anyone who may
 //! `PUBLISH` can write anything here. A message that is not a grant is ignored. If the fleet has a
@@ -9,6 +11,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use dlock_grammar::key::MAX_KEY_BYTES;
 use redis::{PushInfo, PushKind, Value};
 
 use super::grant_key::{GrantKey, Proof};
@@ -29,6 +32,9 @@ const EPOCH_AHEAD_AT_MOST: u64 = 60_000_000;
 
 /// The first line of a grant message: the layout and the event.
 const GRANTED: &str = "1|granted";
+
+/// The first line of a hint.
+const FREED: &str = "1|freed";
 
 /// Receives the pushes of one connection.
 #[derive(Debug)]
@@ -80,9 +86,14 @@ impl PushReceiver {
         match push.kind {
             PushKind::Disconnection => self.disconnected(),
             PushKind::Message => {
-                let read = message(&push.data, &self.channel).and_then(read);
-                if let (Some(read), Some(listener)) = (read, self.listener()) {
+                let message = message(&push.data, &self.channel);
+                let (Some(message), Some(listener)) = (message, self.listener()) else {
+                    return;
+                };
+                if let Some(read) = read(message) {
                     self.granted(read, &*listener);
+                } else if let Some(key) = freed(message) {
+                    listener.freed(&key.into());
                 }
             }
             _ => {}
@@ -158,6 +169,13 @@ struct Read<'a> {
     /// The part of the message that the MAC authenticates.
     said: &'a str,
     mac: &'a str,
+}
+
+/// Reads what a node publishes when a lock is free (`lua/node.lua`): the key.
+fn freed(message: &str) -> Option<&str> {
+    let (event, key) = message.split_once('\n')?;
+    let is_key = !key.is_empty() && key.len() <= MAX_KEY_BYTES && !key.contains('\n');
+    (event == FREED && is_key).then_some(key)
 }
 
 /// Reads what the scripts publish (`lua/queue.lua`). Ignores a message of another version, and one

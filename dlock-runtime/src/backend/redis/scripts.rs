@@ -87,6 +87,13 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
 pub(super) static WRITE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[PRELUDE, VALUE, include_str!("lua/write.lua")]));
 
+/// What a node of a quorum is asked.
+pub(super) static NODE: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/node.lua")]));
+/// Keeps what a node knows about its quorum.
+pub(super) static QUORUM: LazyLock<Script> =
+    LazyLock::new(|| Script::of(&[include_str!("lua/quorum.lua")]));
+
 /// Raises the epoch counter.
 pub(super) static RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("lua/raise.lua")]));
@@ -141,7 +148,7 @@ fn release_by(compare_and_delete: &str) -> Script {
 }
 
 /// All scripts.
-pub(super) fn all() -> [&'static Script; 19] {
+pub(super) fn all() -> [&'static Script; 21] {
     [
         &ACQUIRE,
         &ACQUIRE_ALL,
@@ -153,6 +160,8 @@ pub(super) fn all() -> [&'static Script; 19] {
         &COMBINED,
         &RENEW,
         &WRITE,
+        &NODE,
+        &QUORUM,
         &RAISE,
         &RIGHTS,
         &SHARED_ACQUIRE,
@@ -167,7 +176,7 @@ pub(super) fn all() -> [&'static Script; 19] {
 
 /// The commands on the line that a script's error names, if it names one: `… script: <hash>, on
 /// @user_script:12.` (Redis 7), `… (call to f_<hash>): @user_script:12: …` (6.2). An error without
-/// a hash comes from an item of [`COMBINED`].
+/// a hash comes from an item of [`COMBINED`], or of [`NODE`], which says so.
 pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
     let Some((_, behind)) = said.rsplit_once("@user_script:") else {
         return Vec::new();
@@ -176,8 +185,13 @@ pub(super) fn commands_of_error(said: &str) -> Vec<&'static str> {
     let end = behind.find(|c: char| !c.is_ascii_digit());
     let line = behind.get(..end.unwrap_or(behind.len())).map(str::parse);
     let of_hash = all().into_iter().find(|it| said.contains(&it.sha1));
+    let of_items: &Script = if said.contains(", node, on @user_script:") {
+        &NODE
+    } else {
+        &COMBINED
+    };
     match line {
-        Some(Ok(line)) => of_hash.unwrap_or(&COMBINED).commands_in(line),
+        Some(Ok(line)) => of_hash.unwrap_or(of_items).commands_in(line),
         _ => Vec::new(),
     }
 }
@@ -234,7 +248,6 @@ impl Script {
         names.filter(is_command).collect()
     }
 
-    #[cfg(test)]
     pub(super) fn text(&self) -> &str {
         &self.text
     }

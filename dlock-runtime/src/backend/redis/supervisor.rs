@@ -15,6 +15,7 @@ use super::epochs::HighestEpoch;
 use super::grant_key::GrantKey;
 use super::link::RedisLink;
 use super::names::Names;
+use super::node::NodePlan;
 use super::pace::Pace;
 use super::plain::{Checkouts, PlainLink};
 use super::plan::{Plan, PollInterval};
@@ -24,7 +25,7 @@ use super::witness::{Witness, WitnessedLink};
 use crate::backend::clock::Clock;
 use crate::backend::command_error::{self, CommandError};
 use crate::backend::offers::Offers;
-use crate::backend::{BackgroundTask, Link, Listener};
+use crate::backend::{BackgroundTask, Link, Listener, Node};
 use crate::values::config::{Endpoint, RedisAddress, Settings};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
@@ -63,7 +64,16 @@ impl Links {
 }
 
 impl Supervisor {
-    pub(super) fn new(address: &Arc<RedisAddress>, settings: &Settings, clock: Clock) -> Arc<Self> {
+    pub(super) fn new(
+        address: &Arc<RedisAddress>,
+        settings: &Settings,
+        node: Option<NodePlan>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let names = match node {
+            Some(_) => Names::of_node(&settings.namespace),
+            None => Names::new(&settings.namespace, settings.counter_per_slot),
+        };
         Arc::new(Self {
             home: Home::here(),
             plan: Arc::new(Plan {
@@ -87,7 +97,8 @@ impl Supervisor {
                 command_timeout: settings.command_timeout,
                 clock,
                 margin: settings.clock_margin,
-                names: Names::new(&settings.namespace, settings.counter_per_slot),
+                names,
+                node,
                 highest_epoch: HighestEpoch::default(),
                 listener: OnceLock::new(),
                 warned: AtomicBool::new(false),
@@ -128,11 +139,22 @@ impl Supervisor {
     /// The current runtime's connection for this key, if it works and the server has answered on it
     /// recently.
     pub(super) fn ready(&self, key: &str, now: Moment) -> Option<Arc<dyn Link>> {
+        let (links, link) = self.ready_link(key, now)?;
+        Some(self.speaking(&links, link))
+    }
+
+    /// The same, as a node of a quorum.
+    pub(super) fn ready_node(&self, key: &str, now: Moment) -> Option<Arc<dyn Node>> {
+        self.plan.node?;
+        let (_, link) = self.ready_link(key, now)?;
+        Some(link)
+    }
+
+    fn ready_link(&self, key: &str, now: Moment) -> Option<(Arc<Links>, Arc<RedisLink>)> {
         let here = Handle::try_current().ok()?;
         let links = self.known(here.id())?;
         let link = links.slot(key)?.live()?;
-        self.was_heard_lately(&link, now)
-            .then(|| self.speaking(&links, link))
+        self.was_heard_lately(&link, now).then_some((links, link))
     }
 
     /// The current runtime's connection for this key; connects if necessary.
@@ -141,6 +163,29 @@ impl Supervisor {
         key: &str,
         within: Duration,
     ) -> Result<Arc<dyn Link>, CommandError> {
+        let (links, link) = self.made_link(key, within).await?;
+        Ok(self.speaking(&links, link))
+    }
+
+    /// The same, as a node of a quorum.
+    pub(super) async fn node(
+        self: &Arc<Self>,
+        key: &str,
+        within: Duration,
+    ) -> Result<Arc<dyn Node>, CommandError> {
+        if self.plan.node.is_none() {
+            let why = "this pool's server is no node of a quorum";
+            return Err(CommandError::Setup(Reason::new(why)));
+        }
+        let (_, link) = self.made_link(key, within).await?;
+        Ok(link)
+    }
+
+    async fn made_link(
+        self: &Arc<Self>,
+        key: &str,
+        within: Duration,
+    ) -> Result<(Arc<Links>, Arc<RedisLink>), CommandError> {
         let here = command_error::current_runtime()?;
         let links = match self.known(here.id()) {
             Some(links) => links,
@@ -153,7 +198,7 @@ impl Supervisor {
         };
         let link = slot.link(&self.plan, within).await?;
         if self.was_heard_lately(&link, link.connection.clock.now()) {
-            return Ok(self.speaking(&links, link));
+            return Ok((links, link));
         }
         // The runtime has not run for a while, so its caretaker has not either: check the
         // connection before using it.
@@ -166,7 +211,7 @@ impl Supervisor {
         } else {
             slot.link(&self.plan, within).await?
         };
-        Ok(self.speaking(&links, link))
+        Ok((links, link))
     }
 
     pub(super) fn epoch_given(&self, epoch: u64) {

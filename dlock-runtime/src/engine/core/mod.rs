@@ -21,7 +21,7 @@ use crate::backend::command_error::CommandError;
 use crate::backend::memory::Memory;
 use crate::backend::offers::{Offers, Wanted};
 use crate::backend::quorum::{Quorum, Waits};
-use crate::backend::redis::Redis;
+use crate::backend::redis::{NodePlan, Redis};
 use crate::backend::{Backend, Link, NodeBackend};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
@@ -251,12 +251,16 @@ impl Drop for Core {
 fn backend_of(settings: &Settings) -> Result<Arc<dyn Backend>, LockError> {
     let nodes = match &settings.address {
         Address::Memory => return Ok(Arc::new(Memory::new())),
-        Address::Redis(address) => return Ok(Arc::new(Redis::new(address, settings))),
+        Address::Redis(address) => return Ok(Arc::new(Redis::new(address, settings, None))),
         Address::Redlock(nodes) => nodes,
     };
     let max_ttl = settings.max_ttl.unwrap_or(settings.default_ttl).get();
     let node = |address: &Arc<RedisAddress>| {
-        let node: Arc<dyn NodeBackend> = Arc::new(Redis::node(address, settings, nodes.len(), max_ttl));
+        let plan = NodePlan {
+            max_ttl,
+            nodes: nodes.len(),
+        };
+        let node: Arc<dyn NodeBackend> = Arc::new(Redis::new(address, settings, Some(plan)));
         (address.to_string(), node)
     };
     let waits = Waits {

@@ -20,6 +20,7 @@ use crate::backend::redis::errors;
 use crate::backend::redis::grant_key::GrantKey;
 use crate::backend::redis::names::{LockKeys, Names};
 use crate::backend::redis::native::{Deletes, Native};
+use crate::backend::redis::node::Membership;
 use crate::backend::redis::pace::Pace;
 use crate::backend::redis::plan::Plan;
 use crate::backend::redis::push::PushReceiver;
@@ -48,7 +49,7 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) runtime: Handle,
     driver: Option<AbortHandle>,
     pub(in crate::backend::redis) clock: Clock,
-    pub(super) command_timeout: Duration,
+    pub(in crate::backend::redis) command_timeout: Duration,
     broken: AtomicBool,
     target: Arc<Target>,
     server: ServerId,
@@ -62,6 +63,8 @@ pub(in crate::backend::redis) struct Connection {
     pub(in crate::backend::redis) deletes: Deletes,
     pub(in crate::backend::redis) pace: Arc<Pace>,
     pub(in crate::backend::redis) push_receiver: Arc<PushReceiver>,
+    /// What the server is as a node of a quorum, if it is one.
+    pub(in crate::backend::redis) node: Option<Membership>,
     keep_alive: KeepAlive,
 }
 
@@ -74,6 +77,7 @@ impl Connection {
         push_receiver: Arc<PushReceiver>,
         native: Option<Native>,
         server: ServerId,
+        node: Option<Membership>,
     ) -> Self {
         let heard = plan.clock.now();
         Self {
@@ -93,6 +97,7 @@ impl Connection {
             deletes: Deletes::by(native),
             pace: plan.pace.clone(),
             push_receiver,
+            node,
             keep_alive: KeepAlive::new(),
         }
     }
@@ -106,6 +111,10 @@ impl Connection {
     /// Whether the master has moved since this connection was made.
     fn is_outdated(&self) -> bool {
         (self.server.generation).is_some_and(|made| made != self.target.generation())
+    }
+
+    pub(super) fn run_id(&self) -> &str {
+        &self.server.run_id
     }
 
     /// Whether both go to the same process, in the same generation. Two servers whose run ids are
@@ -128,6 +137,9 @@ impl Connection {
         let time = pin!(async move { redis::cmd("TIME").query_async(&mut multiplexed).await });
         let (time, sent) = self.call(within, time).await?;
         self.heard_time(reply::time(&time)?, sent);
+        if self.node_is_due() {
+            self.tell_node(within).await;
+        }
         Ok(())
     }
 
@@ -302,6 +314,7 @@ impl Connection {
             counter,
             queue,
             heartbeats,
+            ..
         } = self.names.of(lock);
         let arguments: usize = call.arguments.iter().map(|it| it.room()).sum();
         let bytes = self.names.room(lock) + counter.len() + arguments;

@@ -1,7 +1,8 @@
 //! One live connection. Read `connection` first: command deadlines, and the detection of a dead
 //! connection. Then `batcher`, which sends the commands of many callers as one, and `heartbeats`,
 //! which does the same for waiters; `groups` has one of each for the locks that may share a script.
-//! `renewals` lengthens leases, `inspect` reads locks for an administrator, `operations` implements the protocol's commands on top of both.
+//! `renewals` lengthens leases, `inspect` reads locks for an administrator, `operations` implements
+//! the protocol's commands on top of both, `node` those of a node of a quorum.
 //!
 //! Never in this folder: a command that is sent again, unless the server said that it was not
 //! executed (an unknown script; a batch with a key that the user has no right to; a script that
@@ -13,6 +14,7 @@ mod groups;
 pub(super) mod heartbeats;
 mod inspect;
 mod keep_alive;
+mod node;
 mod operations;
 mod renewals;
 
@@ -26,6 +28,7 @@ use self::connection::{Connection, ServerId};
 use self::groups::Groups;
 use self::heartbeats::Pace;
 use super::native::Native;
+use super::node::Membership;
 use super::plan::Plan;
 use super::push::PushReceiver;
 use crate::policy::server_check::Pushes;
@@ -45,6 +48,8 @@ pub(super) struct Hello {
     pub(super) run_id: String,
     /// The generation of the pool's target when the sentinels named this server, if they did.
     pub(super) generation: Option<u64>,
+    /// What the server is as a node of a quorum, if it is one.
+    pub(super) node: Option<Membership>,
 }
 
 /// A connection of one tokio runtime; it ends when its last owner drops it.
@@ -54,6 +59,8 @@ pub(super) struct RedisLink {
     groups: Groups,
     /// As in [`Hello`].
     address: Option<Arc<str>>,
+    /// The channel, if there is a subscription and this is a node of a quorum.
+    hints: Option<Arc<str>>,
     pub(super) pushes: Pushes,
 }
 
@@ -73,6 +80,7 @@ impl RedisLink {
             native,
             run_id,
             generation,
+            node,
         } = hello;
         let connection = Arc::new(Connection::new(
             connection,
@@ -85,6 +93,7 @@ impl RedisLink {
                 run_id: run_id.into(),
                 generation,
             },
+            node,
         ));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
@@ -95,6 +104,10 @@ impl RedisLink {
         };
         Self {
             groups: Groups::new(&connection, most, pace),
+            hints: address
+                .as_ref()
+                .filter(|_| plan.node.is_some())
+                .map(|_| connection.push_receiver.channel().into()),
             connection,
             address,
             pushes,

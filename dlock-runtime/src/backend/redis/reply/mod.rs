@@ -3,6 +3,7 @@
 
 mod combined;
 mod heartbeat;
+mod node;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::values::error::{Reason, Refusal};
 
 pub(super) use self::combined::{Item, combined};
 pub(super) use self::heartbeat::heartbeat;
+pub(super) use self::node::{OfNode, of_node};
 
 /// The first number of a reply of a script that had more entries to remove than one call does, and
 /// has done nothing else yet: it is to be repeated.
@@ -35,7 +37,14 @@ pub(super) struct Done<T> {
 
 /// A flag after the other items of a reply.
 fn more(reply: &Value, at: usize) -> bool {
-    matches!(reply, Value::Array(items) if items.get(at) == Some(&Value::Int(1)))
+    item(reply, at) == Some(&Value::Int(1))
+}
+
+fn item(reply: &Value, at: usize) -> Option<&Value> {
+    match reply {
+        Value::Array(items) => items.get(at),
+        _ => None,
+    }
 }
 
 pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
@@ -46,7 +55,7 @@ pub(super) fn acquired(reply: &Value) -> Result<Acquired, CommandError> {
         Some(Outcome::Yours { time, epoch, left }) => Ok(Acquired::Yours { time, epoch, left }),
         Some(Outcome::Late { time }) => Ok(Acquired::Late { time }),
         Some(Outcome::WrongKind { time, there }) => Ok(Acquired::WrongKind { time, there }),
-        Some(Outcome::OtherType) => Err(other_type(reply)),
+        Some(Outcome::OtherType) => Err(other_type(item(reply, 2))),
         Some(Outcome::Gone { .. }) | None => Err(unexpected("acquire", reply)),
     }
 }
@@ -92,7 +101,7 @@ pub(super) fn polled(reply: &Value) -> Result<Polled, CommandError> {
         Some(Outcome::Queued(busy)) => Ok(Polled::Queued(busy)),
         Some(Outcome::Yours { time, epoch, left }) => Ok(Polled::Yours { time, epoch, left }),
         Some(Outcome::Gone { time }) => Ok(Polled::Gone { time }),
-        Some(Outcome::OtherType) => Err(other_type(reply)),
+        Some(Outcome::OtherType) => Err(other_type(item(reply, 2))),
         _ => Err(unexpected("poll", reply)),
     }
 }
@@ -179,9 +188,9 @@ fn busy(time: u64, left: &Value, value: &Value) -> Option<Busy> {
     Some(Busy { time, left, value })
 }
 
-/// The reply's third item says whether it is a set of another layout.
-fn other_type(reply: &Value) -> CommandError {
-    if more(reply, 2) {
+/// `layout` says whether it is a set of another layout.
+fn other_type(layout: Option<&Value>) -> CommandError {
+    if layout == Some(&Value::Int(1)) {
         let why = Reason::new("the set at the key is of another layout");
         return CommandError::Refused(Refusal::Layout, why);
     }
@@ -273,7 +282,7 @@ pub(super) fn holders(reply: &Value) -> Result<Holders, CommandError> {
         return Err(unexpected("holders", reply));
     };
     match items.first().zip(items.get(1).and_then(text)) {
-        Some((Value::Int(-1), _)) => Err(other_type(reply)),
+        Some((Value::Int(-1), _)) => Err(other_type(item(reply, 2))),
         Some((Value::Int(found), holder)) => Ok(Holders {
             found: *found == 1,
             holder: Some(holder).filter(|it| !it.is_empty()),

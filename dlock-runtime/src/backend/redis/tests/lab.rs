@@ -94,6 +94,7 @@ impl Lab {
 pub(super) struct Heard {
     grants: Mutex<Vec<(PushedGrant, Option<Moment>)>>,
     hints: Mutex<Vec<(String, String)>>,
+    freed: Mutex<Vec<String>>,
     pub(super) disconnected: AtomicBool,
 }
 
@@ -106,6 +107,11 @@ impl Heard {
     pub(super) fn take_hints(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.hints.lock().unwrap())
     }
+
+    /// What nodes said to be free.
+    pub(super) fn take_freed(&self) -> Vec<String> {
+        std::mem::take(&mut *self.freed.lock().unwrap())
+    }
 }
 
 impl Listener for Heard {
@@ -116,6 +122,10 @@ impl Listener for Heard {
     fn hinted(&self, key: &Arc<str>, value: &str) {
         let hint = (key.to_string(), value.to_owned());
         self.hints.lock().unwrap().push(hint);
+    }
+
+    fn freed(&self, key: &Arc<str>) {
+        self.freed.lock().unwrap().push(key.to_string());
     }
 
     fn disconnected(&self) {
@@ -154,6 +164,7 @@ pub(super) fn plan(url: &str) -> Plan {
         },
         clock: Clock::real(),
         names: Names::new("lock:", false),
+        node: None,
         highest_epoch: HighestEpoch::default(),
         grant_key: GrantKey::new(Some(&Secret::new("of the tests".to_owned()))),
         listener: OnceLock::new(),

@@ -3,7 +3,7 @@
 //! in one command, `heartbeats` those of many waiters, `bounded` the limit of one call, `shared`
 //! the kinds with many holders, `epochs` a server whose counter is behind, `native` the server's own
 //! compare-and-delete, `refusals` and `rights` a server that refuses, `replication` grants across
-//! servers, `write` guarded writes. `names`, `push` and `push_storm` need no server.
+//! servers, `node` a node of a quorum, `write` guarded writes. `names`, `push` and `push_storm` need no server.
 
 mod alike;
 mod batching;
@@ -13,6 +13,7 @@ mod heartbeats;
 mod lab;
 mod names;
 mod native;
+mod node;
 mod push;
 mod push_storm;
 mod queue;

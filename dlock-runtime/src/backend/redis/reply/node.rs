@@ -1,0 +1,100 @@
+//! Reads the reply of `node.lua`, item by item. One unreadable item fails only that item; a reply
+//! of another shape fails them all.
+
+use redis::Value;
+
+use super::{busy, number, other_type, text, unexpected};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::errors;
+use crate::policy::commands::Cancelled;
+use crate::policy::quorum::commands::{Adopted, Outvoted, Vote};
+
+/// The reply of `node.lua` to one item.
+#[derive(Debug)]
+pub(in crate::backend::redis) struct OfNode {
+    /// The node's time.
+    pub(in crate::backend::redis) time: u64,
+    said: Value,
+}
+
+/// The reply to each item.
+pub(in crate::backend::redis) fn of_node(
+    reply: Value,
+    asked: usize,
+) -> Result<Vec<Result<OfNode, CommandError>>, CommandError> {
+    let error = |item: &Value| match item {
+        Value::Array(words) if words.first() == Some(&Value::Int(9)) => text(words.get(1)?),
+        _ => None,
+    };
+    match reply {
+        Value::Array(items) if items.len() == asked + 1 => {
+            let mut items = items.into_iter();
+            let time = items.next().as_ref().and_then(number);
+            let time = time.ok_or_else(|| unexpected("node", &Value::Nil))?;
+            let one = |said| match error(&said) {
+                Some(said) => Err(errors::error_of_item(&said)),
+                None => Ok(OfNode { time, said }),
+            };
+            Ok(items.map(one).collect())
+        }
+        other => Err(unexpected("node", &other)),
+    }
+}
+
+impl OfNode {
+    pub(in crate::backend::redis) fn vote(&self) -> Result<Vote, CommandError> {
+        let time = self.time;
+        let read = || {
+            if let Some(epoch) = number(&self.said) {
+                return Some(Ok(Vote::Granted { time, epoch }));
+            }
+            let Value::Array(items) = &self.said else {
+                return None;
+            };
+            Some(Ok(match items.first()? {
+                Value::Int(2) => Vote::Busy(Outvoted {
+                    busy: busy(time, items.get(1)?, items.get(2)?)?,
+                    last_epoch: number(items.get(3)?)?,
+                    rank: u32::try_from(number(items.get(4)?)?).unwrap_or(u32::MAX),
+                }),
+                Value::Int(5) => Vote::Late { time },
+                Value::Int(6) => return Some(Err(other_type(items.get(1)))),
+                Value::Int(8) => Vote::WrongKind {
+                    time,
+                    there: text(items.get(1)?)?,
+                },
+                _ => return None,
+            }))
+        };
+        read().unwrap_or_else(|| Err(unexpected("vote", &self.said)))
+    }
+
+    pub(in crate::backend::redis) fn adopted(&self) -> Result<Adopted, CommandError> {
+        let higher = |items: &[Value]| items.first().and_then(number);
+        match &self.said {
+            Value::Int(1) => Ok(Adopted::Yes),
+            Value::Int(0) => Ok(Adopted::Gone),
+            Value::Array(items) if higher(items).is_some() => Ok(Adopted::Behind {
+                last_epoch: higher(items).unwrap_or_default(),
+            }),
+            other => Err(unexpected("adopt", other)),
+        }
+    }
+
+    /// `not_after`: the end of the ballot's time; 0: it was answered.
+    pub(in crate::backend::redis) fn taken_back(
+        &self,
+        not_after: u64,
+    ) -> Result<Cancelled, CommandError> {
+        let found = match &self.said {
+            Value::Int(found @ (0 | 1)) => *found == 1,
+            other => return Err(unexpected("take_back", other)),
+        };
+        Ok(Cancelled {
+            time: self.time,
+            found,
+            conclusive: found || self.time > not_after,
+            rest: 0,
+        })
+    }
+}

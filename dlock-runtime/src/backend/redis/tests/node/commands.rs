@@ -1,0 +1,83 @@
+//! Tests of what a node answers to single commands.
+
+use std::sync::Arc;
+
+use dlock_harness::until;
+
+use super::{CAP, HOUR, ballot, claim, link, listening, server, take_back, vote};
+use crate::backend::redis::tests::lab::Heard;
+use crate::backend::{Link, Node};
+use crate::policy::quorum::commands::{Adopted, Vote};
+
+fn epoch(vote: &Vote) -> u64 {
+    match vote {
+        Vote::Granted { epoch, .. } => *epoch,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_node_votes_for_one_and_draws_what_is_proposed_or_above_its_last() {
+    let server = server();
+    let link = link(&server.url()).await;
+    let [a, b] = ["a", "b"].map(|token| claim("lock:k", token));
+    assert_eq!(epoch(&vote(&link, &a, 100).await), 100);
+    assert_eq!(epoch(&vote(&link, &a, 900).await), 100, "a duplicate");
+    let Vote::Busy(outvoted) = vote(&link, &b, 50).await else {
+        panic!("a holds it");
+    };
+    assert_eq!((outvoted.last_epoch, outvoted.rank), (100, 0));
+    assert_eq!(outvoted.busy.value, *a.value);
+
+    assert!(take_back(&link, &a).await.found);
+    assert_eq!(epoch(&vote(&link, &b, 50).await), 101);
+    assert_eq!(
+        link.adopt(&b, 100, CAP).await.unwrap(),
+        Adopted::Behind { last_epoch: 101 }
+    );
+    assert_eq!(link.adopt(&a, 300, CAP).await.unwrap(), Adopted::Gone);
+    assert_eq!(link.adopt(&b, 300, CAP).await.unwrap(), Adopted::Yes);
+    assert!(take_back(&link, &b).await.conclusive);
+    assert_eq!(epoch(&vote(&link, &a, 7).await), 301);
+    assert_eq!(
+        link.adopt(&a, (1 << 53) - 3, CAP).await.unwrap(),
+        Adopted::Yes
+    );
+    take_back(&link, &a).await;
+    assert_eq!(epoch(&vote(&link, &a, 7).await), (1 << 53) - 2, "exact");
+}
+
+#[tokio::test]
+async fn a_late_vote_creates_nothing_and_a_later_take_back_is_conclusive() {
+    let server = server();
+    let link = link(&server.url()).await;
+    let a = claim("lock:k", "a");
+    let mut late = ballot(&a, 7, &link);
+    late.not_after = link.server_time() - HOUR;
+    let keys = server.keys().await;
+    let Vote::Late { time } = link.vote(&late, CAP).await.unwrap() else {
+        panic!("it is late");
+    };
+    assert!(time > late.not_after);
+    assert_eq!(server.keys().await, keys);
+    let open = link.take_back(&a, 0, time + HOUR, CAP).await.unwrap();
+    assert!(!open.found && !open.conclusive);
+    let over = link.take_back(&a, 0, late.not_after, CAP).await.unwrap();
+    assert!(!over.found && over.conclusive);
+}
+
+#[tokio::test]
+async fn who_was_outvoted_is_told_when_the_lock_is_free() {
+    let server = server();
+    let heard = Arc::<Heard>::default();
+    let [one, two] = [
+        link(&server.url()).await,
+        listening(&server.url(), &heard).await,
+    ];
+    let [a, b] = ["a", "b"].map(|token| claim("lock:k", token));
+    vote(&one, &a, 1).await;
+    assert!(matches!(vote(&two, &b, 1).await, Vote::Busy(_)));
+    assert!(take_back(&one, &a).await.found);
+    until("told", CAP, async || heard.take_freed() == ["lock:k"]).await;
+    assert!(two.address().is_some());
+}

@@ -1,0 +1,84 @@
+//! Tests of a server as a node of a quorum: `commands` what it answers, `alike` that it answers like
+//! the pure machine.
+
+mod commands;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use dlock_harness::RedisServer;
+
+use super::lab::{self, CAP, HOUR, Heard, seconds};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::connect::connect;
+use crate::backend::redis::link::RedisLink;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::node::NodePlan;
+use crate::backend::redis::plan::Plan;
+use crate::backend::{Link, Listener, Node};
+use crate::policy::commands::{Cancelled, Claim};
+use crate::policy::quorum::commands::{Ballot, Vote};
+use crate::values::entry;
+use crate::values::kind::Kind;
+
+const OF_THREE: NodePlan = NodePlan {
+    max_ttl: Duration::from_secs(60),
+    nodes: 3,
+};
+
+fn plan(url: &str, node: NodePlan) -> Plan {
+    Plan {
+        names: Names::of_node("lock:"),
+        node: Some(node),
+        ..lab::plan(url)
+    }
+}
+
+async fn link(url: &str) -> RedisLink {
+    connect(&plan(url, OF_THREE)).await.expect("a node")
+}
+
+async fn listening(url: &str, heard: &Arc<Heard>) -> RedisLink {
+    let (plan, listener) = (plan(url, OF_THREE), Arc::downgrade(heard));
+    let _ = plan.listener.set(listener as Weak<dyn Listener>);
+    connect(&plan).await.expect("a node")
+}
+
+/// The error with which a node's handshake ends.
+async fn refused(plan: &Plan) -> CommandError {
+    match connect(plan).await {
+        Err(error) => error,
+        Ok(_) => panic!("it is a node"),
+    }
+}
+
+fn claim(key: &str, token: &str) -> Claim {
+    let value = entry::of_test(&Kind::Exclusive, token, "", seconds(30), "host|1|f|0");
+    lab::claim(key, &value)
+}
+
+/// A ballot with a lease of 30 s, that wants a hint.
+fn ballot(claim: &Claim, proposal: u64, link: &RedisLink) -> Ballot {
+    Ballot {
+        claim: claim.clone(),
+        lease: seconds(30),
+        not_after: link.server_time() + HOUR,
+        proposal,
+        hint_to: link.address().cloned().unwrap_or_else(|| "".into()),
+    }
+}
+
+async fn vote(link: &RedisLink, claim: &Claim, proposal: u64) -> Vote {
+    let ballot = ballot(claim, proposal, link);
+    link.vote(&ballot, CAP).await.expect("a vote")
+}
+
+async fn take_back(link: &RedisLink, claim: &Claim) -> Cancelled {
+    let answer = link.take_back(claim, 0, 0, CAP).await;
+    answer.expect("an answer")
+}
+
+/// A server whose votes nobody waits for.
+fn server() -> RedisServer {
+    RedisServer::start()
+}
