@@ -192,6 +192,11 @@ impl Config {
                 "a node is one server, and a proxy that shards is several",
             ),
             (
+                "max_in_flight",
+                self.max_in_flight.is_some(),
+                "the commands to a node have to keep their order",
+            ),
+            (
                 "min_replicas",
                 self.durability.min_replicas.is_some(),
                 "a node has no replicas",

@@ -1,0 +1,71 @@
+//! Nodes that are killed, stopped or empty.
+
+use std::time::{Duration, Instant};
+
+use dlock_runtime::LockError;
+
+use crate::CAP;
+use crate::nodes::Nodes;
+
+#[tokio::test]
+async fn a_lock_survives_a_killed_node_and_not_two() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    let held = pool.lock("held").renew().acquire().await.unwrap();
+
+    nodes.0[0].kill9();
+    for turn in 0..20 {
+        let lock = pool.lock("item").acquire().await;
+        let lock = lock.unwrap_or_else(|error| panic!("turn {turn}: {error:?}"));
+        lock.release().await.unwrap();
+    }
+    held.verify().await.unwrap();
+
+    nodes.0[1].kill9();
+    let begun = Instant::now();
+    let error = pool.lock("item").wait(Duration::from_millis(500)).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    assert!(begun.elapsed() < CAP, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_costs_its_vote_only() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    pool.lock("item").acquire().await.unwrap().release().await.unwrap();
+
+    nodes.0[2].stop_signal();
+    for turn in 0..20 {
+        let lock = pool.lock("item").acquire().await;
+        let lock = lock.unwrap_or_else(|error| panic!("turn {turn}: {error:?}"));
+        lock.release().await.unwrap();
+    }
+    nodes.0[2].cont();
+    nodes.until_empty("item").await;
+}
+
+#[tokio::test]
+async fn a_node_that_restarts_empty_does_not_vote_for_a_while() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    let held = pool.lock("item").renew().acquire().await.unwrap();
+
+    nodes.0[0].kill9();
+    nodes.0[0].restart_empty();
+    let other = nodes.pool().await;
+    nodes.0[1].kill9();
+    let error = other.lock("free").wait(Duration::ZERO).acquire().await.unwrap_err();
+    let text = dlock_text(&error);
+    assert!(text.contains("does not vote for another"), "{text}");
+    drop(held);
+}
+
+fn dlock_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,23 @@
+//! Several independent servers, of which a quorum decides: what a lock survives, and what it says.
+//!
+//! `nodes` starts the servers, `grants` is about taking and giving back, `losses` about nodes that
+//! are killed, stopped, slow or empty, `waiting` about who comes next.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "test code, also where clippy does not see it"
+)]
+
+mod grants;
+mod losses;
+mod nodes;
+mod waiting;
+
+use std::time::Duration;
+
+/// A cap for anything that has to happen at all, on a busy machine.
+const CAP: Duration = Duration::from_secs(60);
+
+/// The longest lease in these tests: a node votes so long after its start, and one second later.
+const MAX_TTL: Duration = Duration::from_secs(2);

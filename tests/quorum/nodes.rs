@@ -1,0 +1,56 @@
+//! The servers of a quorum, and pools of them.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Config, LockPool};
+
+use crate::{CAP, MAX_TTL};
+
+/// Independent servers, and their proxies if a test cuts or delays connections.
+pub(crate) struct Nodes(pub(crate) Vec<RedisServer>);
+
+impl Nodes {
+    pub(crate) fn start(number: usize) -> Self {
+        Self((0..number).map(|_| RedisServer::start()).collect())
+    }
+
+    /// As `start`; returns once all of them vote.
+    pub(crate) async fn voting(number: usize) -> Self {
+        let nodes = Self::start(number);
+        for node in &nodes.0 {
+            until("a node is up for long enough to vote", CAP, async || {
+                let info: String = node.ask(&["INFO", "server"]).await;
+                let uptime = info.lines().find_map(|it| it.strip_prefix("uptime_in_seconds:"));
+                let uptime: u64 = uptime.unwrap().trim().parse().unwrap();
+                Duration::from_secs(uptime) > MAX_TTL
+            })
+            .await;
+        }
+        nodes
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config::redlock(self.0.iter().map(RedisServer::url))
+            .max_ttl(MAX_TTL)
+            .default_ttl(Duration::from_secs(1))
+            .command_timeout(Duration::from_millis(300))
+    }
+
+    pub(crate) async fn pool(&self) -> LockPool {
+        LockPool::connect(self.config()).await.unwrap()
+    }
+
+    /// How many nodes have something at this key.
+    pub(crate) async fn with_key(&self, key: &str) -> usize {
+        let mut found = 0;
+        for node in &self.0 {
+            found += node.ask::<usize>(&["EXISTS", &format!("lock:{key}")]).await;
+        }
+        found
+    }
+
+    pub(crate) async fn until_empty(&self, key: &str) {
+        until("the key is at no node", CAP, async || self.with_key(key).await == 0).await;
+    }
+}
