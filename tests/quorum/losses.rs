@@ -23,7 +23,12 @@ async fn a_lock_survives_a_killed_node_and_not_two() {
 
     nodes.0[1].kill9();
     let begun = Instant::now();
-    let error = pool.lock("item").wait(Duration::from_millis(500)).acquire().await.unwrap_err();
+    let error = pool
+        .lock("item")
+        .wait(Duration::from_millis(500))
+        .acquire()
+        .await
+        .unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     assert!(begun.elapsed() < CAP, "{:?}", begun.elapsed());
 }
@@ -32,7 +37,13 @@ async fn a_lock_survives_a_killed_node_and_not_two() {
 async fn a_node_that_hangs_costs_its_vote_only() {
     let nodes = Nodes::voting(3).await;
     let pool = nodes.pool().await;
-    pool.lock("item").acquire().await.unwrap().release().await.unwrap();
+    pool.lock("item")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 
     nodes.0[2].stop_signal();
     for turn in 0..20 {
@@ -54,7 +65,12 @@ async fn a_node_that_restarts_empty_does_not_vote_for_a_while() {
     nodes.0[0].restart_empty();
     let other = nodes.pool().await;
     nodes.0[1].kill9();
-    let error = other.lock("free").wait(Duration::ZERO).acquire().await.unwrap_err();
+    let error = other
+        .lock("free")
+        .wait(Duration::ZERO)
+        .acquire()
+        .await
+        .unwrap_err();
     let text = dlock_text(&error);
     assert!(text.contains("does not vote for another"), "{text}");
     drop(held);

@@ -21,7 +21,9 @@ impl Nodes {
         for node in &nodes.0 {
             until("a node is up for long enough to vote", CAP, async || {
                 let info: String = node.ask(&["INFO", "server"]).await;
-                let uptime = info.lines().find_map(|it| it.strip_prefix("uptime_in_seconds:"));
+                let uptime = info
+                    .lines()
+                    .find_map(|it| it.strip_prefix("uptime_in_seconds:"));
                 let uptime: u64 = uptime.unwrap().trim().parse().unwrap();
                 Duration::from_secs(uptime) > MAX_TTL
             })
@@ -51,6 +53,9 @@ impl Nodes {
     }
 
     pub(crate) async fn until_empty(&self, key: &str) {
-        until("the key is at no node", CAP, async || self.with_key(key).await == 0).await;
+        until("the key is at no node", CAP, async || {
+            self.with_key(key).await == 0
+        })
+        .await;
     }
 }

@@ -13,7 +13,12 @@ async fn many_pools_take_turns() {
         tasks.push(tokio::spawn(async move {
             let mut fences = Vec::new();
             for _ in 0..25 {
-                let lock = pool.lock("item").wait(Duration::from_secs(30)).acquire().await.unwrap();
+                let lock = pool
+                    .lock("item")
+                    .wait(Duration::from_secs(30))
+                    .acquire()
+                    .await
+                    .unwrap();
                 fences.push(lock.fence());
                 lock.release().await.unwrap();
             }

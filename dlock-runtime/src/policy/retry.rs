@@ -104,9 +104,16 @@ impl Retries {
     /// No quorum of nodes granted the lock, so it is asked for again. If it is held: when its lease
     /// ends, at most `cap` later, and behind those who are told first that it is free. If votes were
     /// split: after a random pause, about ten round trips, doubled from time to time.
-    pub(crate) fn no_quorum(&mut self, answer: &NoQuorum, left: Duration, cap: Duration) -> Duration {
+    pub(crate) fn no_quorum(
+        &mut self,
+        answer: &NoQuorum,
+        left: Duration,
+        cap: Duration,
+    ) -> Duration {
         self.succeeded();
-        let trip = answer.round_trip.clamp(ROUND_TRIP_AT_LEAST, ROUND_TRIP_AT_MOST);
+        let trip = answer
+            .round_trip
+            .clamp(ROUND_TRIP_AT_LEAST, ROUND_TRIP_AT_MOST);
         if answer.is_held {
             self.splits = 0;
             let behind = trip * 5 / 2 * answer.rank.min(RANKS_AT_MOST);

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::link::QuorumLink;
+use super::link::{QuorumLink, VOTES_OF};
+use super::member::Standing;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
@@ -29,7 +30,7 @@ struct Against {
     is_told: bool,
     late: bool,
     wrong_kind: Option<String>,
-    error: Option<CommandError>,
+    failed: Vec<(NodeId, CommandError)>,
 }
 
 /// The nodes that one other claim has.
@@ -105,7 +106,7 @@ impl QuorumLink {
                 }
                 Ok(Some((node, Err(error)))) => {
                     let is_open = error.leaves_open();
-                    against.error.get_or_insert(error);
+                    against.failed.push((node, error));
                     election.failed(node, is_open)
                 }
             };
@@ -116,7 +117,9 @@ impl QuorumLink {
                     patience.get_or_insert_with(|| Instant::now() + pause);
                 }
                 decided => {
-                    self.shared.seen.told(&command.claim.key, against.last_epoch);
+                    self.shared
+                        .seen
+                        .told(&command.claim.key, against.last_epoch);
                     return decided;
                 }
             }
@@ -162,7 +165,11 @@ impl QuorumLink {
     fn proposal(&self, key: &str, now: Moment) -> u64 {
         let connections = self.connections.iter().flatten();
         let mut estimates: Vec<u64> = connections.map(|it| it.server_time_at(now)).collect();
-        proposal(self.shared.nodes, &mut estimates, self.shared.seen.highest(key))
+        proposal(
+            self.shared.nodes,
+            &mut estimates,
+            self.shared.seen.highest(key),
+        )
     }
 
     /// Puts epochs to adoption until a quorum holds one, or that can't be.
@@ -223,16 +230,42 @@ impl QuorumLink {
             }));
         }
         let unclear = |why: &str| Err(CommandError::Unclear(Reason::new(why)));
-        match (against.wrong_kind, against.late, against.error) {
-            (Some(there), ..) if !is_open => Ok(Acquired::WrongKind { time, there }),
-            (Some(_), ..) => unclear("some nodes hold the key as another kind of lock"),
-            (None, true, _) if !is_open => Ok(Acquired::Late { time }),
-            (None, true, _) => unclear("the clocks of some nodes run ahead by leaps"),
-            (None, false, Some(error)) if !is_open => Err(error),
-            (None, false, Some(error)) => Err(CommandError::Unclear(error.reason())),
-            (None, false, None) => {
+        let failed = against.failed;
+        match (against.wrong_kind, against.late) {
+            (Some(there), _) if !is_open => Ok(Acquired::WrongKind { time, there }),
+            (Some(_), _) => unclear("some nodes hold the key as another kind of lock"),
+            (None, true) if !is_open => Ok(Acquired::Late { time }),
+            (None, true) => unclear("the clocks of some nodes run ahead by leaps"),
+            (None, false) if failed.is_empty() => {
                 unclear("the nodes drew different epochs, and no quorum adopted one")
             }
+            (None, false) => Err(self.all_failed(failed, is_open)),
+        }
+    }
+}
+
+impl QuorumLink {
+    /// The error of an election in which too few nodes answered.
+    fn all_failed(&self, failed: Vec<(NodeId, CommandError)>, is_open: bool) -> CommandError {
+        let refused = failed.iter().find_map(|(node, error)| match error {
+            CommandError::Refused(refusal, why) => Some((node, *refusal, why)),
+            _ => None,
+        });
+        if let Some((node, refusal, why)) = refused.filter(|_| !is_open) {
+            let name = self.shared.member(*node).map_or("?", |it| it.name());
+            let why = Reason::new(format_args!("{name}: {why}"));
+            return CommandError::Refused(refusal, why);
+        }
+        let now = self.shared.clock.now();
+        let standing = |node: NodeId| match failed.iter().find(|(it, _)| *it == node) {
+            Some((_, error)) => Standing::Away(Some(error.to_string())),
+            None => self.standing(node, now),
+        };
+        let error = self.shared.too_few(standing, VOTES_OF);
+        if is_open {
+            CommandError::Unclear(error.reason())
+        } else {
+            error
         }
     }
 }

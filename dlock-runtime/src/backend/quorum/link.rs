@@ -33,6 +33,9 @@ use crate::values::ttl::Ttl;
 const PATIENCE: u32 = 4;
 const PATIENCE_AT_LEAST: Duration = Duration::from_millis(2);
 
+/// Begins the error of a lock that too few nodes voted for.
+pub(super) const VOTES_OF: &str = "a lock needs the votes of";
+
 #[derive(Debug)]
 pub(super) struct QuorumLink {
     pub(super) shared: Arc<Shared>,
@@ -76,12 +79,14 @@ impl QuorumLink {
     }
 
     pub(super) fn too_few_vote(&self, now: Moment) -> CommandError {
-        let standing = |node: NodeId| {
-            let connection = self.connections.get(node.index()).and_then(Option::as_ref);
-            let member = self.shared.member(node);
-            member.map_or(Standing::Unknown, |it| it.standing(connection, now))
-        };
-        self.shared.too_few(standing, "a lock needs the votes of")
+        self.shared
+            .too_few(|node| self.standing(node, now), VOTES_OF)
+    }
+
+    pub(super) fn standing(&self, node: NodeId, now: Moment) -> Standing {
+        let connection = self.connections.get(node.index()).and_then(Option::as_ref);
+        let member = self.shared.member(node);
+        member.map_or(Standing::Unknown, |it| it.standing(connection, now))
     }
 
     /// Where a node sends hints to this pool's waiters, if it does.
@@ -109,7 +114,10 @@ impl QuorumLink {
         for (node, connection, _) in self.everywhere() {
             round.push(node, ask(connection.clone()));
         }
-        let absent = self.shared.members().filter(|(node, _)| !round.pending().contains(*node));
+        let absent = self
+            .shared
+            .members()
+            .filter(|(node, _)| !round.pending().contains(*node));
         for (node, _) in absent {
             tally.count(node, None);
         }
@@ -145,14 +153,21 @@ impl QuorumLink {
             let (connection, member) = (connection.clone(), member.clone());
             let clock = shared.clock;
             let answer = async move {
-                let answer = connection.take_back(claim, keep_until, not_after, within).await;
+                let answer = connection
+                    .take_back(claim, keep_until, not_after, within)
+                    .await;
                 member.took(now.until(clock.now()));
                 answer
             };
             round.push(node, Box::pin(answer));
         }
-        let (mut tally, mut found, mut verdict, mut until) = (Tally::new(shared.nodes), false, None, None);
-        for node in shared.nodes.ids().filter(|node| !round.pending().contains(*node)) {
+        let (mut tally, mut found, mut verdict, mut until) =
+            (Tally::new(shared.nodes), false, None, None);
+        for node in shared
+            .nodes
+            .ids()
+            .filter(|node| !round.pending().contains(*node))
+        {
             // Without an answer, unless nothing of it was ever there.
             let absent = (!open.contains(node)).then_some(false);
             verdict = tally.count(node, absent).or(verdict);
@@ -171,7 +186,9 @@ impl QuorumLink {
                     open.remove(node);
                 }
             }
-            verdict = tally.count(node, answer.ok().map(|it| it.found)).or(verdict);
+            verdict = tally
+                .count(node, answer.ok().map(|it| it.found))
+                .or(verdict);
             if verdict.is_some() && waits == WaitsFor::Quorum && until.is_none() {
                 until = Some(Instant::now() + self.patience(round.pending()));
             }
@@ -266,7 +283,10 @@ impl QuorumLink {
                 Ok(answer) => *said.entry(answer).or_default() += 1,
                 Err(error) => drop(failed.get_or_insert(error)),
             }
-            if said.values().any(|nodes| *nodes >= self.shared.nodes.quorum()) {
+            if said
+                .values()
+                .any(|nodes| *nodes >= self.shared.nodes.quorum())
+            {
                 break;
             }
         }
@@ -304,7 +324,9 @@ fn no_quorum_answered() -> CommandError {
 /// For commands that no request for several nodes leads to: `Offers` refuses it before.
 fn not_offered<'a, T: Send + 'a>() -> Answer<'a, T> {
     let why = "not offered by several nodes";
-    Box::pin(std::future::ready(Err(CommandError::Setup(Reason::new(why)))))
+    Box::pin(std::future::ready(Err(CommandError::Setup(Reason::new(
+        why,
+    )))))
 }
 
 impl Link for QuorumLink {
@@ -314,7 +336,10 @@ impl Link for QuorumLink {
     }
 
     fn runtime(&self) -> Option<&Handle> {
-        self.connections.iter().flatten().find_map(|it| it.runtime())
+        self.connections
+            .iter()
+            .flatten()
+            .find_map(|it| it.runtime())
     }
 
     /// Nobody is granted a lock in turn.
@@ -347,7 +372,9 @@ impl Link for QuorumLink {
             let now = self.shared.clock.now();
             let not_after = pool_time(now.plus(self.shared.command_timeout));
             let bounds = (keep_until, not_after);
-            let taken_back = self.take_back(claim, bounds, within, WaitsFor::Quorum).await;
+            let taken_back = self
+                .take_back(claim, bounds, within, WaitsFor::Quorum)
+                .await;
             match taken_back.verdict {
                 Verdict::Unknown => Err(no_quorum_answered()),
                 verdict => Ok(GivenBack {
@@ -393,9 +420,7 @@ impl Link for QuorumLink {
     }
 
     fn holds<'a>(&'a self, claim: &'a Claim, within: Duration) -> Answer<'a, bool> {
-        Box::pin(self.tally(move |node| {
-            Box::pin(async move { node.holds(claim, within).await })
-        }))
+        Box::pin(self.tally(move |node| Box::pin(async move { node.holds(claim, within).await })))
     }
 
     fn write<'a>(&'a self, _: &'a Claim, _: &'a Writes<'a>, _: Duration) -> Answer<'a, Wrote> {
@@ -403,9 +428,7 @@ impl Link for QuorumLink {
     }
 
     fn read<'a>(&'a self, key: &'a str, within: Duration) -> Answer<'a, Option<String>> {
-        Box::pin(self.most(move |node| {
-            Box::pin(async move { node.read(key, within).await })
-        }))
+        Box::pin(self.most(move |node| Box::pin(async move { node.read(key, within).await })))
     }
 
     /// The keys of all nodes, one after the other; the cursor's first digits say which.
@@ -421,7 +444,9 @@ impl Link for QuorumLink {
                     keys: Vec::new(),
                 });
             };
-            let mut scanned = node.scan(prefix, cursor & ((1 << NODE) - 1), within).await?;
+            let mut scanned = node
+                .scan(prefix, cursor & ((1 << NODE) - 1), within)
+                .await?;
             let next = connected.next();
             let number = |at: usize| u64::try_from(at).unwrap_or(0) << NODE;
             scanned.cursor = match (scanned.cursor, next) {
@@ -464,9 +489,8 @@ impl Link for QuorumLink {
 
     fn ping(&self, within: Duration) -> Answer<'_, ()> {
         Box::pin(async move {
-            let pinged = self.tally(move |node| {
-                Box::pin(async move { node.ping(within).await.map(|()| true) })
-            });
+            let pinged = self
+                .tally(move |node| Box::pin(async move { node.ping(within).await.map(|()| true) }));
             pinged.await.map(|_| ())
         })
     }

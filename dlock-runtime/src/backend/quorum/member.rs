@@ -173,7 +173,10 @@ impl fmt::Display for Standing {
             Standing::Votes => f.write_str("votes"),
             Standing::Quarantined { rest } => {
                 let seconds = rest.as_secs() + 1;
-                write!(f, "does not vote for another {seconds} s, because it was started a short time ago")
+                write!(
+                    f,
+                    "does not vote for another {seconds} s, because it was started a short time ago"
+                )
             }
             Standing::Away(None) => f.write_str("is away"),
             Standing::Away(Some(why)) => write!(f, "is away ({why})"),

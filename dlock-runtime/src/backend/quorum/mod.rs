@@ -13,8 +13,6 @@ mod link;
 mod member;
 mod open;
 mod round;
-#[cfg(test)]
-mod tests;
 mod watch;
 
 use std::sync::{Arc, Weak};

@@ -41,7 +41,9 @@ fn tell(node: &str, before: Option<&Standing>, now: &Standing) {
         | (Some(Standing::Quarantined { .. }), Standing::Quarantined { .. })
         | (None | Some(Standing::Votes), Standing::Votes)
         | (_, Standing::Unknown) => {}
-        (_, Standing::Away(why)) => observe::node_away(node, why.as_deref().unwrap_or("no connection")),
+        (_, Standing::Away(why)) => {
+            observe::node_away(node, why.as_deref().unwrap_or("no connection"))
+        }
         (_, Standing::Quarantined { rest }) => observe::node_may_not_vote_yet(node, *rest),
         (_, Standing::Votes) => observe::node_votes_again(node),
     }

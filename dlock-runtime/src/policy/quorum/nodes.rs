@@ -20,7 +20,10 @@ pub(crate) struct NodeSet(u16);
 impl Nodes {
     /// `None`: so many can't decide.
     pub(crate) fn new(number: usize) -> Option<Self> {
-        u8::try_from(number).ok().filter(|_| can_decide(number)).map(Self)
+        u8::try_from(number)
+            .ok()
+            .filter(|_| can_decide(number))
+            .map(Self)
     }
 
     pub(crate) fn number(self) -> usize {

@@ -87,14 +87,19 @@ impl Address {
     pub(crate) fn of_nodes(urls: &[String]) -> Result<Self, String> {
         let node = |url: &String| match Address::parse(url)? {
             Address::Redis(node) if !matches!(node.endpoint, Endpoint::Sentinels(_)) => Ok(node),
-            _ => Err(format!("redlock: a node is one server; give each as `redis://`, `rediss://` or `redis+unix://`")),
+            _ => Err(format!(
+                "redlock: a node is one server; give each as `redis://`, `rediss://` or `redis+unix://`"
+            )),
         };
         let nodes: Vec<_> = urls.iter().map(node).collect::<Result<_, _>>()?;
         check_number(nodes.len())?;
         let names: Vec<_> = nodes.iter().map(ToString::to_string).collect();
-        let is_twice = |(at, name): (usize, &String)| names.iter().skip(at + 1).any(|it| it == name);
+        let is_twice =
+            |(at, name): (usize, &String)| names.iter().skip(at + 1).any(|it| it == name);
         if names.iter().enumerate().any(is_twice) {
-            return Err("redlock: a node is named twice; each has one vote, so name each once".to_owned());
+            return Err(
+                "redlock: a node is named twice; each has one vote, so name each once".to_owned(),
+            );
         }
         Ok(Address::Redlock(nodes))
     }
@@ -429,7 +434,11 @@ impl fmt::Display for Address {
             Address::Redis(address) => address.fmt(f),
             Address::Redlock(nodes) => {
                 let with_tls = nodes.iter().any(|node| node.tls.is_some());
-                f.write_str(if with_tls { "redlocks://" } else { "redlock://" })?;
+                f.write_str(if with_tls {
+                    "redlocks://"
+                } else {
+                    "redlock://"
+                })?;
                 for (at, node) in nodes.iter().enumerate() {
                     let comma = if at > 0 { "," } else { "" };
                     match &node.endpoint {

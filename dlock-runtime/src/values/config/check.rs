@@ -216,9 +216,9 @@ impl Config {
     /// `max_ttl`: that of several nodes.
     fn check_max_ttl(&self, max_ttl: Option<Duration>) -> Option<String> {
         match (max_ttl, self.max_ttl) {
-            (None, Some(_)) => Some(
-                "max_ttl: it is for several nodes (`redlock://`); leave it out".to_owned(),
-            ),
+            (None, Some(_)) => {
+                Some("max_ttl: it is for several nodes (`redlock://`); leave it out".to_owned())
+            }
             (Some(most), _) if self.default_ttl > most => Some(format!(
                 "default_ttl: {:?} is longer than the `max_ttl` of {most:?}; shorten it, or raise `max_ttl` in all programs",
                 self.default_ttl

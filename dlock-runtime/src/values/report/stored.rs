@@ -98,7 +98,12 @@ impl Stored {
             StoredLock::Nothing | StoredLock::Set(_) | StoredLock::OtherType => None,
         };
         let values: Vec<_> = all.iter().map(value).collect();
-        let alike = |at: &usize| values.iter().filter(|it| Some(*it) == values.get(*at)).count();
+        let alike = |at: &usize| {
+            values
+                .iter()
+                .filter(|it| Some(*it) == values.get(*at))
+                .count()
+        };
         let most = (0..all.len()).max_by_key(alike)?;
         Some(all.swap_remove(most))
     }

@@ -130,7 +130,10 @@ impl Link for PlainLink {
         Box::pin(async move {
             let until = Instant::now() + within;
             let found = self.release_claim(claim, keep_until, until).await?;
-            Ok(GivenBack { found, ..GivenBack::default() })
+            Ok(GivenBack {
+                found,
+                ..GivenBack::default()
+            })
         })
     }
 

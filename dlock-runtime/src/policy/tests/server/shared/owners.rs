@@ -20,7 +20,15 @@ fn a_release_says_how_many_entries_still_hold_the_lock() {
         ("c", true, 0),
     ] {
         let given_back = world.give_back(&owned(name, "one"));
-        assert_eq!(given_back, GivenBack { found, rest, is_open: false }, "{name}");
+        assert_eq!(
+            given_back,
+            GivenBack {
+                found,
+                rest,
+                is_open: false
+            },
+            "{name}"
+        );
     }
     assert_eq!(world.server.len(), 0);
 }
