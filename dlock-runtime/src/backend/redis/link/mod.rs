@@ -14,7 +14,7 @@ mod groups;
 pub(super) mod heartbeats;
 mod inspect;
 mod keep_alive;
-pub(super) mod node;
+mod node;
 mod operations;
 mod renewals;
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use self::batcher::MOST;
+use self::batcher::{Batcher, MOST};
 use self::connection::{Connection, ServerId};
 use self::groups::Groups;
 use self::heartbeats::Pace;
@@ -57,6 +57,8 @@ pub(super) struct Hello {
 pub(super) struct RedisLink {
     pub(super) connection: Arc<Connection>,
     groups: Groups,
+    /// For the commands of a node of a quorum.
+    of_node: Arc<Batcher>,
     /// As in [`Hello`].
     address: Option<Arc<str>>,
     pub(super) pushes: Pushes,
@@ -102,6 +104,7 @@ impl RedisLink {
         };
         Self {
             groups: Groups::new(&connection, most, pace),
+            of_node: Batcher::of_node(&connection),
             connection,
             address,
             pushes,
@@ -118,8 +121,13 @@ impl RedisLink {
     }
 
     /// Another batcher on the same connection.
-    pub(super) fn batcher(&self, most: usize) -> Arc<batcher::Batcher> {
-        batcher::Batcher::new(&self.connection, most)
+    pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
+        Batcher::new(&self.connection, most)
+    }
+
+    /// The batcher of a node's commands.
+    pub(super) fn node_batcher(&self) -> &Arc<Batcher> {
+        &self.of_node
     }
 
     /// Other heartbeats on the same connection.
