@@ -12,6 +12,11 @@
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
 //!   after a dropped acquire never overtakes it.
+//! - **A node's commands** (`lua/node.lua`) have a batcher of their own, which keeps their order and
+//!   sends those of callers that have gone, too: a vote that nobody waits for is taken back behind
+//!   it, and only a vote that was executed is worth that. Its flusher takes a batch and puts it on
+//!   the wire under the lock, so that one that is stuck can be passed by another without a change
+//!   of order.
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
@@ -38,6 +43,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
@@ -64,6 +70,8 @@ pub(in crate::backend::redis) struct Batcher {
     connection: Arc<Connection>,
     /// Every command is sent by itself.
     is_off: bool,
+    /// The commands are those of a node.
+    is_of_node: bool,
     waiters: Mutex<Waiters>,
 }
 
@@ -105,8 +113,22 @@ impl Batcher {
         Arc::new(Self {
             connection: connection.clone(),
             is_off: most == 0,
+            is_of_node: false,
             waiters: Mutex::new(Waiters {
                 queue: State::new(most),
+                outcomes: Outcomes::new(),
+            }),
+        })
+    }
+
+    /// The batcher of a node's commands: all are sent, in order of arrival.
+    pub(super) fn of_node(connection: &Arc<Connection>) -> Arc<Self> {
+        Arc::new(Self {
+            connection: connection.clone(),
+            is_off: false,
+            is_of_node: true,
+            waiters: Mutex::new(Waiters {
+                queue: State::new(MOST),
                 outcomes: Outcomes::new(),
             }),
         })
@@ -179,21 +201,16 @@ impl Batcher {
         within: Duration,
     ) -> Answer<'a, (reply::Item, Moment)> {
         Box::pin(async move {
-            let call = command.call(self.connection.deletes.native());
-            let (reply, sent) = self
-                .connection
-                .script_on(command.lock(), call, within)
-                .await?;
-            self.answered(command, &reply);
-            Ok((reply::Item::Other(reply), sent))
+            let connection = &self.connection;
+            let answered = connection.run(within, |by| command.alone(connection, by));
+            let (reply, sent) = if self.is_of_node {
+                // Tokio's cooperative budget must not keep the first poll from sending it.
+                unconstrained(answered).await?
+            } else {
+                answered.await?
+            };
+            Ok((command.read(reply, connection)?, sent))
         })
-    }
-
-    /// Notes the answer to an item that was sent by itself.
-    fn answered(&self, command: Command<'_>, reply: &redis::Value) {
-        if command.is_release() {
-            self.connection.deletes.answered(reply);
-        }
     }
 
     /// The flavor of the connection's runtime, if the caller runs on it.
@@ -237,7 +254,7 @@ impl Drop for InFlight<'_> {
 
 /// A caller whose item waits, or is in a batch.
 struct Waiting<'a> {
-    batcher: &'a Batcher,
+    batcher: &'a Arc<Batcher>,
     id: ItemId,
     /// `None`: it has the outcome, or has withdrawn the item.
     slot: Option<SlotId>,
@@ -262,6 +279,8 @@ impl Waiting<'_> {
             if here.is_some() && soon < until {
                 match timeout_at(soon, &mut *self).await {
                     Ok(outcome) => return Ok(outcome),
+                    // Another flusher sends the item, behind those that came earlier.
+                    Err(_) if self.batcher.is_of_node => self.batcher.flush(),
                     Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
                     Err(_) => {}
                 }
@@ -326,6 +345,10 @@ impl Future for Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.leave();
+        if !self.batcher.is_of_node {
+            self.leave();
+        } else if let Some(slot) = self.slot.take() {
+            self.batcher.waiters().outcomes.leave(slot, false);
+        }
     }
 }

@@ -16,7 +16,7 @@ use redis::Value;
 use super::{CAP, HOUR, claim, listening, seconds, server};
 use crate::backend::Link;
 use crate::backend::command_error::CommandError;
-use crate::backend::redis::link::node::NodeCommand;
+use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::reply::OfNode;
 use crate::backend::redis::tests::alike::clockwork::{self, Clockwork};
@@ -279,18 +279,20 @@ impl<'a> Pair<'a> {
         };
         let (real_ballots, pure_ballots) = (both(real_time), both(self.time));
         let command = |(at, item): (usize, &Item)| match item {
-            Item::Vote { .. } => NodeCommand::Vote(real_ballots[at].as_ref().unwrap()),
-            Item::Adopt(_, epoch) => NodeCommand::Adopt {
-                claim: &claims[at],
+            Item::Vote { .. } => OwnedCommand::Vote(real_ballots[at].clone().unwrap()),
+            Item::Adopt(_, epoch) => OwnedCommand::Adopt {
+                claim: claims[at].clone(),
                 epoch: *epoch,
             },
-            Item::TakeBack { keep, .. } => NodeCommand::TakeBack {
-                claim: &claims[at],
+            Item::TakeBack { keep, .. } => OwnedCommand::TakeBack {
+                claim: claims[at].clone(),
                 keep_until: keep.map_or(0, |it| real_time + it * SECOND),
             },
         };
         let commands: Vec<_> = items.iter().enumerate().map(command).collect();
-        let answers = self.lab.link.ask_node_together(&commands).await;
+        let batcher = self.lab.link.node_batcher();
+        let answers = batcher.ask_together(commands, CAP).await.into_iter();
+        let answers = answers.map(|it| it.unwrap().and_then(|it| it.of_node()));
         for (at, (item, answer)) in items.iter().zip(answers).enumerate() {
             let is_other = self.other_type.contains(&who(item).0);
             match item {
