@@ -2,7 +2,8 @@
 //! each test with a server of its own.
 //!
 //! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
-//! commands that look, `terminal` about what needs a terminal, and `page` about what the page says.
+//! commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
+//! and `page` about what the page says.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,3 +18,4 @@ mod page;
 mod run;
 mod secret;
 mod terminal;
+mod words;
