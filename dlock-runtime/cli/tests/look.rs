@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::lab::{CAP, Lab, has, text};
 use crate::run::held;
 
-fn json(lab: &Lab, args: &[&str]) -> Value {
+pub(crate) fn json(lab: &Lab, args: &[&str]) -> Value {
     let output = lab.output(args);
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"))

@@ -3,7 +3,8 @@
 //!
 //! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
 //! commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
-//! and `page` about what the page says.
+//! and `page` about what the page says; `pictures` draws those of the page, by `drawing`, from a
+//! `scene`.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,11 +12,14 @@
     reason = "helpers of tests report by panicking"
 )]
 
+mod drawing;
 mod lab;
 mod look;
 mod lost;
 mod page;
+mod pictures;
 mod run;
+mod scene;
 mod secret;
 mod terminal;
 mod words;

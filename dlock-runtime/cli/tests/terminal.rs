@@ -9,13 +9,13 @@ use crate::lab::{CAP, Lab, has, signal, text};
 use crate::run::held;
 
 /// A tmux server of its own, with one pane that runs a shell.
-struct Tmux<'a> {
+pub(crate) struct Tmux<'a> {
     lab: &'a Lab,
 }
 
 impl<'a> Tmux<'a> {
     /// `None` if there is no tmux.
-    fn start(lab: &'a Lab, columns: &str) -> Option<Self> {
+    pub(crate) fn start(lab: &'a Lab, columns: &str) -> Option<Self> {
         if !has("tmux") {
             return None;
         }
@@ -37,7 +37,7 @@ impl<'a> Tmux<'a> {
         Some(tmux)
     }
 
-    fn tmux(&self, args: &[&str]) -> String {
+    pub(crate) fn tmux(&self, args: &[&str]) -> String {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(self.lab.path("tmux")).args(args);
         command.env("DLOCK_URL", &self.lab.url).env_remove("TMUX");
@@ -49,21 +49,21 @@ impl<'a> Tmux<'a> {
         text(&output.stdout)
     }
 
-    fn keys(&self, keys: &str) {
+    pub(crate) fn keys(&self, keys: &str) {
         self.tmux(&["send-keys", keys]);
     }
 
-    fn line(&self, line: &str) {
+    pub(crate) fn line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         self.keys("Enter");
     }
 
-    fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
     /// As `until_blocking`, which could not say what was on the screen instead.
-    fn until(&self, wanted: &str) {
+    pub(crate) fn until(&self, wanted: &str) {
         let mut last = String::new();
         for _ in 0..500 {
             last = self.screen();
