@@ -250,6 +250,29 @@ fn the_names_of_foreign_keys_do_not_reach_the_terminal_as_they_are() {
     }
 }
 
+/// Zsh completes only at a terminal.
+#[test]
+fn completions_complete() {
+    let lab = Lab::start();
+    for (shell, line) in [
+        (
+            "bash",
+            "source ./bash; COMP_WORDS=(dlock run --); COMP_CWORD=2; _dlock dlock -- run; echo ${COMPREPLY[@]}",
+        ),
+        ("fish", "source ./fish; complete -C 'dlock run --'"),
+    ] {
+        std::fs::write(lab.path(shell), lab.output(&["completions", shell]).stdout).unwrap();
+        if has(shell) {
+            let mut command = Command::new(shell);
+            command.args(["-c", line]).current_dir(lab.path("."));
+            let output = command.env("HOME", lab.path(".")).output().unwrap();
+            let said = text(&output.stdout);
+            let words: Vec<_> = said.split_whitespace().collect();
+            assert!(words.contains(&"--min-hold"), "{shell}: {output:?}");
+        }
+    }
+}
+
 #[test]
 fn completions_are_scripts_that_the_shells_read() {
     let lab = Lab::start();
