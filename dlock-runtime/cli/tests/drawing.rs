@@ -63,13 +63,13 @@ pub(crate) fn svg(screen: &str, title: &str) -> String {
     let (sheet_width, sheet_height) = (width - 1.0, height - 1.0);
     let title = escaped(title);
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.1} {height:.1}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="{FONT}">
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.1} {height:.1}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="{FONT}">
 <!-- Drawn by dlock-runtime/cli/tests, from a run. -->
 <title>{title}</title>
 <rect x="0.5" y="0.5" width="{sheet_width:.1}" height="{sheet_height:.1}" rx="8" fill="{PAPER}" stroke="{EDGE}"/>
 <path d="M1,{BAR}H{sheet_width:.1}" stroke="{EDGE}"/>
 {body}</svg>
-"##
+"#
     )
 }
 

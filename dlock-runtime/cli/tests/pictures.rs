@@ -78,7 +78,9 @@ fn they_show_what_the_command_prints() {
 
 /// The screen with its styles, once it has all of this, each behind the one before.
 fn shown(tmux: &Tmux<'_>, wanted: &[&str]) -> String {
-    wanted.iter().for_each(|wanted| tmux.until(wanted));
+    for wanted in wanted {
+        tmux.until(wanted);
+    }
     let screen = tmux.screen();
     let mut rest = screen.as_str();
     for wanted in wanted {
