@@ -1,5 +1,6 @@
 //! The commands of a node of a quorum over a connection. They go through a batcher of their own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
