@@ -113,6 +113,7 @@ impl Connection {
         (self.server.generation).is_some_and(|made| made != self.target.generation())
     }
 
+    /// The first digits of the process's run id.
     pub(super) fn run_id(&self) -> &str {
         &self.server.run_id
     }
