@@ -18,7 +18,7 @@ use crate::backend::Link;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::link::batcher::OwnedCommand;
 use crate::backend::redis::names::Names;
-use crate::backend::redis::reply::OfNode;
+use crate::backend::redis::reply::{Item as Reply, OfNode};
 use crate::backend::redis::tests::alike::clockwork::{self, Clockwork};
 use crate::backend::redis::tests::lab::{Heard, Lab};
 use crate::policy::commands::{Busy, Claim, Left, PushedGrant};
@@ -319,7 +319,7 @@ impl<'a> Pair<'a> {
         let commands: Vec<_> = items.iter().enumerate().map(command).collect();
         let batcher = self.lab.link.node_batcher();
         let answers = batcher.ask_together(commands, CAP).await.into_iter();
-        let answers = answers.map(|it| it.unwrap().and_then(|it| it.of_node()));
+        let answers = answers.map(|it| it.unwrap().and_then(Reply::of_node));
         let mut drawn = Drawn {
             before: self.pure.last_epoch(),
             after: self.counter().await.unwrap_or(0),
@@ -482,30 +482,40 @@ impl<'a> Pair<'a> {
             let (pure, ends) = pure.unzip();
             let pure: Vec<String> = pure.iter().flatten().map(ToString::to_string).collect();
             assert_eq!(wanting, pure, "who wants a hint");
-            self.compare_end(left, ends.map(Some));
+            self.compare_end(left, ends.map(End::At));
             if self.other_type.contains(&at) || self.pure.meta(lock, self.time).is_some() {
                 continue;
             }
             let held: Option<String> = self.lab.tell(&["GET", lock]).await;
             let left: i64 = self.lab.tell(&["PTTL", lock]).await;
             let pure = self.pure.read(lock, self.time);
-            let ends = pure.as_ref().map(|_| self.pure.expires(lock));
+            let ends = pure.as_ref().map(|_| {
+                let expires = self.pure.expires(lock);
+                expires.map_or(End::Never, End::At)
+            });
             assert_eq!(held, pure, "what stands at {lock}");
             self.compare_end(left, ends);
         }
     }
 
-    /// `None`: the key is absent; `Some(None)`: it never ends.
-    fn compare_end(&self, real: i64, pure: Option<Option<u64>>) {
+    /// `None`: the key is absent.
+    fn compare_end(&self, real: i64, pure: Option<End>) {
         match pure {
             None => assert_eq!(real, -2, "it is gone"),
-            Some(None) => assert_eq!(real, -1, "it does not end"),
-            Some(Some(at)) => {
+            Some(End::Never) => assert_eq!(real, -1, "it does not end"),
+            Some(End::At(at)) => {
                 let real = Duration::from_millis(u64::try_from(real).expect("it ends"));
                 self.compare_left(real, Duration::from_micros(at - self.time));
             }
         }
     }
+}
+
+/// When a key ends, by the pure machine's clock.
+#[derive(Clone, Copy)]
+enum End {
+    Never,
+    At(u64),
 }
 
 fn who(item: &Item) -> Who {

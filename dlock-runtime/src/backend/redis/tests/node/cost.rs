@@ -10,7 +10,7 @@ use crate::backend::redis::link::RedisLink;
 use crate::backend::redis::tests::lab::{self, acquire};
 use crate::backend::{Link, Node};
 
-const TASKS: usize = 64;
+const TASKS: u32 = 64;
 const CYCLES: u32 = 1000;
 
 /// The server's CPU time so far, in µs.
@@ -49,7 +49,7 @@ async fn cycles(server: &RedisServer, link: RedisLink, of_node: bool) -> f64 {
     for task in tasks {
         task.await.unwrap();
     }
-    (cpu(server).await - before) / f64::from(CYCLES) / TASKS as f64
+    (cpu(server).await - before) / f64::from(CYCLES) / f64::from(TASKS)
 }
 
 #[tokio::test]
