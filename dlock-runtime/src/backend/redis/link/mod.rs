@@ -84,7 +84,7 @@ impl RedisLink {
             generation,
             node,
         } = hello;
-        let connection = Arc::new(Connection::new(
+        let connection = Connection::new(
             connection,
             driver,
             plan,
@@ -95,8 +95,8 @@ impl RedisLink {
                 run_id: run_id.into(),
                 generation,
             },
-            node,
-        ));
+        );
+        let connection = Arc::new(connection.of_node(node));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
         let (most, pace) = match (plan.max_in_flight, &address) {

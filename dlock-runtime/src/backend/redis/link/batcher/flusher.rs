@@ -15,6 +15,7 @@ use redis::{Cmd, RedisError, Value};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
+use super::kept::Query;
 use super::{Batcher, Item, Outcome, Waiters, command, not_sent};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
@@ -46,7 +47,6 @@ pub(super) struct Flusher {
     has_flushed: bool,
 }
 
-type Query = Pin<Box<dyn Future<Output = Result<Value, RedisError>> + Send>>;
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// When a command was put into the connection's pipe, and its answer if that was ready at once.

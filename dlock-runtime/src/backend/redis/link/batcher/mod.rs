@@ -1,7 +1,8 @@
 //! Batching: while earlier commands of a connection are in flight, callers' exclusive acquires and
 //! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
 //! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
-//! item on the wire, `flusher` is the task that sends a batch, `outcomes` keeps what became of an
+//! item on the wire, `flusher` is the task that sends a batch, `kept` one command that is sent in any
+//! case, `outcomes` keeps what became of an
 //! item until its caller reads it.
 //!
 //! - **No caller waits for another's answer**: the first two callers send their commands
@@ -30,6 +31,7 @@
 
 mod command;
 mod flusher;
+mod kept;
 mod outcomes;
 mod state;
 
@@ -37,23 +39,24 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
 pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
+use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
 use self::state::{ItemId, State};
 use super::connection::Connection;
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
+use crate::backend::redis::scripts::Script;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
@@ -202,15 +205,26 @@ impl Batcher {
     ) -> Answer<'a, (reply::Item, Moment)> {
         Box::pin(async move {
             let connection = &self.connection;
-            let answered = connection.run(within, |by| command.alone(connection, by));
             let (reply, sent) = if self.is_of_node {
-                // Tokio's cooperative budget must not keep the first poll from sending it.
-                unconstrained(answered).await?
+                let kept = pin!(self.kept(command));
+                connection.call(within, kept).await?
             } else {
+                let answered = connection.run(within, |by| command.alone(connection, by));
                 answered.await?
             };
             Ok((command.read(reply, connection)?, sent))
         })
+    }
+
+    fn kept(&self, command: Command<'_>) -> Kept {
+        let (connection, command) = (self.connection.clone(), command.to_owned());
+        let (runtime, within) = (connection.runtime.clone(), connection.command_timeout);
+        let query = async move {
+            let mut multiplexed = connection.multiplexed.clone();
+            let call = |by| command.command().alone(&connection, by);
+            Script::run(&mut multiplexed, call).await
+        };
+        Kept::new(query, &runtime, within)
     }
 
     /// The flavor of the connection's runtime, if the caller runs on it.
