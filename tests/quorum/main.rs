@@ -9,9 +9,11 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod fleet;
 mod grants;
 mod losses;
 mod nodes;
+mod storm;
 mod waiting;
 
 use std::time::Duration;
