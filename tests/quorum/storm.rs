@@ -55,13 +55,9 @@ impl Fault {
         }
     }
 
-    async fn end(self, fleet: &Fleet, node: usize) {
+    fn end(self, fleet: &Fleet, node: usize) {
         match self {
-            Fault::Killed => {
-                fleet.nodes.0[node].restart();
-                fleet.progresses("a node restarted").await;
-                fleet.nodes.until_voting(TTL).await;
-            }
+            Fault::Killed => fleet.nodes.0[node].restart(),
             Fault::Hung => fleet.nodes.0[node].cont(),
             Fault::Slow | Fault::CutOff | Fault::Refused | Fault::Mute | Fault::Stalled => {
                 fleet.wires[node].pass();
@@ -91,9 +87,10 @@ async fn storm(number: usize, minority: usize, faults: &[Fault]) {
         fleet.progresses(&format!("{fault:?} {hit:?}")).await;
         fleet.counts(10).await;
         for node in &hit {
-            fault.end(&fleet, *node).await;
+            fault.end(&fleet, *node);
         }
         fleet.progresses(&format!("{fault:?} {hit:?} ended")).await;
+        fleet.nodes.until_voting(TTL).await; // after a restart, it takes a while
     }
     let outcome = fleet.finish().await;
     outcome.check();
