@@ -18,6 +18,7 @@ mod load;
 mod losses;
 mod mistakes;
 mod nodes;
+mod seen;
 mod storm;
 mod unavailable;
 mod waiting;
