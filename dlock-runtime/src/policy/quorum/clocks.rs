@@ -60,7 +60,9 @@ impl Offset {
             self.current = i64::MIN;
             self.until = now.plus(self.window);
         }
-        let offset = time.cast_signed().wrapping_sub(pool_time(now).cast_signed());
+        let offset = time
+            .cast_signed()
+            .wrapping_sub(pool_time(now).cast_signed());
         self.current = self.current.max(offset);
     }
 

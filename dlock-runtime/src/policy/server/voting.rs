@@ -11,9 +11,7 @@ use std::sync::Arc;
 use super::locks::Lock;
 use super::{Publish, Reached, Server, micros};
 use crate::policy::commands::{Cancelled, Claim};
-use crate::policy::quorum::commands::{
-    Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote,
-};
+use crate::policy::quorum::commands::{Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Outvoted, Vote};
 
 /// Whom to give a hint, for each key, in the order in which they were outvoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
