@@ -95,8 +95,7 @@ proptest! {
     #[test]
     fn a_verdict_is_what_the_answers_count_to(
         size in 1usize..5,
-        answers in Just(()).prop_flat_map(|()| proptest::collection::vec(
-            proptest::option::of(any::<bool>()), 9)),
+        answers in proptest::collection::vec(proptest::option::of(any::<bool>()), 9),
     ) {
         let number = 2 * size + 1;
         let answers: Vec<_> = answers.into_iter().take(number).enumerate().collect();

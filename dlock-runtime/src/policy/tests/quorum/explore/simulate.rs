@@ -41,8 +41,8 @@ fn percent(step: Step) -> u32 {
 }
 
 /// Walks one seed; the error retells the last steps.
-fn walk(run: &Run, seed: u64) -> Result<Seen, String> {
-    let mut random = fastrand::Rng::with_seed(seed);
+fn walk(run: &Run, number: u64) -> Result<Seen, String> {
+    let mut random = fastrand::Rng::with_seed(number);
     let mut world = World::new(run);
     let mut seen = Seen::default();
     let (mut steps, mut taken) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ fn walk(run: &Run, seed: u64) -> Result<Seen, String> {
                 taken.push(step);
                 let last: Vec<_> = taken.iter().rev().take(40).rev().collect();
                 let now = next.describe();
-                return Err(format!("seed {seed}: {property}\n{last:?}\n{now}"));
+                return Err(format!("seed {number}: {property}\n{last:?}\n{now}"));
             }
         }
         taken.push(step);
