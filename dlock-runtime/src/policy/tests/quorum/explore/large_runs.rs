@@ -106,7 +106,7 @@ fn leases() -> Vec<Row> {
             },
         ),
         row(
-            "two renewals, a client at a time renews with any majority",
+            "two renewals",
             &[Renewed, Expired],
             Run {
                 ttl: 3,
