@@ -1,1 +1,7 @@
+//! The machines of a quorum: tables and properties for each (`counting`, `election`, `voting`), and
+//! all of them together, explored (`explore`).
+
+mod counting;
+mod election;
 mod explore;
+mod voting;

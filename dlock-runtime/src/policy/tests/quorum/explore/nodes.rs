@@ -51,7 +51,8 @@ impl World {
                 seen.saw(Witness::GrantedAfterGiveUp);
             }
         }
-        judge::outlasts(run, self, message.node).then_some("S5")
+        let outlasts = run.judges("S5") && judge::outlasts(run, self, message.node);
+        outlasts.then_some("S5")
     }
 
     fn answer_to(

@@ -107,7 +107,7 @@ fn violation(run: &Run, known: &[Known], at: u32, property: &'static str) -> Vio
 }
 
 /// Repeats the steps, and describes the state after each.
-pub(super) fn retell(run: &Run, steps: &[Step]) -> String {
+fn retell(run: &Run, steps: &[Step]) -> String {
     let mut world = World::new(run);
     let mut told = String::new();
     for step in steps {

@@ -2,7 +2,7 @@
 //! many steps. `L1` to `L21`: the counterexamples in `docs/inside/model.md`.
 
 use super::mutants::Mutant::{self, *};
-use super::run::Fault::{Back, Crash, Empty, Forward, OtherKey};
+use super::run::Fault::{Back, Empty, Forward, OtherKey};
 use super::run::{LONG, Proposals, Run};
 use super::search::explore;
 
@@ -37,6 +37,7 @@ fn mutant(mutant: Mutant, run: Run) -> Run {
 fn once(ticks: u32) -> Run {
     Run {
         attempts: 1,
+        timeout: 0,
         ticks,
         ..Run::default()
     }
@@ -105,28 +106,33 @@ fn leases() -> Vec<Bad> {
         ..once(1)
     };
     vec![
-        bad("L1", "S1", 0, mutant(DeadlineFromReply, once(2))),
+        bad("L1", "S1", 10, mutant(DeadlineFromReply, once(2))),
         bad(
             "L2",
             "S1",
-            0,
+            6,
             mutant(QuorumOfTheAnswered, unordered(once(0))),
         ),
-        bad("L3", "S1", 0, mutant(NoMargin, fast)),
-        bad("L4", "S3", 0, mutant(ReleaseWhereGranted, alone())),
-        bad("L5", "S3", 0, mutant(CancelOnce, alone())),
-        bad("L6, no quarantine", "S1", 0, unordered(empty(1, 0))),
+        bad("L3", "S1", 11, mutant(NoMargin, fast)),
+        bad("L4", "S3", 3, mutant(ReleaseWhereGranted, alone())),
+        bad("L5", "S3", 4, mutant(CancelOnce, alone())),
+        bad("L6, no quarantine", "S1", 10, unordered(empty(1, 0))),
         bad(
             "L6, a tick short of the ttl",
             "S1",
-            0,
+            11,
             unordered(empty(1, 1)),
         ),
-        bad("L19", "S1", 0, renews(RenewalAtOneNode)),
-        bad("L20", "S1", 0, renews(RenewalFromReply)),
-        bad("begins late", "S2", 0, mutant(BeginsLate, once(2))),
-        bad("handed on afresh", "S1", 0, hands_on(HandedOnAfresh, 2)),
-        bad("fence of the grant", "S2", 0, hands_on(FenceOfTheGrant, 0)),
+        bad("L19", "S1", 14, renews(RenewalAtOneNode)),
+        bad("L20", "S1", 14, renews(RenewalFromReply)),
+        bad("begins late", "S2", 10, mutant(BeginsLate, once(2))),
+        bad("handed on afresh", "S1", 12, hands_on(HandedOnAfresh, 2)),
+        bad(
+            "fence of the grant",
+            "S2lin",
+            6,
+            hands_on(FenceOfTheGrant, 0),
+        ),
     ]
 }
 
@@ -146,17 +152,18 @@ fn clocks() -> Vec<Bad> {
         ..alone()
     };
     let no_write_back = Run {
-        attempts: 2,
+        budget: 2,
+        faults: &[Forward, OtherKey],
         ..forward(&["S1", "S2"])
     };
     vec![
-        bad("L8, clock forward", "S1", 0, forward(&["S2"])),
-        bad("L9, clock back", "S3", 0, back),
-        bad("L21, clock forward", "S2", 0, forward(&["S1"])),
+        bad("L8, clock forward", "S1", 12, forward(&["S2"])),
+        bad("L9, clock back", "S3", 6, back),
+        bad("L21, clock forward", "S2", 12, forward(&["S1"])),
         bad(
             "no write-back, clock forward",
             "S2lin",
-            0,
+            10,
             mutant(NoWriteBack, no_write_back),
         ),
     ]
@@ -171,25 +178,26 @@ fn fences() -> Vec<Bad> {
         skews: &[0, 0, 1],
         ..timeless(1, 0)
     };
-    let any = Run {
-        proposals: Proposals::Any(&[0, 3]),
-        ..timeless(2, 1)
+    let uneven = || Run {
+        budget: 1,
+        faults: &[OtherKey],
+        ..timeless(1, 0)
     };
     vec![
-        bad("L10", "S2lin", 0, mutant(NoWriteBack, timeless(2, 1))),
-        bad("L11", "S2lin", 0, mutant(WriteBackAnywhere, any)),
-        bad("L12", "S2lin", 0, mutant(NodesDrawFromTime, unequal)),
+        bad("L10", "S2", 11, mutant(NoWriteBack, uneven())),
+        bad("L11", "S2", 17, mutant(WriteBackAnywhere, uneven())),
+        bad("L12", "S2lin", 10, mutant(NodesDrawFromTime, unequal)),
         bad(
             "L13",
             "S2lin",
-            0,
+            10,
             mutant(ProposalUnchecked, apart(&[0, -1], timeless(1, 0))),
         ),
-        bad("L14, no time in the number", "S2lin", 0, empty(2, 2)),
+        bad("L14, no time in the number", "S2lin", 12, empty(2, 2)),
         bad(
             "L15, estimates apart",
             "S2lin",
-            0,
+            12,
             apart(&[0, -2], empty(2, 2)),
         ),
     ]
@@ -237,24 +245,31 @@ fn fences_of_known_bad_variants() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
+/// The shipped rules forbid both, and no run has needed it: `docs/inside/model.md`.
 #[test]
-fn try_others() {
-    let other = Run {
+#[ignore = "for a release build: docs/inside/model.md"]
+fn explore_large_quorum_spare_rules() {
+    let drawn = Run {
         budget: 2,
         faults: &[OtherKey],
         ..timeless(2, 0)
     };
-    let gone = Run {
+    let stepped = Run {
         budget: 1,
         faults: &[Forward],
         off: &["S1", "S2"],
         ..timeless(2, 0)
     };
-    let _ = (other.clone(), gone.clone());
-    return;
-    missed(vec![
-        bad("behind", "S2lin", 0, mutant(BehindCounts, other)),
-        bad("gone", "S2lin", 0, mutant(GoneCounts, gone)),
-    ]);
-    let _ = Crash;
+    for (mutant, run) in [(BehindCounts, drawn), (GoneCounts, stepped)] {
+        let found = explore(&Run {
+            mutant: Some(mutant),
+            most_states: 2_000_000,
+            ..run
+        });
+        let (states, depth) = (found.states, found.depth);
+        println!("{mutant:?}: {states} states, to depth {depth}");
+        if let Some(it) = found.violation {
+            println!("{} after {}\n{}", it.property, it.steps, it.trace);
+        }
+    }
 }

@@ -1,0 +1,138 @@
+//! A random walk through a larger world than can be searched: five nodes, four clients, thousands of
+//! steps, all faults. A seed repeats to the step.
+
+use super::run::Fault::{Back, Client, Crash, Empty, Forward, OtherKey};
+use super::run::{Proposals, Run};
+use super::seen::{Seen, Witness};
+use super::step::{Outcome, Step};
+use super::world::World;
+
+const STEPS: usize = 1_500;
+
+fn fleet() -> Run {
+    Run {
+        nodes: 5,
+        clients: 4,
+        attempts: 400,
+        ttl: 4,
+        margin: 1,
+        timeout: 2,
+        ticks: u32::MAX,
+        jump: 3,
+        drifts: true,
+        renewals: 3,
+        handoffs: 2,
+        proposals: Proposals::Time(&[]),
+        quarantine: 4,
+        ..Run::default()
+    }
+}
+
+/// How often of a hundred times a step is taken when it is drawn.
+fn percent(step: Step) -> u32 {
+    match step {
+        Step::Die(_) => 1,
+        Step::Down(_) | Step::Forward(_) | Step::Back(_) | Step::OtherKey(_) => 3,
+        Step::GiveUp(_) | Step::Early(_) => 10,
+        Step::Tick => 30,
+        Step::End(_) | Step::Hurry(_) | Step::Renew(_) => 40,
+        _ => 100,
+    }
+}
+
+/// Walks one seed; the error retells the last steps.
+fn walk(run: &Run, number: u64) -> Result<Seen, String> {
+    let mut random = fastrand::Rng::with_seed(number);
+    let mut world = World::new(run);
+    let mut seen = Seen::default();
+    let (mut steps, mut taken) = (Vec::new(), Vec::new());
+    for _ in 0..STEPS {
+        (world.budget, world.give_ups) = (9, 9);
+        steps.clear();
+        world.steps(run, &mut steps);
+        let step = steps[random.usize(..steps.len())];
+        if random.u32(..100) >= percent(step) {
+            continue;
+        }
+        let mut next = world.clone();
+        match next.step(run, step, &mut seen) {
+            Outcome::Pointless => continue,
+            Outcome::Right => {}
+            Outcome::Wrong(property) => {
+                taken.push(step);
+                let last: Vec<_> = taken.iter().rev().take(40).rev().collect();
+                let now = next.describe();
+                return Err(format!("seed {number}: {property}\n{last:?}\n{now}"));
+            }
+        }
+        taken.push(step);
+        world = next;
+    }
+    Ok(seen)
+}
+
+fn walk_all(run: &Run, seeds: std::ops::Range<u64>) -> Seen {
+    let mut all = Seen::default();
+    for seed in seeds {
+        match walk(run, seed) {
+            Ok(seen) => all.and(seen),
+            Err(told) => panic!("{told}"),
+        }
+    }
+    all
+}
+
+fn with_true_clocks() -> Run {
+    Run {
+        faults: &[Crash, Empty, Client, OtherKey],
+        ..fleet()
+    }
+}
+
+/// Of what is promised, only that fences rise against acquires that are sent later.
+fn with_clocks_that_step() -> Run {
+    Run {
+        faults: &[Crash, Client, Forward, Back, OtherKey],
+        off: &["S1", "S2", "S3", "S5"],
+        ..fleet()
+    }
+}
+
+#[test]
+fn many_steps_with_true_clocks() {
+    let seen = walk_all(&with_true_clocks(), 0..25);
+    for witness in [
+        Witness::EqualDraws,
+        Witness::WonAfterAdopt,
+        Witness::Renewed,
+        Witness::HandedOn,
+        Witness::RestartedEmpty,
+        Witness::ClientCrashed,
+        Witness::CancelFound,
+    ] {
+        assert!(seen.has_seen(witness), "never {witness:?}");
+    }
+}
+
+#[test]
+fn many_steps_with_clocks_that_step() {
+    let seen = walk_all(&with_clocks_that_step(), 0..15);
+    assert!(seen.has_seen(Witness::ClockStepped));
+}
+
+#[test]
+fn a_walk_finds_a_missing_quarantine() {
+    let run = Run {
+        quarantine: 0,
+        ..with_true_clocks()
+    };
+    let told = (0..200).find_map(|seed| walk(&run, seed).err());
+    assert!(told.is_some_and(|it| it.contains("S1") || it.contains("S2")));
+}
+
+#[test]
+#[ignore = "for a release build: docs/inside/model.md"]
+fn explore_large_quorum_walks() {
+    walk_all(&with_true_clocks(), 0..20_000);
+    walk_all(&with_clocks_that_step(), 0..10_000);
+}

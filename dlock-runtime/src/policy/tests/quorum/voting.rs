@@ -1,0 +1,204 @@
+//! A node's side: one key, votes, numbers and hints.
+
+use std::sync::Arc;
+
+use crate::policy::commands::{Cancelled, Claim, PushedGrant};
+use crate::policy::quorum::commands::{Adopted, Ballot, HINTS_AT_ONCE, HINTS_TTL, Vote};
+use crate::policy::server::{Publish, Reached, Server};
+use crate::policy::tests::ttl;
+
+const KEY: &str = "k";
+
+/// Notes who was told, and says that these listen.
+struct Hinted {
+    told: Vec<String>,
+    listening: &'static [&'static str],
+}
+
+impl Publish for Hinted {
+    fn publish(&mut self, _: &str, _: &PushedGrant) -> Reached {
+        unreachable!("a node of a quorum grants nothing in turn")
+    }
+
+    fn hint(&mut self, address: &str, key: &Arc<str>) -> Reached {
+        assert_eq!(&**key, KEY);
+        self.told.push(address.into());
+        if self.listening.contains(&address) {
+            Reached::Somebody
+        } else {
+            Reached::Nobody
+        }
+    }
+}
+
+fn claim(token: &str) -> Claim {
+    Claim {
+        key: KEY.into(),
+        value: token.into(),
+        queues: false,
+    }
+}
+
+/// For a lease of ten seconds, to be executed at any time.
+fn ballot(token: &str, proposal: u64) -> Ballot {
+    Ballot {
+        claim: claim(token),
+        lease: ttl(10_000),
+        not_after: u64::MAX,
+        proposal,
+        hint_to: token.into(),
+    }
+}
+
+fn drawn(vote: &Vote) -> Option<u64> {
+    match vote {
+        Vote::Granted { epoch, .. } => Some(*epoch),
+        _ => None,
+    }
+}
+
+fn take_back(server: &mut Server, token: &str, not_after: u64, time: u64) -> Cancelled {
+    let mut nobody = Hinted {
+        told: Vec::new(),
+        listening: &[],
+    };
+    server.take_back_vote(&claim(token), (0, not_after), time, &mut nobody)
+}
+
+#[test]
+fn a_number_is_the_proposal_or_above_the_last() {
+    let mut server = Server::default();
+    for (proposal, expected) in [
+        (0, 1),
+        (0, 2),
+        (9, 9),
+        (9, 10),
+        (3, 11),
+        (u64::MAX, u64::MAX),
+    ] {
+        assert_eq!(
+            drawn(&server.vote(&ballot("a", proposal), 5)),
+            Some(expected)
+        );
+        assert!(take_back(&mut server, "a", 0, 5).found);
+    }
+}
+
+#[test]
+fn only_the_first_claim_has_the_vote_until_its_lease_ends() {
+    let mut server = Server::default();
+    assert_eq!(drawn(&server.vote(&ballot("a", 4), 0)), Some(4));
+    let Vote::Busy(outvoted) = server.vote(&ballot("b", 9), 9_999_999) else {
+        panic!("two have the vote");
+    };
+    assert_eq!(
+        (outvoted.last_epoch, outvoted.busy.value.as_str()),
+        (4, "a")
+    );
+    assert_eq!(
+        drawn(&server.vote(&ballot("a", 9), 1)),
+        Some(4),
+        "executed twice"
+    );
+    assert_eq!(drawn(&server.vote(&ballot("b", 0), 10_000_000)), Some(5));
+}
+
+#[test]
+fn nothing_is_created_after_the_stamp() {
+    let late = Ballot {
+        not_after: 7,
+        ..ballot("a", 4)
+    };
+    let mut server = Server::default();
+    assert_eq!(server.vote(&late, 8), Vote::Late { time: 8 });
+    assert_eq!((server.len(), server.last_epoch()), (0, 0));
+    assert_eq!(drawn(&server.vote(&late, 7)), Some(4));
+}
+
+#[test]
+fn a_number_is_adopted_only_where_the_key_is_ours_and_never_lowers_it() {
+    let mut server = Server::default();
+    server.vote(&ballot("a", 4), 0);
+    for (token, epoch, expected, last) in [
+        ("a", 3, Adopted::Behind { last_epoch: 4 }, 4),
+        ("a", 4, Adopted::Yes, 4),
+        ("a", 9, Adopted::Yes, 9),
+        ("b", 12, Adopted::Gone, 9),
+    ] {
+        assert_eq!(server.adopt(&claim(token), epoch, 1), expected);
+        assert_eq!(server.last_epoch(), last);
+    }
+    assert_eq!(
+        server.adopt(&claim("a"), 12, 10_000_000),
+        Adopted::Gone,
+        "it lapsed"
+    );
+    assert_eq!(drawn(&server.vote(&ballot("b", 0), 10_000_000)), Some(10));
+}
+
+#[test]
+fn a_vote_taken_back_is_conclusive_when_it_was_found_or_can_no_longer_come() {
+    let mut server = Server::default();
+    let told = |it: Cancelled| (it.found, it.conclusive);
+    assert_eq!(told(take_back(&mut server, "a", 7, 7)), (false, false));
+    assert_eq!(told(take_back(&mut server, "a", 7, 8)), (false, true));
+    server.vote(&ballot("a", 0), 3);
+    assert_eq!(
+        told(take_back(&mut server, "b", 7, 4)),
+        (false, false),
+        "another's"
+    );
+    assert_eq!(told(take_back(&mut server, "a", 7, 4)), (true, true));
+    assert_eq!(server.read(KEY, 4), None);
+}
+
+#[test]
+fn min_hold_keeps_the_key_and_wakes_nobody() {
+    let mut server = Server::default();
+    server.vote(&ballot("a", 0), 0);
+    server.vote(&ballot("b", 0), 0);
+    let mut all = Hinted {
+        told: Vec::new(),
+        listening: &["b"],
+    };
+    server.take_back_vote(&claim("a"), (5_000, 0), 1_000, &mut all);
+    assert!(all.told.is_empty());
+    assert!(matches!(server.vote(&ballot("b", 0), 4_999), Vote::Busy(_)));
+    assert!(drawn(&server.vote(&ballot("b", 0), 5_000)).is_some());
+}
+
+/// Four are outvoted, and the lock is released at that time.
+fn hinted(listening: &'static [&'static str], time: u64) -> Vec<String> {
+    let mut server = Server::default();
+    server.vote(&ballot("a", 0), 0);
+    for (rank, token) in ["b", "c", "b", "d", "e"].iter().enumerate() {
+        let Vote::Busy(outvoted) = server.vote(&ballot(token, 0), 1) else {
+            panic!("two have the vote");
+        };
+        let expected = [0, 1, 0, 2, 3][rank];
+        assert_eq!(outvoted.rank, expected);
+    }
+    server.vote(
+        &Ballot {
+            hint_to: "".into(),
+            ..ballot("f", 0)
+        },
+        1,
+    );
+    let mut all = Hinted {
+        told: Vec::new(),
+        listening,
+    };
+    server.take_back_vote(&claim("a"), (0, 0), time, &mut all);
+    all.told
+}
+
+#[test]
+fn a_release_tells_the_first_that_listens_and_tries_few() {
+    assert_eq!(hinted(&["b", "c"], 2), ["b"]);
+    assert_eq!(hinted(&["c"], 2), ["b", "c"]);
+    assert_eq!(hinted(&[], 2), ["b", "c", "d"]);
+    assert_eq!(hinted(&[], 2).len(), HINTS_AT_ONCE);
+    let ttl = u64::try_from(HINTS_TTL.as_micros()).unwrap();
+    assert!(hinted(&["b"], 1 + ttl).is_empty(), "nobody asked for long");
+}
