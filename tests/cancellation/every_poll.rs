@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::polls::{Cut, at_every_poll};
 use crate::record;
 use crate::world::World;
+use dlock_harness::polls::{Cut, at_every_poll};
 
 /// How many steps a body has done.
 #[derive(Default)]

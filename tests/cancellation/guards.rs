@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use dlock_runtime::{LockGuard, LockRequest, Released};
 
-use crate::polls::{Cut, When, at_every_poll, dropped_at};
 use crate::record;
 use crate::world::{A_WHILE, World};
+use dlock_harness::polls::{Cut, When, at_every_poll, dropped_at};
 
 const TTL: Duration = Duration::from_secs(30);
 

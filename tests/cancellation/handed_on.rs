@@ -11,9 +11,9 @@ use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::polls::{Cut, When, dropped_at};
 use crate::waiters::{Processes, Turn, Turns, no_queue_is_left, request, wait_here};
 use crate::world::{A_WHILE, World};
+use dlock_harness::polls::{Cut, When, dropped_at};
 
 const IN_ORDER: [Turn; 3] = [Turn::Local(1), Turn::Stranger, Turn::Local(2)];
 

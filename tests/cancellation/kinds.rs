@@ -10,9 +10,9 @@ use dlock_runtime::{LockGuard, LockPool, LockRequest};
 use dlock_tests::{KINDS, alone, of_kind};
 use tokio::task::JoinHandle;
 
-use crate::polls::{Cut, When, at_every_poll, dropped_at};
 use crate::waiters::{TTL, no_queue_is_left};
 use crate::world::{A_WHILE, SOON, World, patient};
+use dlock_harness::polls::{Cut, When, at_every_poll, dropped_at};
 
 /// Several keys count as a kind here: the word, and a kind that excludes it.
 const KEYS: (&str, &str) = ("keys", "x");

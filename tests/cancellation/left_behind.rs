@@ -9,8 +9,8 @@ use dlock_runtime::{LockError, LockPool, distributed_lock};
 use dlock_tests::alone;
 use tokio::time::sleep;
 
-use crate::polls::at_every_poll;
 use crate::world::{SOON, patient};
+use dlock_harness::polls::at_every_poll;
 
 #[distributed_lock(
     key = "item",

@@ -1,7 +1,7 @@
 //! Dropped futures: at every poll, on every way out of a body, while a command is under way.
 //!
-//! Read these first: `polls` (a future that is dropped after its kth poll), `world` (the backends,
-//! and what must be back as it was) and `record` (what the server saw). Then, by topic:
+//! Read these first: `dlock_harness::polls` (a future that is dropped after its kth poll), `world`
+//! (the backends, and what must be back as it was) and `record` (what the server saw). By topic:
 //! `every_poll` and `guards` (everything that can be dropped, wherever it can be); `in_flight` and
 //! `waiting` (dropped while a command is under way, or while another caller has the lock); `queue`,
 //! `on_the_wire` and `handed_on` (one of several waiters goes; `waiters` records their order);
@@ -19,7 +19,6 @@
     reason = "a test reports by panicking"
 )]
 
-mod polls;
 mod record;
 #[macro_use]
 mod world;

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use dlock_harness::wait::within;
 
-use crate::polls::{Cut, When, dropped_at};
 use crate::waiters::{Processes, Turn, Turns, no_queue_is_left, request, seated, wait_here};
 use crate::world::{A_WHILE, World};
+use dlock_harness::polls::{Cut, When, dropped_at};
 
 /// A queue of `count` waiters, of which the one with the number `leaver` is dropped at every poll.
 async fn one_leaves(world: &World, count: usize, leaver: usize) {

@@ -9,8 +9,8 @@ use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::polls::at_every_poll;
 use crate::world::World;
+use dlock_harness::polls::at_every_poll;
 
 /// If the call waited, the test would not end.
 const NEVER: Wait = Wait::Forever;

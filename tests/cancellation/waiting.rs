@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dlock_runtime::{LockError, distributed_lock};
 
-use crate::polls::at_every_poll;
 use crate::world::World;
+use dlock_harness::polls::at_every_poll;
 
 #[distributed_lock(key = "item", ttl = "30s", wait = "60ms")]
 async fn impatient() -> Result<u32, LockError> {

@@ -1,1 +1,188 @@
-//! To come.
+//! Many locks: while a node hangs, renewed for long, and handed over between pools.
+
+use std::time::{Duration, Instant};
+
+use dlock_harness::{DelayProxy, until};
+use dlock_runtime::{Config, LockPool, Wait};
+
+use crate::nodes::Nodes;
+use crate::{CAP, MAX_TTL};
+
+/// Takes and releases locks at this rate, if the machine can; the most entries of clean-up.
+async fn while_a_node_hangs(a_second: u64, length: Duration) -> (u64, usize) {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    drop(pool.lock("first").acquire().await.unwrap());
+    nodes.0[1].stop_signal();
+    let begun = Instant::now();
+    const TASKS: u64 = 64;
+    let every = Duration::from_secs(TASKS) / u32::try_from(a_second).unwrap();
+    let tasks = (0..TASKS).map(|task| {
+        let pool = pool.clone();
+        tokio::spawn(async move {
+            let mut pace = tokio::time::interval(every);
+            let mut taken = 0;
+            while begun.elapsed() < length {
+                pace.tick().await;
+                let lock = pool.lock(format!("item:{task}:{taken}")).acquire().await;
+                lock.unwrap().release().await.unwrap();
+                taken += 1;
+            }
+            taken
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let mut most = 0;
+    while !tasks.iter().all(tokio::task::JoinHandle::is_finished) {
+        most = most.max(pool.status().unwrap().cleaning_up);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut taken: u64 = 0;
+    for task in tasks {
+        taken += task.await.unwrap();
+    }
+    let at_end = pool.status().unwrap().cleaning_up;
+    nodes.0[1].cont();
+    let since = Instant::now();
+    until("everything is cleaned up", CAP, async || {
+        pool.status().unwrap().cleaning_up == 0
+    })
+    .await;
+    println!(
+        "{taken} locks in {length:?}: at most {most} clean-ups, {at_end} at the end, none {:?} after the node went on",
+        since.elapsed()
+    );
+    until("no lock is left", CAP, async || {
+        let mut left = 0;
+        for node in &nodes.0 {
+            let keys = node.keys().await;
+            left += keys.iter().filter(|key| !key.starts_with("lock:@")).count();
+        }
+        left == 0
+    })
+    .await;
+    (taken, most)
+}
+
+/// A clean-up entry may stay for each lock that was taken while the node hangs, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_clean_up_of_a_hung_node_is_bounded_and_ends() {
+    let (taken, most) = while_a_node_hangs(300, Duration::from_secs(2)).await;
+    assert!(u64::try_from(most).unwrap() <= taken, "{most} of {taken}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement, under `tests/run.sh --all`"]
+async fn two_thousand_locks_a_second_while_a_node_hangs() {
+    while_a_node_hangs(2000, Duration::from_secs(5)).await;
+}
+
+/// Pools that take turns; the time from the end of a body to the beginning of the next.
+async fn handed_over(pools: usize, turns: usize) -> (Duration, Duration) {
+    let nodes = Nodes::voting(3).await;
+    let wires = nodes
+        .0
+        .iter()
+        .map(|it| DelayProxy::start(it.addr(), Duration::from_millis(1)));
+    let wires: Vec<_> = wires.collect();
+    let mut tasks = Vec::new();
+    for _ in 0..pools {
+        let config = Config::redlock(wires.iter().map(DelayProxy::url))
+            .max_ttl(MAX_TTL)
+            .default_ttl(MAX_TTL);
+        let pool = LockPool::connect(config).await.unwrap();
+        tasks.push(tokio::spawn(async move {
+            let mut bodies = Vec::new();
+            for _ in 0..turns {
+                let lock = pool
+                    .lock("item")
+                    .wait(Wait::Forever)
+                    .acquire()
+                    .await
+                    .unwrap();
+                let begun = Instant::now();
+                tokio::time::sleep(Duration::from_millis(20)).await; // all others wait by then
+                bodies.push((begun, Instant::now()));
+                lock.release().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await; // another's turn
+            }
+            bodies
+        }));
+    }
+    let mut bodies = Vec::new();
+    for task in tasks {
+        bodies.extend(task.await.unwrap());
+    }
+    bodies.sort();
+    let gaps = bodies.windows(2).map(|it| it[1].0 - it[0].1);
+    let mut gaps: Vec<_> = gaps.collect();
+    gaps.truncate(gaps.len() - pools * 2); // the last have no contenders
+    gaps.sort();
+    (gaps[gaps.len() / 2], gaps[gaps.len() * 99 / 100])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement on a quiet machine, under `tests/run.sh --all`"]
+async fn a_contended_lock_is_handed_over_within_five_round_trips() {
+    const ROUND_TRIP: f64 = 0.002;
+    for pools in [2, 4] {
+        let (half, most) = handed_over(pools, 400 / pools).await;
+        let trips = |time: Duration| time.as_secs_f64() / ROUND_TRIP;
+        println!(
+            "{pools} pools: p50 {:.1}, p99 {:.1} round trips",
+            trips(half),
+            trips(most)
+        );
+        assert!(trips(most) <= 5.0 * f64::from(dlock_harness::wait::slow_factor()));
+    }
+}
+
+/// `DLOCK_LEASES` leases (100,000) are renewed for several of their ttl; none is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes, under `tests/run.sh --all`"]
+async fn a_hundred_thousand_leases_are_renewed() {
+    let leases = std::env::var("DLOCK_LEASES").map_or(100_000, |it| it.parse().unwrap());
+    const LEASE: Duration = Duration::from_secs(30);
+    let nodes = Nodes::start(3);
+    nodes.until_voting(LEASE).await;
+    let config = Config::redlock(nodes.0.iter().map(dlock_harness::RedisServer::url))
+        .max_ttl(LEASE)
+        .default_ttl(LEASE)
+        .command_timeout(Duration::from_secs(5));
+    let pool = LockPool::connect(config).await.unwrap();
+    let begun = Instant::now();
+    let mut held = Vec::new();
+    while held.len() < leases {
+        let first = held.len();
+        let some = (first..leases.min(first + 500))
+            .map(|nth| pool.lock(format!("item:{nth}")).renew().acquire());
+        held.extend(futures_util::future::try_join_all(some).await.unwrap());
+    }
+    println!("{leases} leases taken in {:?}", begun.elapsed());
+    let cpu = async || {
+        let mut all = 0.0;
+        for node in &nodes.0 {
+            let info: String = node.ask(&["INFO", "cpu"]).await;
+            let used = info
+                .lines()
+                .filter(|it| it.starts_with("used_cpu_user:") || it.starts_with("used_cpu_sys:"));
+            all += used
+                .map(|it| it.split(':').nth(1).unwrap().trim().parse::<f64>().unwrap())
+                .sum::<f64>();
+        }
+        all
+    };
+    let (before, since) = (cpu().await, Instant::now());
+    tokio::time::sleep(LEASE * 3).await; // the length of the measurement
+    let lost = held.iter().filter(|it| !it.is_held()).count();
+    println!(
+        "{lost} lost in {:?}; the servers used {:.1} s of CPU",
+        since.elapsed(),
+        cpu().await - before
+    );
+    assert_eq!(lost, 0);
+    for node in &nodes.0 {
+        let keys: usize = node.ask(&["DBSIZE"]).await;
+        assert!(keys >= leases, "{keys}");
+    }
+}

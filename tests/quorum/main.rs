@@ -1,7 +1,10 @@
 //! Several independent servers, of which a quorum decides: what a lock survives, and what it says.
 //!
 //! `nodes` starts the servers, `grants` is about taking and giving back, `losses` about nodes that
-//! are killed, stopped, slow or empty, `waiting` about who comes next.
+//! are killed, stopped, slow or empty, `waiting` about who comes next. `fleet` is several processes
+//! that count under a lock: in a `storm` of faults, and while `clocks` step. `cancelled` drops
+//! acquires, `unavailable` takes the quorum away, `load` is about many locks, `hostile` about strange
+//! data, and `mistakes` about wrong configurations.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +13,7 @@
 )]
 
 mod cancelled;
+#[cfg(target_os = "linux")]
 mod clocks;
 mod fleet;
 mod grants;

@@ -53,7 +53,8 @@ async fn each_call_says_so_in_time(number: usize, ways: &[Way]) {
         .default_ttl(Duration::from_secs(1))
         .command_timeout(COMMAND_TIMEOUT);
     let pool = LockPool::connect(config).await.unwrap();
-    drop(pool.lock("item").acquire().await.unwrap());
+    let lock = pool.lock("item").acquire().await.unwrap();
+    lock.release().await.unwrap();
 
     for way in ways {
         let gone = number / 2 + 1;
@@ -61,7 +62,8 @@ async fn each_call_says_so_in_time(number: usize, ways: &[Way]) {
             way.begin(&nodes, &wires, node);
             if node + 1 < gone {
                 let lock = pool.lock("item").acquire().await;
-                lock.unwrap_or_else(|error| panic!("{way:?} of a minority: {error:?}"));
+                let lock = lock.unwrap_or_else(|error| panic!("{way:?}: {error:?}"));
+                lock.release().await.unwrap();
             }
         }
         for wait in [0, 400, 0, 400].map(Duration::from_millis) {
@@ -80,7 +82,8 @@ async fn each_call_says_so_in_time(number: usize, ways: &[Way]) {
             way.end(&nodes, &wires, node);
         }
         until("it is there again", CAP, async || {
-            pool.lock("item").wait(MAX_TTL).acquire().await.is_ok()
+            let lock = pool.lock("item").wait(MAX_TTL).acquire().await;
+            lock.is_ok()
         })
         .await;
         nodes.until_voting(MAX_TTL).await;

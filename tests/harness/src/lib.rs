@@ -11,6 +11,7 @@
 //! * [`proxy`]: a wire that can go silent, lose one direction, or be cut inside the nth matching
 //!   request; [`resp`] finds the frames.
 //! * [`child`]: a process that prints lines, and can be stopped, continued and killed.
+//! * [`polls`]: a future that is dropped at each of its polls.
 //! * [`history`]: which holder had which key from when to when, and whether two ever did at once.
 //!
 //! It knows nothing of dlock itself, so that a bug of dlock cannot hide in its own test tool. It
@@ -28,6 +29,7 @@ pub mod child;
 pub mod history;
 mod lines;
 mod orphan;
+pub mod polls;
 pub mod proxy;
 pub mod resp;
 pub mod server;

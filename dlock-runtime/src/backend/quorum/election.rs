@@ -14,8 +14,8 @@ use super::member::Member;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
-use crate::policy::quorum::clocks::{pool_time, proposal};
-use crate::policy::quorum::commands::{Ballot, Outvoted, Vote};
+use crate::policy::quorum::clocks::{highest_believed, pool_time, proposal};
+use crate::policy::quorum::commands::{Adopted, Ballot, Outvoted, Vote};
 use crate::policy::quorum::election::{Election, Step};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::values::error::Reason;
@@ -134,7 +134,7 @@ impl QuorumLink {
         now: Moment,
         asked: NodeSet,
     ) -> Round<'static, Vote> {
-        let proposal = self.proposal(&command.claim.key, now);
+        let (proposal, believed) = self.epochs(&command.claim.key, now);
         let mut round = Round::default();
         for (node, connection, member) in self.connected(asked) {
             let [not_after] = member.stamps(&**connection, [command.not_after], now);
@@ -156,21 +156,22 @@ impl QuorumLink {
                 Box::pin(async move {
                     let answer = connection.vote(&ballot, within).await;
                     member.took(now.until(clock.now()));
-                    answer
+                    answer?
+                        .believed_up_to(believed)
+                        .ok_or_else(counter_is_broken)
                 }),
             );
         }
         round
     }
 
-    fn proposal(&self, key: &str, now: Moment) -> u64 {
+    /// What to propose, and the highest epoch that is believed.
+    fn epochs(&self, key: &str, now: Moment) -> (u64, u64) {
         let connections = self.connections.iter().flatten();
         let mut estimates: Vec<u64> = connections.map(|it| it.server_time_at(now)).collect();
-        proposal(
-            self.shared.nodes,
-            &mut estimates,
-            self.shared.seen.highest(key),
-        )
+        let (nodes, seen) = (self.shared.nodes, self.shared.seen.highest(key));
+        let proposal = proposal(nodes, &mut estimates, seen);
+        (proposal, highest_believed(nodes, &mut estimates))
     }
 
     /// Puts epochs to adoption until a quorum holds one, or that can't be.
@@ -181,6 +182,7 @@ impl QuorumLink {
         election: &mut Election,
         mut step: Step,
     ) -> Step {
+        let (_, believed) = self.epochs(&command.claim.key, self.shared.clock.now());
         while let Step::Adopt { epoch, at } = step {
             let within = until.saturating_duration_since(Instant::now());
             let mut round = Round::default();
@@ -193,6 +195,9 @@ impl QuorumLink {
                 step = match round.next().await {
                     // The votes that are still out are not waited for.
                     None => return Step::Lost,
+                    Some((node, Ok(Adopted::Behind { last_epoch }))) if last_epoch > believed => {
+                        election.failed(node, true)
+                    }
                     Some((node, Ok(answer))) => election.adopted(node, epoch, answer),
                     Some((node, Err(_))) => election.failed(node, true),
                 };
@@ -299,6 +304,13 @@ impl Against {
             Vote::WrongKind { there, .. } => self.wrong_kind = Some(there),
         }
     }
+}
+
+/// Something is there, and it does not count.
+fn counter_is_broken() -> CommandError {
+    CommandError::Unclear(Reason::new(
+        "the epoch counter there is decades ahead of the nodes' clocks: delete it",
+    ))
 }
 
 fn longer(one: Option<Left>, other: Left) -> Left {

@@ -58,6 +58,17 @@ pub(crate) enum Adopted {
 }
 
 impl Vote {
+    /// The vote, if its epoch can have been drawn: if it is not above this one. What a busy node
+    /// tells beyond it is left out.
+    pub(crate) fn believed_up_to(mut self, highest: u64) -> Option<Self> {
+        match &mut self {
+            Vote::Granted { epoch, .. } if *epoch > highest => return None,
+            Vote::Busy(it) if it.last_epoch > highest => it.last_epoch = 0,
+            Vote::Granted { .. } | Vote::Busy(_) | Vote::Late { .. } | Vote::WrongKind { .. } => {}
+        }
+        Some(self)
+    }
+
     /// The node's time when it answered.
     pub(crate) fn time(&self) -> u64 {
         match self {

@@ -7,15 +7,18 @@ use std::task::{Context, Poll};
 
 /// Where a future is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cut {
+#[allow(clippy::exhaustive_structs, reason = "tests build it")]
+pub struct Cut {
     /// After this many polls; 0: never polled.
-    pub(crate) polls: usize,
-    pub(crate) when: When,
+    pub polls: usize,
+    /// In which moment after it.
+    pub when: When,
 }
 
 /// Two moments between one poll and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum When {
+#[allow(clippy::exhaustive_enums, reason = "tests match it")]
+pub enum When {
     /// As soon as the poll has returned: what it sent is under way.
     AtOnce,
     /// When it was woken and should be polled again: what it waits for has arrived, and is unread.
@@ -27,7 +30,7 @@ const ENDLESS: usize = 1000;
 
 /// Drops the future that `make` returns at every poll, until it runs to its end; calls `check` each
 /// time, at the end with its output.
-pub(crate) async fn at_every_poll<T>(
+pub async fn at_every_poll<T>(
     mut make: impl AsyncFnMut(Cut) -> T,
     mut check: impl AsyncFnMut(Cut, Option<T>),
 ) {
@@ -48,7 +51,7 @@ pub(crate) async fn at_every_poll<T>(
 }
 
 /// The output of `future`, or `None` if it was dropped before its end.
-pub(crate) async fn dropped_at<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
+pub async fn dropped_at<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
     let future = Some(Box::pin(future));
     Dropped {
         future,
