@@ -91,6 +91,7 @@ fn each_picture_has_a_source_and_a_page() {
     let pages = [
         "inside/guarantees.md",
         "inside/protocol.md",
+        "inside/redlock.md",
         "operate/metrics.md",
         "operate/topologies.md",
     ]
