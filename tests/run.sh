@@ -47,6 +47,8 @@ topologies() {
         echo "== conformance: $topology"
         DLOCK_TEST_TOPOLOGY=$topology cargo test --workspace --test conformance redis || failed="$failed $topology"
     done
+    echo "== conformance: quorum"
+    cargo test --workspace --test conformance quorum -- --ignored || failed="$failed quorum"
     [ -z "$failed" ] || {
         echo "failed:$failed"
         return 1

@@ -133,6 +133,7 @@ pub use values::key::Key;
 pub use values::listener::{AcquireOutcome, HoldOutcome, LockInfo, LockListener};
 pub use values::lock_order::LockOrder;
 pub use values::memory_value::MemoryValue;
+pub use values::node_status::{NodeStanding, NodeStatus};
 pub use values::release::Release;
 pub use values::report::{Fingerprint, HoldKind, HolderReport, LockKind, LockReport, WaiterReport};
 pub use values::wait::Wait;

@@ -1,5 +1,7 @@
 //! The backends that a case runs on, and the helpers that all cases share. It tests nothing itself.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dlock_harness::{RedisServer, until};
@@ -33,6 +35,61 @@ pub(crate) async fn on_redis_without_scripts(case: impl AsyncFnOnce(LockPool)) {
     let config = config(&served, "plain");
     case(LockPool::connect(config).await.unwrap()).await;
     nothing_left(served.server()).await;
+}
+
+pub(crate) async fn on_quorum(case: impl AsyncFnOnce(LockPool)) {
+    let nodes = nodes().await;
+    let database = CASES.fetch_add(1, Ordering::Relaxed);
+    assert!(database < DATABASES, "more cases than databases");
+    let urls: Vec<_> = nodes
+        .iter()
+        .map(|node| format!("{}/{database}", node.url()))
+        .collect();
+    let config = Config::redlock(urls.clone()).max_ttl(LONGEST);
+    case(LockPool::connect(more_patient(config)).await.unwrap()).await;
+    for url in urls {
+        until("only counters are left", ms(10_000), async || {
+            let client = redis::Client::open(&*url).unwrap();
+            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            let keys: Vec<String> = redis::cmd("KEYS")
+                .arg("*")
+                .query_async(&mut connection)
+                .await
+                .unwrap();
+            keys.iter()
+                .all(|key| key.contains("@fence") || key.ends_with("@quorum"))
+        })
+        .await;
+    }
+}
+
+/// The longest lease of any case.
+const LONGEST: Duration = LONG.saturating_mul(2);
+
+/// Each case has a database of its own at the same servers, which vote only after the longest lease.
+static CASES: AtomicU64 = AtomicU64::new(0);
+const DATABASES: u64 = 256;
+
+/// The nodes of all cases, once they vote.
+async fn nodes() -> &'static [RedisServer] {
+    static NODES: OnceLock<Vec<RedisServer>> = OnceLock::new();
+    let nodes = NODES.get_or_init(|| {
+        let databases = ["--databases".to_owned(), DATABASES.to_string()];
+        let node = |_| RedisServer::builder().args(databases.clone()).start();
+        (0..3).map(node).collect()
+    });
+    for node in nodes {
+        until("the node may vote", LONGEST * 2, async || {
+            let info: String = node.ask(&["INFO", "server"]).await;
+            let uptime = info
+                .lines()
+                .find_map(|it| it.strip_prefix("uptime_in_seconds:"));
+            let uptime = uptime.and_then(|it| it.trim().parse().ok());
+            uptime.map(Duration::from_secs) > Some(LONGEST)
+        })
+        .await;
+    }
+    nodes
 }
 
 pub(crate) async fn on_redis_by_the_server(case: impl AsyncFnOnce(LockPool)) {

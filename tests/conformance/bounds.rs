@@ -11,9 +11,10 @@ on_every_backend!(
     keys_of_all_allowed_shapes_are_separate_locks,
     a_key_has_at_most_512_bytes_with_its_namespace,
     keys_that_can_be_none_are_refused,
-    a_ttl_is_10_ms_to_24_h,
     a_renewal_interval_is_less_than_half_of_the_ttl,
-    a_template_names_the_same_lock_as_its_text,
+    a_template_names_the_same_lock_as_its_text;
+    long_leases:
+    a_ttl_is_10_ms_to_24_h,
 );
 
 const DAY: Duration = Duration::from_secs(86_400);

@@ -6,7 +6,6 @@ use crate::backends::{LONG, ms};
 
 on_every_backend!(
     what_remains_shrinks,
-    an_extension_lengthens_and_a_shorter_one_changes_nothing,
     an_extension_out_of_bounds_is_refused_and_changes_nothing,
     verify_agrees_while_it_is_held,
     a_lease_without_renewal_ends_and_everybody_is_told,
@@ -14,7 +13,9 @@ on_every_backend!(
     an_extended_lease_outlives_its_ttl,
     lost_is_silent_for_a_lock_that_was_released,
     a_guard_names_its_key,
-    a_lapsed_guard_frees_nobody_elses_lock,
+    a_lapsed_guard_frees_nobody_elses_lock;
+    long_leases:
+    an_extension_lengthens_and_a_shorter_one_changes_nothing,
 );
 
 fn is_lost<T: std::fmt::Debug>(answer: Result<T, LockError>, expected: LostCause) {

@@ -3,7 +3,7 @@
 //! A case is an async function that gets a fresh pool. [`backends`] runs it on `memory://` in real
 //! time, on `memory://` under tokio's paused clock, and on a Redis server of its own, where nothing
 //! may be left afterwards; there also without local hand-off, so that the server decides each turn,
-//! and without scripts.
+//! and without scripts; and, where asked for, on three servers of which a quorum decides.
 //! Tests without a second backend to compare with are separate: `namespaces` and `fleets` (several
 //! pools on one server), `global` and `shutting_down` (the process's own pools; each test in a
 //! process of its own), and `lock_order`, whose pools have another setting and whose events are
@@ -18,38 +18,45 @@
 /// Makes a test of each case, on each server that has what the case needs. Cases behind `seconds:`
 /// take some seconds, and do not run on memory in real time. Cases behind `scripts:` need more than
 /// a server without scripts offers, those behind `scripts_and_seconds:` both. Cases behind
+/// `long_leases:` ask for longer ones than nodes of a quorum can wait for when they start. Cases behind
 /// `by_the_server:` are about the server's queue, and run only without local hand-off.
 macro_rules! on_every_backend {
     (
         $($case:ident),* $(,)?
+        $(; long_leases: $($lease:ident),* $(,)?)?
         $(; seconds: $($long:ident),* $(,)?)?
         $(; scripts: $($scripted:ident),* $(,)?)?
         $(; scripts_and_seconds: $($scripted_long:ident),* $(,)?)?
         $(; by_the_server: $($turn:ident),* $(,)?)?
     ) => {
         mod memory {
-            each!(#[tokio::test] on_memory: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test] on_memory: $($case)* $($($lease)*)? $($($scripted)*)?);
         }
 
         mod memory_paused {
-            each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test(start_paused = true)] on_memory: $($case)* $($($lease)*)? $($($scripted)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory: $($($long)*)? $($($scripted_long)*)?);
             each!(#[tokio::test(start_paused = true)] on_memory_by_the_server: $($($turn)*)?);
         }
 
         mod redis {
-            each!(#[tokio::test] on_redis: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test] on_redis: $($case)* $($($lease)*)? $($($scripted)*)?);
             each!(#[tokio::test] on_redis: $($($long)*)? $($($scripted_long)*)?);
         }
 
         mod redis_by_the_server {
-            each!(#[tokio::test] on_redis_by_the_server: $($case)* $($($scripted)*)?);
+            each!(#[tokio::test] on_redis_by_the_server: $($case)* $($($lease)*)? $($($scripted)*)?);
             each!(#[tokio::test] on_redis_by_the_server: $($($long)*)? $($($scripted_long)*)?);
             each!(#[tokio::test] on_redis_by_the_server: $($($turn)*)?);
         }
 
         mod redis_without_scripts {
-            each!(#[tokio::test] on_redis_without_scripts: $($case)* $($($long)*)?);
+            each!(#[tokio::test] on_redis_without_scripts: $($case)* $($($lease)*)? $($($long)*)?);
+        }
+
+        mod quorum {
+            each!(#[tokio::test] #[ignore = "the servers vote after two minutes; with --topologies"]
+                on_quorum: $($case)* $($($long)*)?);
         }
     };
     // The first list is empty.
@@ -59,11 +66,18 @@ macro_rules! on_every_backend {
 }
 
 macro_rules! each {
-    (#[$test:meta] $backend:ident: $($case:ident)*) => {
-        $(#[$test]
+    (#[$test:meta] $(#[$ignored:meta])? $backend:ident: $($case:ident)*) => {
+        each!(@ #[$test] [$(#[$ignored])?] $backend: $($case)*);
+    };
+    (@ #[$test:meta] $ignored:tt $backend:ident: $($case:ident)*) => {
+        $(each!(@@ #[$test] $ignored $backend: $case);)*
+    };
+    (@@ #[$test:meta] [$(#[$ignored:meta])?] $backend:ident: $case:ident) => {
+        #[$test]
+        $(#[$ignored])?
         async fn $case() {
             crate::backends::$backend(super::$case).await;
-        })*
+        }
     };
 }
 

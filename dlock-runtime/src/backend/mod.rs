@@ -34,6 +34,7 @@ use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
+use crate::values::node_status::NodeStatus;
 use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
@@ -79,6 +80,11 @@ pub(crate) trait Backend: Debug + Send + Sync + 'static {
     /// moves. Called once for each thread of the watchdog.
     fn background_task(&self) -> Option<BackgroundTask> {
         None
+    }
+
+    /// What is known of each server, if a quorum of several decides.
+    fn nodes(&self) -> Vec<NodeStatus> {
+        Vec::new()
     }
 
     /// How many connections to the server work.
@@ -248,10 +254,10 @@ pub(crate) trait Link: Debug + Send + Sync {
 
     fn ping(&self, within: Duration) -> Answer<'_, ()>;
 
-    /// What the server says about its settings and the rights of this pool's user; changes nothing.
-    /// `None`: there is nothing to check.
-    fn check(&self, _: Duration) -> Answer<'_, Option<Answers>> {
-        Box::pin(ready(Ok(None)))
+    /// What each server says about its settings and the rights of this pool's user; changes
+    /// nothing. Empty: there is nothing to check.
+    fn check(&self, _: Duration) -> Answer<'_, Vec<Answers>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 }
 

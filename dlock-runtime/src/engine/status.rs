@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::core::Core;
 use super::spec::AcquireSpec;
+use crate::values::node_status::NodeStatus;
 
 /// What a pool holds and waits for, from [`LockPool::status`](crate::LockPool::status).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,9 @@ pub struct PoolStatus {
     pub connections: usize,
     /// Releases that got no clear answer since the pool was made.
     pub unclear_releases: u64,
+    /// The servers of which a quorum decides ([`Config::redlock`](crate::Config::redlock)), and
+    /// which of them vote, as known a second ago at most; empty with one server.
+    pub nodes: Vec<NodeStatus>,
     /// The classes of locks that are held or waited for, by their names.
     pub classes: Vec<ClassStatus>,
 }
@@ -66,6 +70,7 @@ pub(super) fn of(core: &Core) -> PoolStatus {
         in_flight: counts.in_flight,
         connections: core.backend().connections(),
         unclear_releases: core.unclear_releases(),
+        nodes: core.backend().nodes(),
         classes: classes.into_iter().map(class).collect(),
     }
 }

@@ -18,6 +18,8 @@ pub enum Concern {
     Rights,
     /// Waiters get no pushes, so they poll.
     Protocol,
+    /// The nodes of a quorum: one is away, or may not vote yet.
+    Quorum,
     /// A node of a cluster, which is used as a single server.
     Cluster,
     /// A restart of the server loses the locks.
@@ -77,6 +79,12 @@ impl Finding {
             risk: text(risk.to_string()),
             advice: text(advice.to_string()),
         }
+    }
+
+    /// The same, about one of several servers.
+    pub(crate) fn at(mut self, node: &str) -> Self {
+        self.risk = to_be_shown(format!("{node}: {}", self.risk), TEXT_AT_MOST);
+        self
     }
 
     /// The same, but not logged by `init`: it has an event of its own, or says only that nothing is

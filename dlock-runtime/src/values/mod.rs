@@ -27,6 +27,7 @@ pub(crate) mod listener;
 pub(crate) mod lock_order;
 pub(crate) mod memory_value;
 pub(crate) mod moment;
+pub(crate) mod node_status;
 pub(crate) mod nodes;
 pub(crate) mod process;
 pub(crate) mod release;

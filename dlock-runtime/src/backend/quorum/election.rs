@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{QuorumLink, VOTES_OF};
-use super::member::Standing;
+use super::member::Member;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::policy::commands::{Acquire, Acquired, Busy, Left, NoQuorum};
@@ -20,6 +20,7 @@ use crate::policy::quorum::election::{Election, Step};
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
+use crate::values::node_status::NodeStanding;
 
 /// What the nodes said that did not vote for us.
 #[derive(Default)]
@@ -257,9 +258,14 @@ impl QuorumLink {
             return CommandError::Refused(refusal, why);
         }
         let now = self.shared.clock.now();
-        let standing = |node: NodeId| match failed.iter().find(|(it, _)| *it == node) {
-            Some((_, error)) => Standing::Away(Some(error.to_string())),
-            None => self.standing(node, now),
+        let standing = |node: NodeId, member: &Member| {
+            let failed = failed.iter().find(|(it, _)| *it == node);
+            failed.map_or_else(
+                || self.standing(node, member, now),
+                |(_, error)| NodeStanding::Away {
+                    why: error.to_string(),
+                },
+            )
         };
         let error = self.shared.too_few(standing, VOTES_OF);
         if is_open {

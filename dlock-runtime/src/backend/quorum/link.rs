@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
-use super::member::{Member, Standing};
+use super::member::Member;
 use super::round::Round;
 use crate::backend::command_error::CommandError;
 use crate::backend::{Answer, Link, Node};
@@ -22,9 +22,11 @@ use crate::policy::commands::{
 use crate::policy::quorum::clocks::pool_time;
 use crate::policy::quorum::nodes::{NodeId, NodeSet};
 use crate::policy::quorum::tally::{Tally, Verdict};
+use crate::policy::server_check::Answers;
 use crate::policy::writes::{Writes, Wrote};
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
+use crate::values::node_status::NodeStanding;
 use crate::values::report::{Part, Scanned, Stored};
 use crate::values::ttl::Ttl;
 
@@ -79,14 +81,13 @@ impl QuorumLink {
     }
 
     pub(super) fn too_few_vote(&self, now: Moment) -> CommandError {
-        self.shared
-            .too_few(|node| self.standing(node, now), VOTES_OF)
+        let standing = |node: NodeId, member: &Member| self.standing(node, member, now);
+        self.shared.too_few(standing, VOTES_OF)
     }
 
-    pub(super) fn standing(&self, node: NodeId, now: Moment) -> Standing {
+    pub(super) fn standing(&self, node: NodeId, member: &Member, now: Moment) -> NodeStanding {
         let connection = self.connections.get(node.index()).and_then(Option::as_ref);
-        let member = self.shared.member(node);
-        member.map_or(Standing::Unknown, |it| it.standing(connection, now))
+        member.standing(connection, now)
     }
 
     /// Where a node sends hints to this pool's waiters, if it does.
@@ -484,6 +485,32 @@ impl Link for QuorumLink {
             let mut all: Vec<_> = all.into_iter().map(Vec::into_iter).collect();
             let key = |_| Stored::of_most(all.iter_mut().filter_map(Iterator::next).collect());
             Ok((0..keys.len()).filter_map(key).collect())
+        })
+    }
+
+    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
+        Box::pin(async move {
+            let mut round = Round::default();
+            for (node, connection, _) in self.everywhere() {
+                let connection = connection.clone();
+                round.push(
+                    node,
+                    Box::pin(async move { connection.check(within).await }),
+                );
+            }
+            let (mut all, mut failed) = (Vec::new(), None);
+            while let Some((node, answer)) = round.next().await {
+                let name = self.shared.member(node).map(|it| it.name().to_owned());
+                match answer {
+                    Ok(answers) => all.extend(answers.into_iter().map(|answers| Answers {
+                        node: name.clone(),
+                        ..answers
+                    })),
+                    Err(error) => drop(failed.get_or_insert(error)),
+                }
+            }
+            all.sort_by(|one, other| one.node.cmp(&other.node));
+            failed.filter(|_| all.is_empty()).map_or(Ok(all), Err)
         })
     }
 

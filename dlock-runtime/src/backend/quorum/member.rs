@@ -4,7 +4,6 @@
 //! It counts no votes. Invariant: a node without a connection is connected to behind the callers,
 //! so none of them waits for it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +13,8 @@ use tokio::runtime::{Handle, Id};
 use crate::backend::command_error::CommandError;
 use crate::backend::{Node, NodeBackend};
 use crate::policy::quorum::clocks::Offset;
-use crate::values::error::Reason;
 use crate::values::moment::Moment;
+use crate::values::node_status::{NodeStanding, NodeStatus};
 
 /// A node that could not be connected to is tried again after this long.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
@@ -37,22 +36,10 @@ pub(super) struct Member {
 #[derive(Debug)]
 struct Known {
     offset: Offset,
-    /// Why it could not be connected to the last time.
-    failed: Option<Reason>,
+    /// From when on the process votes that was connected to last; or why none could be.
+    standing: Result<Moment, String>,
     /// The runtimes that are connecting to it, or have failed to until this time.
     connecting: Vec<(Id, Moment)>,
-}
-
-/// Whether a node can be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    Votes,
-    /// Its process began a short time ago: it may have lost locks that are still held.
-    Quarantined {
-        rest: Duration,
-    },
-    Away(Option<String>),
-    Unknown,
 }
 
 impl Member {
@@ -67,7 +54,7 @@ impl Member {
             backend,
             known: Mutex::new(Known {
                 offset: Offset::new(max_ttl + BEHIND_THE_LEASE, now),
-                failed: None,
+                standing: Err(String::new()),
                 connecting: Vec::new(),
             }),
             round_trip: AtomicU64::new(0),
@@ -117,11 +104,16 @@ impl Member {
         within: Duration,
     ) -> Result<Arc<dyn Node>, CommandError> {
         let connected = self.backend.connect_node(key, within).await;
-        self.known().failed = match &connected {
-            Ok(_) => None,
-            Err(error) => Some(error.clone().reason()),
+        self.known().standing = match &connected {
+            Ok(node) => Ok(node.votes_from()),
+            Err(error) => Err(error.to_string()),
         };
         connected
+    }
+
+    /// There is a connection to it.
+    pub(super) fn found(&self, node: &dyn Node) {
+        self.known().standing = Ok(node.votes_from());
     }
 
     /// A node's answer took this long.
@@ -152,13 +144,21 @@ impl Member {
         bounds.map(|bound| offset.stamp(bound))
     }
 
-    pub(super) fn standing(&self, connection: Option<&Arc<dyn Node>>, now: Moment) -> Standing {
-        match connection {
-            None => Standing::Away(self.known().failed.as_ref().map(ToString::to_string)),
-            Some(node) if node.votes_from() > now => Standing::Quarantined {
-                rest: now.until(node.votes_from()),
-            },
-            Some(_) => Standing::Votes,
+    /// What was last known of it.
+    pub(super) fn status(&self, now: Moment) -> NodeStatus {
+        let standing = match &self.known().standing {
+            Ok(from) => standing(*from, now),
+            Err(why) => NodeStanding::Away { why: why.clone() },
+        };
+        NodeStatus::new(&self.name, standing)
+    }
+
+    /// Its standing over this connection.
+    pub(super) fn standing(&self, node: Option<&Arc<dyn Node>>, now: Moment) -> NodeStanding {
+        match (node, &self.known().standing) {
+            (Some(node), _) => standing(node.votes_from(), now),
+            (None, Err(why)) => NodeStanding::Away { why: why.clone() },
+            (None, Ok(_)) => NodeStanding::Away { why: String::new() },
         }
     }
 
@@ -167,20 +167,11 @@ impl Member {
     }
 }
 
-impl fmt::Display for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Standing::Votes => f.write_str("votes"),
-            Standing::Quarantined { rest } => {
-                let seconds = rest.as_secs() + 1;
-                write!(
-                    f,
-                    "does not vote for another {seconds} s, because it was started a short time ago"
-                )
-            }
-            Standing::Away(None) => f.write_str("is away"),
-            Standing::Away(Some(why)) => write!(f, "is away ({why})"),
-            Standing::Unknown => f.write_str("is unknown"),
-        }
+fn standing(votes_from: Moment, now: Moment) -> NodeStanding {
+    let rest = now.until(votes_from);
+    if rest.is_zero() {
+        NodeStanding::Votes
+    } else {
+        NodeStanding::Quarantined { rest }
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use self::link::QuorumLink;
-use self::member::{Member, Standing};
+use self::member::Member;
 use self::open::{OpenClaims, SeenEpochs};
 use self::round::Round;
 use super::clock::Clock;
@@ -32,6 +32,7 @@ use crate::policy::quorum::nodes::{NodeId, Nodes};
 use crate::values::error::Reason;
 use crate::values::memory_value::MemoryValue;
 use crate::values::moment::Moment;
+use crate::values::node_status::{NodeStanding, NodeStatus};
 
 /// When a quorum is connected, a new pool waits this much longer for the other nodes: they may be
 /// configured wrongly, and that should be known at start-up.
@@ -140,9 +141,13 @@ impl Shared {
     }
 
     /// Why no quorum can be asked.
-    fn too_few(&self, standing: impl Fn(NodeId) -> Standing, what: &str) -> CommandError {
+    fn too_few(
+        &self,
+        standing: impl Fn(NodeId, &Member) -> NodeStanding,
+        what: &str,
+    ) -> CommandError {
         let each = self.members().map(|(node, member)| {
-            let standing = standing(node);
+            let standing = standing(node, member);
             format!("{} {standing}", member.name())
         });
         let each: Vec<_> = each.collect();
@@ -189,10 +194,9 @@ impl Shared {
             }
         }
         let now = self.clock.now();
-        let standing = |node: NodeId| {
-            let member = self.member(node);
+        let standing = |node: NodeId, member: &Member| {
             let connected = connections.get(node.index()).and_then(Option::as_ref);
-            member.map_or(Standing::Unknown, |it| it.standing(connected, now))
+            member.standing(connected, now)
         };
         match self.link(connections.clone())? {
             Some(link) => Ok(link),
@@ -238,6 +242,11 @@ impl Backend for Quorum {
 
     fn background_task(&self) -> Option<BackgroundTask> {
         Some(Box::pin(watch::watch(Arc::downgrade(&self.shared))))
+    }
+
+    fn nodes(&self) -> Vec<NodeStatus> {
+        let (members, now) = (self.shared.members.iter(), self.clock.now());
+        members.map(|member| member.status(now)).collect()
     }
 
     fn connections(&self) -> usize {

@@ -7,14 +7,14 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use super::Shared;
-use super::member::Standing;
 use crate::observe;
+use crate::values::node_status::NodeStanding;
 
 /// How often the nodes are looked at.
 const EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(shared: Weak<Shared>) {
-    let mut before: Vec<Option<Standing>> = Vec::new();
+    let mut before: Vec<Option<NodeStanding>> = Vec::new();
     loop {
         let Some(shared) = shared.upgrade() else {
             return;
@@ -23,7 +23,10 @@ pub(super) async fn watch(shared: Weak<Shared>) {
         for (member, before) in shared.members.iter().zip(&mut before) {
             let ready = member.ready("", shared.clock.now());
             let connection = match ready {
-                Some(connection) => Some(connection),
+                Some(connection) => {
+                    member.found(&*connection);
+                    Some(connection)
+                }
                 None => member.connect("", shared.connect_timeout).await.ok(),
             };
             let standing = member.standing(connection.as_ref(), shared.clock.now());
@@ -35,16 +38,14 @@ pub(super) async fn watch(shared: Weak<Shared>) {
     }
 }
 
-fn tell(node: &str, before: Option<&Standing>, now: &Standing) {
+fn tell(node: &str, before: Option<&NodeStanding>, now: &NodeStanding) {
+    use NodeStanding::{Away, Quarantined, Votes};
     match (before, now) {
-        (Some(Standing::Away(_)), Standing::Away(_))
-        | (Some(Standing::Quarantined { .. }), Standing::Quarantined { .. })
-        | (None | Some(Standing::Votes), Standing::Votes)
-        | (_, Standing::Unknown) => {}
-        (_, Standing::Away(why)) => {
-            observe::node_away(node, why.as_deref().unwrap_or("no connection"))
-        }
-        (_, Standing::Quarantined { rest }) => observe::node_may_not_vote_yet(node, *rest),
-        (_, Standing::Votes) => observe::node_votes_again(node),
+        (Some(Away { .. }), Away { .. })
+        | (Some(Quarantined { .. }), Quarantined { .. })
+        | (None | Some(Votes), Votes) => {}
+        (_, Away { why }) => observe::node_away(node, why),
+        (_, Quarantined { rest }) => observe::node_may_not_vote_yet(node, *rest),
+        (_, Votes) => observe::node_votes_again(node),
     }
 }

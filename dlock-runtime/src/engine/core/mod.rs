@@ -25,7 +25,7 @@ use crate::backend::redis::{NodePlan, Redis};
 use crate::backend::{Backend, Link, NodeBackend};
 use crate::observe::{self, Observers};
 use crate::policy::lock_order::LockOrders;
-use crate::policy::server_check::{PoolSettings, judge};
+use crate::policy::server_check::{PoolSettings, judge, judge_nodes};
 use crate::policy::tokens::Census;
 use crate::values::config::{Address, Config, RedisAddress, Settings};
 use crate::values::error::{LockError, Reason};
@@ -117,7 +117,16 @@ impl Core {
             durability: self.settings.durability,
             counter_per_slot: self.settings.counter_per_slot,
         };
-        Ok(answers.map_or_else(Vec::new, |answers| judge(&answers, &pool)))
+        let found = answers.iter().flat_map(|answers| {
+            let findings = judge(answers, &pool).into_iter();
+            findings.map(|it| match &answers.node {
+                Some(node) => it.at(node),
+                None => it,
+            })
+        });
+        let mut findings: Vec<_> = judge_nodes(&self.backend.nodes()).chain(found).collect();
+        findings.sort_by_key(Finding::weight); // stable
+        Ok(findings)
     }
 
     /// Before the first lock, so that the log says what is wrong before anything comes of it. Not

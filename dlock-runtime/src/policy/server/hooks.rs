@@ -80,6 +80,19 @@ impl Server {
         self.queues.ends(key, time)
     }
 
+    pub(crate) fn last_epoch(&self) -> u64 {
+        self.last_epoch
+    }
+
+    pub(crate) fn set_last_epoch(&mut self, epoch: u64) {
+        self.last_epoch = epoch;
+    }
+
+    /// Who wants to be told that the key is free, in order, and until when that is known.
+    pub(crate) fn hints(&mut self, key: &str, time: u64) -> Option<(Vec<Arc<str>>, u64)> {
+        self.hints.list(key, time)
+    }
+
     /// The queue of a key, in order, each entry with the time until which it counts as alive.
     pub(crate) fn waiting(&mut self, key: &str, time: u64) -> Vec<(Arc<str>, u64)> {
         self.queues.list(key, time)

@@ -55,6 +55,12 @@ impl Hints {
         next
     }
 
+    #[cfg(test)]
+    pub(super) fn list(&mut self, key: &str, time: u64) -> Option<(Vec<Arc<str>>, u64)> {
+        let wanting = self.live(key, time)?;
+        Some((wanting.addresses.clone(), wanting.expires))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

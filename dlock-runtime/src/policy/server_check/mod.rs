@@ -11,6 +11,7 @@ use self::rights::{Refused, Why, right};
 use crate::values::config::Durability;
 use crate::values::error::Reason;
 use crate::values::finding::{Concern, Finding, Weight};
+use crate::values::node_status::{NodeStanding, NodeStatus};
 use crate::values::shown::{NAME_AT_MOST, shown};
 use crate::values::ttl::Ttl;
 
@@ -29,6 +30,8 @@ const MODES: [&str; 3] = ["redis_mode", "server_mode", "redict_mode"];
 /// What a server answered.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
+    /// The server's name, if it is one of several.
+    pub(crate) node: Option<String>,
     /// The sections of `INFO`, one after the other.
     pub(crate) info: String,
     /// The server's words where it refused one.
@@ -96,6 +99,33 @@ pub(crate) fn judge(answers: &Answers, pool: &PoolSettings<'_>) -> Vec<Finding> 
     findings.extend(not_checked(answers, &unknown));
     findings.sort_by_key(Finding::weight); // stable
     findings
+}
+
+/// What the nodes of a quorum risk that do not vote: each costs one of the failures that a lock
+/// survives.
+pub(crate) fn judge_nodes(nodes: &[NodeStatus]) -> impl Iterator<Item = Finding> {
+    let voting = nodes
+        .iter()
+        .filter(|it| it.standing == NodeStanding::Votes)
+        .count();
+    let spare = voting.checked_sub(nodes.len() / 2 + 1);
+    let silent = nodes.iter().filter(|it| it.standing != NodeStanding::Votes);
+    silent.map(move |node| {
+        let (weight, left) = match spare {
+            Some(0) => (Matters, "a lock survives no further failure".to_owned()),
+            Some(more) => (Matters, format!("a lock survives {more} more failures")),
+            None => (Harms, "too few vote, so that no lock can be had".to_owned()),
+        };
+        let advice = match node.standing {
+            NodeStanding::Quarantined { .. } => {
+                "wait; restart the nodes of a quorum one after the other"
+            }
+            _ => "start it, or look at its log and the network",
+        };
+        // Each change of a node has an event of its own.
+        let risk = format_args!("{} {}: {left}", node.node, node.standing).to_string();
+        Finding::new(Concern::Quorum, weight, risk, advice).unlogged()
+    })
 }
 
 /// Whether a version such as `6.2.14` is older; `false` for a fork with its own scheme.

@@ -475,6 +475,7 @@ proptest! {
         let name = |at: usize| GOOD.get(at).map_or("min_slaves_good_slaves", |(name, _)| name);
         let lines = lines.iter().map(|(at, value)| format!("{}:{value}\n", name(*at)));
         let answers = Answers {
+            node: None,
             info: lines.collect(),
             no_info: Some(Reason::new(&said)),
             untried: Some(Reason::new(&said)),

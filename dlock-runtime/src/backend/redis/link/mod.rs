@@ -14,7 +14,7 @@ mod groups;
 pub(super) mod heartbeats;
 mod inspect;
 mod keep_alive;
-mod node;
+pub(super) mod node;
 mod operations;
 mod renewals;
 

@@ -94,9 +94,26 @@ impl RedisLink {
     }
 }
 
+#[cfg(test)]
+impl RedisLink {
+    /// Sends these commands at once, as one script, in this order.
+    pub(in crate::backend::redis) async fn ask_node_together(
+        &self,
+        commands: &[NodeCommand<'_>],
+    ) -> Vec<Result<OfNode, CommandError>> {
+        let connection = &self.connection;
+        let call = |by| written(by, &connection.names, commands.iter().copied());
+        let (reply, _) = connection
+            .run(connection.command_timeout, call)
+            .await
+            .expect("a reply");
+        reply::of_node(reply, commands.len()).expect("an answer for each")
+    }
+}
+
 /// One command of a node.
 #[derive(Clone, Copy)]
-pub(super) enum NodeCommand<'a> {
+pub(in crate::backend::redis) enum NodeCommand<'a> {
     Vote(&'a Ballot),
     Adopt { claim: &'a Claim, epoch: u64 },
     TakeBack { claim: &'a Claim, keep_until: u64 },
@@ -125,7 +142,7 @@ impl<'a> NodeCommand<'a> {
     /// The number that only this item has.
     fn epoch(self) -> Option<u64> {
         match self {
-            NodeCommand::Vote(ballot) => Some(ballot.proposal),
+            NodeCommand::Vote(ballot) => Some(ballot.proposal.max(1)), // no epoch is 0
             NodeCommand::Adopt { epoch, .. } => Some(epoch),
             NodeCommand::TakeBack { .. } => None,
         }

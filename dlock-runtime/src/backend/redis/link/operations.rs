@@ -221,8 +221,8 @@ impl Link for RedisLink {
         })
     }
 
-    fn check(&self, within: Duration) -> Answer<'_, Option<Answers>> {
-        Box::pin(async move { self.query_settings(true, within).await.map(Some) })
+    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
+        Box::pin(async move { Ok(vec![self.query_settings(true, within).await?]) })
     }
 }
 

@@ -195,8 +195,8 @@ impl Link for PlainLink {
         self.link.ping(within)
     }
 
-    fn check(&self, within: Duration) -> Answer<'_, Option<Answers>> {
-        Box::pin(async move { self.link.query_settings(false, within).await.map(Some) })
+    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
+        Box::pin(async move { Ok(vec![self.link.query_settings(false, within).await?]) })
     }
 }
 

@@ -46,6 +46,11 @@ impl Lab {
         let server = RedisServer::start();
         let heard = Arc::<Heard>::default();
         let link = listening(&server.url(), &heard).await;
+        Self::of(server, link, heard).await
+    }
+
+    /// With this link to the server.
+    pub(super) async fn of(server: RedisServer, link: RedisLink, heard: Arc<Heard>) -> Self {
         let direct = server.connect().await;
         Self {
             server,

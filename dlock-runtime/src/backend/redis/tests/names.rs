@@ -77,6 +77,41 @@ fn a_counter_per_slot_is_in_the_slot_of_its_locks() {
     assert!((0..SLOTS).all(|it| tag(it) <= 999_999), "names.rs: room");
 }
 
+/// A node of a quorum has the first 1,024 of the counters by slot, for locks with and without a hash
+/// tag alike.
+#[test]
+fn a_node_has_some_of_the_counters_by_slot_and_spreads_its_locks_over_them() {
+    let names = Names::of_node("shop:");
+    let by_slot = Names::new("shop:", true);
+    let counter = |slot| {
+        let lock = format!("shop:{{{}}}:cart", tag(slot));
+        by_slot.of(&lock).counter.into_owned()
+    };
+    let expected: HashSet<String> = (0..1024).map(counter).collect();
+    for lock in ["shop:item:", "shop:{u:1}:"] {
+        let mut drawn_from: HashMap<String, u32> = HashMap::new();
+        for number in 0..20_000 {
+            let lock = format!("{lock}{number}");
+            let counter = names.of(&lock).counter.into_owned();
+            *drawn_from.entry(counter).or_default() += 1;
+        }
+        assert!(drawn_from.keys().all(|it| expected.contains(it)));
+        assert_eq!(drawn_from.len(), 1024, "{lock}");
+        assert!(drawn_from.values().all(|it| *it < 60), "{lock}");
+    }
+    // A constant of the protocol: all clients must agree.
+    assert_eq!(names.of("shop:item:7").counter, "shop:@fence:{41310}");
+    assert_eq!(names.script_groups(), 1, "one script may touch all of them");
+    assert_eq!(
+        names.of("shop:item:7").hints.text(),
+        "shop:@h:{shop:item:7}"
+    );
+    assert_eq!(
+        names.of("shop:{u:1}:cart").hints.text(),
+        "shop:@h#{u:1}:cart"
+    );
+}
+
 #[test]
 fn a_namespace_may_be_empty() {
     let names = Names::new("", false);
@@ -94,8 +129,8 @@ fn a_channel_is_in_the_namespace() {
 /// for them.
 fn texts(most: u32) -> Vec<String> {
     let pieces = [
-        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@s:{", "@s#", "@fence",
-        ":{a}",
+        "a", "{", "}", "@", ":", "#", "w", "a}", "{a", "@w:{", "@a#", "@h:{", "@h#", "@s:{", "@s#",
+        "@fence", "@quorum", ":{a}",
     ];
     let mut texts = vec![String::new()];
     for _ in 0..most {
@@ -116,6 +151,8 @@ enum Role {
     Lock,
     Waiting(String),
     Alive(String),
+    Hints(String),
+    Quorum,
     Counter,
     /// A counter per slot; those of all hash tags are reserved.
     SlotCounter(String),
@@ -140,7 +177,10 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
     let (mut shared, mut tagged) = (0, 0);
     for namespace in &namespaces {
         let names = Names::new(namespace, false);
-        let mut own = HashSet::from([(format!("{namespace}@fence"), Role::Counter)]);
+        let mut own = HashSet::from([
+            (format!("{namespace}@fence"), Role::Counter),
+            (names.quorum(), Role::Quorum),
+        ]);
         for key in &keys {
             let Ok(lock) = Key::from(key.as_str()).in_namespace(namespace) else {
                 continue;
@@ -166,6 +206,7 @@ fn a_name_belongs_to_one_thing_of_one_namespace() {
                 (waiting, Role::Waiting(lock.to_owned())),
                 (alive, Role::Alive(lock.to_owned())),
                 counter,
+                (of.hints.text(), Role::Hints(lock.to_owned())),
                 (slots, Role::Slots(lock.to_owned())),
             ]);
         }

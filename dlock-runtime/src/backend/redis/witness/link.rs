@@ -228,11 +228,12 @@ impl Link for WitnessedLink {
     }
 
     /// Also tries the witness. That a replica is away is no missing right: `INFO` tells.
-    fn check(&self, within: Duration) -> Answer<'_, Option<Answers>> {
+    fn check(&self, within: Duration) -> Answer<'_, Vec<Answers>> {
         Box::pin(async move {
             let mut answers = self.link.check(within).await?;
             let confirmed = self.confirm(Instant::now() + within).await;
-            if let (Some(answers), Err(CommandError::Refused(_, said))) = (&mut answers, confirmed)
+            if let (Some(answers), Err(CommandError::Refused(_, said))) =
+                (answers.first_mut(), confirmed)
             {
                 answers.refused.extend(refused_command(&said.to_string()));
             }

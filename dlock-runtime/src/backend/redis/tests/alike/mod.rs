@@ -7,7 +7,7 @@
 //! of the queue are not, so that no comparison in the scripts depends on those milliseconds. A case
 //! that takes too long for that, on a busy machine, is ended early.
 
-mod clockwork;
+pub(super) mod clockwork;
 mod data;
 mod pair;
 

@@ -1,6 +1,7 @@
 //! Tests of a server as a node of a quorum: `commands` what it answers, `alike` that it answers like
 //! the pure machine.
 
+mod alike;
 mod commands;
 
 use std::sync::{Arc, Weak};

@@ -1,0 +1,473 @@
+//! Property test: the pure machine of `policy::server::voting` and `node.lua` answer alike, and
+//! leave the same, for random batches in random order. Time passes as in `tests::alike`.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::{Strategy, any, prop_oneof};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use redis::Value;
+
+use super::{CAP, HOUR, claim, listening, seconds, server};
+use crate::backend::Link;
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::link::node::NodeCommand;
+use crate::backend::redis::names::Names;
+use crate::backend::redis::reply::OfNode;
+use crate::backend::redis::tests::alike::clockwork::{self, Clockwork};
+use crate::backend::redis::tests::lab::{Heard, Lab};
+use crate::policy::commands::{Busy, Claim, Left, PushedGrant};
+use crate::policy::quorum::commands::{Ballot, Vote};
+use crate::policy::server::{Publish, Reached, Server};
+use crate::values::entry;
+use crate::values::error::Refusal;
+use crate::values::kind::Kind;
+
+const SECOND: u64 = 1_000_000;
+
+/// One of two keys, and one of three claims.
+type Who = (usize, usize);
+
+/// Always even.
+type Seconds = u64;
+
+#[derive(Clone, Debug)]
+enum Item {
+    Vote {
+        who: Who,
+        lease: Seconds,
+        late: bool,
+        proposal: u64,
+    },
+    Adopt(Who, u64),
+    TakeBack {
+        who: Who,
+        keep: Option<Seconds>,
+        over: bool,
+    },
+}
+
+/// What stands at a key because of somebody else.
+#[derive(Clone, Copy, Debug)]
+enum Foreign {
+    Nothing,
+    Value(Option<Seconds>),
+    /// A reader's set.
+    Set(Seconds),
+    List,
+    /// A set of another layout.
+    OtherSet,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// All from one connection, which listens at one of the addresses.
+    Batch(usize, Vec<Item>),
+    Pass(Seconds),
+    Foreign(usize, Foreign),
+    /// The counter is lost, or has a text that was not drawn.
+    Counter(Option<&'static str>),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let who = || (0..2usize, 0..3usize);
+    let seconds = || (1..12u64).prop_map(|half| 2 * half);
+    let rarely = || proptest::bool::weighted(0.1);
+    let item = prop_oneof![
+        6 => (who(), seconds(), rarely(), 0..60u64)
+            .prop_map(|(who, lease, late, proposal)| Item::Vote { who, lease, late, proposal }),
+        2 => (who(), 0..70u64).prop_map(|(who, epoch)| Item::Adopt(who, epoch)),
+        4 => (who(), option::weighted(0.2, seconds()), any::<bool>())
+            .prop_map(|(who, keep, over)| Item::TakeBack { who, keep, over }),
+    ];
+    let foreign = prop_oneof![
+        (0..1u64).prop_map(|_| Foreign::Nothing),
+        option::of(seconds()).prop_map(Foreign::Value),
+        seconds().prop_map(Foreign::Set),
+        (0..1u64).prop_map(|_| Foreign::List),
+        (0..1u64).prop_map(|_| Foreign::OtherSet),
+    ];
+    prop_oneof![
+        12 => (0..4usize, vec(item, 1..7)).prop_map(|(at, items)| Op::Batch(at, items)),
+        3 => (1..6u64).prop_map(|half| Op::Pass(2 * half)),
+        1 => (0..2usize, foreign).prop_map(|(key, what)| Op::Foreign(key, what)),
+        1 => proptest::sample::select(&[None, Some("x"), Some("9007199254740993")][..])
+            .prop_map(Op::Counter),
+    ]
+}
+
+#[test]
+fn a_node_answers_like_the_pure_machine() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let lab = runtime.block_on(async {
+        let (server, heard) = (server(), Arc::<Heard>::default());
+        let link = listening(&server.url(), &heard).await;
+        Lab::of(server, link, heard).await
+    });
+    let config = Config {
+        cases: 300,
+        failure_persistence: None,
+        max_shrink_iters: 2000,
+        ..Config::default()
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let compared = Cell::new(0);
+    let checked = TestRunner::new_with_rng(config, rng).run(&vec(op(), 1..40), |ops| {
+        runtime.block_on(async {
+            lab.tell::<()>(&["FLUSHALL"]).await;
+            lab.link.ping(CAP).await.unwrap();
+            lab.heard.take_freed();
+        });
+        let mut pair = Pair::new(&lab);
+        for op in &ops {
+            let step = AssertUnwindSafe(|| {
+                runtime.block_on(async {
+                    pair.step(op).await;
+                    pair.compare_all().await;
+                });
+            });
+            let outcome = catch_unwind(step);
+            if pair.clockwork.is_useless() {
+                break;
+            }
+            if let Err(difference) = outcome {
+                resume_unwind(difference); // the runner catches and shrinks it
+            }
+            compared.set(compared.get() + 1);
+        }
+        Ok(())
+    });
+    if let Err(difference) = checked {
+        panic!("{difference}");
+    }
+    assert!(compared.get() > 500, "only {} operations", compared.get());
+}
+
+struct Pair<'a> {
+    lab: &'a Lab,
+    /// Two locks that draw from one counter, as all do in the pure machine.
+    keys: [String; 2],
+    pure: Server,
+    wire: Wire,
+    /// The pure machine's clock, in µs.
+    time: u64,
+    clockwork: Clockwork,
+    /// Keys with a value of another type; the pure machine has a value without an end there.
+    other_type: BTreeSet<usize>,
+    addresses: [Arc<str>; 4],
+}
+
+/// The pure machine's hints.
+struct Wire {
+    /// The only channel with a listener.
+    channel: Arc<str>,
+    freed: Vec<String>,
+}
+
+impl Publish for Wire {
+    fn publish(&mut self, _: &str, _: &PushedGrant) -> Reached {
+        panic!("nobody queues at a node")
+    }
+
+    fn hint(&mut self, address: &str, key: &Arc<str>) -> Reached {
+        if *address != *self.channel {
+            return Reached::Nobody;
+        }
+        self.freed.push(key.to_string());
+        Reached::Somebody
+    }
+}
+
+/// Two keys with the same counter.
+fn keys() -> [String; 2] {
+    let names = Names::of_node("lock:");
+    let first = "lock:{a}".to_owned();
+    let counter = names.of(&first).counter.into_owned();
+    let other = (0..).map(|it| format!("lock:{it}"));
+    let other = other.into_iter().find(|it| names.of(it).counter == counter);
+    [first, other.expect("there are 1024 counters")]
+}
+
+fn counter() -> String {
+    let names = Names::of_node("lock:");
+    names.of("lock:{a}").counter.into_owned()
+}
+
+impl<'a> Pair<'a> {
+    fn new(lab: &'a Lab) -> Self {
+        let address = lab.link.address().unwrap();
+        let channel: Arc<str> = address.split_once(';').unwrap().1.into();
+        Self {
+            lab,
+            keys: keys(),
+            pure: Server::default(),
+            wire: Wire {
+                channel: channel.clone(),
+                freed: Vec::new(),
+            },
+            time: 1_000 * HOUR,
+            clockwork: Clockwork::start(),
+            other_type: BTreeSet::new(),
+            addresses: [
+                channel,
+                "lock:@grant:dead".into(),
+                "lock:@grant:lost".into(),
+                "".into(),
+            ],
+        }
+    }
+
+    fn named(&self, (key, who): Who) -> Claim {
+        claim(&self.keys[key], ["a", "b", "c"][who])
+    }
+
+    async fn step(&mut self, op: &Op) {
+        self.time += 1;
+        match op {
+            Op::Batch(address, items) => self.batch(*address, items).await,
+            Op::Pass(seconds) => {
+                self.time += seconds * SECOND;
+                let names = Names::of_node("lock:");
+                let hints = self.keys.iter().map(|it| names.of(it).hints.text());
+                let keys: Vec<_> = hints.chain(self.keys.iter().cloned()).collect();
+                clockwork::pass(*seconds, self.lab, &keys).await;
+            }
+            Op::Foreign(key, what) => self.interfere(*key, *what).await,
+            Op::Counter(text) => {
+                // The pure machine never loses its counter: its next proposals are above.
+                if self.pure.last_epoch() == 0 {
+                    let counter = counter();
+                    match text {
+                        None => self.lab.tell::<Value>(&["DEL", &counter]).await,
+                        Some(text) => self.lab.tell(&["SET", &counter, text]).await,
+                    };
+                }
+            }
+        }
+    }
+
+    async fn batch(&mut self, address: usize, items: &[Item]) {
+        let real_time = self.lab.link.server_time();
+        let claims: Vec<_> = items.iter().map(|it| self.named(who(it))).collect();
+        let ballot = |claim: &Claim, item: &Item, time: u64| {
+            let Item::Vote {
+                lease,
+                late,
+                proposal,
+                ..
+            } = *item
+            else {
+                return None;
+            };
+            Some(Ballot {
+                claim: claim.clone(),
+                lease: seconds(lease),
+                not_after: if late { time - HOUR } else { time + HOUR },
+                proposal,
+                hint_to: self.addresses[address].clone(),
+            })
+        };
+        let both = |time| -> Vec<_> {
+            let each = claims.iter().zip(items);
+            each.map(|(claim, item)| ballot(claim, item, time))
+                .collect()
+        };
+        let (real_ballots, pure_ballots) = (both(real_time), both(self.time));
+        let command = |(at, item): (usize, &Item)| match item {
+            Item::Vote { .. } => NodeCommand::Vote(real_ballots[at].as_ref().unwrap()),
+            Item::Adopt(_, epoch) => NodeCommand::Adopt {
+                claim: &claims[at],
+                epoch: *epoch,
+            },
+            Item::TakeBack { keep, .. } => NodeCommand::TakeBack {
+                claim: &claims[at],
+                keep_until: keep.map_or(0, |it| real_time + it * SECOND),
+            },
+        };
+        let commands: Vec<_> = items.iter().enumerate().map(command).collect();
+        let answers = self.lab.link.ask_node_together(&commands).await;
+        for (at, (item, answer)) in items.iter().zip(answers).enumerate() {
+            let is_other = self.other_type.contains(&who(item).0);
+            match item {
+                Item::Vote { late, .. } if is_other && !late => {
+                    let real = answer.and_then(|it| it.vote());
+                    let refusals = [Refusal::WrongType, Refusal::Layout];
+                    assert!(
+                        matches!(&real, Err(CommandError::Refused(it, _)) if refusals.contains(it)),
+                        "{real:?}"
+                    );
+                }
+                Item::Vote { .. } => {
+                    let ballot = pure_ballots[at].as_ref().unwrap();
+                    let pure = self.pure.vote(ballot, self.time);
+                    self.compare_votes(answer.and_then(|it| it.vote()).unwrap(), pure);
+                }
+                Item::Adopt(_, epoch) => {
+                    let pure = self.pure.adopt(&claims[at], *epoch, self.time);
+                    assert_eq!(answer.and_then(|it| it.adopted()).unwrap(), pure, "adopt");
+                }
+                Item::TakeBack { keep, over, .. } => {
+                    self.compare_taken_back(&claims[at], *keep, *over, answer);
+                }
+            }
+        }
+        self.compare_hints().await;
+    }
+
+    fn compare_votes(&self, real: Vote, pure: Vote) {
+        match (real, pure) {
+            (Vote::Granted { epoch: real, .. }, Vote::Granted { epoch: pure, .. }) => {
+                assert_eq!(real, pure, "the epoch");
+            }
+            (Vote::Late { .. }, Vote::Late { .. }) => {}
+            (Vote::WrongKind { there: real, .. }, Vote::WrongKind { there: pure, .. }) => {
+                assert_eq!(real, pure);
+            }
+            (Vote::Busy(real), Vote::Busy(pure)) => {
+                assert_eq!(
+                    (real.last_epoch, real.rank),
+                    (pure.last_epoch, pure.rank),
+                    "the last epoch, the rank"
+                );
+                self.compare_busy(&real.busy, &pure.busy);
+            }
+            (real, pure) => panic!("vote: {real:?} is not like {pure:?}"),
+        }
+    }
+
+    fn compare_busy(&self, real: &Busy, pure: &Busy) {
+        assert_eq!(real.value, pure.value);
+        match (real.left, pure.left) {
+            (Left::For(real), Left::For(pure)) => self.compare_left(real, pure),
+            (real, pure) => assert_eq!(real, pure),
+        }
+    }
+
+    fn compare_left(&self, real: Duration, pure: Duration) {
+        let least = pure.saturating_sub(self.clockwork.drift() + Duration::from_millis(20));
+        assert!(
+            real <= pure && real >= least,
+            "{real:?} is not like {pure:?}"
+        );
+    }
+
+    fn compare_taken_back(
+        &mut self,
+        claim: &Claim,
+        keep: Option<Seconds>,
+        over: bool,
+        answer: Result<OfNode, CommandError>,
+    ) {
+        let answer = answer.unwrap();
+        let not_after = |time: u64| if over { time - HOUR } else { time + HOUR };
+        let keep_until = keep.map_or(0, |it| self.time + it * SECOND);
+        let until = (keep_until, not_after(self.time));
+        let pure = self
+            .pure
+            .take_back_vote(claim, until, self.time, &mut self.wire);
+        let real = answer.taken_back(not_after(answer.time)).unwrap();
+        assert_eq!(
+            (real.found, real.conclusive, real.rest),
+            (pure.found, pure.conclusive, pure.rest),
+            "take back"
+        );
+    }
+
+    async fn compare_hints(&mut self) {
+        // Answered after every push so far.
+        self.lab.link.ping(CAP).await.unwrap();
+        let pure = std::mem::take(&mut self.wire.freed);
+        assert_eq!(self.lab.heard.take_freed(), pure, "who was told");
+    }
+
+    async fn interfere(&mut self, at: usize, what: Foreign) {
+        let lock = self.keys[at].clone();
+        self.lab.tell::<Value>(&["DEL", &lock]).await;
+        self.pure.remove(&lock);
+        self.other_type.remove(&at);
+        match what {
+            Foreign::Nothing => {}
+            Foreign::Value(ttl) => {
+                let px = ttl.map(|ttl| (ttl * 1000).to_string());
+                let mut words = vec!["SET", &lock, "somebody's"];
+                words.extend(px.iter().flat_map(|px| ["PX", px]));
+                self.lab.tell::<Value>(&words).await;
+                let expires = ttl.map(|ttl| self.time + ttl * SECOND);
+                self.pure.put(&lock, "somebody's", expires);
+            }
+            Foreign::Set(ttl) => {
+                let reader = entry::of_test(&Kind::Read, "r", "", seconds(30), "host|1|f|0");
+                let until = (self.lab.link.server_time() + ttl * SECOND).to_string();
+                let words = ["ZADD", &lock, &until, &reader, "inf", "1|#|rw"];
+                self.lab.tell::<Value>(&words).await;
+                let px = (ttl * 1000).to_string();
+                self.lab.tell::<Value>(&["PEXPIRE", &lock, &px]).await;
+                self.pure.remove(&lock);
+                let before = self.pure.last_epoch();
+                self.pure
+                    .put_entry(&lock, &reader, self.time + ttl * SECOND, self.time);
+                self.pure.set_last_epoch(before);
+            }
+            Foreign::List | Foreign::OtherSet => {
+                let words = match what {
+                    Foreign::List => &["LPUSH", &lock, "x"][..],
+                    _ => &["ZADD", &lock, "1", "long over", "inf", "2|#|rw"],
+                };
+                self.lab.tell::<Value>(words).await;
+                self.pure.put(&lock, "2|a list", None);
+                self.other_type.insert(at);
+            }
+        }
+    }
+
+    /// What stands at each key and its end, whom to tell, and the counter.
+    async fn compare_all(&mut self) {
+        let last: Option<String> = self.lab.tell(&["GET", &counter()]).await;
+        let drawn = self.pure.last_epoch();
+        if drawn > 0 {
+            assert_eq!(last, Some(drawn.to_string()), "the counter");
+        }
+        let names = Names::of_node("lock:");
+        for (at, lock) in self.keys.clone().iter().enumerate() {
+            let hints = names.of(lock).hints.text();
+            let wanting: Vec<String> = self.lab.tell(&["ZRANGE", &hints, "0", "-1"]).await;
+            let left: i64 = self.lab.tell(&["PTTL", &hints]).await;
+            let pure = self.pure.hints(lock, self.time);
+            let (pure, ends) = pure.unzip();
+            let pure: Vec<String> = pure.iter().flatten().map(ToString::to_string).collect();
+            assert_eq!(wanting, pure, "who wants a hint");
+            self.compare_end(left, ends.map(Some));
+            if self.other_type.contains(&at) || self.pure.meta(lock, self.time).is_some() {
+                continue;
+            }
+            let held: Option<String> = self.lab.tell(&["GET", lock]).await;
+            let left: i64 = self.lab.tell(&["PTTL", lock]).await;
+            let pure = self.pure.read(lock, self.time);
+            let ends = pure.as_ref().map(|_| self.pure.expires(lock));
+            assert_eq!(held, pure, "what stands at {lock}");
+            self.compare_end(left, ends);
+        }
+    }
+
+    /// `None`: the key is absent; `Some(None)`: it never ends.
+    fn compare_end(&self, real: i64, pure: Option<Option<u64>>) {
+        match pure {
+            None => assert_eq!(real, -2, "it is gone"),
+            Some(None) => assert_eq!(real, -1, "it does not end"),
+            Some(Some(at)) => {
+                let real = Duration::from_millis(u64::try_from(real).expect("it ends"));
+                self.compare_left(real, Duration::from_micros(at - self.time));
+            }
+        }
+    }
+}
+
+fn who(item: &Item) -> Who {
+    let (Item::Vote { who, .. } | Item::Adopt(who, _) | Item::TakeBack { who, .. }) = item;
+    *who
+}
