@@ -53,7 +53,9 @@ impl Config {
         if let Some(ttl) = max_ttl {
             lease("max_ttl", ttl);
         }
-        wrong.extend(self.check_max_ttl(max_ttl));
+        if address.is_some() {
+            wrong.extend(self.check_max_ttl(max_ttl));
+        }
         for (what, time) in [
             ("connect_timeout", self.connect_timeout),
             ("command_timeout", self.command_timeout),
