@@ -31,7 +31,7 @@ pub(crate) fn svg(grant: &Grant) -> String {
         millisecond: (END - BEGIN) / millis(grant.until).max(0.1),
     };
     let row = |number: usize| 40.0 + f64::from(u32::try_from(number).unwrap_or(0)) * ROW;
-    let bottom = row(grant.nodes.len()) + 26.0;
+    let bottom = row(grant.nodes.len()) + 36.0;
     sheet.axis(grant.until, row(0) - 20.0, bottom);
     sheet.caller(grant, row(0));
     for (at, node) in grant.nodes.iter().enumerate() {
@@ -99,18 +99,22 @@ impl Sheet {
             "<circle cx=\"{x:.1}\" cy=\"{y}\" r=\"5\" fill=\"{HELD}\"/>"
         ));
         let is_late = if arrived > granted {
-            "; this vote is late: it is taken back at the release, as the others are"
+            ": late, and ours all the same; the release takes it back as well"
         } else {
             ""
         };
         let text = format!("votes, epoch {epoch}{is_late}");
-        let (x, anchor) = if is_late.is_empty() {
-            (self.x(voted) + 10.0, "start")
+        if is_late.is_empty() {
+            let x = self.x(arrived.max(granted)) + 8.0;
+            self.text(x, y, "start", INK, &text);
         } else {
-            (self.x(arrived) + 2.0, "end")
-        };
-        let below = if is_late.is_empty() { y } else { y + 20.0 };
-        self.text(x.max(BEGIN), below, anchor, INK, &text);
+            // Centred below its bars, as far as the sheet allows.
+            let half = 3.3 * count(&text);
+            let x = self
+                .x(voted)
+                .clamp(BEGIN + half, (END - half).max(BEGIN + half));
+            self.text(x, y + 21.0, "middle", INK, &text);
+        }
     }
 
     fn bar(&mut self, look: (&str, &str), text: &str, from: Duration, to: Duration, y: f64) {

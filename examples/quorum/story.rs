@@ -1,5 +1,6 @@
 //! What happens to the servers, and what the processes see of it.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,7 +70,7 @@ impl Story {
         let pool = LockPool::connect(config(&self.url())).await?;
         match pool.lock("first").wait(Duration::ZERO).acquire().await {
             Ok(_) => return Err("servers voted that were just started".into()),
-            Err(error) => self.say(format_args!("a lock is asked for: {error}")),
+            Err(error) => self.say(format_args!("a lock is asked for: {}", reason(&error))),
         }
         self.say(format_args!(
             "a server may have forgotten locks when it was restarted, so it votes only {MAX_TTL:?} (`max_ttl`) and one second later; a call waits for that:"
@@ -134,8 +135,9 @@ impl Story {
         let took = asked.elapsed();
         match call {
             Err(error @ LockError::Unavailable { .. }) => self.say(format_args!(
-                "a call with a wait of {WAIT:?} ends after {} ms: {error}",
-                took.as_millis()
+                "a call with a wait of {WAIT:?} ends after {} ms: {}",
+                took.as_millis(),
+                reason(&error)
             )),
             Err(error) => return Err(error.into()),
             Ok(_) => return Err("a lock was given by two of five servers".into()),
@@ -159,6 +161,14 @@ impl Story {
 
     fn say(&self, what: std::fmt::Arguments<'_>) {
         println!("{:>7.3} s  {what}", self.began.elapsed().as_secs_f64());
+    }
+}
+
+/// The error and what caused it.
+fn reason(error: &LockError) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
 

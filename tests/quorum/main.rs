@@ -1,7 +1,8 @@
 //! Several independent servers, of which a quorum decides: what a lock survives, and what it says.
 //!
 //! `nodes` starts the servers, `grants` is about taking and giving back, `losses` about nodes that
-//! are killed, stopped, slow or empty, `waiting` about who comes next.
+//! are killed, stopped, slow or empty, `rights` about what a user must be allowed, `waiting` about who
+//! comes next.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +13,7 @@
 mod grants;
 mod losses;
 mod nodes;
+mod rights;
 mod waiting;
 
 use std::time::Duration;
