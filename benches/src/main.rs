@@ -6,7 +6,8 @@
 //! else the machine does. Each program starts a `redis-server` of its own. Read `plan` first (what
 //! is run), then `contenders` (what is compared), `rounds` (how), and the programs: `cycles` (W1,
 //! W2), `contention` (W3, W4), `keeping` (W5), `market` (W6), `waiting` (W7), `growth`, `bounds`,
-//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`), `tls` and `slots` (W1 and W2).
+//! `hostile`, `instructions`, `network` (W1 to W4 behind a `wire`), `tls`, `slots` and `quorum` (W1
+//! and W2).
 //! `part` is another process of this program.
 
 mod bounds;
@@ -27,6 +28,7 @@ mod picture;
 mod pins;
 mod plan;
 mod progress;
+mod quorum;
 mod rounds;
 mod server_cost;
 mod slots;
@@ -155,6 +157,7 @@ fn chapters_of(
             Program::Network => return network::chapters(&lab, plan.each_way).await,
             Program::Tls => return tls::chapters(&lab).await,
             Program::Slots => slots::chapter(&lab).await,
+            Program::Quorum => quorum::chapter(&lab).await,
             Program::Instructions => instructions::chapter(&lab).await,
         };
         Ok(vec![chapter?])

@@ -13,6 +13,8 @@ mod picture;
 mod record;
 mod resource;
 mod servers;
+#[path = "../sheet.rs"]
+mod sheet;
 mod stage;
 mod stories;
 

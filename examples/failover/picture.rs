@@ -1,14 +1,11 @@
 //! Draws the stories: a panel for each, with a row for each master, for holder, waiter and
 //! resource. Time goes to the right.
-//!
-//! The sheet is white, so that it looks the same on a page of any colour.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::record::{Event, Story, What, Who};
+use crate::sheet::{INK, LINE, SOFT, Sheet};
 
-const MARGIN: f64 = 16.0;
 const WIDTH: f64 = 824.0;
 
 /// Where time begins, and where the longest story ends.
@@ -19,9 +16,6 @@ const END: f64 = 755.0;
 const ROW: f64 = 32.0;
 const HALF: f64 = 11.0;
 
-const INK: &str = "#24292f";
-const SOFT: &str = "#57606a";
-const LINE: &str = "#d0d7de";
 const ENDS: &str = "#82071e";
 const HOLDER: &str = "#116329";
 const WAITER: &str = "#0a3069";
@@ -50,30 +44,17 @@ const NO_ANSWER: Look = look("#7d4e00", "#fff8c5", "renewals unanswered");
 
 pub(crate) fn svg(stories: &[Story]) -> String {
     let longest = stories.iter().map(Story::length).max();
-    let longest = longest.unwrap_or_default().as_secs_f64();
-    let mut sheet = Sheet {
-        body: String::new(),
-        second: (END - BEGIN) / longest.max(0.1),
-    };
+    let mut sheet = Sheet::new(BEGIN, END, longest.unwrap_or_default());
     let mut top = 8.0;
     for story in stories {
         top = sheet.panel(story, top);
     }
     sheet.legend(top);
-    sheet.finish(top + 8.0)
-}
-
-struct Sheet {
-    body: String,
-    /// The width of a second.
-    second: f64,
+    let title = "Two failovers: masters, holder, waiter and resource; time goes to the right.";
+    sheet.finish((WIDTH, top + 8.0), "failover", title)
 }
 
 impl Sheet {
-    fn x(&self, at: Duration) -> f64 {
-        BEGIN + at.as_secs_f64() * self.second
-    }
-
     /// Draws a story from `top` on; returns where it ends.
     fn panel(&mut self, story: &Story, top: f64) -> f64 {
         self.put(format_args!(
@@ -244,38 +225,6 @@ impl Sheet {
             to - from,
             bottom - top
         ));
-    }
-
-    fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, style: &str) {
-        let ((x, y), (to_x, to_y)) = (from, to);
-        self.put(format_args!(
-            "<path d=\"M{x:.1},{y:.1}L{to_x:.1},{to_y:.1}\" stroke=\"{colour}\"{style}/>"
-        ));
-    }
-
-    fn text(&mut self, x: f64, y: f64, anchor: &str, colour: &str, text: &str) {
-        self.put(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" dy=\"0.35em\" font-size=\"80%\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
-        ));
-    }
-
-    fn put(&mut self, element: std::fmt::Arguments<'_>) {
-        let _ = writeln!(self.body, "{element}"); // a `String` takes everything
-    }
-
-    fn finish(self, height: f64) -> String {
-        let (width, height) = (WIDTH + 2.0 * MARGIN, height + 2.0 * MARGIN);
-        let (sheet_width, sheet_height) = (width - 1.0, height - 1.0);
-        let edge = 0.5 - MARGIN;
-        let body = self.body;
-        format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="-{MARGIN} -{MARGIN} {width:.1} {height:.1}" font-family="-apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="15">
-<!-- Drawn by examples/failover, from a run. -->
-<title>Two failovers: masters, holder, waiter and resource; time goes to the right.</title>
-<rect x="{edge}" y="{edge}" width="{sheet_width:.1}" height="{sheet_height:.1}" rx="8" fill="#fff" stroke="{LINE}"/>
-{body}</svg>
-"##
-        )
     }
 }
 

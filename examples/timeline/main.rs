@@ -11,6 +11,8 @@ mod picture;
 mod record;
 #[path = "../server.rs"]
 mod server;
+#[path = "../sheet.rs"]
+mod sheet;
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -1,11 +1,10 @@
 //! Draws a history: a row for each task, time to the right. As text for a terminal, and as SVG.
-//!
-//! The sheet is white, so that it looks the same on a page of any colour.
 
-use std::fmt::{Arguments, Write as _};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::record::{History, Interval, What};
+use crate::sheet::{INK, LINE, SOFT, Sheet};
 
 /// Columns of a row in the terminal.
 const COLUMNS: u32 = 100;
@@ -57,7 +56,6 @@ fn summary(history: &History) -> String {
     )
 }
 
-const MARGIN: f64 = 16.0;
 const WIDTH: f64 = 860.0;
 
 /// Where time begins, and where it ends.
@@ -69,9 +67,8 @@ const TOP: f64 = 14.0;
 const ROW: f64 = 34.0;
 const HALF: f64 = 11.0;
 
-const INK: &str = "#24292f";
-const SOFT: &str = "#57606a";
-const LINE: &str = "#d0d7de";
+/// Of the lines between two holds.
+const THICK: &str = " stroke-width=\"1.2\"";
 
 /// Line and filling of a bar.
 type Look = (&'static str, &'static str);
@@ -80,10 +77,7 @@ const HOLDS: Look = ("#116329", "#aceebb");
 const LOST: Look = ("#82071e", "#ffcecb");
 
 pub(crate) fn svg(history: &History) -> String {
-    let mut sheet = Sheet {
-        body: String::new(),
-        second: (END - BEGIN) / history.length.as_secs_f64().max(0.1),
-    };
+    let mut sheet = Sheet::new(BEGIN, END, history.length);
     let tasks = history.tasks();
     let rows: Vec<(&str, f64)> = tasks.into_iter().zip(0_u32..).map(row).collect();
     let bottom = rows.last().map_or(TOP, |(_, y)| y + HALF + 6.0);
@@ -101,7 +95,8 @@ pub(crate) fn svg(history: &History) -> String {
     }
     sheet.legend(bottom + 40.0);
     sheet.text(0.0, bottom + 66.0, "start", SOFT, &summary(history));
-    sheet.finish(bottom + 78.0)
+    let title = "A contended minute: six tasks of three instances wait for one lock and hold it in turn; time goes to the right.";
+    sheet.finish((WIDTH, bottom + 78.0), "timeline", title)
 }
 
 fn row((task, number): (&str, u32)) -> (&str, f64) {
@@ -118,27 +113,14 @@ fn hand_overs(history: &History) -> Vec<(&Interval, &Interval)> {
         .collect()
 }
 
-struct Sheet {
-    body: String,
-    /// The width of a second.
-    second: f64,
-}
-
 impl Sheet {
-    fn x(&self, at: Duration) -> f64 {
-        BEGIN + at.as_secs_f64() * self.second
-    }
-
     /// Some ten lines, at whole seconds.
     fn axis(&mut self, length: Duration, bottom: f64) {
         let step = Duration::from_secs((length.as_secs() / 10).max(1));
         let mut at = Duration::ZERO;
         while at <= length {
             let x = self.x(at);
-            self.put(format_args!(
-                "<path d=\"M{x:.1},{:.1}V{bottom:.1}\" stroke=\"{LINE}\"/>",
-                TOP - HALF - 6.0
-            ));
+            self.line((x, TOP - HALF - 6.0), (x, bottom), LINE, "");
             let text = format!("{} s", at.as_secs());
             self.text(x, bottom + 10.0, "middle", SOFT, &text);
             at += step;
@@ -167,9 +149,7 @@ impl Sheet {
         let (x, to_x) = (self.x(from.to), self.x(to.from));
         let half = if below > above { HALF } else { -HALF };
         let (y, to_y) = (above + half, below - half);
-        self.put(format_args!(
-            "<path d=\"M{x:.1},{y:.1}L{to_x:.1},{to_y:.1}\" stroke=\"{SOFT}\" stroke-width=\"1.2\"/>"
-        ));
+        self.line((x, y), (to_x, to_y), SOFT, THICK);
     }
 
     fn legend(&mut self, y: f64) {
@@ -188,37 +168,7 @@ impl Sheet {
             self.text(x + 34.0, y, "start", INK, text);
             x += 60.0 + 6.4 * f64::from(u32::try_from(text.len()).unwrap_or_default());
         }
-        self.put(format_args!(
-            "<path d=\"M{x:.1},{:.1}L{:.1},{:.1}\" stroke=\"{SOFT}\" stroke-width=\"1.2\"/>",
-            y - HALF,
-            x + 8.0,
-            y + HALF
-        ));
+        self.line((x, y - HALF), (x + 8.0, y + HALF), SOFT, THICK);
         self.text(x + 18.0, y, "start", INK, "who has it next");
-    }
-
-    fn text(&mut self, x: f64, y: f64, anchor: &str, colour: &str, text: &str) {
-        self.put(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" dy=\"0.35em\" font-size=\"80%\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
-        ));
-    }
-
-    fn put(&mut self, element: Arguments<'_>) {
-        let _ = writeln!(self.body, "{element}"); // a `String` takes everything
-    }
-
-    fn finish(self, height: f64) -> String {
-        let (width, height) = (WIDTH + 2.0 * MARGIN, height + 2.0 * MARGIN);
-        let (sheet_width, sheet_height) = (width - 1.0, height - 1.0);
-        let edge = 0.5 - MARGIN;
-        let body = self.body;
-        format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="-{MARGIN} -{MARGIN} {width:.1} {height:.1}" font-family="-apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="15">
-<!-- Drawn by examples/timeline, from a run. -->
-<title>A contended minute: six tasks of three instances wait for one lock and hold it in turn; time goes to the right.</title>
-<rect x="{edge}" y="{edge}" width="{sheet_width:.1}" height="{sheet_height:.1}" rx="8" fill="#fff" stroke="{LINE}"/>
-{body}</svg>
-"##
-        )
     }
 }

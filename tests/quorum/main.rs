@@ -10,10 +10,18 @@
     reason = "test code, also where clippy does not see it"
 )]
 
+mod cancelled;
+mod clocks;
+mod fleet;
 mod grants;
+mod hostile;
+mod load;
 mod losses;
+mod mistakes;
 mod nodes;
 mod rights;
+mod storm;
+mod unavailable;
 mod waiting;
 
 use std::time::Duration;

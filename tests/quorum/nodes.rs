@@ -18,18 +18,22 @@ impl Nodes {
     /// As `start`; returns once all of them vote.
     pub(crate) async fn voting(number: usize) -> Self {
         let nodes = Self::start(number);
-        for node in &nodes.0 {
+        nodes.until_voting(MAX_TTL).await;
+        nodes
+    }
+
+    pub(crate) async fn until_voting(&self, max_ttl: Duration) {
+        for node in &self.0 {
             until("a node is up for long enough to vote", CAP, async || {
                 let info: String = node.ask(&["INFO", "server"]).await;
                 let uptime = info
                     .lines()
                     .find_map(|it| it.strip_prefix("uptime_in_seconds:"));
                 let uptime: u64 = uptime.unwrap().trim().parse().unwrap();
-                Duration::from_secs(uptime) > MAX_TTL
+                Duration::from_secs(uptime) > max_ttl
             })
             .await;
         }
-        nodes
     }
 
     pub(crate) fn config(&self) -> Config {

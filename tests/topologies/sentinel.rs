@@ -119,8 +119,11 @@ async fn what_is_no_sentinel_or_knows_no_such_name_says_so() {
     );
 
     let server = &watched.servers[0];
-    let (_, text) = refused(patient(format!("redis+sentinel://{}/locks", server.addr()))).await;
+    let url = format!("redis+sentinel://{}/locks", server.addr());
+    let (error, text) = refused(patient(url)).await;
+    assert!(matches!(error, LockError::Config { .. }), "{text}");
     assert!(text.to_lowercase().contains("unknown command"), "{text}");
+    assert!(text.contains("give the sentinels' own ports"), "{text}");
 
     // The sentinel's address with the scheme of a server.
     let url = format!("redis://{}", watched.sentinels[0].addr());

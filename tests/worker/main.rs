@@ -14,6 +14,7 @@ mod counter;
 mod forked;
 mod holder;
 mod kinds;
+mod quorum;
 mod settings;
 mod waiters;
 mod watchdogs;
@@ -36,6 +37,7 @@ fn main() {
         "kinds" => kinds::take_turns(&settings),
         "ask" => kinds::ask(&settings),
         "both" => kinds::both(&settings),
+        "quorum" => quorum::count(&settings),
         "line" => waiters::wait(&settings),
         "shutdown-anywhere" => watchdogs::shut_down_anywhere(&settings),
         other => panic!("no mode {other:?}"),

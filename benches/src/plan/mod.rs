@@ -25,11 +25,12 @@ pub(crate) enum Program {
     Network,
     Tls,
     Slots,
+    Quorum,
     Instructions,
 }
 
 impl Program {
-    const ALL: [(&'static str, Self); 14] = [
+    const ALL: [(&'static str, Self); 15] = [
         ("w1", Self::W1),
         ("w2", Self::W2),
         ("w3", Self::W3),
@@ -43,6 +44,7 @@ impl Program {
         ("network", Self::Network),
         ("tls", Self::Tls),
         ("slots", Self::Slots),
+        ("quorum", Self::Quorum),
         ("instructions", Self::Instructions),
     ];
 

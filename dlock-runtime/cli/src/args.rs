@@ -1,17 +1,21 @@
 //! The arguments of the command line.
 //!
-//! Durations and keys are checked by the library's own grammar.
+//! What their values may be is in `values`; `run`'s times are checked against each other here.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use dlock_grammar::bounds::TTL_MAX;
+use dlock_grammar::duration::format;
 use dlock_runtime::Wait;
 
 use crate::run::Task;
 use crate::status::{self, Failure};
+use crate::values::{count, duration, key, pattern, wait, written_key};
 
 /// Runs programs under distributed locks on Redis, and shows who holds and waits for them.
 #[derive(Debug, Parser)]
@@ -19,7 +23,7 @@ use crate::status::{self, Failure};
     name = "dlock",
     bin_name = "dlock",
     version,
-    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 64 wrong usage or settings, 69 no server or it refuses, 74 the output can't be written,\n75 busy, 76 lost. `dlock run` passes on the command's status: 126 or 127 if it can't be started,\n128 + n if signal n ended it."
+    after_help = "Settings come from DLOCK_* variables, as for the library. Keys are given without the namespace.\n\nExit status: 1 `check` found harm or `evict` changed nothing, 64 wrong usage or settings,\n69 no server or it refuses, 70 a process or file could not be had, 74 the output can't be written,\n75 busy. `dlock run --help` says what `run` ends with."
 )]
 pub(crate) struct Cli {
     /// The server, in place of `DLOCK_URL`. Others can read a password in it with `ps`: prefer the variable
@@ -43,6 +47,7 @@ pub(crate) enum Command {
     /// Show one lock: its holders, and who waits in which order
     Show {
         /// The lock
+        #[arg(value_parser = key)]
         key: String,
     },
     /// Release a lock in its holder's stead; the holder is not stopped
@@ -61,30 +66,33 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: the command's (126 or 127 if it can't be started, 128 + n if signal n ended it),\n64 wrong usage or settings and 69 no server or it refuses (nothing was run), 70 a process of `run` was\nkilled or could not be started, 75 busy, 76 lost."
+)]
 pub(crate) struct RunArgs {
     /// The lock
-    #[arg(long)]
+    #[arg(long, value_parser = written_key)]
     pub(crate) key: String,
     /// The lease, renewed every third of it: how long others wait if this machine dies
-    #[arg(long, default_value = "30s", value_parser = duration)]
+    #[arg(long, default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) ttl: Duration,
     /// How long to wait while others hold the lock: a duration or `forever` [default: `DLOCK_DEFAULT_WAIT`, or 3s]
-    #[arg(long, value_parser = wait, value_name = "DURATION")]
+    #[arg(long, value_parser = wait, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) wait: Option<Wait>,
     /// Do not wait
     #[arg(long, conflicts_with = "wait")]
     pub(crate) skip: bool,
     /// Keep the lock at least this long, also when the command is done sooner: for hosts that start it at about the same time
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) min_hold: Option<Duration>,
     /// The time between SIGTERM and SIGKILL when the lock is lost [default: 5s, at most a quarter of the ttl]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) grace: Option<Duration>,
     /// The exit status if another holder has the lock
-    #[arg(long, default_value_t = status::BUSY, value_name = "STATUS")]
+    #[arg(long, default_value_t = status::BUSY, allow_negative_numbers = true, value_name = "STATUS")]
     pub(crate) busy_status: u8,
     /// The exit status if the lock was lost
-    #[arg(long, default_value_t = status::LOST, value_name = "STATUS")]
+    #[arg(long, default_value_t = status::LOST, allow_negative_numbers = true, value_name = "STATUS")]
     pub(crate) lost_status: u8,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -94,25 +102,27 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The lock
+    #[arg(value_parser = written_key)]
     pub(crate) key: String,
     /// End with status 75 if it is still held then [default: wait for ever]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Which keys: `*` is any text, `?` one character, `[a-c]` one of these
-    #[arg(default_value = "*")]
+    #[arg(default_value = "*", value_parser = pattern)]
     pub(crate) pattern: String,
     /// The most locks [default: 1000, or all with --json]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_parser = count, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(crate) limit: Option<usize>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct EvictArgs {
     /// The lock
+    #[arg(value_parser = key)]
     pub(crate) key: String,
     /// The holder's fingerprint, as `dlock show` prints it
     #[arg(long, value_name = "FINGERPRINT")]
@@ -122,10 +132,10 @@ pub(crate) struct EvictArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// Which keys, as for `ls`
-    #[arg(default_value = "*")]
+    #[arg(default_value = "*", value_parser = pattern)]
     pub(crate) pattern: String,
     /// The time between two looks
-    #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, default_value = "1s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) every: Duration,
     /// Look once, and print a table
     #[arg(long)]
@@ -135,10 +145,15 @@ pub(crate) struct TopArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// How long it takes in all
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, default_value = "10s", value_parser = duration, allow_hyphen_values = true, value_name = "DURATION")]
     pub(crate) time: Duration,
     /// How many tasks take locks at once
-    #[arg(long, default_value_t = 64, value_name = "NUMBER")]
+    #[arg(
+        long,
+        default_value_t = 64,
+        allow_negative_numbers = true,
+        value_name = "NUMBER"
+    )]
     pub(crate) tasks: usize,
 }
 
@@ -155,13 +170,34 @@ impl RunArgs {
                 "`--ttl` must be at least 1s: a process can't be ended reliably in less",
             ));
         }
+        if self.ttl > TTL_MAX {
+            return Err(Failure::usage(
+                "`--ttl` can be 24h at most; the lease is renewed while the command runs, so a short one is enough",
+            ));
+        }
+        if self.min_hold.is_some_and(|min_hold| min_hold > TTL_MAX) {
+            return Err(Failure::usage(
+                "`--min-hold` can be 24h at most: give less, or put the date into the key",
+            ));
+        }
         let margin = (self.ttl / 10).min(MARGIN);
         let grace = self.grace.unwrap_or_else(|| GRACE.min(self.ttl / 4));
-        if grace + margin > self.ttl / 2 {
+        let most = (self.ttl / 2).saturating_sub(margin);
+        if grace > most {
             let enough = (grace * 5 / 2).min((grace + MARGIN) * 2); // as the margin is computed
-            let seconds = u64::try_from(enough.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX);
+            let enough = Duration::from_millis(
+                u64::try_from(enough.as_millis().div_ceil(1_000))
+                    .unwrap_or(u64::MAX)
+                    .saturating_mul(1_000),
+            );
+            let longer = if enough > TTL_MAX {
+                String::new()
+            } else {
+                format!("`--ttl {}` or more, or ", format(enough))
+            };
             return Err(Failure::usage(format!(
-                "`--grace` is too long for this `--ttl`: the command is told to end that long before the lease ends, which must leave half of the lease for renewals; give `--ttl {seconds}s` or more, or a shorter grace",
+                "`--grace` is too long for this `--ttl`: the command is told to end that long before the lease ends, which must leave half of the lease for renewals; give {longer}`--grace {}` or less",
+                format(most)
             )));
         }
         // With a terminal the command stays in the group of this process, so that it may read from
@@ -178,13 +214,19 @@ impl RunArgs {
     }
 }
 
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    dlock_grammar::duration::parse(text).map_err(|error| error.to_string())
-}
-
-fn wait(text: &str) -> Result<Wait, String> {
-    match text {
-        "forever" => Ok(Wait::Forever),
-        text => duration(text).map(Wait::from),
+/// What to write if the command of `run` came without a `--` in front; `None` for another error.
+pub(crate) fn without_dashes(
+    error: &clap::Error,
+    mut words: impl Iterator<Item = OsString>,
+) -> Option<String> {
+    let Some(ContextValue::String(first)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_word = error.kind() == ErrorKind::UnknownArgument && !first.starts_with('-');
+    if !is_word || !words.any(|word| word == "run") {
+        return None;
     }
+    Some(format!(
+        "the command goes behind a `--`, so that its options are not taken for dlock's: `dlock run --key … -- {first} …`"
+    ))
 }

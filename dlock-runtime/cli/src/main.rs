@@ -17,8 +17,11 @@ mod run;
 mod server;
 mod status;
 mod table;
+mod values;
 mod waiting;
 
+use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -32,7 +35,6 @@ fn main() -> ExitCode {
         return status.into();
     }
     // Before the arguments are parsed, so that their errors are in the form that was asked for.
-    let arguments = || std::env::args_os().take_while(|argument| argument != "--");
     let notices = Notices {
         json: arguments().any(|argument| argument == "--json"),
     };
@@ -45,6 +47,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// The words of the command line up to a `--`.
+fn arguments() -> impl Iterator<Item = OsString> {
+    std::env::args_os().take_while(|argument| argument != "--")
+}
+
 /// The arguments; `None` if the help or the version was asked for, and is printed.
 fn parse() -> Result<Option<Cli>, Failure> {
     let error = match Cli::try_parse() {
@@ -53,6 +60,9 @@ fn parse() -> Result<Option<Cli>, Failure> {
     };
     let text = error.render();
     if error.use_stderr() {
+        if let Some(what) = args::without_dashes(&error, arguments()) {
+            return Err(Failure::usage(what));
+        }
         let text = text.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         return Err(Failure::usage(text.trim_end()));
@@ -65,7 +75,20 @@ fn parse() -> Result<Option<Cli>, Failure> {
     output::print(&text).map(|()| None)
 }
 
+/// Whether enough files can be opened: for its runtime, which panics otherwise, connections and, of
+/// `run`, the process that watches the command, which inherits the limit.
+fn check_open_files() -> Result<(), Failure> {
+    const PAIRS: usize = 12;
+    let pairs: std::io::Result<Vec<_>> = (0..PAIRS).map(|_| UnixStream::pair()).collect();
+    pairs.map(drop).map_err(|error| {
+        Failure::internal(format!(
+            "can't open the files that it needs ({error}), nothing was done: raise the limit, such as by `ulimit -n 256`"
+        ))
+    })
+}
+
 fn start(cli: Cli, notices: Notices) -> Result<u8, Failure> {
+    check_open_files()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

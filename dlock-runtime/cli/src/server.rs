@@ -6,6 +6,11 @@ use crate::status::Failure;
 
 /// The settings of the environment, with `--url` in front of `DLOCK_URL`.
 pub(crate) fn config(url: Option<&str>) -> Result<Config, Failure> {
+    if url.is_some_and(str::is_empty) {
+        return Err(Failure::usage(
+            "`--url` is empty: give the server's address, such as redis://127.0.0.1:6379, or leave it out to take DLOCK_URL",
+        ));
+    }
     let named = url.map_or_else(
         || std::env::var("DLOCK_URL").ok(),
         |url| Some(url.to_owned()),

@@ -74,8 +74,36 @@ impl From<LockError> for Failure {
             Some(source) => format!("{said}: {source}"),
             None => said,
         };
-        Self::new(status, kind, message)
+        Self::new(status, kind, in_own_words(message))
     }
+}
+
+/// What the library says to programmers, and what this command says instead.
+const OWN_WORDS: [(&str, &str); 6] = [
+    ("set `repair_missing_ttl`", "set DLOCK_REPAIR_MISSING_TTL"),
+    (
+        "by `min_replicas` or `min_aof`",
+        "by DLOCK_MIN_REPLICAS or DLOCK_MIN_AOF",
+    ),
+    ("give the call a longer `wait`", "try again later"),
+    (
+        "with an error that dlock does not know; its words are the `source()`",
+        "with an error that dlock does not know",
+    ),
+    ("with `counter_per_slot`", "with DLOCK_COUNTER_PER_SLOT"),
+    (
+        "or list with a pool for each shard",
+        "or list each shard by its own address",
+    ),
+];
+
+fn in_own_words(mut message: String) -> String {
+    for (theirs, ours) in OWN_WORDS {
+        if message.contains(theirs) {
+            message = message.replace(theirs, ours);
+        }
+    }
+    message
 }
 
 /// What went wrong while the output was written.
@@ -92,5 +120,27 @@ impl From<io::Error> for Failure {
             "can't write to standard output: {error}; make room, or send the output elsewhere"
         );
         Self::new(OUTPUT, "output", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OWN_WORDS, in_own_words};
+    use dlock_runtime::Refusal;
+
+    #[test]
+    fn each_of_the_librarys_words_is_still_its() {
+        let refusals = [
+            Refusal::NoTtl,
+            Refusal::NotReplicated,
+            Refusal::Loading,
+            Refusal::Other,
+        ];
+        let said = refusals.map(|refusal| refusal.to_string());
+        for ((theirs, ours), said) in OWN_WORDS.iter().zip(&said) {
+            assert!(said.contains(theirs), "{said}");
+            let now = in_own_words(said.clone());
+            assert!(now.contains(ours) && !now.contains(theirs), "{now}");
+        }
     }
 }

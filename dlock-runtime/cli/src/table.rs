@@ -7,20 +7,38 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::{ContentArrangement, Row, Table};
 use dlock_grammar::visible::is_visible;
 
 use crate::output;
 
-/// The rows under a header, as text that ends with a line feed.
+/// The rows under a header, as text that ends with a line feed. A terminal gets long cells in several
+/// lines.
 pub(crate) fn render<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let rows = rows.iter().map(<[String; N]>::as_slice);
+    draw(&header, rows, size().map(|(width, _)| width), usize::MAX)
+}
+
+/// The same for a screen of this width: a line for each row, with long cells cut off by a `…`.
+pub(crate) fn render_lines(header: &[&str], rows: &[Vec<String>], width: u16) -> String {
+    draw(header, rows.iter().map(Vec::as_slice), Some(width), 1)
+}
+
+fn draw<'a>(
+    header: &[&str],
+    rows: impl Iterator<Item = &'a [String]>,
+    width: Option<u16>,
+    lines_each: usize,
+) -> String {
     let mut table = Table::new();
-    table.load_style(NOTHING);
-    table.set_header(header);
+    table.load_style(NOTHING).set_truncation_indicator("…");
+    let mut first = Row::from(header);
+    table.set_header(first.max_height(lines_each).clone());
     for row in rows {
-        table.add_row(row.each_ref().map(|cell| visible(cell)));
+        let mut row = Row::from(row.iter().map(|cell| visible(cell)));
+        table.add_row(row.max_height(lines_each).clone());
     }
-    if let Some((width, _)) = size() {
+    if let Some(width) = width {
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(width);
     }
@@ -86,7 +104,7 @@ pub(crate) fn about_or_dash(duration: Option<Duration>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{about, render, visible};
+    use super::{about, render, render_lines, visible};
     use std::time::Duration;
 
     #[test]
@@ -95,6 +113,19 @@ mod tests {
         let text = render(["KEY", "HOLDER"], &rows);
         assert_eq!(text.lines().count(), 2);
         assert!(text.starts_with("KEY     HOLDER\n"), "{text}");
+    }
+
+    #[test]
+    fn a_row_of_a_screen_is_one_line_however_narrow() {
+        let rows = [vec!["one two three four".to_owned(), "7".to_owned()]];
+        for width in 1..40 {
+            let text = render_lines(&["KEY", "WAITING"], &rows, width);
+            assert_eq!(text.lines().count(), 2, "{width}: {text}");
+        }
+        let text = render_lines(&["KEY", "WAITING"], &rows, 20);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest.unwrap() <= 20, "{text}");
+        assert!(text.contains('…') && text.contains("  7"), "{text}");
     }
 
     #[test]

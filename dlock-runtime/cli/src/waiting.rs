@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_runtime::{Holder, LockError};
+use dlock_runtime::{Holder, Key, LockError};
 use serde_json::json;
 
 use crate::args::WaitArgs;
@@ -26,7 +26,7 @@ pub(crate) async fn wait(
     let mut was_away = false;
     let mut last: Option<Holder> = None;
     loop {
-        match pool.holder(args.key.as_str()).await {
+        match pool.holder(Key::verbatim(args.key.as_str())).await {
             Ok(None) => break,
             Ok(holder) => (last, was_away) = (holder, false),
             // It may come back in time; who waits for a lock waits for its server, too.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::lab::{CAP, Lab, has, text};
 use crate::run::held;
 
-fn json(lab: &Lab, args: &[&str]) -> Value {
+pub(crate) fn json(lab: &Lab, args: &[&str]) -> Value {
     let output = lab.output(args);
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"))
@@ -247,6 +247,29 @@ fn the_names_of_foreign_keys_do_not_reach_the_terminal_as_they_are() {
     for args in [&["ls"][..], &["ls", "--json"], &["top", "--once"]] {
         let output = text(&lab.output(args).stdout);
         assert!(!output.contains('\u{1b}'), "{args:?}: {output:?}");
+    }
+}
+
+/// Zsh completes only at a terminal.
+#[test]
+fn completions_complete() {
+    let lab = Lab::start();
+    for (shell, line) in [
+        (
+            "bash",
+            "source ./bash; COMP_WORDS=(dlock run --); COMP_CWORD=2; _dlock dlock -- run; echo ${COMPREPLY[@]}",
+        ),
+        ("fish", "source ./fish; complete -C 'dlock run --'"),
+    ] {
+        std::fs::write(lab.path(shell), lab.output(&["completions", shell]).stdout).unwrap();
+        if has(shell) {
+            let mut command = Command::new(shell);
+            command.args(["-c", line]).current_dir(lab.path("."));
+            let output = command.env("HOME", lab.path(".")).output().unwrap();
+            let said = text(&output.stdout);
+            let words: Vec<_> = said.split_whitespace().collect();
+            assert!(words.contains(&"--min-hold"), "{shell}: {output:?}");
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 //! each test with a server of its own.
 //!
 //! `lab` starts servers and commands; `run` and `lost` are about `dlock run`, `look` about the
-//! commands that look, `terminal` about what needs a terminal, and `page` about what the page says.
+//! commands that look, `terminal` about what needs a terminal, `words` about what is said of mistakes,
+//! and `page` about what the page says; `pictures` draws those of the page, by `drawing`, from a
+//! `scene`.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,10 +12,14 @@
     reason = "helpers of tests report by panicking"
 )]
 
+mod drawing;
 mod lab;
 mod look;
 mod lost;
 mod page;
+mod pictures;
 mod run;
+mod scene;
 mod secret;
 mod terminal;
+mod words;

@@ -334,6 +334,25 @@ fn orphans_do_not_pile_up_as_zombies() {
     });
 }
 
+/// Rust's runtime hides both from `dlock` before its first line; the page says so.
+#[test]
+fn a_closed_stream_and_an_ignored_sigpipe_are_not_passed_on() {
+    let lab = Lab::start();
+    let dlock = env!("CARGO_BIN_EXE_dlock");
+    let script = "readlink /proc/$$/fd/0; grep SigIgn /proc/$$/status";
+    let line = format!("trap '' PIPE; exec {dlock} run --key k -- sh -c '{script}' <&-");
+    let mut shell = Command::new("/usr/bin/env");
+    shell.args(["--default-signal", "setsid", "sh", "-c", &line]);
+    let output = shell.env("DLOCK_URL", &lab.url).output().unwrap();
+    let said = text(&output.stdout);
+    let (stdin, ignored) = said.split_once('\n').unwrap();
+    assert_eq!(stdin, "/dev/null");
+    let ignored = ignored.trim().trim_start_matches("SigIgn:").trim();
+    let ignored = u64::from_str_radix(ignored, 16).unwrap();
+    let pipe = 1 << (rustix::process::Signal::PIPE.as_raw() - 1);
+    assert_eq!(ignored & pipe, 0, "{said}");
+}
+
 #[test]
 fn as_cron_and_without_a_terminal_it_works_quickly() {
     let lab = Lab::start();

@@ -9,13 +9,13 @@ use crate::lab::{CAP, Lab, has, signal, text};
 use crate::run::held;
 
 /// A tmux server of its own, with one pane that runs a shell.
-struct Tmux<'a> {
+pub(crate) struct Tmux<'a> {
     lab: &'a Lab,
 }
 
 impl<'a> Tmux<'a> {
     /// `None` if there is no tmux.
-    fn start(lab: &'a Lab, columns: &str) -> Option<Self> {
+    pub(crate) fn start(lab: &'a Lab, columns: &str) -> Option<Self> {
         if !has("tmux") {
             return None;
         }
@@ -37,7 +37,7 @@ impl<'a> Tmux<'a> {
         Some(tmux)
     }
 
-    fn tmux(&self, args: &[&str]) -> String {
+    pub(crate) fn tmux(&self, args: &[&str]) -> String {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(self.lab.path("tmux")).args(args);
         command.env("DLOCK_URL", &self.lab.url).env_remove("TMUX");
@@ -49,20 +49,21 @@ impl<'a> Tmux<'a> {
         text(&output.stdout)
     }
 
-    fn keys(&self, keys: &str) {
+    pub(crate) fn keys(&self, keys: &str) {
         self.tmux(&["send-keys", keys]);
     }
 
-    fn line(&self, line: &str) {
+    pub(crate) fn line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         self.keys("Enter");
     }
 
-    fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    fn until(&self, wanted: &str) {
+    /// As `until_blocking`, which could not say what was on the screen instead.
+    pub(crate) fn until(&self, wanted: &str) {
         let mut last = String::new();
         for _ in 0..500 {
             last = self.screen();
@@ -99,16 +100,20 @@ fn at_a_terminal_the_command_reads_and_gets_ctrl_c() {
     let Some(tmux) = Tmux::start(&lab, "100") else {
         return;
     };
-    let script = "read name; n=0; trap 'n=$((n+1))' INT; echo hello $name; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; echo $n times; exit 4";
+    let script = "read name; n=0; trap 'n=$((n+1))' INT; trap 'echo heard' USR1; echo hello $name; while [ ! -e go ]; do sleep 0.1; done; echo $n times; exit 4";
     std::fs::write(lab.path("script"), script).unwrap();
     tmux.line("dlock run --key job -- sh script; echo status $?");
     tmux.line("ann");
     tmux.until("hello ann");
-    // The terminal sends it to all, so `dlock run` passes none on. Were it to, these would be two,
-    // if they are not too near to each other.
-    signal("INT", parent(lab.watcher("job")));
-    std::thread::sleep(Duration::from_millis(300));
+    // The terminal sends it to all, so `dlock run` passes none on. Were it to, these would be two:
+    // what it passes on after the first has arrived before the second is sent.
+    let run = parent(lab.watcher("job"));
+    signal("INT", run);
+    signal("USR1", run);
+    tmux.until("heard");
     tmux.keys("C-c");
+    tmux.until("^C");
+    std::fs::write(lab.path("go"), "").unwrap();
     tmux.until("1 times\nstatus 4");
     lab.until_gone("job");
 
@@ -160,6 +165,48 @@ fn top_draws_and_leaves_the_terminal_as_it_was() {
     tmux.until("2 held");
     tmux.keys("C-c");
     tmux.until("status 0");
+}
+
+#[test]
+fn a_narrow_top_cuts_its_lines() {
+    let lab = Lab::start();
+    let _holder = held(&lab, "item:7", &[], "sleep 1000");
+    let _other = held(&lab, "a-rather-long-name-of-a-lock", &[], "sleep 1000");
+    let _waits = lab.run("item:7", &["--wait", "1m"], "true");
+    let Some(tmux) = Tmux::start(&lab, "100") else {
+        return;
+    };
+    for (columns, column, lines) in [
+        (
+            "24",
+            "KEY            WAITING",
+            ["2 held, 1 waiting; read…", "KEY  ", "item:7  "],
+        ),
+        (
+            "40",
+            "LONGEST",
+            ["2 held, 1 waiting; read in", "KEY  ", "item:7  "],
+        ),
+        (
+            "80",
+            "KIND",
+            ["2 held, 1 waiting; read in", "KEY  ", "item:7  "],
+        ),
+    ] {
+        tmux.tmux(&["resize-window", "-x", columns]);
+        tmux.line("clear; dlock top --every 100ms; echo left");
+        tmux.until(column); // the size may reach it late
+        tmux.until("item:7");
+        let screen = tmux.screen();
+        let shown: Vec<_> = screen.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(shown.len(), 4, "{columns}: a line each:\n{screen}");
+        for (line, begins) in shown.iter().zip(lines) {
+            assert!(line.starts_with(begins), "{columns}: {begins:?}:\n{screen}");
+        }
+        assert!(shown[3].starts_with("a-rather"), "{screen}");
+        tmux.keys("q");
+        tmux.until("left");
+    }
 }
 
 #[test]

@@ -132,16 +132,11 @@ impl Key {
 
     /// What to write instead, if this text looks like a template whose values were never filled in:
     /// only a macro fills one in.
-    ///
-    /// Angle brackets count as a placeholder if their content begins like a name, even if it is
-    /// none: `<user id>` was meant as one too.
     pub(crate) fn unfilled(&self) -> Option<String> {
         if !matches!(self.origin(), Origin::Text | Origin::Constant) {
             return None;
         }
-        let opened = self.bare().split('<').skip(1);
-        let mut places = opened.filter_map(|rest| Some(rest.split_once('>')?.0));
-        places.find(|place| place.starts_with(|c: char| c.is_alphabetic() || c == '_'))?;
+        dlock_grammar::key::placeholder(self.bare())?;
         let text = quoted(self.bare(), KEY_AT_MOST);
         Some(format!(
             "plain text is not a template, so it would be one lock for all values: write `lock_key!({text})`, or `Key::verbatim({text})` if it \

@@ -69,6 +69,25 @@ fn check_companion(key: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
+/// The first part of a text in angle brackets that was probably meant as a placeholder of a template.
+///
+/// It is if it begins like a name, even if it is none: `<user id>` was meant as one too.
+///
+/// # Examples
+///
+/// ```
+/// use dlock_grammar::key::placeholder;
+///
+/// assert_eq!(placeholder("item:<id>"), Some("id"));
+/// assert_eq!(placeholder("a<7>"), None);
+/// ```
+#[must_use]
+pub fn placeholder(text: &str) -> Option<&str> {
+    let opened = text.split('<').skip(1);
+    let mut places = opened.filter_map(|rest| Some(rest.split_once('>')?.0));
+    places.find(|place| place.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+}
+
 /// Checks the length in bytes of a key with its namespace.
 ///
 /// # Errors

@@ -12,6 +12,9 @@ pub(super) const HEADER: [&str; 7] = [
     "KEY", "KIND", "HOLDER", "SINCE", "LEASE", "WAITING", "LONGEST",
 ];
 
+/// The lease of what has no time to live.
+const NO_END: &str = "no end";
+
 /// A lock in one row.
 pub(super) fn row(lock: &LockReport) -> [String; 7] {
     let first = lock.holders().first();
@@ -29,7 +32,10 @@ pub(super) fn row(lock: &LockReport) -> [String; 7] {
         kind,
         holder,
         about_or_dash(first.and_then(HolderReport::age)),
-        about_or_dash(lock.remaining()),
+        match lock.remaining() {
+            None if first.is_some() => NO_END.to_owned(),
+            left => about_or_dash(left),
+        },
         lock.waiter_count().to_string(),
         about_or_dash(lock.waiting()),
     ]
@@ -48,7 +54,7 @@ pub(super) fn holder_row(holder: &HolderReport) -> [String; 5] {
     let lease = match holder.remaining() {
         Some(left) if holder.is_kept() => format!("{} (min_hold)", about(left)),
         Some(left) => about(left),
-        None => "no end".to_owned(),
+        None => NO_END.to_owned(),
     };
     [
         holder.fingerprint().to_string(),
@@ -88,6 +94,23 @@ pub(super) fn json(lock: &LockReport) -> Value {
         "waiting_ms": millis(lock.waiting()),
         "fence": lock.fence().map(dlock_runtime::Fence::get),
         "fence_at_most": lock.fence_at_most().get(),
+    })
+}
+
+/// The same of a lock that nobody holds or waits for.
+pub(super) fn json_of_free(key: &str) -> Value {
+    json!({
+        "key": key,
+        "kind": null,
+        "holder_count": 0,
+        "holders": [],
+        "waiter_count": 0,
+        "waiters": [],
+        "is_whole": true,
+        "remaining_ms": null,
+        "waiting_ms": null,
+        "fence": null,
+        "fence_at_most": null,
     })
 }
 

@@ -1,6 +1,6 @@
 //! `dlock show` and `dlock evict`: one lock.
 
-use dlock_runtime::{Eviction, Fingerprint, LockReport};
+use dlock_runtime::{Eviction, Fingerprint, Key, LockReport};
 use serde_json::json;
 
 use super::describe;
@@ -8,19 +8,16 @@ use crate::args::EvictArgs;
 use crate::output::{self, Notices};
 use crate::server;
 use crate::status::{self, Failure};
-use crate::table::{self, about_or_dash, visible};
+use crate::table::{self, about, visible};
 
 /// Prints all holders and the queue.
 pub(crate) async fn show(key: &str, url: Option<&str>, notices: Notices) -> Result<u8, Failure> {
     let pool = server::connect(url).await?;
-    let lock = pool.admin().show(key).await?;
+    let lock = pool.admin().show(Key::verbatim(key)).await?;
     let text = match (&lock, notices.json) {
         (Some(lock), true) => format!("{}\n", describe::json(lock)),
         (Some(lock), false) => text(lock),
-        (None, true) => format!(
-            "{}\n",
-            json!({"key": key, "kind": null, "holder_count": 0, "waiter_count": 0})
-        ),
+        (None, true) => format!("{}\n", describe::json_of_free(key)),
         (None, false) => format!("{} is free, and nobody waits for it\n", visible(key)),
     };
     output::print(&text).map(|()| 0)
@@ -35,9 +32,13 @@ fn text(lock: &LockReport) -> String {
         Some(fence) => fence.to_string(),
         None => format!("at most {}", lock.fence_at_most()),
     };
-    let lease = about_or_dash(lock.remaining());
+    let lease = match (lock.remaining(), lock.kind()) {
+        (Some(left), _) => format!("lease {}, ", about(left)),
+        (None, Some(_)) => "no lease: it never ends by itself, ".to_owned(),
+        (None, None) => String::new(),
+    };
     let mut parts = vec![format!(
-        "{}: {kind}\nlease {lease}, fence {fence}\n",
+        "{}: {kind}\n{lease}fence {fence}\n",
         visible(lock.key())
     )];
     let holders: Vec<_> = lock.holders().iter().map(describe::holder_row).collect();
@@ -68,7 +69,10 @@ pub(crate) async fn evict(
     let pool = server::connect(url).await?;
     let holder: Fingerprint = args.holder.parse()?;
     let key = visible(&args.key);
-    let eviction = pool.admin().evict(args.key.as_str(), holder).await?;
+    let eviction = pool
+        .admin()
+        .evict(Key::verbatim(args.key.as_str()), holder)
+        .await?;
     let (status, word, message) = match eviction {
         Eviction::Done => (
             0,

@@ -96,7 +96,7 @@ async fn sorted(admin: &Admin, args: &TopArgs) -> Result<(Vec<LockReport>, bool)
 
 /// What the screen shows next. An outage is shown, not fatal: it may be why somebody looks.
 async fn picture(admin: &Admin, args: &TopArgs, began: Instant) -> Result<String, Failure> {
-    let (_, height) = table::size().unwrap_or(COLUMNS_AND_ROWS);
+    let (width, height) = table::size().unwrap_or(COLUMNS_AND_ROWS);
     let (head, body) = match sorted(admin, args).await {
         Ok((locks, is_all)) => {
             let waiting: usize = locks.iter().map(LockReport::waiter_count).sum();
@@ -108,8 +108,7 @@ async fn picture(admin: &Admin, args: &TopArgs, began: Instant) -> Result<String
                 table::about(args.every),
             );
             let fit = usize::from(height).saturating_sub(3);
-            let rows: Vec<_> = locks.iter().take(fit).map(describe::row).collect();
-            (head, table::render(describe::HEADER, &rows))
+            (cut(&head, width), lines(locks.iter().take(fit), width))
         }
         Err(failure) if failure.status == crate::status::UNAVAILABLE => {
             (failure.message.unwrap_or_default(), String::new())
@@ -124,6 +123,39 @@ async fn picture(admin: &Admin, args: &TopArgs, began: Instant) -> Result<String
     }
     picture.push_str("\x1b[J");
     Ok(picture)
+}
+
+/// The part of a text that fits on one line.
+fn cut(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(width.saturating_sub(1));
+    kept.chain(['…']).collect()
+}
+
+/// A line for each lock. Where the screen is too narrow for all columns, those stay that say most.
+fn lines<'a>(locks: impl Iterator<Item = &'a LockReport>, width: u16) -> String {
+    let shown: &[usize] = match width {
+        72.. => &[0, 1, 2, 3, 4, 5, 6],
+        60.. => &[0, 2, 3, 4, 5, 6],
+        46.. => &[0, 2, 5, 6],
+        30.. => &[0, 5, 6],
+        _ => &[0, 5],
+    };
+    let header: Vec<&str> = pick(&describe::HEADER, shown);
+    let rows: Vec<Vec<String>> = locks
+        .map(|lock| pick(&describe::row(lock), shown))
+        .collect();
+    table::render_lines(&header, &rows, width)
+}
+
+fn pick<T: Clone>(cells: &[T], shown: &[usize]) -> Vec<T> {
+    shown
+        .iter()
+        .filter_map(|at| cells.get(*at).cloned())
+        .collect()
 }
 
 /// The keys that are pressed, from a thread of its own: a read can't be interrupted.

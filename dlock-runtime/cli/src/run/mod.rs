@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_runtime::{
-    LockError, LockGuard, LockInfo, LockListener, LockPool, LostCause, Release, Wait,
+    Key, LockError, LockGuard, LockInfo, LockListener, LockPool, LostCause, Release, Wait,
 };
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, mpsc};
@@ -120,7 +120,7 @@ struct Ended {
 impl Run {
     async fn under_lock(&mut self, pool: &LockPool) -> Result<u8, Failure> {
         let mut request = pool
-            .lock(self.args.key.as_str())
+            .lock(Key::verbatim(self.args.key.as_str()))
             .function("dlock run")
             .renew();
         request = request.ttl(self.args.ttl).release(Release::Strict);
@@ -244,6 +244,10 @@ impl Run {
         }
         match guard.release().await {
             Err(LockError::Lost { cause, .. }) if cause != LostCause::Unclear => {
+                let cause = match cause {
+                    LostCause::Deadline => "its lease was over: the server could not be reached in time, or this machine stood still".to_owned(),
+                    other => other.to_string(),
+                };
                 Err(lost(&format!("when the command had ended, {cause}")))
             }
             Err(_) => {

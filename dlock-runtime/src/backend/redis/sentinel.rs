@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, Value};
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisError, Value};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -34,6 +34,8 @@ enum Answer {
     At(Host),
     /// It knows no master of this name.
     UnknownName,
+    /// It is a server, and no sentinel.
+    NoSentinel,
 }
 
 /// The address of the master: asks all sentinels at the same time, and returns as soon as a
@@ -80,6 +82,9 @@ fn elected(answer: &Answer, sentinels: &Sentinels) -> Result<Host, CommandError>
             "the sentinels know no master called {:?}; `SENTINEL MASTERS` lists the names",
             sentinels.master
         )))),
+        Answer::NoSentinel => Err(CommandError::Setup(Reason::new(
+            "url: most of its sentinels are none, but servers (unknown command SENTINEL): give the sentinels' own ports, usually 26379, or `redis://host:6379` for a server without sentinels",
+        ))),
     }
 }
 
@@ -88,6 +93,7 @@ fn no_majority(sentinels: usize, said: &[(Host, Result<Answer, CommandError>)]) 
     let each = said.iter().map(|(host, answer)| match answer {
         Ok(Answer::At(master)) => format!("{host} says {master}"),
         Ok(Answer::UnknownName) => format!("{host} does not know the name"),
+        Ok(Answer::NoSentinel) => format!("{host} is no sentinel"),
         Err(why) => format!("{host}: {why}"),
     });
     let why = Reason::new(format_args!(
@@ -116,13 +122,18 @@ async fn ask(
     question
         .arg("GET-MASTER-ADDR-BY-NAME")
         .arg(&sentinels.master);
-    let answer: Value = question
-        .query_async(&mut connection)
-        .await
-        .map_err(|error| errors::handshake_error(&error))?;
+    let answer: Value = match question.query_async(&mut connection).await {
+        Err(error) if is_unknown_command(&error) => return Ok(Answer::NoSentinel),
+        answer => answer.map_err(|error| errors::handshake_error(&error))?,
+    };
     read(&answer).ok_or_else(|| {
         CommandError::Unsent(Reason::new("its answer is not the address of a master"))
     })
+}
+
+fn is_unknown_command(error: &RedisError) -> bool {
+    let said = error.detail().unwrap_or_default();
+    said.to_ascii_lowercase().starts_with("unknown command")
 }
 
 fn read(answer: &Value) -> Option<Answer> {

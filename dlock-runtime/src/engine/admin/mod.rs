@@ -19,7 +19,7 @@ use crate::backend::offers::Wanted;
 use crate::policy::commands::Claim;
 use crate::values::error::{LockError, Reason};
 use crate::values::key::Key;
-use crate::values::report::{Fingerprint, Found, LockReport, Part, Stored};
+use crate::values::report::{Fingerprint, HolderSearch, LockReport, Part, Stored};
 
 /// Looks at the locks of a server, and ends a hold: for an administrator's page or tool, from
 /// [`LockPool::admin`](crate::LockPool::admin).
@@ -158,13 +158,13 @@ impl Admin {
         for _ in 0..ATTEMPTS {
             let stored = self.read_lock(&*link, &key).await.map_err(to_error)?;
             let value = match stored.find(holder) {
-                Found::Free => return Ok(Eviction::Free),
-                Found::Other => return Ok(Eviction::NoSuchHolder),
-                Found::Strange(reason, why) => {
+                HolderSearch::Free => return Ok(Eviction::Free),
+                HolderSearch::Other => return Ok(Eviction::NoSuchHolder),
+                HolderSearch::Strange(reason, why) => {
                     let error = CommandError::Refused(reason, Reason::new(why));
                     return Err(to_error(error));
                 }
-                Found::Holder(value) => value,
+                HolderSearch::Holder(value) => value,
             };
             let claim = Claim {
                 key: key.as_str().into(),

@@ -214,3 +214,15 @@ impl Election {
         }
     }
 }
+
+/// For fingerprints in which the order of the nodes does not count.
+#[cfg(test)]
+impl Election {
+    pub(crate) fn known_of(&self, node: NodeId) -> impl std::hash::Hash + use<> {
+        self.at(node)
+    }
+
+    pub(crate) fn progress(&self) -> (u8, bool) {
+        (self.adopts, self.is_impatient)
+    }
+}

@@ -28,6 +28,18 @@ impl Server {
         }
     }
 
+    /// The value at a key, lapsed or not; `None` also for a set.
+    pub(crate) fn stored_value(&self, key: &str) -> Option<&str> {
+        match self.locks.stored(key)? {
+            Lock::One(held) => Some(&held.value),
+            Lock::Many(_) => None,
+        }
+    }
+
+    pub(crate) fn last_epoch(&self) -> u64 {
+        self.last_epoch
+    }
+
     pub(crate) fn remove(&mut self, key: &str) {
         self.locks.remove(key);
     }

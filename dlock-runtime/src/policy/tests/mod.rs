@@ -11,6 +11,7 @@ mod local_queue_leader;
 mod local_queue_storm;
 mod lock_order;
 mod queue;
+mod quorum;
 mod retry;
 mod server;
 mod server_check;

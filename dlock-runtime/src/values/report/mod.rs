@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::fingerprint::Fingerprint;
-pub(crate) use self::stored::{Found, Part, Scanned, Stored, StoredLock, StoredSet};
+pub(crate) use self::stored::{HolderSearch, Part, Scanned, Stored, StoredLock, StoredSet};
 use super::fence::Fence;
 use super::holder::Holder;
 
@@ -281,6 +281,9 @@ impl WaiterReport {
 
     /// Whether it has shown no sign of life for 3.5 s: the lock is not granted to it, unless it
     /// comes back.
+    ///
+    /// Exact in [`Admin::show`](crate::Admin::show). A list reads only the first few signs of life,
+    /// those that ended first, so of a queue with many silent waiters it may miss some.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.is_silent

@@ -9,10 +9,10 @@ use std::str::Chars;
 
 /// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<Part>);
+pub(crate) struct Pattern(Vec<Element>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum Element {
     Literal(char),
     AnyOne,
     AnyText,
@@ -25,19 +25,19 @@ enum Part {
 
 impl Pattern {
     pub(crate) fn parse(text: &str) -> Self {
-        let mut parts = Vec::new();
+        let mut elements = Vec::new();
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
-            parts.push(match c {
-                '*' if parts.last() == Some(&Part::AnyText) => continue,
-                '*' => Part::AnyText,
-                '?' => Part::AnyOne,
+            elements.push(match c {
+                '*' if elements.last() == Some(&Element::AnyText) => continue,
+                '*' => Element::AnyText,
+                '?' => Element::AnyOne,
                 '[' => class(&mut rest),
-                '\\' => Part::Literal(rest.next().unwrap_or('\\')),
-                literal => Part::Literal(literal),
+                '\\' => Element::Literal(rest.next().unwrap_or('\\')),
+                literal => Element::Literal(literal),
             });
         }
-        Self(parts)
+        Self(elements)
     }
 
     /// The only text that it matches, if there is only one.
@@ -48,8 +48,8 @@ impl Pattern {
 
     /// The text with which all that it matches begins.
     pub(crate) fn prefix(&self) -> String {
-        let literal = |part: &Part| match part {
-            Part::Literal(c) => Some(*c),
+        let literal = |element: &Element| match element {
+            Element::Literal(c) => Some(*c),
             _ => None,
         };
         self.0.iter().map_while(literal).collect()
@@ -59,16 +59,16 @@ impl Pattern {
     /// earlier ones need not change.
     pub(crate) fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
-        let (mut part, mut at) = (0, 0);
+        let (mut next, mut at) = (0, 0);
         let mut star = None;
         while let Some(c) = text.get(at) {
-            match self.0.get(part) {
-                Some(Part::AnyText) => {
-                    star = Some((part, at));
-                    part += 1;
+            match self.0.get(next) {
+                Some(Element::AnyText) => {
+                    star = Some((next, at));
+                    next += 1;
                 }
                 Some(one) if one.matches(*c) => {
-                    part += 1;
+                    next += 1;
                     at += 1;
                 }
                 _ => {
@@ -76,22 +76,22 @@ impl Pattern {
                         return false;
                     };
                     star = Some((after, from + 1));
-                    part = after + 1;
+                    next = after + 1;
                     at = from + 1;
                 }
             }
         }
-        let rest = self.0.get(part..).unwrap_or_default();
-        rest.iter().all(|part| *part == Part::AnyText)
+        let rest = self.0.get(next..).unwrap_or_default();
+        rest.iter().all(|element| *element == Element::AnyText)
     }
 }
 
-impl Part {
+impl Element {
     fn matches(&self, c: char) -> bool {
         match self {
-            Part::Literal(literal) => *literal == c,
-            Part::AnyOne | Part::AnyText => true,
-            Part::Class { is_negated, ranges } => {
+            Element::Literal(literal) => *literal == c,
+            Element::AnyOne | Element::AnyText => true,
+            Element::Class { is_negated, ranges } => {
                 let is_in = ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
                 is_in != *is_negated
             }
@@ -100,7 +100,7 @@ impl Part {
 }
 
 /// Reads a class up to its `]`, or to the end.
-fn class(rest: &mut Peekable<Chars<'_>>) -> Part {
+fn class(rest: &mut Peekable<Chars<'_>>) -> Element {
     let is_negated = rest.next_if_eq(&'^').is_some();
     let mut ranges = Vec::new();
     while let Some(c) = rest.next().filter(|c| *c != ']') {
@@ -119,7 +119,7 @@ fn class(rest: &mut Peekable<Chars<'_>>) -> Part {
         }
         ranges.push((from.min(to), from.max(to)));
     }
-    Part::Class { is_negated, ranges }
+    Element::Class { is_negated, ranges }
 }
 
 /// A character of a class, which may be escaped.

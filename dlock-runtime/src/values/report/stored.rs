@@ -68,9 +68,9 @@ pub(crate) struct StoredSet {
     pub(crate) left: Option<Duration>,
 }
 
-/// What a search for a holder found.
+/// What a search for the holder with some fingerprint found.
 #[derive(PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum HolderSearch<'a> {
     /// Nobody holds the lock.
     Free,
     /// Somebody else does.
@@ -157,22 +157,22 @@ impl Stored {
     }
 
     /// The holder with this fingerprint.
-    pub(crate) fn find(&self, wanted: Fingerprint) -> Found<'_> {
-        let of_another = |why| Found::Strange(Refusal::Layout, why);
+    pub(crate) fn find(&self, wanted: Fingerprint) -> HolderSearch<'_> {
+        let of_another = |why| HolderSearch::Strange(Refusal::Layout, why);
         match &self.lock {
-            StoredLock::Nothing => Found::Free,
-            StoredLock::OtherType => Found::Strange(Refusal::WrongType, NO_LOCK),
+            StoredLock::Nothing => HolderSearch::Free,
+            StoredLock::OtherType => HolderSearch::Strange(Refusal::WrongType, NO_LOCK),
             StoredLock::Value { value, .. } => match str::from_utf8(value) {
                 Ok(text) if entry::is_other_layout(text) => of_another(OTHER_LAYOUT),
-                _ if Fingerprint::of(value) != wanted => Found::Other,
+                _ if Fingerprint::of(value) != wanted => HolderSearch::Other,
                 Ok(text) if !entry::letter_of(text).is_some_and(Letter::is_shared) => {
-                    Found::Holder(text)
+                    HolderSearch::Holder(text)
                 }
                 _ => of_another(UNREADABLE),
             },
             StoredLock::Set(set) => match set.kind() {
                 LockKind::OtherLayout => of_another(OTHER_LAYOUT),
-                LockKind::OtherType => Found::Strange(Refusal::WrongType, NO_LOCK),
+                LockKind::OtherType => HolderSearch::Strange(Refusal::WrongType, NO_LOCK),
                 _ => set.find(wanted, self.time),
             },
         }
@@ -291,16 +291,16 @@ impl StoredSet {
         })
     }
 
-    fn find(&self, wanted: Fingerprint, time: u64) -> Found<'_> {
+    fn find(&self, wanted: Fingerprint, time: u64) -> HolderSearch<'_> {
         let mut holders = self.holders(time).peekable();
         if holders.peek().is_none() && self.members.len() >= self.count {
-            return Found::Free;
+            return HolderSearch::Free;
         }
         let found = holders.find(|(entry, _)| Fingerprint::of(entry) == wanted);
         match found.map(|(entry, _)| str::from_utf8(entry)) {
-            None => Found::Other,
-            Some(Ok(text)) if entry::read(text).is_some() => Found::Holder(text),
-            Some(_) => Found::Strange(Refusal::Layout, UNREADABLE),
+            None => HolderSearch::Other,
+            Some(Ok(text)) if entry::read(text).is_some() => HolderSearch::Holder(text),
+            Some(_) => HolderSearch::Strange(Refusal::Layout, UNREADABLE),
         }
     }
 }

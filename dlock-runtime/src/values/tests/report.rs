@@ -7,7 +7,7 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
 use proptest::test_runner::RngSeed;
 use proptest::{prop_assert, proptest};
 
-use crate::values::report::{Fingerprint, Found, Stored, StoredLock, StoredSet};
+use crate::values::report::{Fingerprint, HolderSearch, Stored, StoredLock, StoredSet};
 
 const TIME: u64 = 1_700_000_000_000_000;
 
@@ -64,7 +64,7 @@ proptest! {
     ) {
         let stored = stored(lock(which, held, last, count), queue, queue_len);
         let unknown: Fingerprint = "0123456789abcdef".parse().unwrap();
-        prop_assert!(!matches!(stored.find(unknown), Found::Holder(_)));
+        prop_assert!(!matches!(stored.find(unknown), HolderSearch::Holder(_)));
         let Some(report) = stored.report("item:7") else {
             return Ok(());
         };
@@ -73,7 +73,7 @@ proptest! {
         prop_assert!(!shown.chars().any(char::is_control), "{}", shown);
         for holder in report.holders() {
             let found = stored.find(holder.fingerprint());
-            prop_assert!(matches!(found, Found::Holder(_) | Found::Strange(..)));
+            prop_assert!(matches!(found, HolderSearch::Holder(_) | HolderSearch::Strange(..)));
         }
     }
 }

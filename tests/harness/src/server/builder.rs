@@ -14,6 +14,7 @@ use crate::certificates::{Authority, Identity};
 pub struct Builder {
     pub(super) password: Option<String>,
     pub(super) args: Vec<String>,
+    pub(super) envs: Vec<(String, String)>,
     pub(super) tls: Option<Tls>,
     pub(super) sentinel: Option<String>,
     port: Option<u16>,
@@ -59,6 +60,12 @@ impl Builder {
     /// them.
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// A variable of the server's environment.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.envs.push((name.to_owned(), value.into()));
         self
     }
 

@@ -128,6 +128,7 @@ fn spawn(settings: &Builder, port: u16, directory: &Path, log: &Path) -> Child {
     }
     command.args(&settings.args);
     command
+        .envs(settings.envs.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());

@@ -128,6 +128,12 @@ impl RedisServer {
     /// Kills the server if it runs, and starts it again on the same port without data. Returns once
     /// it answers.
     pub fn restart_empty(&self) {
+        self.restart();
+    }
+
+    /// As [`restart_empty`](Self::restart_empty), for a server whose arguments ask for persistence:
+    /// it comes back with what it has persisted.
+    pub fn restart(&self) {
         let mut process = self.process();
         *process = None;
         let started = Process::on_fixed_port(&self.settings, self.port, self.directory.path());

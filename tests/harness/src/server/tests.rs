@@ -43,6 +43,16 @@ async fn it_answers() {
 }
 
 #[tokio::test]
+async fn a_server_that_persists_comes_back_with_its_data() {
+    let always = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = RedisServer::builder().args(always).start();
+    server.cmd(&["SET", "a", "1"]).await;
+    server.kill9();
+    server.restart();
+    assert_eq!(server.keys().await, ["a"]);
+}
+
+#[tokio::test]
 async fn commandstats_counts_calls() {
     let server = RedisServer::start();
     assert_eq!(server.commandstats("SET").await, 0);

@@ -77,7 +77,6 @@ impl Connection {
         push_receiver: Arc<PushReceiver>,
         native: Option<Native>,
         server: ServerId,
-        node: Option<Membership>,
     ) -> Self {
         let heard = plan.clock.now();
         Self {
@@ -97,9 +96,14 @@ impl Connection {
             deletes: Deletes::by(native),
             pace: plan.pace.clone(),
             push_receiver,
-            node,
+            node: None,
             keep_alive: KeepAlive::new(),
         }
+    }
+
+    /// The same, to a node of a quorum.
+    pub(super) fn of_node(self, node: Option<Membership>) -> Self {
+        Self { node, ..self }
     }
 
     pub(in crate::backend::redis) fn is_usable(&self) -> bool {
@@ -113,6 +117,7 @@ impl Connection {
         (self.server.generation).is_some_and(|made| made != self.target.generation())
     }
 
+    /// The first digits of the process's run id.
     pub(super) fn run_id(&self) -> &str {
         &self.server.run_id
     }

@@ -14,7 +14,7 @@ mod groups;
 pub(super) mod heartbeats;
 mod inspect;
 mod keep_alive;
-pub(super) mod node;
+mod node;
 mod operations;
 mod renewals;
 
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinHandle;
 
-use self::batcher::MOST;
+use self::batcher::{Batcher, MOST};
 use self::connection::{Connection, ServerId};
 use self::groups::Groups;
 use self::heartbeats::Pace;
@@ -57,6 +57,8 @@ pub(super) struct Hello {
 pub(super) struct RedisLink {
     pub(super) connection: Arc<Connection>,
     groups: Groups,
+    /// For the commands of a node of a quorum.
+    of_node: Arc<Batcher>,
     /// As in [`Hello`].
     address: Option<Arc<str>>,
     /// The channel, if there is a subscription and this is a node of a quorum.
@@ -82,7 +84,7 @@ impl RedisLink {
             generation,
             node,
         } = hello;
-        let connection = Arc::new(Connection::new(
+        let connection = Connection::new(
             connection,
             driver,
             plan,
@@ -93,8 +95,8 @@ impl RedisLink {
                 run_id: run_id.into(),
                 generation,
             },
-            node,
-        ));
+        );
+        let connection = Arc::new(connection.of_node(node));
         // With a limit on commands in flight, the client library keeps no order among those that
         // wait for it, so nothing is batched.
         let (most, pace) = match (plan.max_in_flight, &address) {
@@ -108,6 +110,7 @@ impl RedisLink {
                 .as_ref()
                 .filter(|_| plan.node.is_some())
                 .map(|_| connection.push_receiver.channel().into()),
+            of_node: Batcher::of_node(&connection),
             connection,
             address,
             pushes,
@@ -124,8 +127,13 @@ impl RedisLink {
     }
 
     /// Another batcher on the same connection.
-    pub(super) fn batcher(&self, most: usize) -> Arc<batcher::Batcher> {
-        batcher::Batcher::new(&self.connection, most)
+    pub(super) fn batcher(&self, most: usize) -> Arc<Batcher> {
+        Batcher::new(&self.connection, most)
+    }
+
+    /// The batcher of a node's commands.
+    pub(super) fn node_batcher(&self) -> &Arc<Batcher> {
+        &self.of_node
     }
 
     /// Other heartbeats on the same connection.

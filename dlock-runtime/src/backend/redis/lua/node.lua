@@ -24,6 +24,121 @@ local time = redis.call('TIME')
 local T = time[1] * 1000000 + time[2]
 local replies = {T}
 
+-- The common cases of a batch, over all items at once: votes for free locks, and votes taken back.
+-- What is left open is executed below, item by item: all of a lock behind its first open item, and
+-- whatever comes behind a vote for the same lock.
+local freed, has_hints = {}, false -- freed[i]: item i has freed its lock, whose hints are looked at below
+if number > 1 then
+  local locks = {}
+  for n = 1, number do
+    locks[n] = keys[3 * n - 2]
+  end
+  local held = try('MGET', unpack(locks)) -- false for a value of another type, too
+  local open, is_open, state = number, {}, {} -- state[lock]: what stands there behind the items so far
+  local votes, values, proposals, leases, counters = {}, {}, {}, {}, {}
+  local gone, hints = {}, {}
+  local at, i = 1, 0
+  while i < number and not held.err do
+    local operation, count = arguments[at], tonumber(arguments[at + 1])
+    if operation == 'v' then
+      local lease, is_late = arguments[at + 2], T > tonumber(arguments[at + 3])
+      at = at + 5
+      for _ = 1, count do
+        i = i + 1
+        local lock = locks[i]
+        local there = state[lock]
+        if there == nil then
+          there = held[i]
+        end
+        if is_late then
+          replies[i + 1], open = {5}, open - 1
+        elseif there or is_open[lock] then
+          is_open[lock] = true
+        else
+          local n = #votes + 1
+          state[lock], votes[n], values[n] = arguments[at], i, arguments[at]
+          proposals[n], leases[n], counters[n] = arguments[at + 1], lease, keys[3 * i - 1]
+          is_open[lock] = true -- for what comes behind it
+        end
+        at = at + 2
+      end
+    elseif operation == 'b' then
+      local may_go = tonumber(arguments[at + 2]) <= T
+      at = at + 3
+      for _ = 1, count do
+        i = i + 1
+        local lock = locks[i]
+        local there = state[lock]
+        if there == nil then
+          there = held[i]
+        end
+        if is_open[lock] then
+          -- below
+        elseif there ~= arguments[at] then
+          replies[i + 1], open = 0, open - 1
+        elseif may_go then
+          local n = #gone + 1
+          gone[n], hints[n], freed[i], state[lock] = lock, keys[3 * i], true, false
+          replies[i + 1], open = 1, open - 1
+        else
+          is_open[lock] = true
+        end
+        at = at + 1
+      end
+    else
+      -- An adoption may raise the counter of the votes behind it, and is rare.
+      replies, open, freed, votes, gone = {T}, number, {}, {}, {}
+      break
+    end
+  end
+
+  -- The counters are written before all else. One that has not been drawn from yet is left to the
+  -- code below.
+  local epochs, is_drawn = {}, false
+  if votes[1] then
+    local last, drawn, sets = try('MGET', unpack(counters)), {}, {}
+    for n = 1, last.err and 0 or #votes do
+      local counter, epoch = counters[n], tonumber(proposals[n])
+      local before = drawn[counter] or tonumber(last[n] or nil)
+      if before and before >= 0 and before < 9007199254740990 then
+        local text = proposals[n]
+        if before >= epoch then
+          epoch = before + 1
+          text = string.format('%.0f', epoch)
+        end
+        drawn[counter], epochs[n] = epoch, epoch
+        sets[#sets + 1] = counter
+        sets[#sets + 1] = text
+      end
+    end
+    is_drawn = sets[1] and try('MSET', unpack(sets)).ok
+  end
+  if gone[1] then
+    has_hints = try('EXISTS', unpack(hints)) ~= 0
+    if try('DEL', unpack(gone)) ~= #gone then -- refused
+      local is_gone = {}
+      for n = 1, #gone do
+        is_gone[gone[n]] = true
+      end
+      for n = 1, number do
+        if is_gone[locks[n]] and replies[n + 1] then
+          replies[n + 1], freed[n], open = nil, nil, open + 1
+        end
+      end
+    end
+  end
+  for n = 1, is_drawn and #votes or 0 do
+    local i, epoch = votes[n], epochs[n]
+    local set = epoch and try('SET', locks[i], values[n], 'NX', 'PX', leases[n])
+    if set and set.ok then
+      replies[i + 1], open = epoch, open - 1
+    end
+  end
+  if open == 0 and not has_hints then
+    return replies
+  end
+end
+
 local at, i = 1, 0
 while i < number do
   local operation, count = arguments[at], tonumber(arguments[at + 1])
@@ -150,17 +265,8 @@ while i < number do
         elseif held == value then
           local done = try('DEL', lock)
           err = type(done) == 'table' and done
+          freed[i] = not err
           replies[i + 1] = 1
-          if not err then
-            -- A hint: one of those who wait is told that it is worth asking again. An error ends
-            -- this: the user may have no right to publish, and the lock is free all the same.
-            for _ = 1, HINTS_AT_ONCE do
-              local wants = try('ZPOPMIN', keys[3 * i])[1]
-              if not wants or try('PUBLISH', wants, '1|freed\n' .. lock) ~= 0 then
-                break
-              end
-            end
-          end
         elseif type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
           err = held
         else
@@ -168,6 +274,16 @@ while i < number do
         end
         if err then
           replies[i + 1] = {9, err.err .. (err.line and ', node, on @user_script:' .. err.line or '')}
+        end
+      end
+      if freed[i] then
+        -- A hint: one of those who wait is told that it is worth asking again. An error ends this:
+        -- the user may have no right to publish, and the lock is free all the same.
+        for _ = 1, HINTS_AT_ONCE do
+          local wants = try('ZPOPMIN', keys[3 * i])[1]
+          if not wants or try('PUBLISH', wants, '1|freed\n' .. keys[3 * i - 2]) ~= 0 then
+            break
+          end
         end
       end
       at = at + 1

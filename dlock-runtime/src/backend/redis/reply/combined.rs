@@ -3,6 +3,7 @@
 
 use redis::Value;
 
+use super::node::OfNode;
 use super::{Done, acquired, given_back, number, says_again, text, unexpected};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::errors;
@@ -41,6 +42,8 @@ pub(in crate::backend::redis) enum Item {
     Granted { time: u64, epoch: u64 },
     /// The reply of the item's own script.
     Other(Value),
+    /// Of a node of a quorum.
+    OfNode(OfNode),
 }
 
 impl Item {
@@ -48,6 +51,7 @@ impl Item {
         match *self {
             Item::Granted { time, epoch } => Ok(Acquired::Granted { time, epoch }),
             Item::Other(ref reply) => acquired(reply),
+            Item::OfNode(_) => Err(unexpected("acquire", &Value::Nil)),
         }
     }
 
@@ -56,9 +60,16 @@ impl Item {
         matches!(self, Item::Other(reply) if says_again(reply))
     }
 
+    pub(in crate::backend::redis) fn of_node(self) -> Result<OfNode, CommandError> {
+        match self {
+            Item::OfNode(answer) => Ok(answer),
+            _ => Err(unexpected("node", &Value::Nil)),
+        }
+    }
+
     pub(in crate::backend::redis) fn given_back(&self) -> Result<Done<GivenBack>, CommandError> {
         match self {
-            Item::Granted { .. } => Err(unexpected("release", &Value::Nil)),
+            Item::Granted { .. } | Item::OfNode(_) => Err(unexpected("release", &Value::Nil)),
             Item::Other(reply) => given_back(reply),
         }
     }

@@ -15,6 +15,8 @@ pub(in crate::backend::redis) struct OfNode {
     /// The node's time.
     pub(in crate::backend::redis) time: u64,
     said: Value,
+    /// It was one of several items.
+    pub(in crate::backend::redis) is_of_a_batch: bool,
 }
 
 /// The reply to each item.
@@ -33,7 +35,11 @@ pub(in crate::backend::redis) fn of_node(
             let time = time.ok_or_else(|| unexpected("node", &Value::Nil))?;
             let one = |said| match error(&said) {
                 Some(said) => Err(errors::error_of_item(&said)),
-                None => Ok(OfNode { time, said }),
+                None => Ok(OfNode {
+                    time,
+                    said,
+                    is_of_a_batch: asked > 1,
+                }),
             };
             Ok(items.map(one).collect())
         }

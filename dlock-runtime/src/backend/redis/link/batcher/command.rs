@@ -1,28 +1,38 @@
-//! One exclusive acquire or release, as a command of its own or as an item of a batch. It builds
+//! One exclusive acquire or release, or one command of a node of a quorum, as a command of its own or
+//! as an item of a batch; a batch has commands of one of the two sorts. It builds
 //! commands and sends nothing. Invariant: `Debug` shows the lock only, because the value contains a
 //! token.
 
 use std::fmt;
 
-use redis::Cmd;
+use redis::{Cmd, Value};
 
-use crate::backend::redis::calls::{self, Call};
+use crate::backend::command_error::CommandError;
+use crate::backend::redis::calls;
 use crate::backend::redis::grant_key::GrantKey;
-use crate::backend::redis::names::Names;
-use crate::backend::redis::native::Native;
+use crate::backend::redis::link::connection::Connection;
+use crate::backend::redis::names::{LockKeys, Names};
+use crate::backend::redis::reply::{self, Item};
 use crate::backend::redis::scripts::{self, By};
 use crate::policy::commands::{Acquire, Claim};
+use crate::policy::quorum::commands::Ballot;
 
 #[derive(Clone, Copy)]
 pub(in crate::backend::redis) enum Command<'a> {
     Acquire(&'a Acquire),
     Release { claim: &'a Claim, keep_until: u64 },
+    Vote(&'a Ballot),
+    Adopt { claim: &'a Claim, epoch: u64 },
+    TakeBack { claim: &'a Claim, keep_until: u64 },
 }
 
 /// The same, for a caller that may go before it is sent.
 pub(in crate::backend::redis) enum OwnedCommand {
     Acquire(Acquire),
     Release { claim: Claim, keep_until: u64 },
+    Vote(Ballot),
+    Adopt { claim: Claim, epoch: u64 },
+    TakeBack { claim: Claim, keep_until: u64 },
 }
 
 impl OwnedCommand {
@@ -30,6 +40,15 @@ impl OwnedCommand {
         match self {
             OwnedCommand::Acquire(command) => Command::Acquire(command),
             OwnedCommand::Release { claim, keep_until } => Command::Release {
+                claim,
+                keep_until: *keep_until,
+            },
+            OwnedCommand::Vote(ballot) => Command::Vote(ballot),
+            OwnedCommand::Adopt { claim, epoch } => Command::Adopt {
+                claim,
+                epoch: *epoch,
+            },
+            OwnedCommand::TakeBack { claim, keep_until } => Command::TakeBack {
                 claim,
                 keep_until: *keep_until,
             },
@@ -45,7 +64,20 @@ impl<'a> Command<'a> {
                 claim: claim.clone(),
                 keep_until,
             },
+            Command::Vote(ballot) => OwnedCommand::Vote(ballot.clone()),
+            Command::Adopt { claim, epoch } => OwnedCommand::Adopt {
+                claim: claim.clone(),
+                epoch,
+            },
+            Command::TakeBack { claim, keep_until } => OwnedCommand::TakeBack {
+                claim: claim.clone(),
+                keep_until,
+            },
         }
+    }
+
+    pub(super) fn is_of_node(self) -> bool {
+        !matches!(self, Command::Acquire(_) | Command::Release { .. })
     }
 
     pub(super) fn is_release(self) -> bool {
@@ -59,7 +91,10 @@ impl<'a> Command<'a> {
     fn claim(self) -> &'a Claim {
         match self {
             Command::Acquire(command) => &command.claim,
-            Command::Release { claim, .. } => claim,
+            Command::Vote(ballot) => &ballot.claim,
+            Command::Release { claim, .. }
+            | Command::Adopt { claim, .. }
+            | Command::TakeBack { claim, .. } => claim,
         }
     }
 
@@ -67,7 +102,7 @@ impl<'a> Command<'a> {
         &self.claim().value
     }
 
-    fn terms(self) -> Terms {
+    fn terms(self) -> Terms<'a> {
         match self {
             Command::Acquire(command) => Terms::Acquire {
                 lease: command.lease.as_millis(),
@@ -76,16 +111,57 @@ impl<'a> Command<'a> {
                 queues: command.claim.queues,
             },
             Command::Release { keep_until, .. } => Terms::Release { keep_until },
+            Command::Vote(ballot) => Terms::Vote {
+                lease: ballot.lease.as_millis(),
+                not_after: ballot.not_after,
+                channel: channel(&ballot.hint_to),
+            },
+            Command::Adopt { .. } => Terms::Adopt,
+            Command::TakeBack { keep_until, .. } => Terms::TakeBack { keep_until },
+        }
+    }
+
+    /// The number that only this item has, and no neighbour.
+    fn epoch(self) -> Option<u64> {
+        match self {
+            Command::Vote(ballot) => Some(ballot.proposal.max(1)), // no epoch is 0
+            Command::Adopt { epoch, .. } => Some(epoch),
+            _ => None,
         }
     }
 
     /// The item as a command of its own.
-    pub(super) fn call(self, native: Option<Native>) -> Call<'a> {
-        match self {
+    pub(super) fn alone(self, connection: &Connection, by: By) -> Cmd {
+        let call = match self {
             Command::Acquire(command) => calls::acquire(command),
-            Command::Release { claim, keep_until } => calls::release(claim, keep_until, native),
-        }
+            Command::Release { claim, keep_until } => {
+                calls::release(claim, keep_until, connection.deletes.native())
+            }
+            _ => return of_node(by, &connection.names, [self].into_iter()),
+        };
+        connection.command_on(self.lock(), &call, by)
     }
+
+    /// The reply to a command of its own.
+    pub(super) fn read(self, reply: Value, connection: &Connection) -> Result<Item, CommandError> {
+        if !self.is_of_node() {
+            if self.is_release() {
+                connection.deletes.answered(&reply);
+            }
+            return Ok(Item::Other(reply));
+        }
+        let answer = reply::of_node(reply, 1)?.pop();
+        let answer = answer.unwrap_or_else(|| Err(reply::unexpected("node", &Value::Nil)));
+        answer
+            .map(Item::OfNode)
+            .map_err(|error| connection.noted(error))
+    }
+}
+
+/// An address is the server's run id and the channel there.
+fn channel(address: &str) -> &str {
+    let parts = address.split_once(';');
+    parts.map_or(address, |(_, channel)| channel)
 }
 
 /// Shows the lock only: the value contains a token.
@@ -95,7 +171,7 @@ impl fmt::Debug for OwnedCommand {
     }
 }
 
-/// Bytes for the parameters of a typical batch: one run of acquires and one of releases.
+/// Bytes for the parameters of a typical batch: one run of acquires or votes and one of releases.
 const ROOM_FOR_TERMS: usize = 128;
 
 /// All items in one command, releases before acquires.
@@ -119,7 +195,7 @@ pub(super) fn combined<'a>(
         command.arg(keys.queue.text_in(&mut name));
     }
     let runs = calls::runs(items.clone().map(Command::terms));
-    let is_release = |(terms, _): &&(Terms, usize)| matches!(terms, Terms::Release { .. });
+    let is_release = |(terms, _): &&(Terms<'_>, usize)| matches!(terms, Terms::Release { .. });
     let releases = runs.iter().filter(is_release).count();
     command.arg(releases).arg(runs.len() - releases);
     for (terms, items) in &runs {
@@ -133,9 +209,39 @@ pub(super) fn combined<'a>(
     command
 }
 
+/// All items of a node in one command, in this order.
+pub(super) fn of_node<'a>(
+    by: By,
+    names: &Names,
+    mut items: impl ExactSizeIterator<Item = Command<'a>> + Clone,
+) -> Cmd {
+    let bytes = |item: Command<'_>| names.room(item.lock()) + item.value().len();
+    let room: usize = items.clone().map(bytes).sum();
+    let words = 11 + 5 * items.len();
+    let mut command = scripts::NODE.called(by, words, room + ROOM_FOR_TERMS);
+    command.arg(3 * items.len());
+    let mut name = String::new();
+    for item in items.clone() {
+        let LockKeys { counter, hints, .. } = names.of(item.lock());
+        command.arg(item.lock()).arg(&*counter);
+        command.arg(hints.text_in(&mut name));
+    }
+    for (terms, number) in calls::runs(items.clone().map(Command::terms)) {
+        command.arg(terms.letter()).arg(number);
+        terms.write(&mut command);
+        for item in items.by_ref().take(number) {
+            command.arg(item.value());
+            if let Some(epoch) = item.epoch() {
+                command.arg(epoch);
+            }
+        }
+    }
+    command
+}
+
 /// The parameters of an item, without its lock and its value.
 #[derive(Clone, Copy, PartialEq)]
-enum Terms {
+enum Terms<'a> {
     Release {
         keep_until: u64,
     },
@@ -145,12 +251,38 @@ enum Terms {
         repair: u64,
         queues: bool,
     },
+    Vote {
+        lease: u64,
+        not_after: u64,
+        channel: &'a str,
+    },
+    Adopt,
+    TakeBack {
+        keep_until: u64,
+    },
 }
 
-impl Terms {
+impl Terms<'_> {
+    /// What a run of commands of a node begins with.
+    fn letter(&self) -> &'static str {
+        match self {
+            Terms::Vote { .. } => "v",
+            Terms::Adopt => "a",
+            _ => "b",
+        }
+    }
+
     fn write(&self, command: &mut Cmd) {
         match self {
-            Terms::Release { keep_until } => command.arg(keep_until),
+            Terms::Release { keep_until } | Terms::TakeBack { keep_until } => {
+                command.arg(keep_until)
+            }
+            Terms::Vote {
+                lease,
+                not_after,
+                channel,
+            } => command.arg(lease).arg(not_after).arg(*channel),
+            Terms::Adopt => command,
             Terms::Acquire {
                 lease,
                 not_after,

@@ -9,11 +9,13 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use redis::{Cmd, RedisError, Value};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, timeout_at};
 
+use super::kept::Query;
 use super::{Batcher, Item, Outcome, Waiters, command, not_sent};
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
@@ -45,6 +47,8 @@ pub(super) struct Flusher {
     has_flushed: bool,
 }
 
+type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// When a command was put into the connection's pipe, and its answer if that was ready at once.
 type Sent<T> = (Moment, Poll<T>);
 
@@ -61,20 +65,31 @@ impl Flusher {
 
     pub(super) async fn run(mut self) {
         others_first().await;
-        self.batch = self.batcher.waiters().queue.next_batch();
-        self.taken = self.batch.len();
+        if !self.batcher.is_of_node {
+            self.batch = self.batcher.waiters().queue.next_batch();
+            self.taken = self.batch.len();
+        }
         self.send().await;
     }
 
     async fn send(&mut self) {
         for by in [By::Hash, By::Text] {
-            match self.send_by(by).await {
+            let takes = self.batcher.is_of_node && !self.has_flushed;
+            let sent = if takes {
+                self.take_and_send().await
+            } else {
+                self.send_by(by).await
+            };
+            match sent {
                 Ok(None) if self.batch.is_empty() => return,
                 Ok(None) => {} // by text then, without the callers that have gone meanwhile
                 Ok(Some((reply, sent))) => return self.hand_out(reply, sent),
                 // Perhaps the user has no right to only one of the keys: each item is sent by
                 // itself.
                 Err(CommandError::Refused(Refusal::NoPermission, _)) if self.batch.len() > 1 => {
+                    if self.batcher.is_of_node {
+                        return self.send_each().await;
+                    }
                     return self.end_each(|| Outcome::Alone);
                 }
                 Err(error) => return self.end_each(|| Outcome::Ended(Err(error.clone()))),
@@ -109,11 +124,92 @@ impl Flusher {
         }
     }
 
+    /// Takes a batch of a node's commands and sends it, as [`send_by`](Self::send_by) would.
+    async fn take_and_send(&mut self) -> Result<Option<(Value, Moment)>, CommandError> {
+        let mut query = None;
+        let put = poll_fn(|cx| Poll::Ready(self.take_and_put(&mut query, cx))).await;
+        let (Some(put), Some(mut query)) = (put, query) else {
+            return Ok(None); // nothing waits any more
+        };
+        let (sent, first) = put?;
+        let answer = match first {
+            Poll::Ready(answer) => self.batcher.connection.answered(known(answer)),
+            Poll::Pending => self.answer(Pin::new(&mut query)).await,
+        };
+        Ok(answer?.map(|reply| (reply, sent)))
+    }
+
+    /// `None`: nothing waits any more.
+    fn take_and_put(
+        &mut self,
+        query: &mut Option<Query>,
+        cx: &mut Context<'_>,
+    ) -> Option<Result<Sent<Result<Value, RedisError>>, CommandError>> {
+        let (batcher, now) = (self.batcher.clone(), Instant::now());
+        let mut waiters = batcher.waiters();
+        let taken = waiters.queue.next_batch();
+        self.taken = taken.len();
+        let is_late = |it: &Item| it.until <= now && it.is_awaited(&waiters);
+        let (late, batch): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_late);
+        self.batch = batch;
+        let put = (!self.batch.is_empty()).then(|| {
+            let sent = batcher.connection.begin()?;
+            let command = self.command(By::Hash);
+            let mut connection = batcher.connection.multiplexed.clone();
+            // Unconstrained, as in `send_by`.
+            let asked = async move { command.query_async::<Value>(&mut connection).await };
+            let asked: Query = Box::pin(unconstrained(asked));
+            Ok((sent, query.insert(asked).as_mut().poll(cx)))
+        });
+        self.has_flushed = true;
+        let more = waiters.queue.flushed();
+        drop(waiters);
+        let late = late.into_iter();
+        batcher.end(late.map(|it| (it.slot, Outcome::Ended(Err(not_sent(it.within))))));
+        if more {
+            batcher.flush();
+        }
+        put
+    }
+
+    /// Sends a node's commands one right behind the other, each by itself.
+    async fn send_each(&mut self) {
+        let one = |item| {
+            Some(Self::send_alone(Self {
+                batcher: self.batcher.clone(),
+                batch: vec![item],
+                taken: 0,
+                has_flushed: true,
+            }))
+        };
+        let mut all: Vec<_> = self.batch.drain(..).map(one).collect();
+        poll_fn(|cx| {
+            for each in &mut all {
+                if let Some(open) = each
+                    && open.as_mut().poll(cx).is_ready()
+                {
+                    *each = None;
+                }
+            }
+            if all.iter().all(Option::is_none) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    fn send_alone(mut self) -> Ended {
+        Box::pin(async move { self.send().await })
+    }
+
     /// Removes the items whose callers have gone, and those whose deadline has passed, which are
     /// told that nothing was sent.
     fn drop_unwanted(&mut self) {
         let now = Instant::now();
-        self.end_where(|it| (it.until <= now).then(|| not_sent(it.within)));
+        let late = |it: &Item, waiters: &Waiters| it.until <= now && it.is_awaited(waiters);
+        self.end_where(late, not_sent);
         let waiters = self.batcher.waiters();
         self.batch.retain(|it| !it.is_over(&waiters));
     }
@@ -133,7 +229,10 @@ impl Flusher {
             if let Ok(answer) = timeout_at(next, query.as_mut()).await {
                 return connection.answered(known(answer));
             }
-            self.end_where(|it| (it.until <= next).then(|| connection.no_answer(it.within)));
+            self.end_where(
+                |it, _| it.until <= next,
+                |within| connection.no_answer(within),
+            );
             if next >= last {
                 // Every item has been told.
                 return Err(connection.no_answer(connection.command_timeout));
@@ -180,25 +279,34 @@ impl Flusher {
     fn command(&self, by: By) -> Cmd {
         let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
-            let command = command.command();
-            let call = command.call(connection.deletes.native());
-            return connection.command_on(command.lock(), &call, by);
+            return command.command().alone(connection, by);
         }
         let commands = self.batch.iter().map(|it| it.command.command());
+        if self.batcher.is_of_node {
+            return command::of_node(by, &connection.names, commands);
+        }
         command::combined(by, &connection.names, &connection.grant_key, commands)
     }
 
     fn hand_out(&mut self, reply: Value, sent: Moment) {
         let connection = &self.batcher.connection;
         if let [Item { command, .. }] = &self.batch[..] {
-            self.batcher.answered(command.command(), &reply);
-            let answered = Outcome::Ended(Ok((reply::Item::Other(reply), sent)));
+            let answer = command.command().read(reply, connection);
+            let answered = Outcome::Ended(answer.map(|reply| (reply, sent)));
             return self.end([answered]);
         }
-        match reply::combined(reply, self.batch.len()) {
+        let replies = if self.batcher.is_of_node {
+            let replies = reply::of_node(reply, self.batch.len());
+            let item = |it: Result<_, _>| it.map(reply::Item::OfNode);
+            replies.map(|all| all.into_iter().map(item).collect())
+        } else {
+            reply::combined(reply, self.batch.len())
+        };
+        match replies {
             Ok(replies) => {
                 let granted_at = |it: &Result<reply::Item, CommandError>| match it {
                     Ok(reply::Item::Granted { time, .. }) => Some(*time),
+                    Ok(reply::Item::OfNode(answer)) => Some(answer.time),
                     _ => None,
                 };
                 if let Some(time) = replies.iter().find_map(granted_at) {
@@ -226,12 +334,19 @@ impl Flusher {
         self.batch.clear();
     }
 
-    /// Ends the items for which this gives an error. They stay in the batch.
-    fn end_where(&mut self, mut error: impl FnMut(&Item) -> Option<CommandError>) {
-        let ends =
-            |it: &mut Item| error(it).map(|error| (it.slot.take(), Outcome::Ended(Err(error))));
-        let ends: Vec<_> = self.batch.iter_mut().filter_map(ends).collect();
-        self.batcher.end(ends);
+    /// Ends some items with an error, made from the time that they had. They stay in the batch.
+    fn end_where(
+        &mut self,
+        ends: impl Fn(&Item, &Waiters) -> bool,
+        error: impl Fn(Duration) -> CommandError,
+    ) {
+        let waiters = self.batcher.waiters();
+        let ending = self.batch.iter_mut().filter(|it| ends(it, &waiters));
+        let ending: Vec<_> = ending.map(|it| (it.slot.take(), it.within)).collect();
+        drop(waiters);
+        let ending = ending.into_iter();
+        self.batcher
+            .end(ending.map(|(slot, within)| (slot, Outcome::Ended(Err(error(within))))));
     }
 }
 
@@ -251,10 +366,16 @@ impl Drop for Flusher {
 }
 
 impl Item {
-    /// Whether its caller has its outcome, or has gone.
+    /// Whether it is not to be sent: its caller has its outcome or, unless it is a node's, has gone.
     fn is_over(&self, waiters: &Waiters) -> bool {
-        !self
-            .slot
+        match self.slot {
+            None => true,
+            Some(_) => !self.command.command().is_of_node() && !self.is_awaited(waiters),
+        }
+    }
+
+    fn is_awaited(&self, waiters: &Waiters) -> bool {
+        self.slot
             .is_some_and(|slot| waiters.outcomes.is_awaited(slot))
     }
 }

@@ -1,7 +1,8 @@
 //! Batching: while earlier commands of a connection are in flight, callers' exclusive acquires and
 //! releases are collected and sent as one script, releases first (`lua/combined.lua`). All other
 //! commands are sent by themselves. `state` decides what waits and what is sent, `command` is one
-//! item on the wire, `flusher` is the task that sends a batch, `outcomes` keeps what became of an
+//! item on the wire, `flusher` is the task that sends a batch, `kept` one command that is sent in any
+//! case, `outcomes` keeps what became of an
 //! item until its caller reads it.
 //!
 //! - **No caller waits for another's answer**: the first two callers send their commands
@@ -12,6 +13,11 @@
 //!   nothing was sent; one that goes later leaves the item as it is. Both happen under the one
 //!   lock, under which a batch is also put into the connection's pipe; so a `cancel` that is sent
 //!   after a dropped acquire never overtakes it.
+//! - **A node's commands** (`lua/node.lua`) have a batcher of their own, which keeps their order and
+//!   sends those of callers that have gone, too: a vote that nobody waits for is taken back behind
+//!   it, and only a vote that was executed is worth that. Its flusher takes a batch and puts it on
+//!   the wire under the lock, so that one that is stuck can be passed by another without a change
+//!   of order.
 //! - **Each item has its own deadline**: if it passes while the item waits, nothing was sent; if
 //!   later, the outcome is unclear. On a runtime of one thread the flusher keeps the deadlines,
 //!   with one timer for a batch: if the flusher does not run, no timer of that runtime does either.
@@ -25,6 +31,7 @@
 
 mod command;
 mod flusher;
+mod kept;
 mod outcomes;
 mod state;
 
@@ -32,7 +39,7 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -42,12 +49,14 @@ use tokio::time::{Instant, timeout_at};
 
 pub(in crate::backend::redis) use self::command::{Command, OwnedCommand};
 use self::flusher::Flusher;
+use self::kept::Kept;
 use self::outcomes::{Outcomes, SlotId};
 use self::state::{ItemId, State};
 use super::connection::Connection;
 use crate::backend::Answer;
 use crate::backend::command_error::CommandError;
 use crate::backend::redis::reply;
+use crate::backend::redis::scripts::Script;
 use crate::values::error::Reason;
 use crate::values::moment::Moment;
 
@@ -64,6 +73,8 @@ pub(in crate::backend::redis) struct Batcher {
     connection: Arc<Connection>,
     /// Every command is sent by itself.
     is_off: bool,
+    /// The commands are those of a node.
+    is_of_node: bool,
     waiters: Mutex<Waiters>,
 }
 
@@ -105,8 +116,22 @@ impl Batcher {
         Arc::new(Self {
             connection: connection.clone(),
             is_off: most == 0,
+            is_of_node: false,
             waiters: Mutex::new(Waiters {
                 queue: State::new(most),
+                outcomes: Outcomes::new(),
+            }),
+        })
+    }
+
+    /// The batcher of a node's commands: all are sent, in order of arrival.
+    pub(super) fn of_node(connection: &Arc<Connection>) -> Arc<Self> {
+        Arc::new(Self {
+            connection: connection.clone(),
+            is_off: false,
+            is_of_node: true,
+            waiters: Mutex::new(Waiters {
+                queue: State::new(MOST),
                 outcomes: Outcomes::new(),
             }),
         })
@@ -179,21 +204,27 @@ impl Batcher {
         within: Duration,
     ) -> Answer<'a, (reply::Item, Moment)> {
         Box::pin(async move {
-            let call = command.call(self.connection.deletes.native());
-            let (reply, sent) = self
-                .connection
-                .script_on(command.lock(), call, within)
-                .await?;
-            self.answered(command, &reply);
-            Ok((reply::Item::Other(reply), sent))
+            let connection = &self.connection;
+            let (reply, sent) = if self.is_of_node {
+                let kept = pin!(self.kept(command));
+                connection.call(within, kept).await?
+            } else {
+                let answered = connection.run(within, |by| command.alone(connection, by));
+                answered.await?
+            };
+            Ok((command.read(reply, connection)?, sent))
         })
     }
 
-    /// Notes the answer to an item that was sent by itself.
-    fn answered(&self, command: Command<'_>, reply: &redis::Value) {
-        if command.is_release() {
-            self.connection.deletes.answered(reply);
-        }
+    fn kept(&self, command: Command<'_>) -> Kept {
+        let (connection, command) = (self.connection.clone(), command.to_owned());
+        let (runtime, within) = (connection.runtime.clone(), connection.command_timeout);
+        let query = async move {
+            let mut multiplexed = connection.multiplexed.clone();
+            let call = |by| command.command().alone(&connection, by);
+            Script::run(&mut multiplexed, call).await
+        };
+        Kept::new(query, &runtime, within)
     }
 
     /// The flavor of the connection's runtime, if the caller runs on it.
@@ -237,7 +268,7 @@ impl Drop for InFlight<'_> {
 
 /// A caller whose item waits, or is in a batch.
 struct Waiting<'a> {
-    batcher: &'a Batcher,
+    batcher: &'a Arc<Batcher>,
     id: ItemId,
     /// `None`: it has the outcome, or has withdrawn the item.
     slot: Option<SlotId>,
@@ -262,6 +293,8 @@ impl Waiting<'_> {
             if here.is_some() && soon < until {
                 match timeout_at(soon, &mut *self).await {
                     Ok(outcome) => return Ok(outcome),
+                    // Another flusher sends the item, behind those that came earlier.
+                    Err(_) if self.batcher.is_of_node => self.batcher.flush(),
                     Err(_) if self.is_stuck() => return Ok(Outcome::Alone),
                     Err(_) => {}
                 }
@@ -326,6 +359,10 @@ impl Future for Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.leave();
+        if !self.batcher.is_of_node {
+            self.leave();
+        } else if let Some(slot) = self.slot.take() {
+            self.batcher.waiters().outcomes.leave(slot, false);
+        }
     }
 }

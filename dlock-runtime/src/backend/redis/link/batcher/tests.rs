@@ -275,6 +275,11 @@ impl Batcher {
         Ok(answered.await?.0)
     }
 
+    /// Nobody waits, and no item has a slot.
+    pub(in crate::backend::redis) fn is_idle(&self) -> bool {
+        self.waiters().outcomes.in_use() == 0
+    }
+
     /// Sends one batch at once.
     pub(in crate::backend::redis) async fn ask_together(
         self: &Arc<Self>,

@@ -1,8 +1,13 @@
-//! Tests of a server as a node of a quorum: `commands` what it answers, `alike` that it answers like
-//! the pure machine.
+//! Tests of a server as a node of a quorum: `handshake` when it is one, `commands` what it answers,
+//! `alike` that it answers like the pure machine, `batches` many callers at once, `refusals` a node
+//! that refuses; `cost` measures.
 
 mod alike;
+mod batches;
 mod commands;
+mod cost;
+mod handshake;
+mod refusals;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -1,0 +1,66 @@
+//! Fingerprints of 128 bits: a state is known by its own, and a node's can be added to another's,
+//! whichever came first.
+
+use std::hash::Hasher;
+
+#[derive(Clone, Copy)]
+pub(super) struct Print([u64; 2]);
+
+impl Default for Print {
+    fn default() -> Self {
+        Self([0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F])
+    }
+}
+
+impl Print {
+    /// Adds another print; the order of what is added does not count.
+    pub(super) fn add(&mut self, other: &Print) {
+        for (lane, theirs) in self.0.iter_mut().zip(other.0) {
+            // Once more mixed, so that sums of near numbers are not near.
+            let mixed = (theirs ^ (theirs >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+            *lane = lane.wrapping_add(mixed ^ (mixed >> 29));
+        }
+    }
+
+    pub(super) fn value(self) -> u128 {
+        (u128::from(self.0[0]) << 64) | u128::from(self.0[1])
+    }
+}
+
+impl Hasher for Print {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let factors = [0xFF51_AFD7_ED55_8CCD, 0xC4CE_B9FE_1A85_EC53];
+        for (lane, factor) in self.0.iter_mut().zip(factors) {
+            let mixed = (*lane ^ word).wrapping_mul(factor);
+            *lane = mixed ^ (mixed >> 29) ^ word.rotate_left(17);
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0[0] ^ self.0[1]
+    }
+}

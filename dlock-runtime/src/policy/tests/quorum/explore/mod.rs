@@ -1,0 +1,13 @@
+mod acts;
+mod client;
+mod fingerprint;
+mod judge;
+mod mutants;
+mod nodes;
+mod run;
+mod runs;
+mod search;
+mod seen;
+mod step;
+mod variants;
+mod world;

@@ -1,0 +1,47 @@
+//! Known-bad variants: each changes what the shell does with an answer of a shipped machine, or
+//! with a node's answer on its way. The numbers are those of the counterexamples in
+//! `docs/inside/model.md`.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Mutant {
+    /// The lease counts from the moment at which the last answer was read.
+    DeadlineFromReply,
+    /// Most of those that have answered so far are a quorum.
+    QuorumOfTheAnswered,
+    NoMargin,
+    /// What has not granted is not cancelled.
+    ReleaseWhereGranted,
+    /// The first cancel is the last, whether or not the ballot may still arrive.
+    CancelOnce,
+    /// The highest number of a quorum is the fence, and nothing is adopted.
+    NoWriteBack,
+    /// The number is written to any nodes, also where another claim has the key.
+    WriteBackAnywhere,
+    /// Each node draws from its own clock, and nothing is adopted.
+    NodesDrawFromTime,
+    /// A node grants whatever number is proposed.
+    ProposalUnchecked,
+    /// One node's yes renews the lease.
+    RenewalAtOneNode,
+    /// A renewed lease counts from the moment at which the last answer was read.
+    RenewalFromReply,
+    /// A body begins although the deadline has passed.
+    BeginsLate,
+    /// A node that is behind the adopted number counts as if it had adopted it.
+    BehindCounts,
+    /// An adopted number counts at a node whose key is not ours.
+    GoneCounts,
+    /// A handed-on lock counts a whole lease from the hand-off.
+    HandedOnAfresh,
+    /// A handed-on lock has the fence of the grant.
+    FenceOfTheGrant,
+    /// A lock is handed on although it was renewed. Not bad: see `handing_on`.
+    HandsOnRenewed,
+}
+
+impl Mutant {
+    /// Unequal numbers of a quorum are taken for its highest.
+    pub(super) fn takes_the_highest(self) -> bool {
+        matches!(self, Mutant::NoWriteBack | Mutant::NodesDrawFromTime)
+    }
+}

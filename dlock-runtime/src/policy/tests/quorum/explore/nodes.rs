@@ -1,0 +1,286 @@
+//! What happens at the nodes: they execute commands, crash and restart, their clocks step.
+
+use std::rc::Rc;
+
+use super::client::{Answer, Client, Message, Way, What};
+use super::judge;
+use super::mutants::Mutant;
+use super::run::{Fault, Proposals, Run, TICK_MICROS};
+use super::seen::{Seen, Witness};
+use super::step::Data;
+use super::world::{KEY, World, other_claim};
+use crate::policy::commands::{Busy, Claim, Left, PushedGrant, Renewal, Renewed};
+use crate::policy::quorum::commands::{Adopted, Ballot, Outvoted, Vote};
+use crate::policy::quorum::nodes::{NodeId, NodeSet};
+use crate::policy::server::{Publish, Reached, Server};
+
+/// Nobody waits for a grant or a hint.
+pub(super) struct Nobody;
+
+impl Publish for Nobody {
+    fn publish(&mut self, _: &str, _: &PushedGrant) -> Reached {
+        Reached::Nobody
+    }
+}
+
+impl World {
+    /// The nodes that a ballot is sent to.
+    pub(super) fn voting(&self) -> NodeSet {
+        let votes = |node: &NodeId| {
+            let it = self.node(*node);
+            it.is_up && it.votes_from <= self.tick
+        };
+        self.ids().filter(votes).collect()
+    }
+
+    pub(super) fn executes(
+        &mut self,
+        run: &Run,
+        client: usize,
+        index: usize,
+        seen: &mut Seen,
+    ) -> Option<&'static str> {
+        let message = self.clients[client].messages[index].clone();
+        let answer = self.answer_to(run, client, &message, seen);
+        let it = Rc::make_mut(&mut self.clients[client]);
+        if it.awaits(&message) {
+            it.messages[index].phase = Way::Back(answer);
+        } else {
+            it.messages.remove(index);
+            if let Answer::Vote(Vote::Granted { .. }) = answer {
+                seen.saw(Witness::GrantedAfterGiveUp);
+            }
+        }
+        judge::outlasts(run, self, message.node).then_some("S5")
+    }
+
+    fn answer_to(&mut self, run: &Run, client: usize, message: &Message, seen: &mut Seen) -> Answer {
+        let (node, time) = (message.node, self.time(message.node));
+        let claim = self.claim((client, message.token)).clone();
+        let holder = self.holder(node).map(|whose| self.claim(whose).clone());
+        let server = &mut self.node_mut(node).server;
+        match message.what {
+            What::Ballot {
+                proposal,
+                not_after,
+            } => {
+                let ballot = Ballot {
+                    claim,
+                    lease: run.lease(),
+                    not_after,
+                    proposal: if run.is(Mutant::NodesDrawFromTime) {
+                        time
+                    } else {
+                        proposal
+                    },
+                    hint_to: "".into(),
+                };
+                let mut vote = server.vote(&ballot, time);
+                match &mut vote {
+                    Vote::Granted { epoch, .. } if run.is(Mutant::ProposalUnchecked) => {
+                        *epoch = proposal;
+                    }
+                    Vote::Late { .. } => seen.saw(Witness::LateBallot),
+                    _ => {}
+                }
+                Answer::Vote(what_counts(run, vote))
+            }
+            What::Adopt { epoch, counts_for } => {
+                let answer = match (counts_for, holder) {
+                    (None, _) => server.adopt(&claim, epoch, time),
+                    (Some(_), Some(holder)) => server.adopt(&holder, epoch, time),
+                    (Some(_), None) => Adopted::Gone,
+                };
+                seen.saw(match answer {
+                    Adopted::Yes => Witness::Adopted,
+                    Adopted::Behind { .. } => Witness::AdoptBehind,
+                    Adopted::Gone => Witness::AdoptGone,
+                });
+                Answer::Adopted(match answer {
+                    Adopted::Behind { .. } if run.is(Mutant::BehindCounts) => Adopted::Yes,
+                    Adopted::Gone if run.is(Mutant::GoneCounts) => Adopted::Yes,
+                    _ => answer,
+                })
+            }
+            What::Renew { .. } => Answer::Renewed(renews(server, run, claim, time)),
+        }
+    }
+
+    pub(super) fn ticks(&mut self, run: &Run, seen: &mut Seen) {
+        self.tick += 1;
+        for node in self.ids() {
+            let held = self.holder(node).is_some();
+            self.tidy(node);
+            if held && self.holder(node).is_none() {
+                seen.saw(Witness::Expired);
+            }
+        }
+        self.forget_what_can_do_nothing(run);
+    }
+
+    /// Messages whose answer nobody reads and that change nothing at their node any more, and
+    /// cancels at nodes where nothing of their token is or can come to be.
+    pub(super) fn forget_what_can_do_nothing(&mut self, run: &Run) {
+        for at in 0..self.clients.len() {
+            let client = &self.clients[at];
+            let counts = |it: &Message| client.awaits(it) || self.may_do_something(run, client, it);
+            if !client.messages.iter().all(counts) {
+                let keep: Vec<bool> = client.messages.iter().map(counts).collect();
+                let mut keep = keep.into_iter();
+                let client = Rc::make_mut(&mut self.clients[at]);
+                client.messages.retain(|_| keep.next().unwrap_or(true));
+            }
+            self.forget_cancels(run, at);
+        }
+    }
+
+    fn forget_cancels(&mut self, run: &Run, at: usize) {
+        if run.has(Fault::Back) {
+            return;
+        }
+        let client = &self.clients[at];
+        let is_empty = |token, node: NodeId| {
+            self.holder(node) != Some((at, token)) && !self.has_ballot(run, client, token, node)
+        };
+        let mut open = client.cancelled.iter().map(|it| (it, it.open.iter()));
+        if !open.any(|(it, mut open)| open.any(|node| is_empty(it.token, node))) {
+            return;
+        }
+        let mut cancelled = client.cancelled.clone();
+        for it in &mut cancelled {
+            it.open = it.open.iter().filter(|node| !is_empty(it.token, *node)).collect();
+        }
+        cancelled.retain(|it| !it.open.is_empty());
+        Rc::make_mut(&mut self.clients[at]).cancelled = cancelled;
+    }
+
+    fn may_do_something(&self, run: &Run, client: &Client, message: &Message) -> bool {
+        let (token, node) = (message.token, message.node);
+        match &message.what {
+            What::Ballot { .. } => self.may_create(run, message),
+            What::Adopt {
+                counts_for: Some(_), ..
+            } => true,
+            What::Adopt { .. } | What::Renew { .. } => {
+                self.holder(node) == Some((client.at, token))
+                    || self.has_ballot(run, client, token, node)
+            }
+        }
+    }
+
+    /// Whether a ballot for this token may yet create something there.
+    fn has_ballot(&self, run: &Run, client: &Client, token: u16, node: NodeId) -> bool {
+        let is_it = |it: &&Message| (it.token, it.node) == (token, node);
+        let mut messages = client.messages.iter().filter(is_it);
+        messages.any(|it| self.may_create(run, it))
+    }
+
+    fn may_create(&self, run: &Run, message: &Message) -> bool {
+        let What::Ballot { not_after, .. } = message.what else {
+            return false;
+        };
+        message.phase == Way::Out
+            && (run.has(Fault::Back) || self.time(message.node) <= not_after)
+    }
+
+    /// Its connections die with it.
+    pub(super) fn goes_down(&mut self, node: NodeId) {
+        self.budget -= 1;
+        self.node_mut(node).is_up = false;
+        for client in &mut self.clients {
+            if !client.messages.iter().any(|it| it.node == node) {
+                continue;
+            }
+            let client = Rc::make_mut(client);
+            for message in &mut client.messages {
+                if message.node == node && message.phase == Way::Out {
+                    message.phase = Way::Cut;
+                }
+            }
+            client.forget_answers();
+        }
+    }
+
+    pub(super) fn comes_up(&mut self, run: &Run, node: NodeId, data: Data, seen: &mut Seen) {
+        let from = self.tick + run.quarantine;
+        let it = self.node_mut(node);
+        it.is_up = true;
+        if data == Data::Lost {
+            it.server = Server::default();
+            it.votes_from = from;
+            seen.saw(Witness::RestartedEmpty);
+        } else {
+            seen.saw(Witness::RestartedWithData);
+        }
+        let (time, now) = (self.time(node), self.now());
+        for client in &mut self.clients {
+            if client.is_alive {
+                Rc::make_mut(client).offsets[node.index()].heard(time, now);
+            }
+        }
+    }
+
+    pub(super) fn clock_steps(&mut self, run: &Run, node: NodeId, by: i64, seen: &mut Seen) {
+        self.budget -= 1;
+        self.node_mut(node).skew += by;
+        self.tidy(node);
+        self.forget_what_can_do_nothing(run);
+        seen.saw(Witness::ClockStepped);
+    }
+
+    pub(super) fn ends_early(&mut self, node: NodeId, seen: &mut Seen) {
+        let soon = self.time(node) + TICK_MICROS;
+        self.node_mut(node).server.read(KEY, soon);
+        seen.saw(Witness::DriftedEarly);
+    }
+
+    /// The other lock is released at once: only its number stays.
+    pub(super) fn draws_for_another_key(&mut self, run: &Run, node: NodeId) {
+        self.budget -= 1;
+        let time = self.time(node);
+        let claim = other_claim();
+        let ballot = Ballot {
+            claim: claim.clone(),
+            lease: run.lease(),
+            not_after: time,
+            proposal: 0,
+            hint_to: "".into(),
+        };
+        let server = &mut self.node_mut(node).server;
+        server.vote(&ballot, time);
+        server.take_back_vote(&claim, (0, time), time, &mut Nobody);
+    }
+}
+
+/// A vote without what no client of the model reads, so that it makes no difference.
+fn what_counts(run: &Run, vote: Vote) -> Vote {
+    let clocks_step = run.has(Fault::Forward) || run.has(Fault::Back);
+    let heard = |time| if clocks_step { time } else { 0 };
+    match vote {
+        Vote::Granted { time, epoch } => Vote::Granted {
+            time: heard(time),
+            epoch,
+        },
+        Vote::Late { time } => Vote::Late { time: heard(time) },
+        Vote::Busy(Outvoted {
+            busy, last_epoch, ..
+        }) => Vote::Busy(Outvoted {
+            busy: Busy {
+                time: heard(busy.time),
+                left: Left::Endless,
+                value: String::new(),
+            },
+            last_epoch: match run.proposals {
+                Proposals::Any(_) => 0,
+                Proposals::Time(_) => last_epoch,
+            },
+            rank: 0,
+        }),
+        Vote::WrongKind { .. } => vote,
+    }
+}
+
+fn renews(server: &mut Server, run: &Run, claim: Claim, time: u64) -> bool {
+    let ttl = run.lease();
+    server.renew(&Renewal { claim, ttl }, time) == Renewed::Yes
+}

@@ -1,0 +1,47 @@
+//! What has happened in a run, so that a run that shows nothing is noticed.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::policy::tests::quorum) enum Witness {
+    EqualDraws,
+    AdoptNeeded,
+    Adopted,
+    AdoptBehind,
+    AdoptGone,
+    WonAfterAdopt,
+    LateBallot,
+    GrantedAfterGiveUp,
+    TooLateToBegin,
+    Expired,
+    DriftedEarly,
+    Renewed,
+    RenewalLost,
+    RenewalUnknown,
+    RestartedEmpty,
+    RestartedWithData,
+    QuarantinedOut,
+    CancelFound,
+    CancelByStamp,
+    ClientCrashed,
+    ClockStepped,
+    HandedOn,
+    HandOnRefused,
+    HandedOnStale,
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::policy::tests::quorum) struct Seen(u32);
+
+impl Seen {
+    pub(super) fn saw(&mut self, what: Witness) {
+        self.0 |= 1 << what as u32;
+    }
+
+    pub(in crate::policy::tests::quorum) fn has_seen(self, what: Witness) -> bool {
+        self.0 & (1 << what as u32) != 0
+    }
+
+    pub(super) fn and(&mut self, other: Seen) {
+        self.0 |= other.0;
+    }
+}

@@ -1,0 +1,219 @@
+//! Known-bad variants and worlds, the smallest runs that show them, and what catches each after how
+//! many steps. `L1` to `L21`: the counterexamples in `docs/inside/model.md`.
+
+use super::mutants::Mutant::{self, *};
+use super::run::Fault::{Back, Crash, Empty, Forward, OtherKey};
+use super::run::{LONG, Proposals, Run};
+use super::search::explore;
+
+/// A variant, or a world in which the protocol as it ships does not keep a promise.
+struct Bad {
+    name: &'static str,
+    run: Run,
+    caught_by: &'static str,
+    steps: usize,
+}
+
+fn bad(name: &'static str, caught_by: &'static str, steps: usize, run: Run) -> Bad {
+    Bad {
+        name,
+        caught_by,
+        steps,
+        run: Run {
+            most_states: 200_000,
+            ..run
+        },
+    }
+}
+
+fn mutant(mutant: Mutant, run: Run) -> Run {
+    Run {
+        mutant: Some(mutant),
+        ..run
+    }
+}
+
+/// One attempt of each client, for so many ticks.
+fn once(ticks: u32) -> Run {
+    Run {
+        attempts: 1,
+        ticks,
+        ..Run::default()
+    }
+}
+
+/// No key and no stamp expires.
+pub(super) fn timeless(attempts: u16, give_ups: u8) -> Run {
+    Run {
+        attempts,
+        give_ups,
+        ttl: LONG,
+        timeout: LONG,
+        jump: LONG,
+        ticks: 0,
+        ..Run::default()
+    }
+}
+
+/// Two bodies at once, whatever their fences.
+fn unordered(run: Run) -> Run {
+    Run {
+        off: &["S2", "S2lin"],
+        ..run
+    }
+}
+
+fn alone() -> Run {
+    Run {
+        clients: 1,
+        give_ups: 1,
+        ..once(0)
+    }
+}
+
+fn empty(ticks: u32, quarantine: u32) -> Run {
+    Run {
+        budget: 1,
+        faults: &[Empty],
+        quarantine,
+        ..once(ticks)
+    }
+}
+
+fn leases() -> Vec<Bad> {
+    let renews = |it| {
+        mutant(
+            it,
+            Run {
+                renewals: 1,
+                ..once(2)
+            },
+        )
+    };
+    let hands_on = |it, ticks| {
+        mutant(
+            it,
+            Run {
+                handoffs: 1,
+                ..once(ticks)
+            },
+        )
+    };
+    let fast = Run {
+        margin: 1,
+        drifts: true,
+        ..once(1)
+    };
+    vec![
+        bad("L1", "S1", 0, mutant(DeadlineFromReply, once(2))),
+        bad("L2", "S1", 0, mutant(QuorumOfTheAnswered, unordered(once(0)))),
+        bad("L3", "S1", 0, mutant(NoMargin, fast)),
+        bad("L4", "S3", 0, mutant(ReleaseWhereGranted, alone())),
+        bad("L5", "S3", 0, mutant(CancelOnce, alone())),
+        bad("L6, no quarantine", "S1", 0, unordered(empty(1, 0))),
+        bad("L6, a tick short of the ttl", "S1", 0, unordered(empty(1, 1))),
+        bad("L19", "S1", 0, renews(RenewalAtOneNode)),
+        bad("L20", "S1", 0, renews(RenewalFromReply)),
+        bad("begins late", "S2", 0, mutant(BeginsLate, once(2))),
+        bad("handed on afresh", "S1", 0, hands_on(HandedOnAfresh, 2)),
+        bad("fence of the grant", "S2", 0, hands_on(FenceOfTheGrant, 0)),
+    ]
+}
+
+fn clocks() -> Vec<Bad> {
+    let forward = |off| Run {
+        budget: 1,
+        faults: &[Forward],
+        off,
+        ..timeless(1, 0)
+    };
+    let back = Run {
+        budget: 1,
+        faults: &[Back],
+        timeout: 0,
+        jump: 1,
+        ticks: 1,
+        ..alone()
+    };
+    let no_write_back = Run {
+        attempts: 2,
+        ..forward(&["S1", "S2"])
+    };
+    vec![
+        bad("L8, clock forward", "S1", 0, forward(&["S2"])),
+        bad("L9, clock back", "S3", 0, back),
+        bad("L21, clock forward", "S2", 0, forward(&["S1"])),
+        bad("no write-back, clock forward", "S2lin", 0, mutant(NoWriteBack, no_write_back)),
+    ]
+}
+
+fn fences() -> Vec<Bad> {
+    let apart = |errors, run| Run {
+        proposals: Proposals::Time(errors),
+        ..run
+    };
+    let unequal = Run {
+        skews: &[0, 0, 1],
+        ..timeless(1, 0)
+    };
+    let any = Run {
+        proposals: Proposals::Any(&[0, 3]),
+        ..timeless(2, 1)
+    };
+    vec![
+        bad("L10", "S2lin", 0, mutant(NoWriteBack, timeless(2, 1))),
+        bad("L11", "S2lin", 0, mutant(WriteBackAnywhere, any)),
+        bad("L12", "S2lin", 0, mutant(NodesDrawFromTime, unequal)),
+        bad("L13", "S2lin", 0, mutant(ProposalUnchecked, apart(&[0, -1], timeless(1, 0)))),
+        bad("L14, no time in the number", "S2lin", 0, empty(2, 2)),
+        bad("L15, estimates apart", "S2lin", 0, apart(&[0, -2], empty(2, 2))),
+    ]
+}
+
+fn missed(all: Vec<Bad>) -> Vec<String> {
+    let mut missed = Vec::new();
+    for Bad {
+        name,
+        run,
+        caught_by,
+        steps,
+    } in all
+    {
+        let found = explore(&run);
+        let violation = found.violation.as_ref();
+        let (by, after) = violation.map_or(("nothing", 0), |it| (it.property, it.steps));
+        let trace = violation.map_or("", |it| &it.trace);
+        println!("{name}: {by} after {after} steps, {} states, {:?}\n{trace}", found.states, found.took);
+        if by != caught_by || after != steps {
+            missed.push(format!("{name}: {by} after {after} steps"));
+        }
+    }
+    missed
+}
+
+#[test]
+fn leases_of_known_bad_variants() {
+    let missed = missed(leases());
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn clocks_that_step() {
+    let missed = missed(clocks());
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn fences_of_known_bad_variants() {
+    let missed = missed(fences());
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn try_others() {
+    let other = Run { budget: 2, faults: &[OtherKey], ..timeless(2, 0) };
+    let gone = Run { budget: 1, faults: &[Forward], off: &["S1", "S2"], ..timeless(2, 0) };
+    let _ = (other.clone(), gone.clone()); return;
+    missed(vec![bad("behind", "S2lin", 0, mutant(BehindCounts, other)), bad("gone", "S2lin", 0, mutant(GoneCounts, gone))]);
+    let _ = Crash;
+}

@@ -1,0 +1,149 @@
+//! Wrong configurations and requests: each is refused, with the reason, before anything is locked.
+
+use std::time::Duration;
+
+use dlock_harness::{RedisServer, until};
+use dlock_runtime::{Batch, Config, LockError, LockPool, LockRequest};
+
+use crate::nodes::Nodes;
+use crate::{CAP, MAX_TTL};
+
+/// Names the same server by another name.
+fn by_name(server: &RedisServer) -> String {
+    server.url().replace("127.0.0.1", "localhost")
+}
+
+fn full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+/// The pool is refused at its start, with these words, and no node has a lock.
+async fn refused(nodes: &Nodes, config: Config, words: &[&str]) {
+    let error = LockPool::connect(config).await.unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+    let text = full(&error);
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+    }
+    no_locks(nodes).await;
+}
+
+async fn no_locks(nodes: &Nodes) {
+    for node in &nodes.0 {
+        let mut keys = node.keys().await;
+        keys.retain(|key| !key.starts_with("lock:@"));
+        assert!(keys.is_empty(), "{keys:?}");
+    }
+}
+
+fn of<S: Into<String>>(urls: impl IntoIterator<Item = S>) -> Config {
+    Config::redlock(urls)
+        .max_ttl(MAX_TTL)
+        .default_ttl(Duration::from_secs(1))
+        .command_timeout(Duration::from_millis(500))
+}
+
+#[tokio::test]
+async fn one_server_under_two_names() {
+    let nodes = Nodes::start(2);
+    let [a, b] = &nodes.0[..] else { panic!() };
+    let urls = [a.url(), b.url(), by_name(a)];
+    refused(&nodes, of(urls), &["same server", "localhost", "127.0.0.1"]).await;
+    refused(&nodes, of([a.url(), b.url(), a.url()]), &["named twice"]).await;
+}
+
+#[tokio::test]
+async fn numbers_that_cannot_decide() {
+    let nodes = Nodes::start(1);
+    for number in [0, 1, 2, 4, 6, 8, 10, 11] {
+        let urls = (0..number).map(|nth| format!("redis://127.0.0.1:{}", 1 + nth));
+        let word = if number == 11 { "9" } else { "3" };
+        refused(&nodes, of(urls), &["node", word]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_replica_or_a_master_with_replicas() {
+    let nodes = Nodes::start(3);
+    let urls = || nodes.0.iter().map(RedisServer::url);
+    let port = nodes.0[0].port().to_string();
+    nodes.0[1].cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
+    until("the replica follows", CAP, async || {
+        let info: String = nodes.0[0].ask(&["INFO", "replication"]).await;
+        info.contains("state=online")
+    })
+    .await;
+    // Either the replica or its master is met first.
+    refused(&nodes, of(urls()), &["replica", "failover would lose votes"]).await;
+    let without_the_master = [nodes.0[1].url(), nodes.0[2].url(), "redis://127.0.0.1:1".into()];
+    refused(&nodes, of(without_the_master), &["is a replica"]).await;
+    let without_the_replica = [nodes.0[0].url(), nodes.0[2].url(), "redis://127.0.0.1:1".into()];
+    refused(&nodes, of(without_the_replica), &["a master with 1 replica"]).await;
+}
+
+#[tokio::test]
+async fn programs_that_disagree_about_max_ttl_or_the_number_of_nodes() {
+    let nodes = Nodes::start(5);
+    let urls: Vec<_> = nodes.0.iter().map(RedisServer::url).collect();
+    let first = LockPool::connect(of(&urls[..3])).await.unwrap();
+    let other = of(&urls[..3]).max_ttl(MAX_TTL * 2);
+    refused(&nodes, other, &["disagree", "2000 ms", "4000 ms"]).await;
+    refused(&nodes, of(&urls), &["disagree", "3 nodes", "5 nodes"]).await;
+    first.ping().await.unwrap();
+    drop(first);
+    // When the first fleet has been gone for twice its `max_ttl`, the others may begin.
+    until("the nodes forgot the first quorum", CAP, async || {
+        LockPool::connect(of(&urls)).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn settings_that_several_nodes_cannot_have() {
+    let nodes = Nodes::start(3);
+    let config = || nodes.config();
+    let second = Duration::from_secs(1);
+    refused(&nodes, config().default_ttl(MAX_TTL * 2), &["default_ttl", "max_ttl"]).await;
+    let repairing = config().repair_missing_ttl(second);
+    refused(&nodes, repairing, &["repair_missing_ttl", "leave it out"]).await;
+    refused(&nodes, config().without_scripts(), &["without_scripts"]).await;
+    refused(&nodes, config().counter_per_slot(), &["counter_per_slot"]).await;
+    refused(&nodes, config().max_in_flight(3), &["max_in_flight"]).await;
+}
+
+#[tokio::test]
+async fn requests_that_several_nodes_cannot_fulfil() {
+    let nodes = Nodes::voting(3).await;
+    let pool = nodes.pool().await;
+    let refused = async |request: LockRequest, word: &str| {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        let text = full(&error);
+        assert!(text.contains(word), "{word:?} is not in: {text}");
+        no_locks(&nodes).await;
+    };
+    let lock = || pool.lock("item");
+    refused(lock().permits(3), "permits").await;
+    refused(lock().fair(), "`fair`").await;
+    refused(lock().read(), "read/write").await;
+    refused(lock().write(), "read/write").await;
+    refused(lock().reentrant().owner("ann"), "owner").await;
+    refused(lock().ttl(MAX_TTL + Duration::from_millis(1)), "max_ttl").await;
+    refused(lock().min_hold(MAX_TTL * 2), "max_ttl").await;
+
+    let held = lock().acquire().await.unwrap();
+    let batch = Batch::new().set("item-data", "1");
+    let error = held.write(&batch).await.unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+    assert!(full(&error).contains("fence"), "{error:?}");
+    for node in &nodes.0 {
+        assert_eq!(node.ask::<u64>(&["EXISTS", "item-data"]).await, 0);
+    }
+    held.verify().await.unwrap();
+}
