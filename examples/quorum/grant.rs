@@ -13,8 +13,10 @@ use crate::{Failure, config};
 /// How long the way to the slow node takes, and the way back.
 const SLOW: Duration = Duration::from_millis(2);
 
-/// How long the lock is held, so that the late vote comes meanwhile.
-const HELD: Duration = Duration::from_millis(7);
+/// The lock is held until the late vote is there, but no longer than this.
+const HELD_AT_MOST: Duration = Duration::from_millis(500);
+
+const TRIES: usize = 20;
 
 /// One grant; all times since the pool was asked.
 #[derive(Debug, Clone)]
@@ -37,45 +39,50 @@ pub(crate) struct Node {
     pub(crate) arrived: Option<Duration>,
 }
 
-/// Takes a lock at these nodes, and records the second time: by then nothing is done for the first
-/// time.
+/// Takes a lock at these nodes some times, and returns the grant that took the shortest: others may
+/// show what else the machine did.
 pub(crate) async fn record(addresses: &[String]) -> Result<Grant, Failure> {
     let mut proxies = Vec::new();
     for (at, address) in addresses.iter().enumerate() {
-        let delay = if at + 1 == addresses.len() {
-            SLOW
-        } else {
-            Duration::ZERO
-        };
+        let is_last = at + 1 == addresses.len();
+        let delay = if is_last { SLOW } else { Duration::ZERO };
         proxies.push(Proxy::start(address.clone(), delay).await?);
     }
     let hosts: Vec<_> = proxies.iter().map(|it| it.address.clone()).collect();
     let url = format!("redlock://{}", hosts.join(","));
     let pool = LockPool::connect(config(&url).namespace("picture:")).await?;
-    for _ in 0..5 {
-        let lock = pool.lock("item").acquire().await?;
-        sleep(HELD).await;
-        lock.release().await?;
+    let mut grants = Vec::new();
+    for _ in 0..TRIES {
+        grants.extend(one(&pool, &proxies).await?);
+        sleep(10 * SLOW).await; // the release at the slow node
     }
+    let shortest = grants.into_iter().min_by_key(|it| it.until);
+    shortest.ok_or_else(|| "not all nodes voted".into())
+}
 
+/// `None`: not all nodes voted in time.
+async fn one(pool: &LockPool, proxies: &[Proxy]) -> Result<Option<Grant>, Failure> {
     let asked = Instant::now();
-    for proxy in &proxies {
+    for proxy in proxies {
         proxy.begin(asked);
     }
     let lock = pool.lock("item").acquire().await?;
     let granted = asked.elapsed();
-    sleep(HELD).await;
+    while asked.elapsed() < HELD_AT_MOST && !proxies.iter().all(Proxy::is_complete) {
+        sleep(Duration::from_millis(1)).await;
+    }
     let until = asked.elapsed();
+    let is_complete = proxies.iter().all(Proxy::is_complete);
     let nodes = proxies.iter().map(Proxy::end).collect();
     lock.release().await?;
-    Ok(Grant {
+    Ok(is_complete.then_some(Grant {
         nodes,
         granted,
         until,
-    })
+    }))
 }
 
-/// Passes on what a pool and its node say, and notes when the first script passed.
+/// Passes on what a pool and its node say, and notes when the first ballot passed.
 struct Proxy {
     address: String,
     seen: Arc<Mutex<Option<Seen>>>,
@@ -112,6 +119,10 @@ impl Proxy {
     fn begin(&self, began: Instant) {
         let node = Node::default();
         *lock(&self.seen) = Some(Seen { began, node });
+    }
+
+    fn is_complete(&self) -> bool {
+        lock(&self.seen).is_some_and(|it| it.node.arrived.is_some())
     }
 
     fn end(&self) -> Node {
@@ -162,8 +173,9 @@ enum When {
     Left,
 }
 
+/// A script's operation `v` asks for a vote.
 fn ballot(node: &mut Node, text: &str, when: When, at: Duration) {
-    if text.contains("EVALSHA") {
+    if text.contains("\r\nv\r\n") {
         match when {
             When::Came => node.sent.get_or_insert(at),
             When::Left => node.reached.get_or_insert(at),

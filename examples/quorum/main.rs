@@ -26,8 +26,8 @@ use dlock_runtime::Config;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The longest lease that any of the processes asks for. A server votes one second later after its
-/// start, so that it is short here.
+/// The longest lease that any of the processes asks for. A server that was just started does
+/// not vote for as long, so that it is short here.
 const MAX_TTL: Duration = Duration::from_secs(2);
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);

@@ -88,33 +88,28 @@ impl Sheet {
         self.text(0.0, y, "start", INK, name);
         if let (Some(sent), Some(reached)) = (node.sent, node.reached) {
             let look = (BALLOT, "#ddf4ff");
-            self.bar(look, "the ballot is under way", sent, reached, y);
+            self.bar(look, "ballot under way", sent, reached, y);
         }
         let (Some((voted, epoch)), Some(arrived)) = (node.voted, node.arrived) else {
             return;
         };
-        self.bar((VOTE, "#fff8c5"), "so is the vote", voted, arrived, y);
+        self.bar((VOTE, "#fff8c5"), "vote under way", voted, arrived, y);
         let x = self.x(voted);
         self.put(format_args!(
             "<circle cx=\"{x:.1}\" cy=\"{y}\" r=\"5\" fill=\"{HELD}\"/>"
         ));
-        let is_late = if arrived > granted {
-            ": late, and ours all the same; the release takes it back as well"
+        let is_late = arrived > granted;
+        let (what, below) = if is_late {
+            (
+                ": late, and ours all the same; taken back with the others",
+                21.0,
+            )
         } else {
-            ""
+            ("", 0.0)
         };
-        let text = format!("votes, epoch {epoch}{is_late}");
-        if is_late.is_empty() {
-            let x = self.x(arrived.max(granted)) + 8.0;
-            self.text(x, y, "start", INK, &text);
-        } else {
-            // Centred below its bars, as far as the sheet allows.
-            let half = 3.3 * count(&text);
-            let x = self
-                .x(voted)
-                .clamp(BEGIN + half, (END - half).max(BEGIN + half));
-            self.text(x, y + 21.0, "middle", INK, &text);
-        }
+        let x = self.x(granted) + 8.0;
+        let text = format!("votes, epoch {epoch}{what}");
+        self.text(x, y + below, "start", INK, &text);
     }
 
     fn bar(&mut self, look: (&str, &str), text: &str, from: Duration, to: Duration, y: f64) {

@@ -19,8 +19,11 @@ const SERVERS: usize = 5;
 const PROCESSES: u32 = 4;
 const INCREMENTS: u32 = 75;
 
-/// How long the calls wait that find no quorum.
+/// How long the call waits that finds no quorum.
 const WAIT: Duration = Duration::from_secs(1);
+
+/// A machine that runs other things as well may run this one late.
+const BUSY: Duration = Duration::from_millis(500);
 
 pub(crate) async fn tell(svg: Option<PathBuf>) -> Result<(), Failure> {
     let story = Story::begin().await?;
@@ -73,7 +76,7 @@ impl Story {
             Err(error) => self.say(format_args!("a lock is asked for: {}", reason(&error))),
         }
         self.say(format_args!(
-            "a server may have forgotten locks when it was restarted, so it votes only {MAX_TTL:?} (`max_ttl`) and one second later; a call waits for that:"
+            "a server may have forgotten locks when it was restarted, so it does not vote for {MAX_TTL:?} (`max_ttl`) and up to a second more; a call waits for that"
         ));
         let lock = pool.lock("first").wait(Duration::from_secs(20));
         let lock = lock.acquire().await?;
@@ -135,14 +138,14 @@ impl Story {
         let took = asked.elapsed();
         match call {
             Err(error @ LockError::Unavailable { .. }) => self.say(format_args!(
-                "a call with a wait of {WAIT:?} ends after {} ms: {}",
+                "a call with a `wait` of {WAIT:?} and a `command_timeout` of {COMMAND_TIMEOUT:?} ends after {} ms: {}",
                 took.as_millis(),
                 reason(&error)
             )),
             Err(error) => return Err(error.into()),
             Ok(_) => return Err("a lock was given by two of five servers".into()),
         }
-        if took > WAIT + COMMAND_TIMEOUT {
+        if took > WAIT + COMMAND_TIMEOUT + BUSY {
             return Err("that is longer than its wait and one command timeout".into());
         }
         Ok(())
@@ -164,12 +167,15 @@ impl Story {
     }
 }
 
-/// The error and what caused it.
+/// The error and what caused it, with each node on a line.
 fn reason(error: &LockError) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
+    let Some(cause) = error.source() else {
+        return error.to_string();
+    };
+    let cause = cause
+        .to_string()
+        .replace(" redis://", "\n             redis://");
+    format!("{error}\n           {cause}")
 }
 
 fn start_worker(url: &str) -> Result<Child, Failure> {
